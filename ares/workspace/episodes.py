@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ares.store import EpisodeSnapshot, EpisodeTable, Stores
-    from ares.workspace.episode import GroupTable
+    from ares.workspace.episode import DuplicateTable, GroupTable
 
 
 # Rows that are read at once, and the longest slice that the table sorts for itself.
@@ -408,6 +408,32 @@ class Episodes:
 
         statistics = count_groups(snapshot, name, read, self.columns)
         return GroupTable(statistics.groups, statistics)
+
+    @refuse_unknown_keywords
+    def find_duplicates(self, ways: Sequence[str] = (), seed: int = 0) -> DuplicateTable:
+        """Find the near duplicates among the episodes, and keep the group of each in the column `duplicate_group`.
+
+            >>> ws.episodes.where("dataset = 'bridge'").find_duplicates()
+            >>> ws.episodes.where("num_duplicates > 0").sort("duplicate_group")
+
+        It replaces what an earlier call has kept of these episodes; `num_duplicates`, `duplicate_by` and
+        `duplicate_score` are columns, too.
+
+        Args:
+            ways: Of "signals", "pixels" and "text"; by default signals, and pixels where there are none.
+            seed: Of the search.
+
+        Raises:
+            RequestError: A way does not exist, or "text" is the only one.
+        """
+        from ares.curation import keep_duplicate_groups
+        from ares.workspace.episode import DuplicateTable
+
+        if isinstance(ways, str):
+            raise RequestError("ways are a list of names", f"got {ways!r}; give [{ways!r}]")
+        return DuplicateTable(
+            *keep_duplicate_groups(self._stores, list(self.ids()), list(ways), operator.index(seed))
+        )
 
     def __repr__(self) -> str:
         count = len(self)
