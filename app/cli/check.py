@@ -305,7 +305,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--duplicates",
         action="store_true",
-        help="find near duplicates in the workspace and keep their groups as columns; a SOURCE is the name of a dataset "
+        help="keep the near duplicates of the workspace as columns; a SOURCE is the name of a dataset "
         "then (default: all)",
     )
     parser.add_argument(

@@ -31,7 +31,9 @@ _MAKER = Maker(
             meaning="Near duplicates share it: the smallest id of their group.",
         ),
         Column(
-            name="num_duplicates", type="int64", meaning="Number of other episodes in its group of duplicates."
+            name="num_duplicates",
+            type="int64",
+            meaning="Number of other episodes in its group of duplicates.",
         ),
         Column(
             name="duplicate_by",
