@@ -457,7 +457,11 @@ def _duplicate_blocks(table: DuplicateTable) -> Iterator[Block]:
     if len(table) > _LISTED_GROUPS:
         yield f"... {count_of(len(table) - _LISTED_GROUPS, 'more group')}; --json has all"
     assert table.compared is not None
-    ways = ", ".join(f"{count} by {way}" for way, count in table.compared.compared.items())
+    recall = table.compared.recall
+    ways = ", ".join(
+        f"{count} by {way}{f' (at least {recall[way]:.0%} of the pairs)' if recall[way] < 1 else ''}"
+        for way, count in table.compared.compared.items()
+    )
     episodes = sum(len(group.ids) for group in table)
     yield (
         f"{count_of(len(table), 'group')} of near duplicates with {count_of(episodes, 'episode')} among "
