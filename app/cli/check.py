@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         VideoTotals,
     )
     from ares.review import InstructionAudit
+    from ares.workspace import DuplicateTable
 
 
 _CHANGE_HEADER = ("episode", "code", "signal", "dimension", "second", "steps", "old", "new")
@@ -304,10 +305,16 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         "name of a dataset then (default: all)",
     )
     parser.add_argument(
+        "--duplicates",
+        action="store_true",
+        help="keep the near duplicates of the workspace as columns; a SOURCE is the name of a dataset "
+        "then (default: all)",
+    )
+    parser.add_argument(
         "--audit-seed", type=seed_number, default=0, metavar="N", help="seed of the faults (0); printed"
     )
     _add_fix_arguments(parser)
-    add_workspace_arguments(parser, default="not used without --instructions")
+    add_workspace_arguments(parser, default="not used without --instructions or --duplicates")
 
 
 def _add_fix_arguments(parser: argparse.ArgumentParser) -> None:
@@ -358,6 +365,8 @@ def run_check(args: argparse.Namespace) -> int:
 
     Returns 1 for faults and records that cannot be read, 2 when nothing could be read.
     """
+    if args.duplicates:
+        return _find_duplicates(args)
     if args.instructions:
         return _audit_instructions(args)
     if not args.source:
@@ -405,13 +414,67 @@ def _audit_instructions(args: argparse.Namespace) -> int:
     """Audit instructions of the workspace. Returns 1 where an episode is named."""
     from app.cli.arguments import open_workspace
 
-    options = [name for name in (*_OTHERS, "fix", "dry_run") if getattr(args, name)]
-    if options:
-        flag = options[0].replace("_", "-")
-        raise RequestError(f"--{flag} does not go with --instructions", "give one of them")
+    _refuse_others(args, "instructions", ())
     audits = open_workspace(args).review.audit_instructions(*args.source)
     answer(args, [audit.to_json() for audit in audits], lambda: paragraphs(_audit_blocks(audits)))
     return ExitStatus.ITEMS_FAILED if any(audit.findings for audit in audits) else ExitStatus.DONE
+
+
+def _refuse_others(args: argparse.Namespace, option: str, others: Sequence[str]) -> None:
+    """Raise RequestError for an option that is for files, or that asks for something else of the workspace."""
+    options = [name for name in (*_OTHERS, "fix", "dry_run", *others) if getattr(args, name)]
+    if options:
+        flag = options[0].replace("_", "-")
+        raise RequestError(f"--{flag} does not go with --{option}", "give one of them")
+
+
+_DUPLICATE_HEADER = ("group", "episodes", "by", "score", "most similar pair")
+# Groups that are printed; the JSON has all.
+_LISTED_GROUPS = 50
+
+
+def _find_duplicates(args: argparse.Namespace) -> int:
+    """Keep the near duplicates of the workspace as columns. Returns 1 where there are some."""
+    from app.cli.arguments import open_workspace
+    from ares.store import in_condition
+    from ares.workspace import is_dataset
+
+    _refuse_others(args, "duplicates", ("instructions",))
+    workspace = open_workspace(args)
+    for name in args.source:
+        if not is_dataset(workspace.stores, name):
+            raise RequestError(f"no dataset {name!r} in the workspace", "`ares status` lists its datasets")
+    view = workspace.episodes
+    table = (view.where(in_condition("dataset", args.source)) if args.source else view).find_duplicates()
+    assert table.compared is not None
+    document = {**table.compared.to_json(), "groups": table.to_json()}
+    answer(args, document, lambda: paragraphs(_duplicate_blocks(table)))
+    return ExitStatus.ITEMS_FAILED if table else ExitStatus.DONE
+
+
+def _duplicate_blocks(table: DuplicateTable) -> Iterator[Block]:
+    if table:
+        rows = [[cell(group) for cell in table.shown.values()] for group in table[:_LISTED_GROUPS]]
+        yield OutputTable([tuple(row) for row in rows], _DUPLICATE_HEADER)
+    if len(table) > _LISTED_GROUPS:
+        yield f"... {count_of(len(table) - _LISTED_GROUPS, 'more group')}; --json has all"
+    assert table.compared is not None
+    recall = table.compared.recall
+    ways = ", ".join(
+        f"{count} by {way}{f' (at least {recall[way]:.0%} of the pairs)' if recall[way] < 1 else ''}"
+        for way, count in table.compared.compared.items()
+    )
+    episodes = sum(len(group.ids) for group in table)
+    yield (
+        f"{count_of(len(table), 'group')} of near duplicates with {count_of(episodes, 'episode')} among "
+        f"{count_of(len(table.compared.ids), 'episode')}; compared: {ways}"
+    )
+    if table:
+        yield (
+            "the column duplicate_group has them: a filter of `ares app`, whose page Compare shows the pairs",
+            f"`ares search --where \"duplicate_group = '{table[0].name}'\"` lists the largest group; "
+            "`ares set create NAME --dedupe` leaves all but one of each out",
+        )
 
 
 def _audit_blocks(audits: Sequence[InstructionAudit]) -> Iterator[Block]:

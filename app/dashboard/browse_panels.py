@@ -24,6 +24,7 @@ from app.dashboard.results import list_sort_columns, list_table_columns, search_
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.user_limits import IMAGE_TYPES, store_uploaded_image
 from app.dashboard.view_state import SHOWN_AS, ColumnFilter, ViewState, view_filter_sql, view_to_params
+from ares.curation import DUPLICATE_GROUP
 from ares.episode import Json
 from ares.errors import AresError, QueryTimeout
 from ares.search import Facet
@@ -288,6 +289,20 @@ def _search_for_image(data: bytes) -> None:
 
 
 _MOST_NAMED = 6
+
+
+def draw_duplicate_groups(view: ViewState) -> None:
+    """Draw a button for each group of near duplicates that the view is filtered by: it opens their pairs."""
+    groups = view.filters[DUPLICATE_GROUP].values if DUPLICATE_GROUP in view.filters else ()
+    if not groups:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption("Near duplicates:", width="content")
+        for group in groups[:_MOST_NAMED]:
+            st.button(
+                escape_markdown(f"Compare pairs of {group}"), key=f"duplicates.{group}", icon=":material/compare:",
+                on_click=navigation.open_page, args=("compare", {"group": [str(group)]}),
+            )  # fmt: skip
 
 
 def draw_named(text: str) -> None:

@@ -45,7 +45,9 @@ PAGES = {
         "Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number", "episode")
     ),
     "episode": PageEntry("Episode", ":material/movie:", (*_VIEW_PARAMETERS, "episode", "at", "t")),
-    "compare": PageEntry("Compare", ":material/compare:", ("a", "b", "maker_a", "maker_b", "align", "t")),
+    "compare": PageEntry(
+        "Compare", ":material/compare:", ("a", "b", "group", "maker_a", "maker_b", "align", "t")
+    ),
     "review": PageEntry("Review", ":material/rate_review:", ("queue", "person", "tab")),
     "sets": PageEntry("Sets", ":material/inventory_2:", ("set",)),
     "health": PageEntry("Health", ":material/health_metrics:", ("dataset",)),

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ares.workspace.arguments import IdFile as IdFile
     from ares.workspace.dataset_sheet import DatasetSheet as DatasetSheet, is_dataset as is_dataset
     from ares.workspace.episode import (
+        DuplicateTable as DuplicateTable,
         FacetList as FacetList,
         FindingList as FindingList,
         PlayableVideo as PlayableVideo,

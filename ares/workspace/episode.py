@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.curation import GroupCounts, GroupStatistics
+    from ares.curation import DuplicateGroup, GroupCounts, GroupStatistics, NearDuplicates
     from ares.doctor import Finding
     from ares.episode import Json
     from ares.jobs import AnnotateEstimate, AnnotateReport
@@ -362,6 +362,28 @@ class GroupTable(ResultTable["GroupCounts"]):
     def __init__(self, groups: Iterable[GroupCounts] = (), statistics: GroupStatistics | None = None) -> None:
         super().__init__(groups)
         self.statistics = statistics
+
+
+class DuplicateTable(ResultTable["DuplicateGroup"]):
+    """Groups of near duplicates, the largest first.
+
+    Args:
+        groups: The groups.
+        compared: How many episodes were compared in which way, and how many pairs there are.
+    """
+
+    shown: ClassVar[Mapping[str, Callable[[DuplicateGroup], object]]] = {
+        "duplicate_group": lambda group: group.name,
+        "episodes": lambda group: len(group.ids),
+        "by": lambda group: group.pairs[0].way,
+        "score": lambda group: group.pairs[0].score,
+        "most similar pair": lambda group: f"{group.pairs[0].first} {group.pairs[0].second}",
+    }
+    empty: ClassVar[str] = "no near duplicates"
+
+    def __init__(self, groups: Iterable[DuplicateGroup] = (), compared: NearDuplicates | None = None) -> None:
+        super().__init__(groups)
+        self.compared = compared
 
 
 class FindingList(ResultTable["Finding"]):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ares.settings import Settings
     from ares.store import EpisodeTable, Stores
-    from ares.workspace.episode import GroupTable
+    from ares.workspace.episode import DuplicateTable, GroupTable
 
 Result = TypeVar("Result")
 # Groups that a view is split into at most.
@@ -418,6 +418,31 @@ class Episodes:
         from ares.workspace.view_tables import plot_column
 
         return plot_column(self.to_pandas(list(dict.fromkeys(filter(None, (column, color))))), column, color)
+
+    def find_duplicates(self, ways: Sequence[str] = (), seed: int = 0) -> DuplicateTable:
+        """Find the near duplicates among the episodes, and keep the group of each in the column `duplicate_group`.
+
+            >>> ws.episodes.where("dataset = 'bridge'").find_duplicates()
+            >>> ws.episodes.where("num_duplicates > 0").sort("duplicate_group")
+
+        It replaces what an earlier call has kept of these episodes; `num_duplicates`, `duplicate_by` and
+        `duplicate_score` are columns, too.
+
+        Args:
+            ways: Of "signals", "pixels" and "text"; by default signals, and pixels where there are none.
+            seed: Of the search.
+
+        Raises:
+            RequestError: A way does not exist, or "text" is the only one.
+        """
+        from ares.curation import keep_duplicate_groups
+        from ares.workspace.episode import DuplicateTable
+
+        if isinstance(ways, str):
+            raise RequestError("ways are a list of names", f"got {ways!r}; give [{ways!r}]")
+        return DuplicateTable(
+            *keep_duplicate_groups(self._stores, list(self.ids()), list(ways), operator.index(seed))
+        )
 
     def __repr__(self) -> str:
         count = len(self)

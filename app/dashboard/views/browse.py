@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import (
+    draw_duplicate_groups,
     draw_facets,
     draw_layout_choice,
     draw_named,
@@ -53,6 +54,7 @@ def render() -> None:
         navigation.show_error(error)
         return
     draw_unknown(view)
+    draw_duplicate_groups(view)
     if view.page > page.pages:
         last = f"This is the last one, {page.pages:,}."
         st.warning(f"There is no page {view.page:,} of these episodes. {last}", icon=":material/help:")

@@ -16,6 +16,7 @@ from app.dashboard.components import draw_compare
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter, write_parameter
 from app.dashboard.player_data import group_dimensions, make_gripper_ticks, make_player_source, short_name
 from app.dashboard.view_state import AddressError
+from ares.curation import list_duplicate_pairs
 from ares.episode import Episode, Json, Signal, Trajectory
 from ares.store import ids_filter
 
@@ -72,12 +73,13 @@ class _Side:
 
 
 def render() -> None:
-    """Draw the two that the URL names."""
-    ids = [read_parameter("a"), read_parameter("b")]
+    """Draw the two that the URL names, or a pair of the group of near duplicates that it names."""
+    ids = _draw_pairs(read_parameter("group"), [read_parameter("a"), read_parameter("b")])
     if not ids[0]:
         st.info(
             "Nothing to compare yet. Tick two episodes in Browse and press Compare, or give two ids in the "
-            "address: ?a=ID&b=ID. One id alone compares what two makers say of that episode.",
+            "address: ?a=ID&b=ID. One id alone compares what two makers say of that episode, and ?group=ID the "
+            "near duplicates of a group.",
             icon=":material/info:",
         )
         return
@@ -96,6 +98,34 @@ def render() -> None:
         at = [seconds[aligned - 1] for seconds in events]
         shifts = (max(0.0, at[1] - at[0]), max(0.0, at[0] - at[1]))
     draw_compare(_compare_data((first, second), shifts, events), key="compare.pair")
+
+
+def _draw_pairs(group: str, ids: list[str]) -> list[str]:
+    """Draw the choice among the pairs of a group; returns the pair of the URL, or without one the most similar."""
+    if not group:
+        return ids
+    pairs = cached_reads.limited(lambda: list_duplicate_pairs(cached_reads.workspace().stores, group))
+    if not pairs:
+        detail = "`ares check --duplicates` finds the groups; the filter duplicate group in Browse lists them"
+        raise AddressError("group", f"there is no group {group!r} of near duplicates", detail)
+    labels = {
+        f"{pair.first} {pair.second}": f"{number} of {len(pairs):,}: {pair.first} and {pair.second}, "
+        f"{'equal content' if pair.way == 'content' else f'{pair.way} {pair.score:.3f}'}"
+        for number, pair in enumerate(pairs, 1)
+    }
+    value = " ".join(ids) if ids[0] else next(iter(labels))
+    options = labels if value in labels else {value: "another pair", **labels}
+    navigation.show_value("compare.pairs", value)
+    st.selectbox(
+        "Near duplicates of this group", list(options), key="compare.pairs", on_change=_open_pair, args=(group,),
+        format_func=lambda choice: escape_markdown(options.get(choice, choice)),
+    )  # fmt: skip
+    return [*value.split(" "), ""][:2]
+
+
+def _open_pair(group: str) -> None:
+    first, _, second = entered_text("compare.pairs").partition(" ")
+    navigation.write_parameters({"group": [group], "a": [first], "b": [second]})
 
 
 def _read_side(episode_id: str, maker: str, parameter: str) -> _Side:
