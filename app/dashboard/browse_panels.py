@@ -115,7 +115,9 @@ def _facets_of_view(view: ViewState) -> list[dict[str, Json]]:
         without_own = view_filter_sql(view, columns, leave_out=column)
         (facets[column],) = cached_reads.read_facets(without_own, column, cut)
     ordered = sorted(facets.values(), key=_facet_rank)
-    data = [_facet_data(facet, view) for facet in ordered if _is_informative(facet)]
+    # A column that an annotator declares is shown before it has a value; one of the source may never have any.
+    informative = [facet for facet in ordered if facet.counts or facet.histogram or facet.meaning]
+    data = [_facet_data(facet, view) for facet in informative]
     return [_score_data(where, cut), *data] if cut else data
 
 
@@ -150,11 +152,6 @@ def _facet_rank(facet: Facet) -> tuple[int, int, str]:
     column = facet.column
     first = _FIRST_FACETS.index(column) if column in _FIRST_FACETS else len(_FIRST_FACETS)
     return GROUPS.index(column_group(column)), first, column
-
-
-def _is_informative(facet: Facet) -> bool:
-    # A column that an annotator declares is shown before it has a value; one of the source may never have any.
-    return bool(facet.counts or facet.histogram or facet.meaning)
 
 
 def _facet_data(facet: Facet, view: ViewState) -> dict[str, Json]:

@@ -265,7 +265,13 @@ def draw_header(title: str) -> None:
     """
     from app.dashboard.components import draw_find, load_component
 
-    shown = [*_named_dataset(), cached_reads.workspace().path.rstrip("/").rpartition("/")[2]]
+    # The dataset that the address names, by itself or by an episode; none for several or all.
+    datasets = st.query_params.get_all(f"{FILTER_PREFIX}dataset") or st.query_params.get_all("dataset")
+    if episode_ids := st.query_params.get_all("episode")[:1]:
+        with suppress(AresError):
+            datasets = [episode.dataset for episode in cached_reads.read_episodes(episode_ids)]
+    named = [datasets[0][:60]] if len(datasets) == 1 and not datasets[0].startswith("~") else []
+    shown = [*named, cached_reads.workspace().path.rstrip("/").rpartition("/")[2]]
     st.set_page_config(page_title=" · ".join((title, *shown, "ARES")))
     pages = {"" if name == "browse" else name: page.title for name, page in PAGES.items()}
     with st.container(key="find"):
@@ -276,17 +282,6 @@ def draw_header(title: str) -> None:
         key="changes",
         on_shown_change=cached_reads.clear_caches,
     )
-
-
-def _named_dataset() -> list[str]:
-    """The dataset that the address names, by itself or by an episode; none for several or all."""
-    names = st.query_params.get_all(f"{FILTER_PREFIX}dataset") or st.query_params.get_all("dataset")
-    if len(names) == 1 and not names[0].startswith("~"):
-        return [names[0][:60]]
-    with suppress(AresError):
-        episodes = cached_reads.read_episodes(st.query_params.get_all("episode")[:1])
-        return [episode.dataset for episode in episodes]
-    return []
 
 
 def open_page(name: str, params: Mapping[str, Sequence[str]] | None = None) -> None:
