@@ -62,8 +62,8 @@ def resize_by_pillow(picture: NDArray[Any], size: tuple[int, int], way: Image.Re
 def shift_by_numpy(frames: NDArray[np.float32], right: float, down: float) -> NDArray[np.float32]:
     """(T, H, W) frames moved by part of a pixel, with their edges repeated."""
     padded = np.pad(frames, ((0, 0), (1, 1), (1, 1)), mode="edge")
-    row = padded[:, 1:-1] * (1 - down) + padded[:, :-2] * down
-    moved: NDArray[np.float32] = row[:, :, 1:-1] * (1 - right) + row[:, :, :-2] * right
+    row: NDArray[np.float32] = padded[:, 1:-1] * (1 - down) + padded[:, :-2] * down
+    moved: NDArray[np.float32] = (row[:, :, 1:-1] * (1 - right) + row[:, :, :-2] * right).astype(np.float32)
     return moved
 
 

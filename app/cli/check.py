@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from app.cli.arguments import (
     add_source_arguments,
@@ -136,15 +136,15 @@ def _export_lines(report: FixReport) -> Iterator[Block]:
     lines = [f"not in the copy: {line}" for line in report.export.left_out]
     document = report.export.to_json()
     for change in report.export.changed:
-        lines.append(f"changed: {change['reason']}: {count_of(change['episodes'], 'episode')}")
+        lines.append(f"changed: {change['reason']}: {count_of(cast('int', change['episodes']), 'episode')}")
     for reason, count in report.export.reencoded.items():
         lines.append(f"encoded anew: {count_of(count, 'video')}: {reason}")
     for failure in report.export.failures:
         assert isinstance(failure, dict)
         lines.append(
-            f"left out: {count_of(failure['count'], 'episode')}: {failure['reason']}; first: {failure['example']}"
+            f"left out: {count_of(cast('int', failure['count']), 'episode')}: {failure['reason']}; first: {failure['example']}"
         )
-    packets = f"{count_of(document['copied_packets'], 'frame')} copied, {document['encoded_frames']} encoded"
+    packets = f"{count_of(cast('int', document['copied_packets']), 'frame')} copied, {document['encoded_frames']} encoded"
     yield (*lines, packets)
 
 
@@ -270,6 +270,15 @@ _LISTED_UNREAD = 20
 _DIMENSIONS_PER_CODE = 3
 
 
+_FLAGS = {
+    "audit": "plant faults into some episodes of each dataset, and print how many the checks find there",
+    "instructions": "name episodes of the workspace that another instruction of their dataset fits better; a SOURCE is "
+    "the name of a dataset then (default: all)",
+    "duplicates": "keep the near duplicates of the workspace as columns; a SOURCE is the name of a dataset then "
+    "(default: all)",
+}
+
+
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     from ares.registry import ingesters
@@ -293,23 +302,8 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--video", action="store_true", help="decode the videos too, each file once, and check them"
     )
-    parser.add_argument(
-        "--audit",
-        action="store_true",
-        help="plant faults into some episodes of each dataset, and print how many the checks find there",
-    )
-    parser.add_argument(
-        "--instructions",
-        action="store_true",
-        help="name episodes of the workspace that another instruction of their dataset fits better; a SOURCE is the "
-        "name of a dataset then (default: all)",
-    )
-    parser.add_argument(
-        "--duplicates",
-        action="store_true",
-        help="keep the near duplicates of the workspace as columns; a SOURCE is the name of a dataset "
-        "then (default: all)",
-    )
+    for name, text in _FLAGS.items():
+        parser.add_argument(f"--{name}", action="store_true", help=text)
     parser.add_argument(
         "--audit-seed", type=seed_number, default=0, metavar="N", help="seed of the faults (0); printed"
     )

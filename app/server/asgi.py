@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     import streamlit as st
     import uvicorn
+    from starlette.middleware import Middleware
 
     from ares.episode import Json
 
@@ -226,26 +227,12 @@ def listening(
 def _make_application(workspace: Workspace, pages: ServedPages, host: str, proxies: list[str]) -> st.App:
     with needs_extra("app"):
         import streamlit as st
-        from starlette.middleware import Middleware
         from starlette.routing import Mount
         from streamlit import config
         from streamlit.logger import get_logger
-        from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
     from app.server.api import API_PREFIX, make_api
-    from app.server.login import LoginMiddleware
-    from app.server.protection import (
-        ProxyPersonMiddleware,
-        SameOriginMiddleware,
-        SecurityHeadersMiddleware,
-        is_loopback,
-    )
-    from app.server.routes import (
-        MessageOrderMiddleware,
-        PageAddressMiddleware,
-        build_changes_route,
-        build_media_routes,
-    )
+    from app.server.routes import build_changes_route, build_media_routes
 
     password = workspace.settings.app_password
     _require_password(host, workspace.settings)
@@ -256,6 +243,34 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str, proxi
     # option sets the levels of all its loggers, so this comes behind.
     get_logger("streamlit.runtime.caching.cache_data_api").setLevel("ERROR")
     pages.show(workspace, bool(password))
+    middleware = _list_middleware(pages, host, password, proxies)
+    return st.App(
+        pages.script,
+        routes=[
+            *build_media_routes(workspace.stores),
+            build_changes_route(partial(pages.changes, workspace)),
+            Mount(API_PREFIX, make_api(workspace)),
+        ],
+        middleware=middleware,
+        lifespan=_make_lifespan(workspace, pages.preload),
+        on_script_error=pages.show_error,
+    )
+
+
+def _list_middleware(pages: ServedPages, host: str, password: str, proxies: list[str]) -> list[Middleware]:
+    """What every request passes, from the outside in."""
+    from starlette.middleware import Middleware
+    from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+    from app.server.login import LoginMiddleware
+    from app.server.protection import (
+        ProxyPersonMiddleware,
+        SameOriginMiddleware,
+        SecurityHeadersMiddleware,
+        is_loopback,
+    )
+    from app.server.routes import MessageOrderMiddleware, PageAddressMiddleware
+
     middleware = [
         Middleware(ProxyPersonMiddleware, networks=proxies),
         # Behind it, since it puts the address of the browser in place of that of the proxy.
@@ -268,17 +283,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str, proxi
     # Behind the log-in, which sends a browser back to the address that it asked for.
     middleware.append(Middleware(PageAddressMiddleware, names=pages.names, first=pages.first))
     middleware.append(Middleware(MessageOrderMiddleware))
-    return st.App(
-        pages.script,
-        routes=[
-            *build_media_routes(workspace.stores),
-            build_changes_route(partial(pages.changes, workspace)),
-            Mount(API_PREFIX, make_api(workspace)),
-        ],
-        middleware=middleware,
-        lifespan=_make_lifespan(workspace, pages.preload),
-        on_script_error=pages.show_error,
-    )
+    return middleware
 
 
 def _ignore_current_folder(config: Any) -> None:

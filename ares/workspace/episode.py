@@ -14,8 +14,8 @@ from ares.annotation import Annotation
 from ares.console import count_of, visible
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, RequestError
+from ares.registry import explain_mistakes
 from ares.search import Hit
-from ares.workspace.mistakes import explain_mistakes
 from ares.workspace.printed_tables import ResultTable, html_table
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from ares.console import count_of
 from ares.episode import Episode
 from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode
 from ares.imports import import_optional
+from ares.registry import explain_mistakes
 from ares.search import Hit
 from ares.store import TAGS, quote_literal
 from ares.workspace.arguments import read_episode_ids
 from ares.workspace.episode import StoredEpisode, best_poster_html, build_picture_table
-from ares.workspace.mistakes import explain_mistakes
 from ares.workspace.printed_tables import format_table
 from ares.workspace.row_selection import Selection
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ares.registry import operations
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     )
     from ares.reports import CheckReport, FixReport
     from ares.store import Stores
-    from ares.workspace.workspace import Workspace
 
 
 class IngestOperation(Protocol):
@@ -136,7 +135,7 @@ class AppOperation(Protocol):
 
     def __call__(
         self,
-        workspace: Workspace,
+        workspace: Any,
         *,
         host: str,
         port: int,

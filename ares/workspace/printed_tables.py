@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, SupportsIndex, TypeVar, overload
 
 from ares.imports import import_optional
-from ares.workspace.mistakes import explain_mistakes
+from ares.registry import explain_mistakes
 
 if TYPE_CHECKING:
     import pandas as pd

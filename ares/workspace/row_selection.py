@@ -31,7 +31,7 @@ class Sample(NamedTuple):
     is_shuffled: bool = False
 
 
-class Combination(NamedTuple):
+class RowCombination(NamedTuple):
     """Rows of this selection and of another: "and", "or", "minus"."""
 
     operation: Literal["and", "or", "minus"]
@@ -61,7 +61,7 @@ class Selection:
     sample: Sample | None = None
     ids: frozenset[str] | None = None
     numbers: NDArray[np.int64] | None = field(default=None, compare=False)
-    combination: Combination | None = None
+    combination: RowCombination | None = None
     base: Selection | None = None
 
     @property
@@ -111,7 +111,7 @@ class Selection:
 
     def combined(self, operation: Literal["and", "or", "minus"], other: Selection) -> Selection:
         """Rows of both selections; those of the other alone come last."""
-        return Selection(combination=Combination(operation, other), base=self)
+        return Selection(combination=RowCombination(operation, other), base=self)
 
     def listed(self, ids: frozenset[str]) -> Selection:
         """Those rows whose episode is in a list."""

@@ -14,10 +14,9 @@ from ares.console import count_of
 from ares.curation import CurationSet, SetDiff, Sets, freeze_selection, freeze_spans, span_of_segment
 from ares.errors import RequestError
 from ares.io import absolute_path, expanded_path
-from ares.registry import refuse_unknown_keywords
+from ares.registry import explain_mistakes, refuse_unknown_keywords
 from ares.workspace.arguments import SelectionOptions, make_selection
 from ares.workspace.episodes import Episodes
-from ares.workspace.mistakes import explain_mistakes
 from ares.workspace.printed_tables import format_table, html_table
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class StoredSet(CurationSet):
     @property
     def members(self) -> Episodes:
         """Its episodes, or those of its spans, as far as the workspace still has them."""
-        return Episodes(self._stores).with_ids(self.ids())
+        return Episodes(self._stores).in_set(self.label)
 
     def ids(self) -> Iterator[str]:
         """Ids of all its episodes, sorted, streamed."""

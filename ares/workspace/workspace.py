@@ -15,14 +15,13 @@ from ares.console import visible
 from ares.errors import RequestError
 from ares.io import expanded_path
 from ares.jobs import AnnotateKeywords, make_annotate_request
-from ares.registry import refuse_unknown_keywords
+from ares.registry import explain_mistakes, refuse_unknown_keywords
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
 from ares.workspace.episode import best_poster_html
 from ares.workspace.episode_actions import EpisodeActions, TagList, ViewList
 from ares.workspace.episodes import Episodes
 from ares.workspace.jobs import WorkspaceJobs
-from ares.workspace.mistakes import explain_mistakes
 from ares.workspace.operations import (
     annotate_operation,
     estimate_operation,
