@@ -24,6 +24,7 @@ _MANUAL = Path(__file__).parents[3] / "docs" / "dashboard-jobs-of-a-lab.md"
 _ROW = re.compile(r"^\| (?P<job>[^|]+?)(?: \([^|)]*\))? \| [^|]+ \| (?P<most>\d+) \|", re.MULTILINE)
 _MOST = {row["job"]: int(row["most"]) for row in _ROW.finditer(_MANUAL.read_text())}
 _ITEMS = 10
+_CAPTIONERS = "compare two captioners"
 
 
 class Lab:
@@ -58,6 +59,11 @@ class Lab:
         """Type a text where the keyboard is."""
         self._begin()
         self.page.keyboard.type(text)
+
+    def fill(self, field: str, text: str) -> None:
+        """Click into a field, and type a text."""
+        self.click(self.page.get_by_role("textbox", name=field))
+        self.type(text)
 
     def button(self, name: str | re.Pattern[str], exact: bool = True) -> Locator:
         """The button of a name."""
@@ -135,8 +141,7 @@ def open_dataset(lab: Lab) -> None:
 
 
 def find_words(lab: Lab) -> None:
-    lab.click(lab.page.get_by_label("Filter by words"))
-    lab.type("drawer open")
+    lab.fill("Filter by words", "drawer open")
     lab.press("Enter")
     number = len(lab.ids("lower(instruction) LIKE '%drawer%' AND lower(instruction) LIKE '%open%'"))
     lab.page.get_by_text(f"{number} of 25 episodes").wait_for()
@@ -203,7 +208,7 @@ def see_hours(lab: Lab) -> None:
 
 def see_success_of_datasets(lab: Lab) -> None:
     lab.open_page("Statistics")
-    lab.click(lab.page.get_by_label("Count by"))
+    lab.click(lab.page.get_by_role("combobox", name="Count by"))
     lab.click(lab.page.get_by_role("option", name="dataset", exact=True))
     expect(lab.page.get_by_role("row", name="metaworld_sawyer")).to_contain_text("%")
 
@@ -235,18 +240,17 @@ def tag_episodes(lab: Lab) -> None:
     lab.click(lab.page.locator(".tick").first)
     lab.page.get_by_text("1 selected").wait_for()
     lab.click(lab.button("Tags", exact=False))
-    lab.page.get_by_label("New tag").fill("blurred")
-    lab.count += 1
+    lab.fill("New tag", "blurred")
     lab.click(lab.button("Add the tag"))
-    lab.wait_for("array_has(tags, 'blurred')", 1)
+    lab.page.get_by_text("Tag blurred added to").wait_for()
+    assert len(lab.ids("array_has(tags, 'blurred')")) == 1
 
 
 def exclude_episode(lab: Lab) -> None:
     lab.click(lab.page.locator(".tick").first)
     lab.page.get_by_text("1 selected").wait_for()
     lab.click(lab.button("Exclude", exact=False))
-    lab.page.get_by_label("Why").fill("black picture")
-    lab.count += 1
+    lab.fill("Why", "black picture")
     lab.click(lab.button("Exclude 1"))
     lab.wait_for("true", 24)
     lab.workspace.undo()
@@ -254,13 +258,12 @@ def exclude_episode(lab: Lab) -> None:
 
 def take_back(lab: Lab) -> None:
     lab.click(lab.button("Undo", exact=False))
-    lab.wait_for("array_has(tags, 'late')", 0)
+    lab.wait_for("array_has(tags, 'blurred')", 0)
 
 
 def freeze_set(lab: Lab) -> None:
     lab.click(lab.button(re.compile("Make a set from these")))
-    lab.page.get_by_label("Name of the set").fill("drawers")
-    lab.count += 1
+    lab.fill("Name of the set", "drawers")
     lab.click(lab.button("Make the set"))
     lab.button("Open it in Sets").wait_for()
 
@@ -273,10 +276,9 @@ def export_set(lab: Lab) -> None:
 
 def keep_view(lab: Lab) -> None:
     lab.click(lab.button("Views", exact=False))
-    lab.page.get_by_label("Name of this view").fill("all")
-    lab.count += 1
+    lab.fill("Name of this view", "videos")
     lab.click(lab.button("Save this view"))
-    lab.button("all").wait_for()
+    lab.button("videos").wait_for()
 
 
 def say_that_it_failed(lab: Lab) -> None:
@@ -299,15 +301,34 @@ def plan_annotator(lab: Lab) -> None:
     lab.click(lab.page.get_by_label("Annotators, in this order"))
     lab.type("motion")
     lab.press("Enter")
-    lab.click(lab.button("Plan", exact=False))
+    lab.press("Escape")
+    lab.click(lab.button(re.compile("Plan$")))
     lab.page.get_by_text("Report").first.wait_for()
 
 
+def _watch_first(lab: Lab) -> None:
+    lab.browse()
+    lab.watch(str(lab.page.locator(".card").first.get_attribute("data-episode")))
+
+
+def _tag_before(lab: Lab) -> None:
+    lab.browse()
+    tag_episodes(lab)
+    lab.press("Escape")
+    lab.count, lab.began = 0, 0.0
+
+
+def _open_queue(lab: Lab) -> None:
+    lab.page.goto(f"{lab.address}/review?queue=ten&person=Ada")
+    lab.page.locator(".review .text").wait_for()
+
+
 _STARTS: dict[str, Callable[[Lab], None]] = {
-    "watch ten in a row": lambda lab: lab.watch(_first(lab)),
+    "watch ten in a row": _watch_first,
     "go to the next gripper event": lambda lab: lab.watch(lab.ids("dataset = 'metaworld_sawyer'")[0]),
-    "take back the last action": lambda lab: _tag_before(lab),
-    "answer ten items of a queue": lambda lab: _open_queue(lab),
+    "take back the last action": _tag_before,
+    "keep a view": lambda lab: lab.browse("?f.dataset=video"),
+    "answer ten items of a queue": _open_queue,
 }
 _JOBS: dict[str, Callable[[Lab], None]] = {
     "open an episode by its id": open_by_id,
@@ -334,22 +355,6 @@ _JOBS: dict[str, Callable[[Lab], None]] = {
     "answer ten items of a queue": answer_ten,
     "plan an annotator": plan_annotator,
 }
-_CAPTIONERS = "compare two captioners"
-
-
-def _first(lab: Lab) -> str:
-    lab.browse()
-    return str(lab.page.locator(".card").first.get_attribute("data-episode"))
-
-
-def _tag_before(lab: Lab) -> None:
-    lab.workspace.tag("late", lab.ids("true")[:1])
-    lab.browse()
-
-
-def _open_queue(lab: Lab) -> None:
-    lab.page.goto(f"{lab.address}/review?queue=ten&person=Ada")
-    lab.page.locator(".review .text").wait_for()
 
 
 def _report(lab: Lab, job: str) -> None:
