@@ -196,7 +196,7 @@ def go_to_gripper_event(lab: Lab) -> None:
 
 
 def find_like_by_motion(lab: Lab) -> None:
-    _open_first(lab)
+    lab.click(lab.page.locator(".card .title", has_text="pull the green drawer open").first)
     lab.click(lab.page.get_by_role("radio", name="State", exact=True))
     lab.page.locator(".compact .card").first.wait_for()
 
@@ -303,7 +303,8 @@ def plan_annotator(lab: Lab) -> None:
     lab.press("Enter")
     lab.press("Escape")
     lab.click(lab.button(re.compile("Plan$")))
-    lab.page.get_by_text("Report").first.wait_for()
+    lab.button("Start it", exact=False).wait_for()
+    lab.page.get_by_test_id("stDataFrame").wait_for()
 
 
 def _watch_first(lab: Lab) -> None:
