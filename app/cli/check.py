@@ -22,6 +22,7 @@ from ares.workspace import check_operation, fix_operation
 
 if TYPE_CHECKING:
     from ares.contract import MeaningContract, SignalContract
+    from ares.curation import NearDuplicates
     from ares.reports import (
         CheckReport,
         CodeFix,
@@ -264,19 +265,10 @@ _CODES_HEADER = (
 _LISTED = 20
 # Code scanning keeps at most 25,000 results of a run.
 _LISTED_IN_SARIF = 1000
-# Kinds of files that were not read; the JSON has every file.
-_LISTED_UNREAD = 20
+# Kinds of files that were not read, and groups of near duplicates; the JSON has all.
+_LISTED_UNREAD, _LISTED_GROUPS = 20, 50
 # Dimensions that are named in one row; the JSON has all.
 _DIMENSIONS_PER_CODE = 3
-
-
-_FLAGS = {
-    "audit": "plant faults into some episodes of each dataset, and print how many the checks find there",
-    "instructions": "name episodes of the workspace that another instruction of their dataset fits better; a SOURCE is "
-    "the name of a dataset then (default: all)",
-    "duplicates": "keep the near duplicates of the workspace as columns; a SOURCE is the name of a dataset then "
-    "(default: all)",
-}
 
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
@@ -302,12 +294,31 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--video", action="store_true", help="decode the videos too, each file once, and check them"
     )
-    for name, text in _FLAGS.items():
-        parser.add_argument(f"--{name}", action="store_true", help=text)
+    parser.add_argument(
+        "--audit",
+        action="store_true",
+        help="plant faults into some episodes of each dataset, and print how many the checks find there",
+    )
     parser.add_argument(
         "--audit-seed", type=seed_number, default=0, metavar="N", help="seed of the faults (0); printed"
     )
     _add_fix_arguments(parser)
+    _add_workspace_checks(parser)
+
+
+def _add_workspace_checks(parser: argparse.ArgumentParser) -> None:
+    """Add what is searched for in a workspace, and not in files."""
+    parser.add_argument(
+        "--instructions",
+        action="store_true",
+        help="name episodes of the workspace that another instruction of their dataset fits better; a SOURCE is the "
+        "name of a dataset then (default: all)",
+    )
+    parser.add_argument(
+        "--duplicates",
+        action="store_true",
+        help="keep the near duplicates of the workspace as columns; a SOURCE is the name of a dataset then",
+    )
     add_workspace_arguments(parser, default="not used without --instructions or --duplicates")
 
 
@@ -418,13 +429,9 @@ def _refuse_others(args: argparse.Namespace, option: str, others: Sequence[str])
     """Raise RequestError for an option that is for files, or that asks for something else of the workspace."""
     options = [name for name in (*_OTHERS, "fix", "dry_run", *others) if getattr(args, name)]
     if options:
-        flag = options[0].replace("_", "-")
-        raise RequestError(f"--{flag} does not go with --{option}", "give one of them")
-
-
-_DUPLICATE_HEADER = ("group", "episodes", "by", "score", "most similar pair")
-# Groups that are printed; the JSON has all.
-_LISTED_GROUPS = 50
+        raise RequestError(
+            f"--{options[0].replace('_', '-')} does not go with --{option}", "give one of them"
+        )
 
 
 def _find_duplicates(args: argparse.Namespace) -> int:
@@ -440,34 +447,32 @@ def _find_duplicates(args: argparse.Namespace) -> int:
             raise RequestError(f"no dataset {name!r} in the workspace", "`ares status` lists its datasets")
     view = workspace.episodes
     table = (view.where(in_condition("dataset", args.source)) if args.source else view).find_duplicates()
-    assert table.compared is not None
-    document = {**table.compared.to_json(), "groups": table.to_json()}
-    answer(args, document, lambda: paragraphs(_duplicate_blocks(table)))
+    near = table.compared
+    assert near is not None
+    document = {**near.to_json(), "groups": table.to_json()}
+    answer(args, document, lambda: paragraphs(_duplicate_blocks(table, near)))
     return ExitStatus.ITEMS_FAILED if table else ExitStatus.DONE
 
 
-def _duplicate_blocks(table: DuplicateTable) -> Iterator[Block]:
+def _duplicate_blocks(table: DuplicateTable, near: NearDuplicates) -> Iterator[Block]:
     if table:
-        rows = [[cell(group) for cell in table.shown.values()] for group in table[:_LISTED_GROUPS]]
-        yield OutputTable([tuple(row) for row in rows], _DUPLICATE_HEADER)
+        rows = [tuple(cell(group) for cell in table.shown.values()) for group in table[:_LISTED_GROUPS]]
+        yield OutputTable(rows, tuple(table.shown))
     if len(table) > _LISTED_GROUPS:
         yield f"... {count_of(len(table) - _LISTED_GROUPS, 'more group')}; --json has all"
-    assert table.compared is not None
-    recall = table.compared.recall
     ways = ", ".join(
-        f"{count} by {way}{f' (at least {recall[way]:.0%} of the pairs)' if recall[way] < 1 else ''}"
-        for way, count in table.compared.compared.items()
+        f"{count} by {way}{f' (at least {near.recall[way]:.0%} of the pairs)' if near.recall[way] < 1 else ''}"
+        for way, count in near.compared.items()
     )
     episodes = sum(len(group.ids) for group in table)
     yield (
         f"{count_of(len(table), 'group')} of near duplicates with {count_of(episodes, 'episode')} among "
-        f"{count_of(len(table.compared.ids), 'episode')}; compared: {ways}"
+        f"{count_of(len(near.ids), 'episode')}; compared: {ways}"
     )
     if table:
         yield (
             "the column duplicate_group has them: a filter of `ares app`, whose page Compare shows the pairs",
-            f"`ares search --where \"duplicate_group = '{table[0].name}'\"` lists the largest group; "
-            "`ares set create NAME --dedupe` leaves all but one of each out",
+            f"`ares search --where \"duplicate_group = '{table[0].name}'\"` lists the largest group",
         )
 
 

@@ -13,7 +13,7 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.annotation_rows import read_annotations, read_segments
 from app.dashboard.column_words import format_column_label, format_value_for_people
 from app.dashboard.components import draw_compare
-from app.dashboard.navigation import entered_text, escape_markdown, read_parameter, write_parameter
+from app.dashboard.navigation import entered_text, read_parameter, write_parameter
 from app.dashboard.player_data import group_dimensions, make_gripper_ticks, make_player_source, short_name
 from app.dashboard.view_state import AddressError
 from ares.curation import list_duplicate_pairs
@@ -118,7 +118,7 @@ def _draw_pairs(group: str, ids: list[str]) -> list[str]:
     navigation.show_value("compare.pairs", value)
     st.selectbox(
         "Near duplicates of this group", list(options), key="compare.pairs", on_change=_open_pair, args=(group,),
-        format_func=lambda choice: escape_markdown(options.get(choice, choice)),
+        format_func=lambda choice: options.get(choice, choice),
     )  # fmt: skip
     return [*value.split(" "), ""][:2]
 
@@ -192,7 +192,7 @@ def _draw_choice(column: Any, label: str, parameter: str, names: Mapping[str, st
     key = f"compare.{parameter}"
     navigation.show_value(key, value)
     column.selectbox(
-        label, list(names), key=key, format_func=lambda choice: escape_markdown(names.get(choice, choice)),
+        label, list(names), key=key, format_func=lambda choice: names.get(choice, choice),
         on_change=lambda: write_parameter(parameter, entered_text(key)),
     )  # fmt: skip
 
