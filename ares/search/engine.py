@@ -158,7 +158,8 @@ def search_moments(stores: Stores, query: Query) -> list[Hit]:
     results = run_concurrently([partial(rankers[name].rank, part, candidates, limit) for name, part in parts])
     ranked = [(name, moments) for (name, _), moments in zip(parts, results, strict=True) if moments]
     rankings = [Ranking(moments, weights[name]) for name, moments in ranked]
-    moments = _without_query_episodes(_fuse_rankings(rankings), query)[: query.limit]
+    fused = fuse_rankings(rankings) if len(rankings) > 1 else rankings[0].moments if rankings else ()
+    moments = [moment for moment in fused if moment.episode_id not in query.own_episodes][: query.limit]
     if not moments:
         return []
     return _to_hits(
@@ -213,16 +214,6 @@ def find_best_moments_of(
     ]
 
 
-def _fuse_rankings(rankings: Sequence[Ranking]) -> Sequence[Moment]:
-    if len(rankings) > 1:
-        return fuse_rankings(rankings)
-    return rankings[0].moments if rankings else []
-
-
-def _without_query_episodes(moments: Sequence[Moment], query: Query) -> list[Moment]:
-    return [moment for moment in moments if moment.episode_id not in query.own_episodes]
-
-
 def _ranks_by_episode(
     ranked: Sequence[tuple[str, Sequence[Moment]]], moments: Sequence[Moment]
 ) -> dict[str, dict[str, int]]:
@@ -269,12 +260,11 @@ def _to_hits(
         if moment.episode_id in row_by_id
     ]
     best_score = max((hit.score for hit in hits), default=0.0)
-    return [replace(hit, relevance=_relative_score(hit.score, best_score)) for hit in hits]
-
-
-def _relative_score(score: float, best_score: float) -> float:
-    """A score as a share of the best one, 0 to 1; without a score above 0 nothing is like the query."""
-    return min(1.0, max(0.0, score / best_score)) if best_score > 0 else 0.0
+    # A share of the best score, 0 to 1; without a score above 0 nothing is like the query.
+    return [
+        replace(hit, relevance=min(1.0, max(0.0, hit.score / best_score)) if best_score > 0 else 0.0)
+        for hit in hits
+    ]
 
 
 def _to_hit(
