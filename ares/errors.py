@@ -4,6 +4,7 @@ AresError            printed as one line on the terminal, or shown as one box on
   + RequestError     the request cannot be fulfilled: an unknown name, option or folder, a bad filter
       + FilterError  a filter that cannot be parsed, with the position of the mistake
       + UnknownEpisode, EpisodeIndexError  an episode that does not exist
+      + MissingExtra a library is not installed that only some datasets or commands need
       + QueryTimeout a query of the dashboard took longer than its limit
   + SourceError      source data that cannot be read: a record, a video, a line of metadata
   + MediaError       frames that cannot be decoded: a missing file, a codec, a second past the end
@@ -70,6 +71,10 @@ class FilterError(RequestError):
         line = before + self.where[self.position :].partition("\n")[0]
         printable = "".join(character if character.isprintable() else " " for character in line)
         return f"  {printable}\n  {' ' * len(before)}^"
+
+
+class MissingExtra(RequestError):
+    """A library is not installed; the detail is the command that installs it."""
 
 
 class QueryTimeout(RequestError):

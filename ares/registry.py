@@ -89,9 +89,7 @@ class Registry:
         if not entries:
             hint = did_you_mean(name, self.names())
             raise RequestError(f"no {self.kind} {name!r}", f"{hint}there are: {', '.join(self.names())}")
-        return self._import(entries[0])
-
-    def _import(self, entry: EntryPoint) -> Plugin:
+        entry = entries[0]
         refuse_shadowing(entry.module.partition(".")[0])
         try:
             plugin: Plugin = entry.load()

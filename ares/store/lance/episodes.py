@@ -442,10 +442,13 @@ class EpisodeTable:
             RequestError: No id or several begin so.
         """
         start = text.strip().lower()
-        matches = self._ids_from(start) if start else []
+        # Some ids that begin with it: a range of ids is read through their index.
+        condition = TrustedFilter(_starts_with(start))
+        batches = self.scan(["episode_id"], condition, limit=_SHOWN_IDS + 1) if start else ()
+        matches = sorted(value for batch in batches for value in batch["episode_id"].to_pylist())
         if start in matches or len(matches) == 1:
             return start if start in matches else matches[0]
-        if not matches and len(removed := self._removed.ids(TrustedFilter(_starts_with(start)))) == 1:
+        if not matches and len(removed := self._removed.ids(condition)) == 1:
             raise _removed_error(removed[0].as_py())
         if not matches:
             raise _unknown_id(text)
@@ -454,12 +457,6 @@ class EpisodeTable:
             f"several episodes have ids that start with {text!r}",
             f"{', '.join(matches[:_SHOWN_IDS])}{more}; give more digits",
         )
-
-    def _ids_from(self, start: str) -> list[str]:
-        """Some ids that begin with a text, sorted; a range of ids is read through their index."""
-        condition = TrustedFilter(_starts_with(start))
-        batches = self.scan(["episode_id"], condition, limit=_SHOWN_IDS + 1)
-        return sorted(value for batch in batches for value in batch["episode_id"].to_pylist())
 
     def search_instruction(
         self, text: str, limit: int, episode_ids: Collection[str] | None = None
