@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from app.cli.arguments import (
     add_source_arguments,
@@ -135,17 +135,15 @@ def _export_lines(report: FixReport) -> Iterator[Block]:
     if report.export is None:
         return
     lines = [f"not in the copy: {line}" for line in report.export.left_out]
-    document = report.export.to_json()
-    for change in report.export.changed:
-        lines.append(f"changed: {change['reason']}: {count_of(cast('int', change['episodes']), 'episode')}")
+    document: Any = report.export.to_json()
+    for change in document["changed"]:
+        lines.append(f"changed: {change['reason']}: {count_of(change['episodes'], 'episode')}")
     for reason, count in report.export.reencoded.items():
         lines.append(f"encoded anew: {count_of(count, 'video')}: {reason}")
-    for failure in report.export.failures:
-        assert isinstance(failure, dict)
-        lines.append(
-            f"left out: {count_of(cast('int', failure['count']), 'episode')}: {failure['reason']}; first: {failure['example']}"
-        )
-    packets = f"{count_of(cast('int', document['copied_packets']), 'frame')} copied, {document['encoded_frames']} encoded"
+    for failure in document["failures"]:
+        left_out = f"left out: {count_of(failure['count'], 'episode')}: {failure['reason']}"
+        lines.append(f"{left_out}; first: {failure['example']}")
+    packets = f"{count_of(document['copied_packets'], 'frame')} copied, {document['encoded_frames']} encoded"
     yield (*lines, packets)
 
 
@@ -282,12 +280,8 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate", type=rate_hz, metavar="HZ", help="recording rate, where the source does not store it"
     )
-    parser.add_argument(
-        "--spec",
-        default="",
-        metavar="FILE",
-        help="what the dataset does not say of itself, as for `ares ingest`",
-    )
+    spec_help = "what the dataset does not say of itself, as for `ares ingest`"
+    parser.add_argument("--spec", default="", metavar="FILE", help=spec_help)
     add_source_arguments(parser)
     parser.add_argument("--limit", type=episode_count, metavar="N", help="check at most N episodes")
     _add_output_arguments(parser)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from app.cli.arguments import (
     add_source_arguments,
@@ -182,7 +182,7 @@ def describe_ingest_stop(args: argparse.Namespace) -> str:
     return f"the workspace has {count_of(count, 'episode')}; run the same command again to read the rest"
 
 
-def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies: bool) -> tuple[str, ...]:
+def _ingest_summary(report: IngestReport, document: dict[str, Any], with_copies: bool) -> tuple[str, ...]:
     from ingest.pipeline import format_unread_files
 
     counts = ", ".join(f"{name} {document[name]}" for name in ("planned", "kept", "already", "failed"))
@@ -190,7 +190,7 @@ def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies
     lines = [f"{counts}{known}  ({document['seconds']} s)"]
     if document["duplicates"]:
         lines.append(
-            f"duplicates: {count_of(cast('int', document['duplicates']), 'episode')} of this run repeat the content of another "
+            f"duplicates: {count_of(document['duplicates'], 'episode')} of this run repeat the content of another "
             f"({document['workspace_duplicates']} in the whole workspace)"
         )
     if isinstance(labels := document.get("labels"), dict):

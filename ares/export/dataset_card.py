@@ -133,10 +133,8 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
     licences = {
         own["dataset"] if names[own["dataset"]] == 1 else key: own["licences"] for key, own in by_key.items()
     }
-    parts = [
-        (f"{part['set']['name']}@{part['set']['version']}", part)
-        for part in (manifest, *manifest.get("appended", []))
-    ]
+    all_parts = (manifest, *manifest.get("appended", []))
+    parts = [(f"{part['set']['name']}@{part['set']['version']}", part) for part in all_parts]
     labels = [label for label, _ in parts]
     hours, name = sum(source["seconds"] for source in sources) / 3600, manifest["set"]["name"]
     sections = [
