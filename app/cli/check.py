@@ -531,7 +531,7 @@ def _unread_file_lines(report: CheckReport) -> tuple[str, ...]:
     from ingest.discovery import unread_file_lines
 
     lines = unread_file_lines(report.unread, _LISTED_UNREAD)
-    return (f"not read: {count_of(len(report.unread), 'file')} that hold or stand for data", *lines)
+    return (f"not read: {count_of(len(report.unread), 'file')} of data", *lines)
 
 
 def _dataset_summary(dataset: DatasetCheck) -> str:

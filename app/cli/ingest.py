@@ -206,7 +206,7 @@ def _ingest_summary(report: IngestReport, document: dict[str, Any], with_copies:
     if document["warnings"]:
         lines += ["suspicious:", *tallies(document, "warnings")]
     if report.plan.num_unread:
-        lines.append(f"not read: {count_of(report.plan.num_unread, 'file')} that hold or stand for data")
+        lines.append(f"not read: {count_of(report.plan.num_unread, 'file')} of data")
         lines += format_unread_files(report.plan)
     return tuple(lines)
 
