@@ -47,6 +47,7 @@ _NUMBERED = {
 }
 # By the module and its arguments.
 _COMMANDS = {
+    "picture_libraries 2": r"decode JPEG \| \d+ \| \d+ \| \d",
     "accelerator caption --episodes 2 --concurrency 2": r"caption, 2 kept: .* a plain client .* ratio \d",
     "accelerator embed --models ViT-S-32-alt --episodes 1 --seconds 1 --height 128 --rounds 1": (
         r"embed 1 frames with ViT-S-32-alt of random weights from 128p H.264"

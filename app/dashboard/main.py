@@ -24,8 +24,8 @@ _STYLE = """<style>
 /* What is being renewed looks so at once: Streamlit waits for half a second, then fades for a second. */
 [data-stale="true"] { opacity: 0.4 !important; transition: opacity 0.1s ease-in 0.1s !important; }
 /* The blue of a chosen part on its own tint is too faint to read. */
-[data-testid="stBaseButton-segmented_controlActive"] p { color: inherit; font-weight: 600; }
-[data-testid="stBaseButton-segmented_controlActive"] { color: inherit !important; }
+[data-testid="stButtonGroup"] p { color: #0f172a; }
+@media (prefers-color-scheme: dark) { [data-testid="stButtonGroup"] p { color: #e2e8f0; } }
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
 @media (min-width: 641px) {
   .st-key-episode_head { flex-wrap: nowrap !important; }
