@@ -135,6 +135,7 @@ def _export_lines(report: FixReport) -> Iterator[Block]:
     lines = [f"not in the copy: {line}" for line in report.export.left_out]
     document = report.export.to_json()
     for change in report.export.changed:
+        assert isinstance(change["episodes"], int)
         lines.append(f"changed: {change['reason']}: {count_of(change['episodes'], 'episode')}")
     for reason, count in report.export.reencoded.items():
         lines.append(f"encoded anew: {count_of(count, 'video')}: {reason}")
@@ -143,7 +144,9 @@ def _export_lines(report: FixReport) -> Iterator[Block]:
         lines.append(
             f"left out: {count_of(failure['count'], 'episode')}: {failure['reason']}; first: {failure['example']}"
         )
-    packets = f"{count_of(document['copied_packets'], 'frame')} copied, {document['encoded_frames']} encoded"
+    packets = (
+        f"{count_of(report.export.copied_packets, 'frame')} copied, {document['encoded_frames']} encoded"
+    )
     yield (*lines, packets)
 
 

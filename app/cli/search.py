@@ -129,7 +129,8 @@ def _read_columns(args: argparse.Namespace, hits: Sequence[Hit]) -> dict[str, di
 
 def _plain_value(value: Any) -> Json:
     """A value of a column as JSON has it; times as text."""
-    return value.isoformat() if hasattr(value, "isoformat") else value
+    plain: Json = value.isoformat() if hasattr(value, "isoformat") else value
+    return plain
 
 
 # Below this a search with words is about something else; the default cut begins at the same score.
@@ -378,7 +379,8 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("notes", "; ".join(f"{note['note']} ({note['person']})" for note in document["notes"]) or "none"),
         (
             "length",
-            f"{document['num_steps']} step{'s'[: document['num_steps'] != 1]}, {document['duration_seconds']:.2f} s at {rate}",
+            f"{document['num_steps']} step{'s'[: document['num_steps'] != 1]}, "
+            f"{document['duration_seconds']:.2f} s at {rate}",
         ),
         *(("depth", text) for text in document.get("depth", ())),
     ]

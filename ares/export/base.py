@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from ares.annotation import Maker, canonical_json
+from ares.console import count_of
 from ares.contract import DatasetKey
 from ares.episode import Episode, Json, Span
 from ares.errors import AresError, MediaError, RequestError
