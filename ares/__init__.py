@@ -73,6 +73,10 @@ __all__ = [
 __getattr__ = lazy_exports(__name__)
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 @_checks_arguments
 def open(path: str | os.PathLike[str] | None = None, *, create: bool = False) -> Workspace:
     """Open the workspace in a folder or at an object-store URI.

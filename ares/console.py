@@ -128,17 +128,12 @@ def showing_progress() -> Iterator[None]:
         _Running.since = time.monotonic()
 
 
-def print_detail(text: str) -> None:
-    """Write a line with the time of day on standard error, with `-v` only."""
-    _LOGGER.info(text)
-
-
 @contextmanager
 def timed(step: str) -> Iterator[None]:
-    """Write how long a step took, with `-v` only."""
+    """Write how long a step took, on a line with the time of day, with `-v` only."""
     started_at = time.monotonic()
     yield
-    print_detail(f"{step}: {time.monotonic() - started_at:.2f} s")
+    _LOGGER.info(f"{step}: {time.monotonic() - started_at:.2f} s")
 
 
 def write_stderr(*lines: str) -> None:

@@ -240,6 +240,14 @@ class Signal:
     def __repr__(self) -> str:
         return f"Signal{self.values.shape}"
 
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        import numpy as np
+
+        return np.array(self.values, dtype) if copy else np.asarray(self.values, dtype)
+
 
 @fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

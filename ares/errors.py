@@ -4,6 +4,7 @@ AresError            printed as one line on the terminal, or shown as one box on
   + RequestError     the request cannot be fulfilled: an unknown name, option or folder, a bad filter
       + FilterError  a filter that cannot be parsed, with the position of the mistake
       + UnknownEpisode, EpisodeIndexError  an episode that does not exist
+      + MissingExtra a library is not installed that only some datasets or commands need
       + QueryTimeout a query of the dashboard took longer than its limit
   + SourceError      source data that cannot be read: a record, a video, a line of metadata
   + MediaError       frames that cannot be decoded: a missing file, a codec, a second past the end
@@ -72,6 +73,10 @@ class FilterError(RequestError):
         return f"  {printable}\n  {' ' * len(before)}^"
 
 
+class MissingExtra(RequestError):
+    """A library is not installed; the detail is the command that installs it."""
+
+
 class QueryTimeout(RequestError):
     """A query took longer than its limit, and was ended."""
 
@@ -82,6 +87,14 @@ class UnknownEpisode(RequestError, KeyError):
 
 class EpisodeIndexError(RequestError, IndexError):
     """A view has no episode of this number; an IndexError too, as the index of a sequence is."""
+
+
+class UnknownAttribute(RequestError, AttributeError):
+    """An object has no attribute of this name; an AttributeError too, so that `hasattr` says so."""
+
+
+class WrongArguments(RequestError, TypeError):
+    """A function does not take these arguments; a TypeError too, as that of Python is."""
 
 
 class SourceError(AresError):

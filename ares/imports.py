@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ares.errors import RequestError
+from ares.errors import MissingExtra, RequestError
 
 _IMPORTED_NAMES = re.compile(r"^ +from ([\w.]+) import (?:\(([^)]*)\)|([^(\n]+))", re.M)
 
@@ -109,7 +109,7 @@ def needs_extra(extra: str) -> Iterator[None]:
 
 def missing_extra(library: str, extra: str) -> RequestError:
     """The error for a library that is not installed, with the command that installs its extra."""
-    return RequestError(f"{library} is not installed", f"pip install 'ares-curation[{extra}]'")
+    return MissingExtra(f"{library} is not installed", f"pip install 'ares-curation[{extra}]'")
 
 
 def import_optional(name: str, instead: str = "") -> ModuleType:
@@ -218,21 +218,14 @@ def refuse_shadowing(package: str) -> None:
     ours = Path(__file__).parents[1] / package
     if package not in PACKAGES or not (ours / "__init__.py").is_file():
         return
-    origin = _import_origin(package)
+    if package in sys.modules:
+        origin = str(getattr(sys.modules[package], "__file__", None) or "")
+    else:
+        spec = PathFinder.find_spec(package)
+        locations = list((spec and spec.submodule_search_locations) or ())
+        origin = (spec and spec.origin) or (f"{locations[0]}/__init__.py" if locations else "")
     if origin and Path(origin).resolve().parent != ours.resolve():
         raise RequestError(
             f"the module {package!r} is not the one of ARES",
             f"{origin} hides {ours / '__init__.py'}; rename it, or start Python in another folder",
         )
-
-
-def _import_origin(package: str) -> str:
-    """The file, or the folder, that an import of this name gives; "" when there is none."""
-    if package in sys.modules:
-        module = sys.modules[package]
-        return str(getattr(module, "__file__", None) or "")
-    spec = PathFinder.find_spec(package)
-    if spec is None:
-        return ""
-    locations = list(spec.submodule_search_locations or ())
-    return spec.origin or (f"{locations[0]}/__init__.py" if locations else "")

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import PurePath
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ares.errors import AresError, PluginError, RequestError
+from ares.errors import AresError, PluginError, RequestError, UnknownAttribute, WrongArguments
 from ares.imports import find_moved_package, refuse_shadowing
 
 if TYPE_CHECKING:
@@ -88,9 +89,7 @@ class Registry:
         if not entries:
             hint = did_you_mean(name, self.names())
             raise RequestError(f"no {self.kind} {name!r}", f"{hint}there are: {', '.join(self.names())}")
-        return self._import(entries[0])
-
-    def _import(self, entry: EntryPoint) -> Plugin:
+        entry = entries[0]
         refuse_shadowing(entry.module.partition(".")[0])
         try:
             plugin: Plugin = entry.load()
@@ -213,7 +212,7 @@ Returned = TypeVar("Returned")
 
 
 def refuse_unknown_keywords(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
-    """Let a function refuse an unknown keyword with the names of those that it has.
+    """Let a function refuse arguments that it does not have, or cannot take, with the names of those that it has.
 
     Those of a `TypedDict` that it takes as `**keywords: Unpack[...]` are among them. Type checkers see the function
     as it is.
@@ -221,13 +220,73 @@ def refuse_unknown_keywords(function: Callable[Parameters, Returned]) -> Callabl
     code = function.__code__  # a plain function; importing inspect takes 6 ms
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
     names += _typed_keywords(function)
+    takes_any = bool(code.co_flags & 0x08) and len(names) == code.co_argcount + code.co_kwonlyargcount - 1
 
     @wraps(function)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
-        for name in kwargs:
+        for name in () if takes_any else kwargs:
             if name not in names:
-                hint = f"{did_you_mean(name, names)}there are: {', '.join(names)}"
-                raise TypeError(f"{function.__name__}() has no argument {name!r}: {hint}")
-        return function(*args, **kwargs)
+                hint = f"{did_you_mean(name, names)}there are: {', '.join(names) or 'none'}"
+                raise WrongArguments(f"{function.__name__}() has no argument {name!r}", hint)
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, ValueError, OverflowError, AttributeError) as error:
+            if isinstance(error, AresError):
+                raise
+            hint = f"{_first_line(error)[:200]}; it takes {', '.join(names) or 'nothing'}"
+            raise WrongArguments(f"{function.__name__}() cannot take these arguments", hint) from error
 
     return call
+
+
+Kind = TypeVar("Kind", bound=type)
+
+
+def explain_mistakes(kind: Kind) -> Kind:
+    """Let the public methods of a class refuse wrong arguments, and the class say what it has for a wrong name."""
+    for name, member in list(vars(kind).items()):
+        if not isinstance(member, FunctionType) or name.startswith("_") or hasattr(member, "__wrapped__"):
+            continue
+        # What a function of the user raises is his.
+        if "function" not in member.__code__.co_varnames[: member.__code__.co_argcount]:
+            setattr(kind, name, refuse_unknown_keywords(member))
+    kind.__getattr__ = _refuse_attribute  # type: ignore[attr-defined]
+    return kind
+
+
+def _refuse_attribute(self: object, name: str) -> Any:
+    kind = type(self)
+    public = [known for known in dir(kind) if not known.startswith("_")]
+    public += [known for known in getattr(self, "__dict__", ()) if not known.startswith("_")]
+    remedy = _OTHER_NAMES.get(name, "")
+    hint = f"use {remedy}" if remedy else f"{did_you_mean(name, public)}there are: {', '.join(public)}"
+    raise UnknownAttribute(f"{kind.__name__!r} object has no attribute {name!r}", hint)
+
+
+# What users of pandas, Hugging Face datasets, FiftyOne and LeRobot look for, and what does it here.
+_REMEDIES = (
+    ("filter query match loc select isin exists", "where('num_steps > 20')"),
+    ("iloc select_by at iat", "view[number], view[1:5] or view[[0, 2]]"),
+    ("sort_values order_by nlargest nsmallest", "sort('num_steps', descending=True)"),
+    ("limit limit_samples", "take(10)"),
+    ("shape count num_rows size num_episodes", "len(view)"),
+    ("column_names dtypes features get_field_schema schema info", "columns"),
+    ("unique distinct nunique count_values", "value_counts('dataset')"),
+    ("apply iterrows itertuples transform", "map(function), or to_pandas()"),
+    ("mean sum min max std median quantile bounds", "describe(), or to_pandas()"),
+    ("agg aggregate pivot_table merge join", "sql('SELECT ... FROM episodes'), or to_pandas()"),
+    ("to_csv to_parquet to_json to_dict to_list to_numpy", "to_pandas() or to_arrow(), which have it"),
+    ("train_test_split random_split", "ws.sets.split(name)"),
+    ("drop exclude remove_columns rename_column", "`-` for episodes, to_arrow([names]) for columns"),
+    ("concatenate append concat extend union", "`|`"),
+    (
+        "set_values set_field add_column assign",
+        "ws.tag(name, view), or `ares annotate valuation --scores FILE`",
+    ),
+    ("tag_samples tag tags add_tag", "ws.tag(name, view)"),
+    ("match_tags has_tag", "tagged(name)"),
+    ("save persist freeze save_view clone", "ws.sets.create(name, view)"),
+    ("export push_to_hub save_to_disk write", "ws.export(name, folder) of ws.sets.create(name, view)"),
+    ("values tolist items keys", "view['column'], or to_arrow()"),
+)
+_OTHER_NAMES = {name: remedy for names, remedy in _REMEDIES for name in names.split()}

@@ -82,7 +82,9 @@ def read_config_file(path: Path) -> dict[str, str]:
         values = {name: _as_text(name, value) for name, value in config if value not in ("", None)}
     except ValueError as error:  # a number with thousands of digits
         raise RequestError("wrong value in the config file", f"{error} ({path})") from None
-    _warn_of_readable_secrets(path, values)
+    secrets = [name for name in _SECRETS if name in values]
+    if secrets and path.stat().st_mode & _READABLE_BY_OTHERS:
+        print_message(f"{path} holds {' and '.join(secrets)}, and other users can read it: chmod 600 {path}")
     return values
 
 
@@ -113,12 +115,6 @@ def _config_error(path: Path, error: ValidationError) -> RequestError:
         return RequestError(f"unknown key {key!r} in the config file", f"{hint} ({path})")
     value = "a secret" if key in _SECRETS else repr(first["input"])
     return RequestError(f"wrong value of {key!r} in the config file", f"{value}: {first['msg']} ({path})")
-
-
-def _warn_of_readable_secrets(path: Path, values: dict[str, str]) -> None:
-    secrets = [name for name in _SECRETS if name in values]
-    if secrets and path.stat().st_mode & _READABLE_BY_OTHERS:
-        print_message(f"{path} holds {' and '.join(secrets)}, and other users can read it: chmod 600 {path}")
 
 
 _CONFIG_NAME, _CONFIG_VARIABLE = "ares.toml", "ARES_CONFIG"
@@ -255,14 +251,17 @@ def settings_from_environment(environ: Mapping[str, str] | None = None) -> Setti
     """
     env = os.environ if environ is None else environ
     path = config_path() if environ is None else None
-    texts = {**_config_values(path), **_environment_values(env)}
+    texts = read_config_file(path) if path else {}
+    texts |= {field: env[variable] for field, variable in _VARIABLES.items() if env.get(variable)}
+    if (follow_links := texts.pop("follow_links", "0").lower()) not in ("0", "1", "true", "false"):
+        raise RequestError("ARES_FOLLOW_LINKS is neither 0 nor 1", repr(follow_links))
     numbers = {field: _parse_number(field, texts.pop(field)) for field in _NUMBERS if field in texts}
     parsed = {
         "price": _parse_price(texts.pop("price", "")),
         "media_cache_bytes": int(numbers.pop("media_cache_gb", _MEDIA_CACHE_GB) * 2**30),
         "export_dirs": _split_list(texts.pop("export_dirs", ""), os.pathsep),
         "source_dirs": _split_list(texts.pop("source_dirs", ""), os.pathsep),
-        "follow_links": _parse_flag("ARES_FOLLOW_LINKS", texts.pop("follow_links", "0")),
+        "follow_links": follow_links in ("1", "true"),
         "trusted_proxies": _split_list(texts.pop("trusted_proxies", ""), ","),
         "failure_kinds": _split_list(texts.pop("failure_kinds", ""), ",") or FAILURE_KINDS,
         "failure_severities": _split_list(texts.pop("failure_severities", ""), ",") or FAILURE_SEVERITIES,
@@ -345,17 +344,6 @@ def environment_variables() -> dict[str, str]:
     }
 
 
-def _environment_values(env: Mapping[str, str]) -> dict[str, str]:
-    return {field: env[variable] for field, variable in _VARIABLES.items() if env.get(variable)}
-
-
-def _config_values(path: Path | None) -> dict[str, str]:
-    if path is None:
-        return {}
-
-    return read_config_file(path)
-
-
 def user_name() -> str:
     """Return the name of the user, who is the person behind an action; "unknown" where the system has none."""
     import getpass
@@ -404,12 +392,6 @@ def _parse_number(field: str, text: str) -> float:
             f"{_VARIABLES[field]} is not a number above 0", f"{text[:100]!r}; use {_NUMBERS[field]}"
         )
     return number
-
-
-def _parse_flag(variable: str, text: str) -> bool:
-    if text.lower() not in ("0", "1", "true", "false"):
-        raise RequestError(f"{variable} is neither 0 nor 1", repr(text))
-    return text.lower() in ("1", "true")
 
 
 # The path of imports before libraries are imported: some change it for as long as their own import takes.

@@ -174,7 +174,7 @@ def _server_seconds() -> float:
 
 def _label_items(address: str, labels: int) -> list[float]:
     """Answer by keyboard alone, with a reload, an undo and its answer in the middle; seconds of each key."""
-    with _open_browser() as browser, open_tab(browser, address.partition("/review")[0]) as tab:
+    with open_browser() as browser, open_tab(browser, address.partition("/review")[0]) as tab:
         tab.set_default_timeout(120_000)
         _open_review(tab, address)
         first = [_press(tab, "yn?"[number % 3]) for number in range(labels // 2)]
@@ -238,7 +238,7 @@ def _running_ingest(folder: Path, temporary: Path) -> Iterator[None]:
 def _measure_person(address: str, rounds: int) -> Waits:
     """What one person waits for, in a browser of their own."""
     waits: Waits = {}
-    with _open_browser() as browser, open_tab(browser, address) as tab:
+    with open_browser() as browser, open_tab(browser, address) as tab:
         tab.set_default_timeout(120_000)
         _open_browse(tab, address)
         opened = [_open_card(tab, number) for number in range(rounds)]
@@ -255,7 +255,7 @@ def _measure_person(address: str, rounds: int) -> Waits:
 
 
 @contextmanager
-def _open_browser() -> Iterator[Browser]:
+def open_browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     chromium = os.environ.get("ARES_TEST_CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"

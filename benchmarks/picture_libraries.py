@@ -10,6 +10,7 @@ import io
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -63,63 +64,55 @@ def shift_by_numpy(frames: NDArray[np.float32], right: float, down: float) -> ND
     """(T, H, W) frames moved by part of a pixel, with their edges repeated."""
     padded = np.pad(frames, ((0, 0), (1, 1), (1, 1)), mode="edge")
     row = padded[:, 1:-1] * (1 - down) + padded[:, :-2] * down
-    moved: NDArray[np.float32] = row[:, :, 1:-1] * (1 - right) + row[:, :, :-2] * right
-    return moved
+    moved = row[:, :, 1:-1] * (1 - right) + row[:, :, :-2] * right
+    return moved.astype(np.float32)
 
 
-def list_uses() -> Iterator[PictureUse]:
-    """The uses, by what they are for."""
-    yield from _uses_of_files(make_picture())
-    yield from _uses_of_sizes(make_picture())
-    yield from _uses_of_pixels(make_picture())
-
-
-def _decode(data: bytes, flags: int = cv2.IMREAD_COLOR_RGB) -> Any:
+def decode_by_opencv(data: bytes, flags: int = cv2.IMREAD_COLOR_RGB) -> Any:
+    """The pixels of a file."""
     return cv2.imdecode(np.frombuffer(data, np.uint8), flags)
 
 
-def _uses_of_files(picture: NDArray[np.uint8]) -> Iterator[PictureUse]:
-    jpeg = encode_by_pillow(picture, format="JPEG", quality=90)
-    png = encode_by_pillow(picture, format="PNG")
-    depth = (make_picture(1)[..., 0].astype(np.uint16) * 37).copy()
-    deep_png = cv2.imencode(".png", depth)[1].tobytes()
+def encode_by_opencv(picture: NDArray[np.uint8]) -> bytes:
+    """A picture as a JPEG file."""
     quality = [cv2.IMWRITE_JPEG_QUALITY, 90]
-    yield PictureUse("decode JPEG", lambda: _decode(jpeg), lambda: decode_by_pillow(jpeg))
-    yield PictureUse("decode PNG", lambda: _decode(png), lambda: decode_by_pillow(png))
+    return cv2.imencode(".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), quality)[1].tobytes()
+
+
+def list_file_uses(picture: NDArray[np.uint8]) -> Iterator[PictureUse]:
+    """Files of pictures, read and written."""
+    decode, jpeg = decode_by_opencv, encode_by_pillow(picture, format="JPEG", quality=90)
+    png = encode_by_pillow(picture, format="PNG")
+    deep_png = cv2.imencode(".png", make_picture(1)[..., 0].astype(np.uint16) * 37)[1].tobytes()
+    yield PictureUse("decode JPEG", lambda: decode(jpeg), lambda: decode_by_pillow(jpeg))
+    yield PictureUse("decode PNG", lambda: decode(png), lambda: decode_by_pillow(png))
     yield PictureUse(
         "decode depth (PNG of 16 bits)",
-        lambda: _decode(deep_png, cv2.IMREAD_UNCHANGED),
+        lambda: decode(deep_png, cv2.IMREAD_UNCHANGED),
         lambda: decode_by_pillow(deep_png, ""),
     )
     yield PictureUse(
         "encode JPEG",
-        lambda: _decode(cv2.imencode(".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), quality)[1].tobytes()),
-        lambda: _decode(encode_by_pillow(picture, format="JPEG", quality=90)),
+        lambda: decode(encode_by_opencv(picture)),
+        lambda: decode(encode_by_pillow(picture, format="JPEG", quality=90)),
     )
 
 
-def _reduce(image: NDArray[Any], size: tuple[int, int]) -> Any:
-    return cv2.resize(image, size, interpolation=cv2.INTER_AREA)
-
-
-def _uses_of_sizes(picture: NDArray[np.uint8]) -> Iterator[PictureUse]:
-    yuv = VideoFrame.from_ndarray(picture, format="rgb24").reformat(format="yuv420p")
-    small = cv2.resize(picture, (64, 48), interpolation=cv2.INTER_AREA)
-    grey = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
+def list_size_uses(picture: NDArray[np.uint8]) -> Iterator[PictureUse]:
+    """Pictures made smaller and larger."""
     box, linear = Image.Resampling.BOX, Image.Resampling.BILINEAR
-    yield PictureUse(
-        "frame of a check (640 to 64)",
-        lambda: _reduce(picture, (64, 48)),
-        lambda: resize_by_pillow(picture, (64, 48), box),
-    )
-    yield PictureUse(
-        "thumbnail (640 to 256)",
-        lambda: _reduce(picture, (256, 192)),
-        lambda: resize_by_pillow(picture, (256, 192), box),
-    )
+    yuv = VideoFrame.from_ndarray(picture, format="rgb24").reformat(format="yuv420p")
+    grey = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
+    small = np.asarray(cv2.resize(picture, (64, 48), interpolation=cv2.INTER_AREA))
+    for name, size in (("frame of a check (640 to 64)", (64, 48)), ("thumbnail (640 to 256)", (256, 192))):
+        yield PictureUse(
+            name,
+            partial(cv2.resize, picture, size, interpolation=cv2.INTER_AREA),
+            partial(resize_by_pillow, picture, size, box),
+        )
     yield PictureUse(
         "plane of a video (640 to 64)",
-        lambda: _reduce(grey, (64, 48)),
+        lambda: cv2.resize(grey, (64, 48), interpolation=cv2.INTER_AREA),
         lambda: yuv.reformat(64, 48, format="gray", interpolation="AREA").to_ndarray(),
     )
     yield PictureUse(
@@ -129,32 +122,15 @@ def _uses_of_sizes(picture: NDArray[np.uint8]) -> Iterator[PictureUse]:
     )
 
 
-def _write_text_by_pillow(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    image = Image.fromarray(picture.copy())
-    ImageDraw.Draw(image).text((10, 20), "front 12.5 s", fill=(255, 255, 255))
-    return np.asarray(image)
-
-
-def _write_text_by_opencv(picture: NDArray[np.uint8]) -> Any:
-    image, font = picture.copy(), cv2.FONT_HERSHEY_SIMPLEX
-    return cv2.putText(image, "front 12.5 s", (10, 30), font, 0.5, (255,) * 3, 1, cv2.LINE_AA)
-
-
-def _uses_of_pixels(picture: NDArray[np.uint8]) -> Iterator[PictureUse]:
-    grey = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
-    frames = np.stack([make_picture(seed)[:16, :16, 0] for seed in range(30)]).astype(np.float32)
+def list_value_uses(picture: NDArray[np.uint8]) -> Iterator[PictureUse]:
+    """Colours and differences of pixels."""
     weights = np.array([0.299, 0.587, 0.114], np.float32)
+    grey = np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY))
+    frames = np.stack([make_picture(seed)[:16, :16, 0] for seed in range(30)]).astype(np.float32)
     shift = np.array([[1, 0, 0.3], [0, 1, 0.2]], np.float32)
-    yield PictureUse(
-        "grey of a frame",
-        lambda: cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY),
-        lambda: np.asarray(Image.fromarray(picture).convert("L")),
-    )
-    yield PictureUse(
-        "grey of a frame by NumPy",
-        lambda: cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY),
-        lambda: (picture @ weights + 0.5).astype(np.uint8),
-    )
+    to_grey = partial(cv2.cvtColor, picture, cv2.COLOR_RGB2GRAY)
+    yield PictureUse("grey of a frame", to_grey, lambda: np.asarray(Image.fromarray(picture).convert("L")))
+    yield PictureUse("grey of a frame by NumPy", to_grey, lambda: (picture @ weights + 0.5).astype(np.uint8))
     yield PictureUse(
         "detail of a frame (differences, sums)",
         lambda: cv2.reduce(cv2.absdiff(grey[:, 1:], grey[:, :-1]), 0, cv2.REDUCE_SUM, dtype=cv2.CV_32S),
@@ -170,14 +146,33 @@ def _uses_of_pixels(picture: NDArray[np.uint8]) -> Iterator[PictureUse]:
     yield PictureUse(
         "shift of 30 small frames",
         lambda: np.stack(
-            [cv2.warpAffine(f, shift, (16, 16), borderMode=cv2.BORDER_REPLICATE) for f in frames]
+            [cv2.warpAffine(frame, shift, (16, 16), borderMode=cv2.BORDER_REPLICATE) for frame in frames]
         ),
         lambda: shift_by_numpy(frames, 0.3, 0.2),
     )
+
+
+def write_label_by_opencv(picture: NDArray[np.uint8]) -> Any:
+    """The picture with a text."""
+    font, white = cv2.FONT_HERSHEY_SIMPLEX, (255,) * 3
+    return cv2.putText(picture.copy(), "front 12.5 s", (10, 30), font, 0.5, white, 1, cv2.LINE_AA)
+
+
+def write_label_by_pillow(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The picture with a text."""
+    image = Image.fromarray(picture.copy())
+    ImageDraw.Draw(image).text((10, 20), "front 12.5 s", fill=(255, 255, 255))
+    return np.asarray(image)
+
+
+def list_uses() -> Iterator[PictureUse]:
+    """All uses, by what they are for."""
+    picture = make_picture()
+    yield from list_file_uses(picture)
+    yield from list_size_uses(picture)
+    yield from list_value_uses(picture)
     yield PictureUse(
-        "label of a frame",
-        lambda: _write_text_by_opencv(picture),
-        lambda: _write_text_by_pillow(picture),
+        "label of a frame", partial(write_label_by_opencv, picture), partial(write_label_by_pillow, picture)
     )
 
 

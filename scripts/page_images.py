@@ -107,11 +107,11 @@ def _pictures(workspace: Workspace) -> list[Picture]:
         Picture(name="select", path="?f.success=true", ready=".card >> nth=5", prepare=_select_and_tag),
         Picture(name="set", path="?q=drawer&words=drawer", ready=".card", prepare=_open_set_form),
         Picture(name="map", path="map", ready="svg.marks"),
-        Picture(name="episode", path=f"episode?episode={graded}&t=1.5", ready=".compact .card"),
+        Picture(name="episode", path=f"episode?episode={graded}&t=1.5", ready=".grid.small .card"),
         Picture(
-            name="failure", path=f"episode?episode={failed}", ready=".compact .card", prepare=_show_failure
+            name="failure", path=f"episode?episode={failed}", ready=".grid.small .card", prepare=_show_failure
         ),
-        Picture(name="sets", path="sets?set=accepted", ready=".compact .card", prepare=_compare),
+        Picture(name="sets", path="sets?set=accepted", ready=".grid.small .card", prepare=_compare),
         Picture(name="health", path="health", ready="[data-testid=stMetric] >> nth=3"),
         Picture(name="status", path="status", ready="[data-testid=stMetric] >> nth=3"),
     ]

@@ -96,6 +96,7 @@ _WITH_RAY = {
 _OTHER = {
     "drawn_robots",
     "grading",
+    "map",
     "memory",
     "page",
     "run",
@@ -257,3 +258,14 @@ def _write_simulated_part(folder: Path) -> None:
         np.savez(folder / f"{row['id']}.npz", state=state, action=state)
         front.rename(folder / f"{row['id']}_front.mp4")
         wrist.rename(folder / f"{row['id']}_wrist.mp4")
+
+
+@pytest.mark.nightly
+def test_the_map_is_measured_in_a_browser(
+    chromium: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARES_TEST_CHROMIUM", chromium)
+    _run_benchmark("map --sizes 30 60 --rounds 1", monkeypatch)
+    printed = capsys.readouterr().out
+    for work in ("open the map", "lasso to its episodes", "zoom to the next picture", "another colour"):
+        assert re.search(rf"\| {work} \| \d+\.\d\d s \| \d+\.\d\d s \| \d+\.\d\d \|", printed), printed

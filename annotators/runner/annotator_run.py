@@ -458,12 +458,6 @@ class AnnotatorRun:
         if cost.unknown_calls:
             self.report.add_warning(_UNKNOWN_USAGE, where, cost.unknown_calls)
 
-    def _add_warnings(self, warnings: Sequence[str], report: Callable[[str], None]) -> None:
-        """Count what a person should know, and report each."""
-        for warning in dict.fromkeys(warnings):
-            self.report.add_warning(warning, self.annotator.maker.model)
-            report(f"annotate {self.name}: {warning}")
-
     def to_report(self, run_seconds: float) -> AnnotateReport:
         """What this annotator did, in a run of so many seconds."""
         self.report.seconds = self._clock.seconds
@@ -510,7 +504,9 @@ class AnnotatorRun:
             learnt = self.annotator.preflight(makers)
         self.report.add_cost(learnt.cost)
         self._warn_of_unknown_usage(learnt.cost, "test call")
-        self._add_warnings([*self.annotator.warnings, *learnt.warnings], report)
+        for warning in dict.fromkeys([*self.annotator.warnings, *learnt.warnings]):
+            self.report.add_warning(warning, self.annotator.maker.model)
+            report(f"annotate {self.name}: {warning}")
         for loss in learnt.lost:
             self.report.add_lost(loss.reason, loss.example, loss.count)
             report(f"annotate {self.name}: {loss.count} lost: {loss.reason}: {loss.example}")

@@ -357,7 +357,11 @@ def _annotate_on(
     _run_tasks(stores, tasks, bundles, decoders, progress, renewed)
     if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
         stores.tables.optimize()
-        _report_unindexed(stores, report_line)
+        # These are searched slowly until they are indexed: a job of its own, for which no run waits.
+        for label, count in stores.tables.unindexed_vectors().items():
+            report_line(
+                f"{count} vectors of {label} are compared one by one; `ares index` makes searches fast"
+            )
     return LoadedAnnotators(tasks, loaded.faults)
 
 
@@ -431,12 +435,6 @@ def _embed_new_texts(stores: Stores, tasks: Sequence[AnnotatorRun], report: Call
             except ModelError as error:
                 report(f"new texts cannot be found by meaning in {name}: {error}")
     return new_vectors
-
-
-def _report_unindexed(stores: Stores, report: Callable[[str], None]) -> None:
-    """Say which vectors are searched slowly until they are indexed: a job of its own, for which no run waits."""
-    for label, count in stores.tables.unindexed_vectors().items():
-        report(f"{count} vectors of {label} are compared one by one; `ares index` makes searches fast")
 
 
 def _print_nothing(message: str) -> None:

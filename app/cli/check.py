@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.cli.arguments import (
     add_source_arguments,
@@ -22,6 +22,7 @@ from ares.workspace import check_operation, fix_operation
 
 if TYPE_CHECKING:
     from ares.contract import MeaningContract, SignalContract
+    from ares.curation import NearDuplicates
     from ares.reports import (
         CheckReport,
         CodeFix,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         VideoTotals,
     )
     from ares.review import InstructionAudit
+    from ares.workspace import DuplicateTable
 
 
 _CHANGE_HEADER = ("episode", "code", "signal", "dimension", "second", "steps", "old", "new")
@@ -133,20 +135,15 @@ def _export_lines(report: FixReport) -> Iterator[Block]:
     if report.export is None:
         return
     lines = [f"not in the copy: {line}" for line in report.export.left_out]
-    document = report.export.to_json()
-    for change in report.export.changed:
-        assert isinstance(change["episodes"], int)
+    document: Any = report.export.to_json()
+    for change in document["changed"]:
         lines.append(f"changed: {change['reason']}: {count_of(change['episodes'], 'episode')}")
     for reason, count in report.export.reencoded.items():
         lines.append(f"encoded anew: {count_of(count, 'video')}: {reason}")
-    for failure in report.export.failures:
-        assert isinstance(failure, dict)
-        lines.append(
-            f"left out: {count_of(failure['count'], 'episode')}: {failure['reason']}; first: {failure['example']}"
-        )
-    packets = (
-        f"{count_of(report.export.copied_packets, 'frame')} copied, {document['encoded_frames']} encoded"
-    )
+    for failure in document["failures"]:
+        left_out = f"left out: {count_of(failure['count'], 'episode')}: {failure['reason']}"
+        lines.append(f"{left_out}; first: {failure['example']}")
+    packets = f"{count_of(document['copied_packets'], 'frame')} copied, {document['encoded_frames']} encoded"
     yield (*lines, packets)
 
 
@@ -266,8 +263,8 @@ _CODES_HEADER = (
 _LISTED = 20
 # Code scanning keeps at most 25,000 results of a run.
 _LISTED_IN_SARIF = 1000
-# Kinds of files that were not read; the JSON has every file.
-_LISTED_UNREAD = 20
+# Kinds of files that were not read, and groups of near duplicates; the JSON has all.
+_LISTED_UNREAD, _LISTED_GROUPS = 20, 50
 # Dimensions that are named in one row; the JSON has all.
 _DIMENSIONS_PER_CODE = 3
 
@@ -283,12 +280,8 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate", type=rate_hz, metavar="HZ", help="recording rate, where the source does not store it"
     )
-    parser.add_argument(
-        "--spec",
-        default="",
-        metavar="FILE",
-        help="what the dataset does not say of itself, as for `ares ingest`",
-    )
+    spec_help = "what the dataset does not say of itself, as for `ares ingest`"
+    parser.add_argument("--spec", default="", metavar="FILE", help=spec_help)
     add_source_arguments(parser)
     parser.add_argument("--limit", type=episode_count, metavar="N", help="check at most N episodes")
     _add_output_arguments(parser)
@@ -301,16 +294,26 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         help="plant faults into some episodes of each dataset, and print how many the checks find there",
     )
     parser.add_argument(
+        "--audit-seed", type=seed_number, default=0, metavar="N", help="seed of the faults (0); printed"
+    )
+    _add_fix_arguments(parser)
+    _add_workspace_checks(parser)
+
+
+def _add_workspace_checks(parser: argparse.ArgumentParser) -> None:
+    """Add what is searched for in a workspace, and not in files."""
+    parser.add_argument(
         "--instructions",
         action="store_true",
         help="name episodes of the workspace that another instruction of their dataset fits better; a SOURCE is the "
         "name of a dataset then (default: all)",
     )
     parser.add_argument(
-        "--audit-seed", type=seed_number, default=0, metavar="N", help="seed of the faults (0); printed"
+        "--duplicates",
+        action="store_true",
+        help="keep the near duplicates of the workspace as columns; a SOURCE is the name of a dataset then",
     )
-    _add_fix_arguments(parser)
-    add_workspace_arguments(parser, default="not used without --instructions")
+    add_workspace_arguments(parser, default="not used without --instructions or --duplicates")
 
 
 def _add_fix_arguments(parser: argparse.ArgumentParser) -> None:
@@ -361,6 +364,8 @@ def run_check(args: argparse.Namespace) -> int:
 
     Returns 1 for faults and records that cannot be read, 2 when nothing could be read.
     """
+    if args.duplicates:
+        return _find_duplicates(args)
     if args.instructions:
         return _audit_instructions(args)
     if not args.source:
@@ -408,13 +413,61 @@ def _audit_instructions(args: argparse.Namespace) -> int:
     """Audit instructions of the workspace. Returns 1 where an episode is named."""
     from app.cli.arguments import open_workspace
 
-    options = [name for name in (*_OTHERS, "fix", "dry_run") if getattr(args, name)]
-    if options:
-        flag = options[0].replace("_", "-")
-        raise RequestError(f"--{flag} does not go with --instructions", "give one of them")
+    _refuse_others(args, "instructions", ())
     audits = open_workspace(args).review.audit_instructions(*args.source)
     answer(args, [audit.to_json() for audit in audits], lambda: paragraphs(_audit_blocks(audits)))
     return ExitStatus.ITEMS_FAILED if any(audit.findings for audit in audits) else ExitStatus.DONE
+
+
+def _refuse_others(args: argparse.Namespace, option: str, others: Sequence[str]) -> None:
+    """Raise RequestError for an option that is for files, or that asks for something else of the workspace."""
+    options = [name for name in (*_OTHERS, "fix", "dry_run", *others) if getattr(args, name)]
+    if options:
+        raise RequestError(
+            f"--{options[0].replace('_', '-')} does not go with --{option}", "give one of them"
+        )
+
+
+def _find_duplicates(args: argparse.Namespace) -> int:
+    """Keep the near duplicates of the workspace as columns. Returns 1 where there are some."""
+    from app.cli.arguments import open_workspace
+    from ares.store import in_condition
+    from ares.workspace import is_dataset
+
+    _refuse_others(args, "duplicates", ("instructions",))
+    workspace = open_workspace(args)
+    for name in args.source:
+        if not is_dataset(workspace.stores, name):
+            raise RequestError(f"no dataset {name!r} in the workspace", "`ares status` lists its datasets")
+    view = workspace.episodes
+    table = (view.where(in_condition("dataset", args.source)) if args.source else view).find_duplicates()
+    near = table.compared
+    assert near is not None
+    document = {**near.to_json(), "groups": table.to_json()}
+    answer(args, document, lambda: paragraphs(_duplicate_blocks(table, near)))
+    return ExitStatus.ITEMS_FAILED if table else ExitStatus.DONE
+
+
+def _duplicate_blocks(table: DuplicateTable, near: NearDuplicates) -> Iterator[Block]:
+    if table:
+        rows = [tuple(cell(group) for cell in table.shown.values()) for group in table[:_LISTED_GROUPS]]
+        yield OutputTable(rows, tuple(table.shown))
+    if len(table) > _LISTED_GROUPS:
+        yield f"... {count_of(len(table) - _LISTED_GROUPS, 'more group')}; --json has all"
+    ways = ", ".join(
+        f"{count} by {way}{f' (at least {near.recall[way]:.0%} of the pairs)' if near.recall[way] < 1 else ''}"
+        for way, count in near.compared.items()
+    )
+    episodes = sum(len(group.ids) for group in table)
+    yield (
+        f"{count_of(len(table), 'group')} of near duplicates with {count_of(episodes, 'episode')} among "
+        f"{count_of(len(near.ids), 'episode')}; compared: {ways}"
+    )
+    if table:
+        yield (
+            "the column duplicate_group has them: a filter of `ares app`, whose page Compare shows the pairs",
+            f"`ares search --where \"duplicate_group = '{table[0].name}'\"` lists the largest group",
+        )
 
 
 def _audit_blocks(audits: Sequence[InstructionAudit]) -> Iterator[Block]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from app.cli.arguments import (
     add_source_arguments,
@@ -181,7 +182,7 @@ def describe_ingest_stop(args: argparse.Namespace) -> str:
     return f"the workspace has {count_of(count, 'episode')}; run the same command again to read the rest"
 
 
-def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies: bool) -> tuple[str, ...]:
+def _ingest_summary(report: IngestReport, document: dict[str, Any], with_copies: bool) -> tuple[str, ...]:
     from ingest.pipeline import format_unread_files
 
     counts = ", ".join(f"{name} {document[name]}" for name in ("planned", "kept", "already", "failed"))

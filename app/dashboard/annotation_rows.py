@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from app.dashboard.column_words import format_column_label, format_value_for_people
 from ares.annotation import WITHDRAWN, Annotation, Maker
 from ares.checks import CODES, QualityFinding
 from ares.contract import MeaningContract
@@ -327,7 +328,7 @@ def _display_note(log: _EpisodeLog, annotation: Annotation) -> str:
     """What a reader must know of a value: that it fills no column, or is by an older maker."""
     maker = log.maker(annotation)
     if not log.is_shown(annotation):
-        return "not shown in columns"
+        return "not used in filters"
     needs_current = maker is not None and any(column.needs_current_maker for column in maker.columns)
     return "by an older maker" if maker and needs_current and log.catalog.is_stale(maker) else ""
 
@@ -335,22 +336,13 @@ def _display_note(log: _EpisodeLog, annotation: Annotation) -> str:
 def _column_values(log: _EpisodeLog, annotation: Annotation) -> list[list[Json]]:
     maker = log.maker(annotation)
     names = [column.name for column in maker.columns if column.name in annotation.value] if maker else []
-    return [[name, format_value_for_people(annotation.value[name])] for name in names]
-
-
-def format_value_for_people(value: Json) -> str:
-    """A value of a column as a person reads it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(format_value_for_people(item) for item in value)
-    return f"{value:.6g}" if isinstance(value, float) else "unknown" if value is None else str(value)
+    return [[format_column_label(name), format_value_for_people(annotation.value[name])] for name in names]
 
 
 def _provenance_text(log: _EpisodeLog, annotation: Annotation) -> str:
     maker = log.maker(annotation)
     if maker is None:
-        name = f"maker {annotation.maker_id}"
+        name = f"an unknown maker ({annotation.maker_id[:8]})"
     elif maker.kind == "person":
         name = " ".join(["a person", maker.model, *map(str, maker.settings.values())])
     else:
@@ -378,7 +370,7 @@ def _is_verdict_column(name: str) -> bool:
 
 def _segment_data(row: Mapping[str, Any], own_columns: set[str]) -> dict[str, Json]:
     values: list[Json] = [
-        [name, format_value_for_people(value)]
+        [format_column_label(name), format_value_for_people(value)]
         for name, value in row.items()
         if name not in own_columns and value not in (None, []) and not _is_verdict_column(name)
     ]
@@ -534,12 +526,11 @@ def _finding_span(finding: QualityFinding, duration_seconds: float) -> Json:
     }
 
 
-def make_finding_rows(health: DatasetHealth) -> list[dict[str, Json]]:
-    """A row for each code of a dataset's sample."""
+def make_finding_rows(health: DatasetHealth) -> list[dict[str, Json | tuple[str, str]]]:
+    """A row for each code of a dataset's sample; the code is the tip of its name."""
     return [
         {
-            "code": count.code,
-            "name": count.name,
+            "finding": (count.name.replace("-", " "), count.code),
             "severity": count.severity,
             "episodes": count.num_episodes,
             "dimensions": ", ".join(name for name in count.dimensions if name),

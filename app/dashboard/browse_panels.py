@@ -12,18 +12,19 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.cached_reads import SearchThresholdIds
+from app.dashboard.column_words import GROUPS, column_group, format_column_label, value_words
 from app.dashboard.components import draw_filters, draw_search_input
 from app.dashboard.navigation import (
     change_view,
     entered_text,
     escape_markdown,
-    format_column_label,
     write_parameters,
 )
-from app.dashboard.results import list_sort_columns, search_threshold, unknown_values
+from app.dashboard.results import list_sort_columns, list_table_columns, search_threshold, unknown_values
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.user_limits import IMAGE_TYPES, store_uploaded_image
-from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, view_to_params
+from app.dashboard.view_state import SHOWN_AS, ColumnFilter, ViewState, view_filter_sql, view_to_params
+from ares.curation import DUPLICATE_GROUP
 from ares.episode import Json
 from ares.errors import AresError, QueryTimeout
 from ares.search import Facet
@@ -113,8 +114,10 @@ def _facets_of_view(view: ViewState) -> list[dict[str, Json]]:
         # Counts beside a column's values ignore its own filter: they are what a click would add.
         without_own = view_filter_sql(view, columns, leave_out=column)
         (facets[column],) = cached_reads.read_facets(without_own, column, cut)
-    ordered = sorted(facets.values(), key=lambda facet: (_facet_rank(facet.column), facet.column))
-    data = [_facet_data(facet, view) for facet in ordered if _is_informative(facet)]
+    ordered = sorted(facets.values(), key=_facet_rank)
+    # A column that an annotator declares is shown before it has a value; one of the source may never have any.
+    informative = [facet for facet in ordered if facet.counts or facet.histogram or facet.meaning]
+    data = [_facet_data(facet, view) for facet in informative]
     return [_score_data(where, cut), *data] if cut else data
 
 
@@ -142,28 +145,26 @@ def _score_data(where: str, cut: SearchThresholdIds) -> dict[str, Json]:
     )
     column_filter = ColumnFilter(column=_SCORE, values=(_CUT,), low=cut.min_score)
     data = _facet_data(facet, ViewState(filters={_SCORE: column_filter}))
-    return {**data, "label": "score", "open": True}
+    return {**data, "label": "score", "open": True, "group": ""}
 
 
-def _facet_rank(column: str) -> int:
-    return _FIRST_FACETS.index(column) if column in _FIRST_FACETS else len(_FIRST_FACETS)
-
-
-def _is_informative(facet: Facet) -> bool:
-    # A column that an annotator declares is shown before it has a value; one of the source may never have any.
-    return bool(facet.counts or facet.histogram or facet.meaning)
+def _facet_rank(facet: Facet) -> tuple[int, int, str]:
+    column = facet.column
+    first = _FIRST_FACETS.index(column) if column in _FIRST_FACETS else len(_FIRST_FACETS)
+    return GROUPS.index(column_group(column)), first, column
 
 
 def _facet_data(facet: Facet, view: ViewState) -> dict[str, Json]:
     column_filter = view.filters.get(facet.column)
-    counts: list[Json] = [
-        [str(value).lower() if facet.type == "bool" else str(value), n] for value, n in facet.counts
-    ]
+    texts = [(str(value).lower() if facet.type == "bool" else str(value), n) for value, n in facet.counts]
+    makers = cached_reads.read_makers() if facet.column.endswith("_maker") else {}
+    counts: list[Json] = [[text, n, value_words(facet.column, text, makers)] for text, n in texts]
     return {
         **{name: list(value) if isinstance(value, tuple) else value for name, value in asdict(facet).items()},
         "counts": counts,
         "label": format_column_label(facet.column),
         "open": facet.column in _OPEN_FACETS,
+        "group": column_group(facet.column),
         "values": list(column_filter.values) if column_filter else [],
         "low": column_filter.low if column_filter else None,
         "high": column_filter.high if column_filter else None,
@@ -213,6 +214,34 @@ def _change_saved_views(change: Callable[[], Action]) -> None:
         navigation.show_error(error)
 
 
+_SHOW, _COLUMNS = "browse.show", "browse.columns"
+
+
+def draw_layout_choice(view: ViewState) -> None:
+    """Draw the switch between cards of three sizes and a table, and the choice of the columns of the table."""
+
+    def show() -> None:
+        shown = entered_text(_SHOW, view.show)
+        change_view(lambda newest: replace(newest, show=shown))
+
+    def choose() -> None:
+        names = tuple(str(name) for name in st.session_state.get(_COLUMNS) or ())
+        change_view(lambda newest: replace(newest, columns=names))
+
+    navigation.show_value(_SHOW, view.show)
+    st.segmented_control(
+        "Show as", list(SHOWN_AS), key=_SHOW, format_func=SHOWN_AS.__getitem__, on_change=show, required=True,
+        label_visibility="collapsed", width="content",
+    )  # fmt: skip
+    if view.show == "table":
+        with st.popover("Columns", icon=":material/view_column:"):
+            navigation.show_value(_COLUMNS, list_table_columns(view))
+            columns = sorted(cached_reads.filter_columns(), key=format_column_label)
+            st.multiselect(
+                "Columns", columns, key=_COLUMNS, format_func=format_column_label, on_change=choose
+            )
+
+
 _SOURCE_ORDER = "source order"
 _ASCENDING, _DESCENDING = "↑", "↓"
 _DIRECTIONS = {False: _ASCENDING, True: _DESCENDING}
@@ -257,6 +286,20 @@ def _search_for_image(data: bytes) -> None:
 
 
 _MOST_NAMED = 6
+
+
+def draw_duplicate_groups(view: ViewState) -> None:
+    """Draw a button for each group of near duplicates that the view is filtered by: it opens their pairs."""
+    groups = view.filters[DUPLICATE_GROUP].values if DUPLICATE_GROUP in view.filters else ()
+    if not groups:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption("Near duplicates:", width="content")
+        for group in groups[:_MOST_NAMED]:
+            st.button(
+                escape_markdown(f"Compare pairs of {group}"), key=f"duplicates.{group}", icon=":material/compare:",
+                on_click=navigation.open_page, args=("compare", {"group": [str(group)]}),
+            )  # fmt: skip
 
 
 def draw_named(text: str) -> None:

@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import streamlit as st
 
+from app.dashboard import map_points
 from app.dashboard.cards import STALE
 from app.dashboard.user_limits import UserLimits, search_image
 from ares.deadline import Deadline, current_deadline, limit_time
 from ares.errors import QueryTimeout, RequestError
 from ares.rubric import TRUST_COLUMN
 from ares.search import Facet, Hit, Query, list_embedding_spaces, load_encoder, prepare_text_search
-from ares.store import CONFLICT, DISAGREEMENT, NOTES, TAGS
+from ares.store import CONFLICT, DISAGREEMENT, NOTES, TAGS, in_condition
 from ares.workspace import Workspace
 
 if TYPE_CHECKING:
+    from app.dashboard.map_points import MapColours, MapPoints, View
+    from ares.annotation import Maker
     from ares.curation import CurationSet, GroupStatistics, SavedView
-    from ares.episode import Episode
+    from ares.episode import Episode, Json
     from ares.reports import DatasetHealth
     from ares.review import Calibration, InstructionAudit, JudgedQuestion, JudgementCount
     from ares.search import EpisodeScores
@@ -200,7 +203,9 @@ def clear_caches() -> None:
         _described_hits,
         _similar_hits,
         _ids_of_version,
-        _plot_columns_of_version,
+        _map_points_of_version,
+        _map_colours_of_version,
+        _map_tile_of_version,
         _captions_of_version,
         _datasets_of_version,
         _health_of_version,
@@ -402,32 +407,36 @@ def _ids_of_version(where: str, order_by: str, offset: int, limit: int, version:
     return limited(read, where)
 
 
-def read_columns_for_plot(
-    where: str, columns: Sequence[str], limit: int, total: int
-) -> list[Mapping[str, Any]]:
-    """Return columns of the episodes that match a filter, or of a sample of them.
-
-    Args:
-        where: SQL filter.
-        columns: Columns to read.
-        limit: About how many episodes to return at most.
-        total: Number of episodes that match the filter; above `limit` a random sample is read.
-    """
-    return _plot_columns_of_version(where, columns, limit, total, newest_version())
+def read_map_points(where: str) -> MapPoints:
+    """Return the places and the ids of the episodes that match a filter, a few bytes each."""
+    return _map_points_of_version(where, newest_version())
 
 
-@st.cache_data(max_entries=16, show_spinner=False)
-def _plot_columns_of_version(
-    where: str, columns: Sequence[str], limit: int, total: int, version: int
-) -> list[Mapping[str, Any]]:
-    if total > limit:
-        # Ids are hashes: those below a bound are a uniform sample.
-        where = f"({where}) AND episode_id < '{int(limit / total * 2**64):016x}'"
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _map_points_of_version(where: str, version: int) -> MapPoints:
     table = workspace().stores.tables.episodes
-    points: list[Mapping[str, Any]] = limited(
-        lambda: table.read_columns(list(columns), where), where
-    ).to_pylist()
-    return points
+    return limited(lambda: map_points.read_map_points(table, where), where)
+
+
+def read_map_colours(where: str, column: str) -> MapColours:
+    """Return the colours of the same episodes by a column, a byte each."""
+    return _map_colours_of_version(where, column, newest_version())
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _map_colours_of_version(where: str, column: str, version: int) -> MapColours:
+    table = workspace().stores.tables.episodes
+    return limited(lambda: map_points.read_map_colours(table, where, column), where)
+
+
+def read_map_tile(where: str, column: str, view: View) -> dict[str, Json]:
+    """Return the points of a part of the map as the browser gets them; a click beside the map changes none."""
+    return _map_tile_of_version(where, column, view, newest_version())
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _map_tile_of_version(where: str, column: str, view: View, version: int) -> dict[str, Json]:
+    return map_points.make_tile(read_map_points(where), read_map_colours(where, column), view)
 
 
 def read_captions(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
@@ -449,6 +458,30 @@ def _captions_of_version(ids: Sequence[str], version: int) -> dict[str, Mapping[
 def _is_stale_column(name: str) -> bool:
     """Whether a column says that a value is by an older maker; beside it is that of the maker."""
     return name.endswith(STALE) and f"{name.removesuffix(STALE)}_maker" in filter_columns()
+
+
+def read_makers() -> Mapping[str, Maker]:
+    """Return every maker by its id."""
+    return _makers_of_version(newest_version())
+
+
+@st.cache_data(max_entries=1, show_spinner=False)
+def _makers_of_version(version: int) -> Mapping[str, Maker]:
+    return limited(workspace().stores.annotations.makers)
+
+
+def read_values(ids: Sequence[str], columns: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Return columns of some episodes by episode id, for a table of one page."""
+    return _values_of_version(tuple(ids), tuple(columns), newest_version())
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _values_of_version(
+    ids: tuple[str, ...], columns: tuple[str, ...], version: int
+) -> dict[str, Mapping[str, Any]]:
+    table, names = workspace().stores.tables.episodes, dict.fromkeys(("episode_id", *columns))
+    rows = limited(lambda: table.read_columns(list(names), in_condition("episode_id", ids)))
+    return {str(row["episode_id"]): row for row in rows.to_pylist()}
 
 
 def count_datasets() -> Mapping[str, int]:

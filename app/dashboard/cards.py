@@ -7,18 +7,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from app.dashboard.column_words import format_column_label, format_value_for_people, value_words
+from ares.annotation import Maker
 from ares.episode import Camera, Episode, Json
 from ares.rubric import TRUST_COLUMN
 from ares.search import Hit
-from ares.store import CONFLICT, DISAGREEMENT
+from ares.store import CONFLICT, DISAGREEMENT, TAGS
 
 # Ending of the columns that say that a value is by an older maker.
 STALE = "_stale"
 # What people's answers or the controls of a judge say of it; nothing is said of a judge that is trusted.
 _TRUST_NOTICES = {
-    "certified": {"tone": "good", "text": "certified by people"},
-    "unproven": {"tone": "open", "text": "judge unproven"},
-    "untrusted": {"tone": "bad", "text": "judge untrusted"},
+    "certified": ("good", "certified by people"),
+    "unproven": ("open", "judge unproven"),
+    "untrusted": ("bad", "judge untrusted"),
 }
 
 
@@ -53,6 +55,35 @@ def build_cards(
     ]
 
 
+def add_table_cells(
+    cards: Sequence[Json],
+    episodes: Sequence[Episode],
+    values: Mapping[str, Mapping[str, Any]],
+    makers: Mapping[str, Maker],
+) -> None:
+    """Give cards the record and the values of the columns of a table.
+
+    Args:
+        cards: Cards of `build_cards`, of the same episodes.
+        episodes: The episodes.
+        values: The columns of the table, by episode id.
+        makers: Makers by id.
+    """
+    for card, episode in zip(cards, episodes, strict=True):
+        assert isinstance(card, dict)
+        row = values.get(episode.episode_id, {})
+        card["key"] = episode.key
+        card["cells"] = [
+            [format_column_label(name), "" if value is None else _cell_text(name, value, makers), name]
+            for name, value in row.items()
+            if name != "episode_id"
+        ]
+
+
+def _cell_text(column: str, value: Json, makers: Mapping[str, Maker]) -> str:
+    return value_words(column, format_value_for_people(value), makers)
+
+
 def format_grade_label(values: Mapping[str, Any]) -> str:
     """Return the name of the grade; "ungraded" and "no_caption" where there is no grade yet."""
     if values.get("grade"):
@@ -60,23 +91,46 @@ def format_grade_label(values: Mapping[str, Any]) -> str:
     return "ungraded" if values.get("caption") else "no_caption"
 
 
-def list_column_notices(values: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What a reader must know of the columns of an episode: contradictions, values of older makers, disagreement.
+# Tone, text and question of the badge of a grade.
+_GRADES = {
+    "acceptable": ("good", "acceptable"),
+    "not_acceptable": ("bad", "not acceptable"),
+    "unsure": ("open", "unsure"),
+    "error": ("open", "grading failed"),
+    "ungraded": ("none", "ungraded"),
+    "no_caption": ("none", "no caption"),
+}
+_OUTCOMES = {"success": "good", "failure": "bad"}
+
+
+def list_badges(episode: Episode, values: Mapping[str, Any]) -> list[Json]:
+    """Return the badges of an episode, each with the question that it answers.
 
     Args:
-        values: The columns `conflict`, `disagreement`, `grade_trust` and those that end in `_stale`.
-
-    Returns:
-        Texts with their tone: "good", "bad" or "open".
+        episode: The episode.
+        values: Columns of `cached_reads.read_captions`.
     """
-    stale = [name.removesuffix(STALE) for name, value in values.items() if name.endswith(STALE) and value]
-    differing, trust = ", ".join(values.get(DISAGREEMENT) or ()), str(values.get(TRUST_COLUMN))
-    return [
-        *([{"tone": "bad", "text": str(values[CONFLICT])}] if values.get(CONFLICT) else []),
-        *({"tone": "open", "text": f"{name} by an older maker"} for name in stale),
-        *([{"tone": "open", "text": f"makers differ: {differing}"}] if differing else []),
-        *([_TRUST_NOTICES[trust]] if trust in _TRUST_NOTICES else []),
+    grade, outcome = format_grade_label(values), format_outcome_label(episode)
+    tone, text = _GRADES.get(grade, ("none", grade))
+    name = text if grade in ("no_caption", "error") else f"caption {text}"
+    badges = [(tone, name, "Is the caption true of the episode?")]
+    if outcome:
+        source = f", by {episode.success_source}" if episode.success_source else ""
+        badges.append((_OUTCOMES[outcome], outcome, f"Did the episode succeed{source}?"))
+    if values.get(CONFLICT):
+        badges.append(("bad", str(values[CONFLICT]), "Do all agree whether it succeeded?"))
+    stale = [
+        column.removesuffix(STALE) for column, value in values.items() if column.endswith(STALE) and value
     ]
+    badges += [
+        ("open", f"{part} by an older maker", f"Is the {part} by the current maker?") for part in stale
+    ]
+    if differing := ", ".join(values.get(DISAGREEMENT) or ()):
+        badges.append(("open", f"makers differ: {differing}", "Do all makers say the same?"))
+    if trust := _TRUST_NOTICES.get(str(values.get(TRUST_COLUMN))):
+        badges.append((*trust, "Can the judge of the caption be trusted?"))
+    badges += [("tag", str(tag), "Which tags did people give?") for tag in values.get(TAGS) or ()]
+    return [{"tone": tone, "text": text, "tip": tip} for tone, text, tip in badges]
 
 
 def format_outcome_label(episode: Episode) -> str:
@@ -120,10 +174,8 @@ def _card_data(
         "at": position,
         "title": episode.instruction or episode.key,
         "caption": values.get("caption") or "",
-        "grade": format_grade_label(values),
-        "success": format_outcome_label(episode),
-        "tags": list[Json](values.get("tags") or ()),
-        "notices": list[Json](list_column_notices(values)),
+        "instruction": episode.instruction,
+        "badges": list_badges(episode, values),
         "facts": list(list_card_facts(episode)),
         "assumed": episode.rate_source == "assumed",
         "length": f"{episode.duration_seconds:.1f} s",

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.dashboard.column_words import format_column_label, format_value_for_people
 from app.dashboard.view_state import ColumnFilter
 from ares.episode import Json
 from ares.errors import RequestError
@@ -135,17 +136,17 @@ def draw_grid(
     cards: Sequence[Json],
     key: str,
     on_open: Callable[[str, int, float], None],
-    compact: bool = False,
+    size: str = "",
     ticked: Collection[str] | None = None,
     on_tick: Callable[[Mapping[str, bool]], None] | None = None,
 ) -> None:
-    """Draw cards.
+    """Draw cards, or a table of them.
 
     Args:
         cards: Cards of `app.dashboard.cards.build_cards`.
         key: Streamlit key of the component.
         on_open: Called with the episode id, its position in the results and the second of a card that is clicked.
-        compact: Whether the cards are small.
+        size: "small", "" (medium), "large", or "table": a row for each card, with its cells.
         ticked: Ids of the episodes that are ticked; None draws no boxes.
         on_tick: Called with the ids of cards that were ticked (True) or unticked. Both are called before the page is
             drawn again.
@@ -164,11 +165,61 @@ def draw_grid(
 
     data: dict[str, Json] = {
         "cards": list(cards),
-        "compact": compact,
+        "size": size,
         "ticked": None if ticked is None else list[Json](sorted(ticked)),
         "number": 0 if ticked is None else _newest_click(key),
     }
     load_component("grid")(data=data, key=key, on_opened_change=handle_opened, on_ticked_change=handle_ticked)
+
+
+def draw_table(
+    rows: Sequence[Mapping[str, Any]],
+    key: str,
+    action: str = "",
+    on_action: Callable[[int], None] | None = None,
+    order: Sequence[str] = (),
+) -> int | None:
+    """Draw rows of text that wrap, can be searched and copied.
+
+    Args:
+        rows: Values by column; a value may be a pair of a text and its tip.
+        key: Streamlit key of the component.
+        action: What the button of each row says; "" draws none.
+        on_action: Called with the number of a row whose button is clicked, before the page is drawn again.
+        order: The columns; by default those of the rows.
+
+    Returns:
+        The number of the row whose button was clicked last, where nothing is called with it; else None.
+    """
+    import streamlit as st
+
+    names = list(order) or list(dict.fromkeys(name for row in rows for name in row))
+    state = f"{key}.row"
+
+    def handle_selected() -> None:
+        sent = sent_value(key, "selected")
+        if sent and int(sent["row"]) < len(rows):
+            st.session_state[state] = None if on_action else int(sent["row"])
+            if on_action:
+                on_action(int(sent["row"]))
+
+    selected = st.session_state.get(state)
+    selected = selected if selected is not None and selected < len(rows) else None
+    data: dict[str, Json] = {
+        "columns": [[format_column_label(name), name] for name in names],
+        "rows": [[_text_and_tip(row.get(name)) for name in names] for row in rows],
+        "action": action,
+        "selected": -1 if selected is None else selected,
+    }
+    load_component("table")(data=data, key=key, on_selected_change=handle_selected)
+    return selected
+
+
+def _text_and_tip(value: Any) -> list[Json]:
+    """Text and tip of a cell."""
+    if isinstance(value, tuple):
+        return list(value)
+    return ["" if value is None else format_value_for_people(value), ""]
 
 
 def draw_headline(data: dict[str, Json], key: str) -> None:
@@ -179,6 +230,36 @@ def draw_headline(data: dict[str, Json], key: str) -> None:
         key: Streamlit key of the component, the same for every episode.
     """
     load_component("headline")(data=data, key=key)
+
+
+def draw_map(
+    data: dict[str, Json],
+    key: str,
+    on_view: Callable[[Any], None],
+    on_region: Callable[[Any], None],
+    on_opened: Callable[[str], None],
+) -> None:
+    """Draw the map of the episodes.
+
+    Args:
+        data: What `app.dashboard.views.map` reads; see `components/map/index.js`.
+        key: Streamlit key of the component: one for every part, so that the browser moves it and asks for points.
+        on_view: Called with the four sides of the part that is shown.
+        on_region: Called with the corners of a lasso.
+        on_opened: Called with the id of an episode that is clicked.
+    """
+
+    def handler(name: str, call: Callable[[Any], None]) -> Callable[[], None]:
+        def handle() -> None:
+            if (sent := sent_value(key, name)) is not None:
+                call(sent)
+
+        return handle
+
+    load_component("map")(
+        data=data, key=key, on_view_change=handler("view", on_view),
+        on_region_change=handler("region", on_region), on_opened_change=handler("opened", on_opened),
+    )  # fmt: skip
 
 
 def draw_player(
@@ -256,7 +337,9 @@ def draw_pairs(rows: Mapping[str, str], key: str) -> None:
     load_component("rulings")(data={"captions": [], "pairs": pairs}, key=key)
 
 
-def draw_bars(rows: Sequence[Json], name: str, measure: str, key: str) -> None:
+def draw_bars(
+    rows: Sequence[Json], name: str, measure: str, key: str, on_act: Callable[[int], None] | None = None
+) -> None:
     """Draw shares as bars whose parts are links.
 
     Args:
@@ -264,8 +347,20 @@ def draw_bars(rows: Sequence[Json], name: str, measure: str, key: str) -> None:
         name: What the rows are.
         measure: What their numbers are.
         key: Streamlit key of the component.
+        on_act: Called with the number of a row whose episodes shall be tagged, excluded or frozen; None offers none.
     """
-    load_component("bars")(data={"rows": list(rows), "name": name, "measure": measure}, key=key)
+
+    def handle_act() -> None:
+        if on_act and (sent := sent_value(key, "acted")):
+            on_act(int(sent["row"]))
+
+    data: dict[str, Json] = {"rows": list(rows), "name": name, "measure": measure, "acts": on_act is not None}
+    load_component("bars")(data=data, key=key, on_acted_change=handle_act)
+
+
+def draw_spreads(rows: Sequence[Json], key: str) -> None:
+    """Draw how numbers spread over a dataset with one episode among them; see `components/spreads/index.js`."""
+    load_component("spreads")(data={"rows": list(rows)}, key=key)
 
 
 def draw_review(

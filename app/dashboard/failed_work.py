@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.components import draw_table
 from app.dashboard.job_panels import draw_jobs
 from app.dashboard.navigation import escape_markdown
 from app.server import Job, start_job
@@ -326,14 +327,10 @@ def draw_failed_work(work: str, reason: str) -> None:
         lambda: list(islice(list_failures(stores, FailureSelection(work=work, reason=reason)), _MAX_LISTED))
     )
     rows = cached_reads.limited(lambda: make_failure_rows(stores, failures))
-    st.caption(f"{escape_markdown(work)}: {escape_markdown(reason)}. Select a row to open its episode.")
+    st.caption(f"{escape_markdown(work)}: {escape_markdown(reason)}. A button opens the episode.")
     key = f"status.failed.{work}.{reason}"
-    st.dataframe(
-        rows,
-        hide_index=True,
-        key=key,
-        selection_mode="single-row",
-        on_select=lambda: _open_selected(key, rows),
+    draw_table(
+        rows, key, "Open", lambda row: navigation.open_page("episode", {"episode": [rows[row]["episode"]]})
     )
     for work, maker_id in _failed_makers(failures):
         if maker_id:
@@ -349,8 +346,3 @@ def make_failure_rows(stores: Stores, failures: Sequence[Failure]) -> list[dict[
         {"episode": owners[failure.subject], "detail": failure.detail, "when": failure.created}
         for failure in failures
     ]
-
-
-def _open_selected(key: str, rows: Sequence[Mapping[str, str]]) -> None:
-    for row in navigation.selected_rows(key)[:1]:
-        navigation.open_page("episode", {"episode": [rows[row]["episode"]]})

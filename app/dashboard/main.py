@@ -23,6 +23,9 @@ _STYLE = """<style>
 .st-key-find { position: fixed; top: 0.85rem; right: 3.6rem; z-index: 999991; width: auto; }
 /* What is being renewed looks so at once: Streamlit waits for half a second, then fades for a second. */
 [data-stale="true"] { opacity: 0.4 !important; transition: opacity 0.1s ease-in 0.1s !important; }
+/* The blue of a chosen part on its own tint is too faint to read. */
+[data-testid="stBaseButton-segmented_controlActive"] p { color: inherit; font-weight: 600; }
+[data-testid="stBaseButton-segmented_controlActive"] { color: inherit !important; }
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
 @media (min-width: 641px) {
   .st-key-episode_head { flex-wrap: nowrap !important; }
@@ -39,6 +42,6 @@ draw_log_out_link()
 pages = build_pages()
 current_page = st.navigation(list(pages.values()), position="top")
 switch_page(pages)
-draw_header()
+draw_header(current_page.title)
 keep_ticks()
 current_page.run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,19 +34,28 @@ class PageEntry(NamedTuple):
     parameters: tuple[str, ...] = ()
 
 
-_VIEW_PARAMETERS = ("q", "like", "image", "by", "words", "where", "sort", "page", "cut")
+_VIEW_PARAMETERS = (
+    *("q", "like", "image", "by", "words", "where", "region", "region_name", "sort", "page", "cut"),
+    *("show", "columns"),
+)
 PAGES = {
     "browse": PageEntry("Browse", ":material/grid_view:", _VIEW_PARAMETERS),
-    "map": PageEntry("Map", ":material/scatter_plot:", _VIEW_PARAMETERS),
-    "statistics": PageEntry("Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number")),
+    "map": PageEntry("Map", ":material/scatter_plot:", (*_VIEW_PARAMETERS, "colour")),
+    "statistics": PageEntry(
+        "Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number", "episode")
+    ),
     "episode": PageEntry("Episode", ":material/movie:", (*_VIEW_PARAMETERS, "episode", "at", "t")),
-    "compare": PageEntry("Compare", ":material/compare:", ("a", "b", "maker_a", "maker_b", "align", "t")),
+    "compare": PageEntry(
+        "Compare", ":material/compare:", ("a", "b", "group", "maker_a", "maker_b", "align", "t")
+    ),
     "review": PageEntry("Review", ":material/rate_review:", ("queue", "person", "tab")),
     "sets": PageEntry("Sets", ":material/inventory_2:", ("set",)),
     "health": PageEntry("Health", ":material/health_metrics:", ("dataset",)),
     "jobs": PageEntry("Jobs", ":material/conveyor_belt:", ("job", "names")),
     "status": PageEntry("Status", ":material/monitoring:"),
 }
+# Parameters beside the view that a change of the view leaves as they are.
+_KEPT_PARAMETERS = ("colour",)
 _ALL_PARAMETERS = frozenset(name for page in PAGES.values() for name in page.parameters)
 # Session keys: the page that was drawn last, and the parameters of each page.
 _PAGE, _SAVED = "url.page", "url.saved"
@@ -178,7 +188,9 @@ def change_view(change: Callable[[ViewState], ViewState]) -> None:
     Args:
         change: Returns the new view for the present one.
     """
-    write_view(change(read_view(_newest_parameters())))
+    newest = _newest_parameters()
+    kept = {name: newest[name] for name in _KEPT_PARAMETERS if name in newest}
+    write_parameters({**view_to_params(change(read_view(newest))), **kept})
 
 
 def write_view(view: ViewState) -> None:
@@ -227,15 +239,6 @@ def escape_markdown(text: object) -> str:
     return _SPECIAL.sub(r"\\\1", _SPACE.sub(" ", str(text)))
 
 
-def format_column_label(column: str) -> str:
-    """Return the display name of a column: "duration_seconds" is "duration (s)"."""
-    units = {"_seconds": " (s)", "_hz": " (Hz)"}
-    for ending, unit in units.items():
-        if column.endswith(ending):
-            return column.removesuffix(ending).replace("_", " ") + unit
-    return column.replace("_", " ")
-
-
 # Session key of the page that a click opens: its name and its query parameters.
 _NEXT_PAGE = "pages.next"
 
@@ -254,16 +257,30 @@ def build_pages() -> dict[str, Page]:
     }
 
 
-def draw_header() -> None:
-    """Draw into the header what opens things by name, what runs, and what others have changed since this draw."""
+def draw_header(title: str) -> None:
+    """Draw into the header what opens things by name, what runs, what others have changed, and what is shown.
+
+    Args:
+        title: Name of the page, which the title of the tab begins with.
+    """
     from app.dashboard.components import draw_find, load_component
 
+    # The dataset that the address names, by itself or by an episode; none for several or all.
+    datasets = st.query_params.get_all(f"{FILTER_PREFIX}dataset") or st.query_params.get_all("dataset")
+    if episode_ids := st.query_params.get_all("episode")[:1]:
+        with suppress(AresError):
+            datasets = [episode.dataset for episode in cached_reads.read_episodes(episode_ids)]
+    named = [datasets[0][:60]] if len(datasets) == 1 and not datasets[0].startswith("~") else []
+    shown = [*named, cached_reads.workspace().path.rstrip("/").rpartition("/")[2]]
+    st.set_page_config(page_title=" · ".join((title, *shown, "ARES")))
     pages = {"" if name == "browse" else name: page.title for name, page in PAGES.items()}
     with st.container(key="find"):
         draw_find(pages, "find.dialog")
     version = cached_reads.newest_version()
     load_component("changes")(
-        data={"version": version}, key="changes", on_shown_change=cached_reads.clear_caches
+        data={"version": version, "shown": " · ".join(reversed(shown))},
+        key="changes",
+        on_shown_change=cached_reads.clear_caches,
     )
 
 
@@ -313,12 +330,6 @@ def entered_text(key: str, default: str = "") -> str:
     """Return what a field holds, without spaces around it; the default where another page has taken its place."""
     value = st.session_state.get(key)
     return default if value is None else str(value).strip()
-
-
-def selected_rows(key: str) -> list[int]:
-    """Return the rows that are selected in a table; none where another page has taken its place."""
-    state = st.session_state.get(key)
-    return list(state["selection"]["rows"]) if state else []
 
 
 def accept_next_message() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.server import ServedPages, start_background_dashboard
+from ares.errors import AresError
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -25,7 +27,7 @@ def make_served_pages(export_dirs: Sequence[str] = (), query_seconds: float | No
     return ServedPages(
         script=folder / "main.py",
         show=partial(_show_workspace, tuple(export_dirs), query_seconds),
-        preload=_load_ahead,
+        preload=preload,
         changes=_describe_changes,
         show_error=_show_error,
         # `app.dashboard.navigation` has the same names, and imports Streamlit.
@@ -74,12 +76,6 @@ def _show_workspace(
     use_workspace(workspace, limits)
 
 
-def _load_ahead() -> None:
-    from app.dashboard.preloading import preload
-
-    preload()
-
-
 def _describe_changes(workspace: Workspace) -> dict[str, Json]:
     from app.server import list_all_jobs
 
@@ -91,3 +87,80 @@ def _show_error(error: Exception) -> bool:
     from app.dashboard.navigation import show_script_error
 
     return show_script_error(error)
+
+
+# What the server loads beside the pages, so that no click waits for it.
+
+
+def preload() -> None:
+    """Load what the first page, the first search and the first episode need: code, indexes and columns.
+
+    Errors are ignored here: the page that needs the data reports them.
+    """
+    from app.dashboard import cached_reads
+
+    cached_reads.preload_in_this_thread()
+    with suppress(AresError):
+        ids = _load_browse()
+        # What takes longest comes last: nobody waits for it in the first seconds.
+        for load in (_load_search, _load_episode, _load_order):
+            with suppress(AresError):
+                load(ids)
+
+
+def _load_browse() -> Sequence[str]:
+    """Load the first page; its ids."""
+    from app.dashboard import cached_reads
+    from app.dashboard.navigation import import_view
+    from app.dashboard.results import read_page
+    from app.dashboard.view_state import ViewState
+
+    if not cached_reads.count_episodes(""):
+        return ()
+    import_view("browse")
+    cached_reads.read_facets("")
+    ids = read_page(ViewState()).ids
+    cached_reads.read_episodes(ids)
+    cached_reads.read_captions(ids)
+    return ids
+
+
+def _load_search(ids: Sequence[str]) -> None:
+    """Load the model of texts and the index of words, by a search for the words of one episode."""
+    from app.dashboard import cached_reads
+    from app.dashboard.results import read_page
+    from app.dashboard.view_state import ViewState
+
+    cached_reads.warm_up(text="any")
+    for episode in cached_reads.read_episodes(ids[:1]):
+        if episode.instruction.strip():
+            read_page(ViewState(text=episode.instruction))
+
+
+def _load_episode(ids: Sequence[str]) -> None:
+    """Load what an episode shows, by the first one."""
+    from app.dashboard import cached_reads
+    from app.dashboard.annotation_rows import read_annotations, read_segments
+    from app.dashboard.navigation import import_view
+    from app.dashboard.player_data import make_timeline_ticks
+
+    import_view("episode")
+    stores = cached_reads.workspace().stores
+    for episode in cached_reads.read_episodes(ids[:1]):
+        annotations = read_annotations(stores, episode, read_segments(stores, episode))
+        trajectory = stores.tables.trajectories.get(episode.episode_id)
+        captions: list[Any] = annotations.captions
+        make_timeline_ticks(stores, episode, trajectory, captions)
+        cached_reads.read_health(episode.dataset)
+        with suppress(AresError):
+            cached_reads.find_similar_episodes(episode.episode_id, "", 6)
+
+
+def _load_order(ids: Sequence[str]) -> None:
+    """Make the table keep its order: a deep offset does so, and any page is then found at once."""
+    from app.dashboard import cached_reads
+    from ares.curation import SOURCE_ORDER
+    from ares.store import DEEP_OFFSET
+
+    if ids:
+        cached_reads.read_ids("", SOURCE_ORDER, DEEP_OFFSET, 1)

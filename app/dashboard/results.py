@@ -178,6 +178,16 @@ def list_sort_columns(columns: dict[str, str]) -> list[str]:
     return [name for name, kind in columns.items() if not kind.startswith("list") and name != "content_hash"]
 
 
+# Columns of the table that has no others in its address; those that the workspace lacks are left out.
+_USUAL_COLUMNS = ("instruction", "caption", "dataset", "success", "grade", "duration_seconds")
+
+
+def list_table_columns(view: ViewState) -> list[str]:
+    """Return the columns of the table of a view, beside the record."""
+    known = cached_reads.filter_columns()
+    return [name for name in view.columns or _USUAL_COLUMNS if name in known]
+
+
 def check_view(view: ViewState, columns: Mapping[str, str]) -> None:
     """Raise RequestError for a part of a view that names what this workspace does not have.
 
@@ -187,6 +197,9 @@ def check_view(view: ViewState, columns: Mapping[str, str]) -> None:
     """
     view_filter_sql(view, columns)
     _order_by(view)
+    if unknown := set(view.columns) - set(columns):
+        reason = f"no column {min(unknown)[:100]!r} to show"
+        raise AddressError("columns", reason, f"there are: {', '.join(sorted(columns))}")
     stores = cached_reads.workspace().stores
     if view.image:
         search_image(stores, view.image)

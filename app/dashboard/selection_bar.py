@@ -16,6 +16,7 @@ from app.dashboard.navigation import entered_text, escape_markdown
 from app.dashboard.results import search_threshold
 from app.dashboard.user_limits import search_image
 from app.dashboard.view_state import ViewState, view_filter_sql, view_to_params
+from app.server import PERSON_HEADER
 from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -195,12 +196,13 @@ def draw_selection_bar(view: ViewState, shown: int) -> None:
         if shown and not is_all:
             st.button(
                 f"Select all {shown:,}", key="selection.everything", type="tertiary",
-                on_click=_select_all, args=(view,),
+                on_click=select_all, args=(view,),
             )  # fmt: skip
         _draw_last_action()
 
 
-def _select_all(view: ViewState) -> None:
+def select_all(view: ViewState) -> None:
+    """Select all episodes of a view."""
     navigation.settle_address()
     st.session_state[_ALL], st.session_state[_IS_KNOWN] = view_to_params(view), True
 
@@ -249,10 +251,16 @@ def _draw_exclusion(view: ViewState, is_all: bool, count: int) -> None:
 
 
 def read_person_name() -> str:
-    """Return the name that the log has for what is done on this page."""
+    """Return the name that the log has for what is done on this page: that of the log-in proxy, where one says it."""
     from ares.settings import user_name
 
-    return entered_text(_PERSON) or user_name()
+    return _proxy_person() or entered_text(_PERSON) or user_name()
+
+
+def _proxy_person() -> str:
+    """The name that a trusted proxy has logged in; "" without one."""
+    text = st.context.headers.get(PERSON_HEADER) or ""
+    return text.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def remember_person_name(name: str) -> None:
@@ -262,6 +270,9 @@ def remember_person_name(name: str) -> None:
 
 
 def _draw_person() -> None:
+    if person := _proxy_person():
+        st.caption(f"as {escape_markdown(person)}", width="content")
+        return
     # Set again in every run: Streamlit forgets the value of a field that is not drawn.
     st.session_state[_PERSON] = read_person_name()
     with st.popover(f"as {escape_markdown(read_person_name())}", type="tertiary"):

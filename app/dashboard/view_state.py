@@ -7,12 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode
 
+from app.dashboard.column_words import format_column_label, value_words
+from ares.annotation import Maker
 from ares.errors import RequestError
-from ares.store import in_condition, parenthesize, quote_literal
+from ares.store import in_condition, parenthesize, polygon_fault, quote_literal
 
 PAGE_SIZE = 24
+# How Browse draws the episodes, by what the address says.
+SHOWN_AS = {"small": "Small", "": "Medium", "large": "Large", "table": "Table"}
 # Beginning of the query parameters that filter a column.
 FILTER_PREFIX = "f."
+# A name of a region is a label, and no text.
+MAX_REGION_NAME = 60
 # Texts of an episode that words filter.
 _TEXT_COLUMNS = ("instruction", "caption")
 # Marker of a missing value in the URL, and the start of a range; a value that starts with "~" is written with "~~".
@@ -70,10 +76,14 @@ class ViewState:
         words: Words that the instruction or the caption must have, or "".
         where: SQL condition typed by the user, or "".
         filters: By column.
+        region: Corners of a part of the map, "x y, x y, ...", or "".
+        region_name: What a person calls that part, or "".
         sort: Column to order by, or "" for the order in the sources.
         descending: Whether the largest comes first.
         page: Page number, from 1.
         cut: Least score of the episodes of a search, 0 to 1; None is where the relevant ones end.
+        show: How they are drawn, one of `SHOWN_AS`.
+        columns: Columns of the table, beside the record; empty for the usual ones.
     """
 
     text: str = ""
@@ -83,10 +93,14 @@ class ViewState:
     words: str = ""
     where: str = ""
     filters: Mapping[str, ColumnFilter] = field(default_factory=dict)
+    region: str = ""
+    region_name: str = ""
     sort: str = ""
     descending: bool = False
     page: int = 1
     cut: float | None = None
+    show: str = ""
+    columns: tuple[str, ...] = ()
 
     @property
     def is_search(self) -> bool:
@@ -101,6 +115,10 @@ class ViewState:
     def with_query(self, *, text: str = "", like: str = "", image: str = "", by: str = "") -> ViewState:
         """Return the view with this search in place of the old one, on its first page and with the default cut."""
         return replace(self, text=text, like=like, image=image, by=by, cut=None, page=1)
+
+    def cleared(self) -> ViewState:
+        """Return the view of all episodes, drawn in the same way."""
+        return ViewState(show=self.show, columns=self.columns)
 
     def with_filter(self, new: ColumnFilter) -> ViewState:
         """Return the view with this filter in place of the column's old one, on its first page."""
@@ -124,13 +142,22 @@ def view_from_params(params: Mapping[str, Sequence[str]]) -> ViewState:
         words=_first_value(params, "words"),
         where=_first_value(params, "where"),
         filters=filters,
+        region=_first_value(params, "region"),
+        region_name=_first_value(params, "region_name")[:MAX_REGION_NAME],
         sort=sort.removeprefix("-"),
         descending=sort.startswith("-"),
         page=_parse_page(_first_value(params, "page")),
         cut=_parse_cut(_first_value(params, "cut")),
+        show=_first_value(params, "show"),
+        columns=tuple(filter(None, _first_value(params, "columns").split(","))),
     )
+    if view.show not in SHOWN_AS:
+        known = ", ".join(filter(None, SHOWN_AS))
+        raise AddressError("show", f"episodes cannot be shown as {view.show[:40]!r}", f"there are: {known}")
     if view.cut is not None and not view.is_search:
         raise AddressError("cut", "a cut belongs to a search", "give q, like or image beside it")
+    if view.region_name and not view.region:
+        raise AddressError("region_name", "a name of a region belongs to a region", "give region beside it")
     return view
 
 
@@ -143,6 +170,10 @@ def view_to_params(view: ViewState) -> dict[str, list[str]]:
         "by": view.by,
         "words": view.words,
         "where": view.where,
+        "region": view.region,
+        "region_name": view.region_name,
+        "show": view.show,
+        "columns": ",".join(view.columns),
     }
     params["sort"] = ("-" if view.descending else "") + view.sort if view.sort else ""
     params["cut"] = "" if view.cut is None else f"{view.cut:.4g}"
@@ -172,6 +203,11 @@ def view_filter_sql(view: ViewState, columns: Mapping[str, str], leave_out: str 
     """
     parts = [parenthesize(view.where)] if view.where else []
     parts += [_word_condition(word, columns) for word in view.words.lower().split()]
+    if view.region:
+        fault = polygon_fault(view.region) or ("" if "map_x" in columns else "there is no map yet")
+        if fault:
+            raise AddressError("region", "a region of the map cannot be read", fault)
+        parts.append(f"in_polygon(map_x, map_y, {quote_literal(view.region)})")
     for column, column_filter in view.filters.items():
         if column not in columns:
             raise AddressError(
@@ -185,10 +221,10 @@ def view_filter_sql(view: ViewState, columns: Mapping[str, str], leave_out: str 
     return " AND ".join(parts)
 
 
-def describe_filter(column_filter: ColumnFilter) -> str:
-    """Return a filter in words, for the button that removes it."""
-    name = column_filter.column.replace("_", " ")
-    parts = list(column_filter.values)
+def describe_filter(column_filter: ColumnFilter, makers: Mapping[str, Maker] | None = None) -> str:
+    """Return a filter in words, for the button that removes it; makers are named where they are known."""
+    name = format_column_label(column_filter.column)
+    parts = [value_words(column_filter.column, value, makers or {}) for value in column_filter.values]
     if column_filter.low is not None or column_filter.high is not None:
         parts.append(f"{_short_number(column_filter.low)} to {_short_number(column_filter.high)}")
     if column_filter.missing:

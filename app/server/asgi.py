@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     import streamlit as st
     import uvicorn
+    from starlette.middleware import Middleware
 
     from ares.episode import Json
 
@@ -136,7 +137,7 @@ def serve(
         host: Address to listen on.
         port: Port to listen on; 0 for any free one.
         open_browser: Whether to open the user's browser.
-        trusted_proxies: Addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto count.
+        trusted_proxies: Addresses or networks of reverse proxies whose X-Forwarded-For, -Proto and -User count.
 
     Raises:
         RequestError: The port is in use, the host needs a password, an option cannot be read, or the extra `app` is not
@@ -204,7 +205,7 @@ def listening(
         import uvicorn
 
     proxies = _parse_proxies(trusted_proxies or workspace.settings.trusted_proxies)
-    app = _make_application(workspace, pages, host)
+    app = _make_application(workspace, pages, host, proxies)
     _log_to_stderr()
     with _open_listener(host, port) as listener:
         url_host = f"[{host}]" if ":" in host else host
@@ -214,8 +215,7 @@ def listening(
             log_level="warning",
             ws="websockets-sansio",
             ws_max_size=_MAX_MESSAGE_BYTES,
-            proxy_headers=bool(proxies),
-            forwarded_allow_ips=proxies,
+            proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=3,
             limit_concurrency=_MOST_CONNECTIONS,
@@ -224,19 +224,15 @@ def listening(
         yield uvicorn.Server(config), listener, address
 
 
-def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st.App:
+def _make_application(workspace: Workspace, pages: ServedPages, host: str, proxies: list[str]) -> st.App:
     with needs_extra("app"):
         import streamlit as st
-        from starlette.middleware import Middleware
         from starlette.routing import Mount
         from streamlit import config
         from streamlit.logger import get_logger
 
     from app.server.api import API_PREFIX, make_api
-    from app.server.changes import build_changes_route
-    from app.server.login import LoginMiddleware
-    from app.server.protection import SameOriginMiddleware, SecurityHeadersMiddleware, is_loopback
-    from app.server.routes import MessageOrderMiddleware, PageAddressMiddleware, build_media_routes
+    from app.server.routes import build_changes_route, build_media_routes
 
     password = workspace.settings.app_password
     _require_password(host, workspace.settings)
@@ -247,15 +243,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
     # option sets the levels of all its loggers, so this comes behind.
     get_logger("streamlit.runtime.caching.cache_data_api").setLevel("ERROR")
     pages.show(workspace, bool(password))
-    middleware = [
-        Middleware(SecurityHeadersMiddleware),
-        Middleware(SameOriginMiddleware, loopback_only=is_loopback(host)),
-    ]
-    if password:
-        middleware.append(Middleware(LoginMiddleware, password=password))
-    # Behind the log-in, which sends a browser back to the address that it asked for.
-    middleware.append(Middleware(PageAddressMiddleware, names=pages.names, first=pages.first))
-    middleware.append(Middleware(MessageOrderMiddleware))
+    middleware = _list_middleware(pages, host, password, proxies)
     return st.App(
         pages.script,
         routes=[
@@ -267,6 +255,35 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
         lifespan=_make_lifespan(workspace, pages.preload),
         on_script_error=pages.show_error,
     )
+
+
+def _list_middleware(pages: ServedPages, host: str, password: str, proxies: list[str]) -> list[Middleware]:
+    """What every request passes, from the outside in."""
+    from starlette.middleware import Middleware
+    from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+    from app.server.login import LoginMiddleware
+    from app.server.protection import (
+        ProxyPersonMiddleware,
+        SameOriginMiddleware,
+        SecurityHeadersMiddleware,
+        is_loopback,
+    )
+    from app.server.routes import MessageOrderMiddleware, PageAddressMiddleware
+
+    middleware = [
+        Middleware(ProxyPersonMiddleware, networks=proxies),
+        # Behind it, since it puts the address of the browser in place of that of the proxy.
+        *([Middleware(ProxyHeadersMiddleware, trusted_hosts=proxies)] if proxies else []),
+        Middleware(SecurityHeadersMiddleware),
+        Middleware(SameOriginMiddleware, loopback_only=is_loopback(host)),
+    ]
+    if password:
+        middleware.append(Middleware(LoginMiddleware, password=password))
+    # Behind the log-in, which sends a browser back to the address that it asked for.
+    middleware.append(Middleware(PageAddressMiddleware, names=pages.names, first=pages.first))
+    middleware.append(Middleware(MessageOrderMiddleware))
+    return middleware
 
 
 def _ignore_current_folder(config: Any) -> None:

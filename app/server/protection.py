@@ -7,9 +7,9 @@ import base64
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -61,6 +61,49 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+# What a log-in proxy says of the person, and how pages get it; a browser cannot set the second.
+_PROXY_PERSON, PERSON_HEADER = b"x-forwarded-user", "x-ares-person"
+_MOST_NAME = 100
+
+
+class ProxyPersonMiddleware:
+    """Passes on the name of the person that a log-in proxy has logged in; of other addresses no name counts.
+
+    Args:
+        app: Application that reads `PERSON_HEADER`.
+        networks: The trusted proxies, as addresses or networks. This middleware has to see their own address, before
+            X-Forwarded-For takes its place.
+    """
+
+    def __init__(self, app: ASGIApp, networks: Sequence[str]) -> None:
+        self._app, self._networks = app, [ip_network(text) for text in networks]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if is_request(scope):
+            own = PERSON_HEADER.encode()
+            names = (_PROXY_PERSON, own)
+            headers = [(name, value) for name, value in scope["headers"] if name.lower() not in names]
+            if person := self._read_person(scope):
+                headers.append((own, person))
+            scope = {**scope, "headers": headers}
+        await self._app(scope, receive, send)
+
+    def _read_person(self, scope: Scope) -> bytes:
+        """The name; b"" where a proxy says none or several, or somebody else says it."""
+        try:
+            address = ip_address((scope.get("client") or ("", 0))[0])
+        except ValueError:
+            return b""
+        names = [value.strip() for name, value in scope["headers"] if name.lower() == _PROXY_PERSON]
+        is_trusted = any(address in network for network in self._networks)
+        is_name = (
+            len(names) == 1
+            and len(names[0]) <= _MOST_NAME
+            and names[0].decode("utf-8", "replace").isprintable()
+        )
+        return names[0] if is_trusted and is_name else b""
 
 
 class SameOriginMiddleware:

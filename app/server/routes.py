@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator
+import threading
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from itertools import count
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.websockets import WebSocket
 
-    from ares.episode import Camera, Episode
+    from ares.episode import Camera, Episode, Json
     from ares.store import Stores
 
 # The parameter of the first page that names a page that does not exist.
@@ -293,3 +296,67 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return number, position + index + 1
     raise ValueError("a number has no end")
+
+
+CHANGES_ADDRESS = "/api/changes"
+# How often a change is looked for; all pages share one look.
+_SECONDS = 1.0
+
+State = Mapping[str, "Json"]
+
+
+class _SharedState:
+    """The newest state, read once for all sockets.
+
+    Args:
+        read: Reads it; raises AresError where the store does not answer, which changes nothing.
+    """
+
+    def __init__(self, read: Callable[[], State]) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        self._state: State = {}
+        self._read_at = 0.0
+
+    def get(self) -> State:
+        """The state, at most `_SECONDS` old."""
+        with self._lock:
+            if time.monotonic() - self._read_at >= _SECONDS:
+                with suppress(AresError):
+                    self._state = self._read()
+                self._read_at = time.monotonic()
+            return self._state
+
+
+def build_changes_route(read: Callable[[], State]) -> BaseRoute:
+    """The route of the socket.
+
+    Args:
+        read: Reads the state, a small JSON object.
+    """
+    from starlette.routing import WebSocketRoute
+
+    shared = _SharedState(read)
+
+    async def answer(socket: WebSocket) -> None:
+        await socket.accept()
+        watching = asyncio.create_task(_send_changes(socket, shared))
+        try:
+            while (await socket.receive())["type"] != "websocket.disconnect":
+                pass  # a page says nothing here
+        finally:
+            watching.cancel()
+
+    return WebSocketRoute(CHANGES_ADDRESS, answer)
+
+
+async def _send_changes(socket: WebSocket, shared: _SharedState) -> None:
+    from anyio import to_thread
+
+    sent: State | None = None
+    while True:
+        state = await to_thread.run_sync(shared.get)
+        if state != sent:
+            await socket.send_json(state)
+            sent = state
+        await asyncio.sleep(_SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import pi
@@ -491,7 +491,9 @@ class SetConverter:
             for layout in contracts
         }
         self.layouts = tuple(conversion.layout for conversion in self._layouts.values())
-        _refuse_clashes(self.layouts)
+        if clashes := tuple(find_clashes(self.layouts)):
+            detail = " | ".join(f"{clash}; {clash.remedy}" for clash in clashes)
+            raise ClashError("signals of the set mean different things", detail, clashes)
         self.unknown = tuple(unknown_meanings(self.layouts))
 
     @property
@@ -516,7 +518,9 @@ class SetConverter:
         """What `apply` changes in an episode, in words; the episode as it is stored."""
         key = DatasetKey(episode.format, episode.dataset, episode.version)
         conversion = self._layouts.get((key, episode.state_names, episode.action_names))
-        corrected = _correction_reasons(self._changes.get(episode.episode_id, ()))
+        changes = self._changes.get(episode.episode_id, ())
+        parts = sorted({(change.code, change.signal) for change in changes})
+        corrected = [f"{code} {CODES[code].name} corrected in the {signal}" for code, signal in parts]
         return (*corrected, *(conversion.reasons if conversion is not None else ()))
 
     def count(self, reasons: Sequence[str]) -> None:
@@ -526,19 +530,6 @@ class SetConverter:
     def to_json(self) -> tuple[dict[str, Json], ...]:
         """What was changed, with the number of episodes; one entry per signal and dataset."""
         return tuple({"reason": reason, "episodes": count} for reason, count in sorted(self._counts.items()))
-
-
-def _correction_reasons(changes: Iterable[SignalChange]) -> tuple[str, ...]:
-    """What changes of an episode correct, in words: one for each code and signal."""
-    parts = sorted({(change.code, change.signal) for change in changes})
-    return tuple(f"{code} {CODES[code].name} corrected in the {signal}" for code, signal in parts)
-
-
-def _refuse_clashes(contracts: Sequence[LayoutContract]) -> None:
-    clashes = tuple(find_clashes(contracts))
-    if clashes:
-        detail = " | ".join(f"{clash}; {clash.remedy}" for clash in clashes)
-        raise ClashError("signals of the set mean different things", detail, clashes)
 
 
 def _check_used(conversion: NamedConversion, contracts: Sequence[LayoutContract]) -> None:

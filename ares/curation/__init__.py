@@ -28,6 +28,12 @@ if TYPE_CHECKING:
         draw_controls as draw_controls,
         freeze_controls as freeze_controls,
     )
+    from ares.curation.duplicate_groups import (
+        DUPLICATE_GROUP as DUPLICATE_GROUP,
+        DuplicateGroup as DuplicateGroup,
+        keep_duplicate_groups as keep_duplicate_groups,
+        list_duplicate_pairs as list_duplicate_pairs,
+    )
     from ares.curation.failures import (
         Failure as Failure,
         FailureSelection as FailureSelection,

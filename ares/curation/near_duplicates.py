@@ -97,11 +97,12 @@ class LinkedItems:
     def __init__(self, items: Iterable[str]) -> None:
         self._parents = {item: item for item in items}
 
-    def link(self, first: str, second: str) -> None:
-        """Put two items, and what hangs together with them, into one group."""
+    def link(self, first: str, second: str) -> bool:
+        """Put two items, and what hangs together with them, into one group; returns whether they were in two."""
         first, second = self._root(first), self._root(second)
         if first != second:
             self._parents[max(first, second)] = min(first, second)
+        return first != second
 
     def _root(self, item: str) -> str:
         parents = self._parents

@@ -133,18 +133,16 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
     licences = {
         own["dataset"] if names[own["dataset"]] == 1 else key: own["licences"] for key, own in by_key.items()
     }
-    parts = [
-        (f"{part['set']['name']}@{part['set']['version']}", part)
-        for part in (manifest, *manifest.get("appended", []))
-    ]
+    all_parts = (manifest, *manifest.get("appended", []))
+    parts = [(f"{part['set']['name']}@{part['set']['version']}", part) for part in all_parts]
     labels = [label for label, _ in parts]
     hours, name = sum(source["seconds"] for source in sources) / 3600, manifest["set"]["name"]
     sections = [
         "\n".join(("---", *_front_matter(sources, str(manifest["format"]), counts), "---")),
         f"# {' + '.join(labels)}",
         f"{counts['episodes']} episode{'s'[: counts['episodes'] != 1]}, {counts['frames']} steps, {hours:.3g} hours, "
-        f"{counts['tasks']} task{'s'[: counts['tasks'] != 1]}, as {manifest['format']}; exported by ARES "
-        f"{manifest['ares']}. `manifest.json` has all numbers and hashes.",
+        f"{counts['tasks']} task{'s'[: counts['tasks'] != 1]}, as {manifest['format']}; "
+        f"exported by ARES {manifest['ares']}. `manifest.json` has all numbers and hashes.",
         "## Sources",
         "| dataset | format | version | episodes | hours | licence | consent |\n|---|---|---|---|---|---|---|\n"
         + "\n".join(

@@ -173,7 +173,8 @@ def search_moments(stores: Stores, query: Query) -> list[Hit]:
     results = run_concurrently([partial(rankers[name].rank, part, candidates, limit) for name, part in parts])
     ranked = [(name, moments) for (name, _), moments in zip(parts, results, strict=True) if moments]
     rankings = [Ranking(moments, weights[name]) for name, moments in ranked]
-    moments = _without_query_episodes(_fuse_rankings(rankings), query)[: query.limit]
+    fused = fuse_rankings(rankings) if len(rankings) > 1 else rankings[0].moments if rankings else ()
+    moments = [moment for moment in fused if moment.episode_id not in query.own_episodes][: query.limit]
     if not moments:
         return []
     return _to_hits(
@@ -222,16 +223,6 @@ def find_best_moments_of(
     unmatched = [Moment(episode_id=id, camera="", seconds=0.0, score=0.0) for id in ids if id not in hits]
     hits |= {hit.episode_id: hit for hit in _to_hits(stores, unmatched, {}, {id: {} for id in ids})}
     return [replace(hits[id], score=score) for id, score in zip(ids, scores, strict=True) if id in hits]
-
-
-def _fuse_rankings(rankings: Sequence[Ranking]) -> Sequence[Moment]:
-    if len(rankings) > 1:
-        return fuse_rankings(rankings)
-    return rankings[0].moments if rankings else []
-
-
-def _without_query_episodes(moments: Sequence[Moment], query: Query) -> list[Moment]:
-    return [moment for moment in moments if moment.episode_id not in query.own_episodes]
 
 
 def _ranks_by_episode(

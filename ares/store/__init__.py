@@ -26,15 +26,7 @@ if TYPE_CHECKING:
         removed_id_array as removed_id_array,
         write_action_members as write_action_members,
     )
-    from ares.store.filters import (
-        TrustedFilter as TrustedFilter,
-        batched as batched,
-        conjunction as conjunction,
-        ids_filter as ids_filter,
-        in_condition as in_condition,
-        parenthesize as parenthesize,
-        quote_literal as quote_literal,
-    )
+    from ares.store.filters import parse_polygon as parse_polygon, polygon_fault as polygon_fault
     from ares.store.folder import WorkspaceBusy as WorkspaceBusy, workspace_exists as workspace_exists
     from ares.store.lance.episode_snapshot import (
         DEEP_OFFSET as DEEP_OFFSET,
@@ -77,6 +69,15 @@ if TYPE_CHECKING:
         new_spending_key as new_spending_key,
         read_spending as read_spending,
         spending_document as spending_document,
+    )
+    from ares.store.sql import (
+        TrustedFilter as TrustedFilter,
+        batched as batched,
+        conjunction as conjunction,
+        ids_filter as ids_filter,
+        in_condition as in_condition,
+        parenthesize as parenthesize,
+        quote_literal as quote_literal,
     )
     from ares.store.stores import Stores as Stores, open_stores as open_stores
     from ares.store.sync.apply import (

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, cast
 
 from ares.episode import Json
-from ares.store.filters import batched
 from ares.store.log.protocol import ACTIONS
+from ares.store.sql import batched
 
 if TYPE_CHECKING:
     import pyarrow as pa

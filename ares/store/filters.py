@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import SequenceMatcher, get_close_matches
 from functools import cache, lru_cache
-from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from ares.errors import FilterError
 
@@ -123,6 +122,7 @@ _SIGNATURES = (
     ("list text", "number", "array_position list_position"),
     ("list list", "bool", "array_has_any array_has_all list_has_any list_has_all"),
     ("same same...", "same", "coalesce nullif greatest least"),
+    ("number number polygon", "bool", "in_polygon"),
 )
 # Kinds of the arguments, and of the result, by the name of the function.
 FUNCTIONS = {name: (kinds.split(), result) for kinds, result, names in _SIGNATURES for name in names.split()}
@@ -240,6 +240,61 @@ def _tokenizer_and_parser() -> tuple[type[Tokenizer], type[Parser]]:
     return FilterTokenizer, FilterParser
 
 
+# Corners of a polygon: each is compared with every row. Beyond the largest coordinate a float holds no fractions.
+MIN_CORNERS, MAX_CORNERS, MAX_COORDINATE = 3, 64, 1e12
+_POLYGON = re.compile(r"\bin_polygon\s*\(([^()]*)\)", re.IGNORECASE)
+
+
+def parse_polygon(text: str) -> list[tuple[float, float]]:
+    """The corners of 'x y, x y, x y'. Raises ValueError for what is not two numbers."""
+    pairs = [corner.split() for corner in text.split(",")]
+    return [(float(x), float(y)) for x, y in pairs]
+
+
+def polygon_fault(text: str) -> str:
+    """What is wrong with the corners of a polygon, or ""."""
+    try:
+        corners = parse_polygon(text)
+    except ValueError:
+        return f"{text[:60]!r} are no corners: give 'x y, x y, x y', two numbers each"
+    if not MIN_CORNERS <= len(corners) <= MAX_CORNERS:
+        return f"a polygon has {MIN_CORNERS} to {MAX_CORNERS} corners, not {len(corners)}"
+    if not all(abs(number) <= MAX_COORDINATE for corner in corners for number in corner):
+        return f"a corner has two finite numbers of at most {MAX_COORDINATE:g}"
+    return ""
+
+
+def _expand_polygons(where: str) -> str:
+    """The filter with comparisons in place of each checked call of `in_polygon`, since Lance has no such function."""
+    parts, end = list[str](), 0
+    for call in _POLYGON.finditer(mask_quotes(where)):
+        x, y, literal = where[call.start(1) : call.end(1)].split(",", 2)
+        parts += [where[end : call.start()], _polygon_sql(x.strip(), y.strip(), literal.strip()[1:-1])]
+        end = call.end()
+    return "".join([*parts, where[end:]])
+
+
+def _polygon_sql(x: str, y: str, text: str) -> str:
+    """Inside is where a ray to the right crosses an odd number of edges; the box before it spares most rows that."""
+    corners = parse_polygon(text)
+    crossings = ["0"]
+    for (ax, ay), (bx, by) in zip(corners, corners[1:] + corners[:1], strict=True):
+        (low_y, low_x), (high_y, high_x) = sorted([(ay, ax), (by, bx)])
+        slope = (high_x - low_x) / (high_y - low_y) if high_y > low_y else math.inf
+        if math.isfinite(slope):
+            crossed = f"{x} < {low_x!r} + ({y} - {low_y!r}) * {slope!r}"
+            crossings.append(f"CAST({y} >= {low_y!r} AND {y} < {high_y!r} AND {crossed} AS INT)")
+    # Added in pairs: the engine goes down a chain of additions by recursion.
+    while len(crossings) > 1:
+        pairs = zip(crossings[::2], [*crossings[1::2], "0"], strict=False)
+        crossings = [f"({' + '.join(pair)})" for pair in pairs]
+    sides = [
+        f"{name} >= {min(numbers)!r} AND {name} <= {max(numbers)!r}"
+        for name, numbers in zip((x, y), zip(*corners, strict=True), strict=True)
+    ]
+    return f"({' AND '.join(sides)} AND {crossings[0]} % 2 = 1)"
+
+
 # Levels of the tree; a chain of AND and OR is one.
 MAX_DEPTH = 60
 # Characters of a text that a function may copy into every row or compile as a pattern.
@@ -274,7 +329,8 @@ def check_filter(where: str, columns: Mapping[str, str]) -> str:
 def _check_filter(where: str, columns: tuple[tuple[str, str], ...]) -> str:
     checker = FilterChecker(where, dict(columns))
     checker.check(parse_condition(where))
-    return checker.separate_lists()
+    text = checker.separate_lists()
+    return _expand_polygons(text) if checker.has_polygon else text
 
 
 class FilterChecker:
@@ -291,6 +347,7 @@ class FilterChecker:
         self._kinds: dict[int, str] = {}
         # Start, stop and name of each column before a list of values.
         self._lists: list[tuple[int, int, str]] = []
+        self.has_polygon = False
 
     def check(self, tree: Expr) -> None:
         """Raise FilterError for a node that is not allowed, or an operand of the wrong kind."""
@@ -435,11 +492,29 @@ class FilterChecker:
         first_kind = self._kind(arguments[0])
         for kind, argument in zip(kinds, arguments, strict=False):
             is_pattern = kind.startswith("pattern")
-            kind = "text" if is_pattern else first_kind if kind == "same" else kind.rstrip("?")
+            if name == "in_polygon":
+                self._check_polygon_argument(kind, argument)
+            kind = (
+                "text"
+                if is_pattern or kind == "polygon"
+                else first_kind
+                if kind == "same"
+                else kind.rstrip("?")
+            )
             self._require(kind, argument)
             if is_pattern or result in ("text", "same"):
                 self._check_size(argument, is_pattern)
         return first_kind if result == "same" else result
+
+    def _check_polygon_argument(self, kind: str, argument: Expr) -> None:
+        """Columns and a text: only these stand for themselves where the call is replaced by its comparisons."""
+        self.has_polygon = True
+        if kind == "number" and argument.key != "column":
+            self._fail(argument, "in_polygon takes two columns of numbers, then the corners as a text")
+        if kind == "polygon" and not (argument.key == "literal" and argument.is_string):
+            self._fail(argument, "the corners of a polygon are a text in quotes, such as '0 0, 4 0, 4 3'")
+        if kind == "polygon" and (fault := polygon_fault(argument.name)):
+            self._fail(argument, fault)
 
     def _check_size(self, argument: Expr, is_pattern: bool) -> None:
         counts = re.findall(r"\{(\d*),?(\d*)\}", argument.name) if is_pattern else []
@@ -513,82 +588,3 @@ def _is_integer(value: Expr) -> bool:
     literal = value.this if value.key == "neg" else value
     digits = literal.name if literal.key == "literal" else "0"
     return len(digits) < 20 and digits.isdigit() and int(digits) < 2**63
-
-
-T = TypeVar("T")
-
-
-class TrustedFilter(str):
-    """A condition that ARES built itself and does not check: it may list a hundred thousand ids.
-
-    Attributes:
-        trusted: The condition of ARES.
-        user_filter: The condition of a user that is joined with it and still has to be checked, or "".
-    """
-
-    trusted: str
-    user_filter: str
-
-    def __new__(cls, trusted: str, user_filter: str = "") -> TrustedFilter:
-        """Both conditions joined by AND."""
-        joined = super().__new__(cls, f"({user_filter}) AND ({trusted})" if user_filter else trusted)
-        joined.trusted, joined.user_filter = trusted, user_filter
-        return joined
-
-
-def quote_literal(text: str) -> str:
-    """A string as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def in_condition(column: str, values: Collection[str]) -> str:
-    """The condition that a column is one of the values; never true for none."""
-    return f"{column} IN ({','.join(map(quote_literal, values))})" if values else "false"
-
-
-def ids_filter(episode_ids: Collection[str]) -> TrustedFilter:
-    """The condition that an episode is one of these, however many they are."""
-    return TrustedFilter(in_condition("episode_id", episode_ids))
-
-
-def parenthesize(where: str) -> str:
-    """A condition in parentheses. Raises FilterError for one that would reach beyond them."""
-    parse_condition(where)
-    return f"({where})"
-
-
-def conjunction(conditions: Iterable[str]) -> str:
-    """The condition that all of some conditions hold; blank ones are left out. Raises FilterError."""
-    trusted, untrusted = list[str](), list[str]()
-    for condition in conditions:
-        if isinstance(condition, TrustedFilter):
-            trusted.append(condition.trusted)
-            condition = condition.user_filter
-        if condition.strip():
-            untrusted.append(parenthesize(condition))
-    joined = " AND ".join(untrusted)
-    return (
-        TrustedFilter(" AND ".join(f"({condition})" for condition in trusted), joined) if trusted else joined
-    )
-
-
-def split_conjunction(where: str) -> list[str]:
-    """The conditions of "(...) AND (...)"; any other filter is returned as one condition."""
-    conditions, end, depth = list[str](), 0, 0
-    for offset, sign in enumerate(mask_quotes(where)):
-        if sign == "(" and not depth:
-            if where[end:offset].strip().upper() != ("AND" if conditions else ""):
-                return [where]
-            start = offset
-        depth += (sign == "(") - (sign == ")")
-        if sign == ")" and not depth:
-            end = offset + 1
-            conditions.append(where[start:end])
-    is_split = conditions and not where[end:].strip() and not isinstance(where, TrustedFilter)
-    return conditions if is_split else [where]
-
-
-def batched(values: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The values in their order, `size` at a time."""
-    remaining = iter(values)
-    return iter(lambda: list(islice(remaining, size)), [])

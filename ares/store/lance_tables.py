@@ -249,7 +249,7 @@ def compact(dataset: lance.LanceDataset) -> None:
                 # Every thread has fragments in memory; with one, the end of a job needs no more memory than the rest.
                 num_threads=1,
             )
-    if _indexes_lag(dataset):
+    if max_unindexed_rows(dataset) > _UNINDEXED_SHARE * dataset.count_rows():
         dataset.optimize.optimize_indices()
     _drop_versions(dataset)
 
@@ -325,10 +325,6 @@ def _needs_compaction(dataset: lance.LanceDataset, full_rows: int) -> bool:
         fragment.num_deletions > _DELETED_SHARE * fragment.physical_rows for fragment in fragments
     )
     return num_small > _MAX_SMALL_FRAGMENTS or has_deletions
-
-
-def _indexes_lag(dataset: lance.LanceDataset) -> bool:
-    return max_unindexed_rows(dataset) > _UNINDEXED_SHARE * dataset.count_rows()
 
 
 _VECTORS, _TEXTS = "vectors_", "texts_"

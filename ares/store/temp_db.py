@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from ares.store.filters import batched
+from ares.store.sql import batched
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ares.workspace.arguments import IdFile as IdFile
     from ares.workspace.dataset_sheet import DatasetSheet as DatasetSheet, is_dataset as is_dataset
     from ares.workspace.episode import (
+        DuplicateTable as DuplicateTable,
         FacetList as FacetList,
         FindingList as FindingList,
         PlayableVideo as PlayableVideo,
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
         find_names as find_names,
     )
     from ares.workspace.operations import (
+        Dashboard as Dashboard,
         annotate_operation as annotate_operation,
+        app_operation as app_operation,
         check_operation as check_operation,
         estimate_operation as estimate_operation,
         fix_operation as fix_operation,
@@ -37,9 +40,7 @@ if TYPE_CHECKING:
         shown_annotation_ids as shown_annotation_ids,
     )
     from ares.workspace.workspace import (
-        Dashboard as Dashboard,
         Workspace as Workspace,
-        app_operation as app_operation,
         new_workspace as new_workspace,
         open_workspace as open_workspace,
     )

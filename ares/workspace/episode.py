@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ares.annotation import Annotation
 from ares.console import count_of, visible
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, RequestError
+from ares.registry import explain_mistakes
 from ares.search import Hit
 from ares.workspace.printed_tables import ResultTable, html_table
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.curation import GroupCounts, GroupStatistics
+    from ares.curation import DuplicateGroup, GroupCounts, GroupStatistics, NearDuplicates
     from ares.doctor import Finding
     from ares.episode import Json
     from ares.jobs import AnnotateEstimate, AnnotateReport
@@ -112,6 +113,7 @@ _POSTERS = 4
 _ROUNDING_SECONDS = 1e-3
 
 
+@explain_mistakes
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StoredEpisode(Episode):
     """An episode with access to what the workspace has of it.
@@ -205,6 +207,16 @@ class StoredEpisode(Episode):
 
         media = self._camera(camera).media
         return PlayableVideo(path=browser_video(media, "h264", self._stores.media_cache))
+
+    def plot(self) -> Any:
+        """A chart of state and action over the seconds, for a notebook.
+
+        Raises:
+            RequestError: It has neither, or the extra `notebook` is not installed.
+        """
+        from ares.workspace.view_tables import plot_signals
+
+        return plot_signals(self, self.trajectory)
 
     def to_json(self) -> dict[str, Json]:
         """Everything known of it, as `ares show --json` prints it."""
@@ -350,6 +362,28 @@ class GroupTable(ResultTable["GroupCounts"]):
     def __init__(self, groups: Iterable[GroupCounts] = (), statistics: GroupStatistics | None = None) -> None:
         super().__init__(groups)
         self.statistics = statistics
+
+
+class DuplicateTable(ResultTable["DuplicateGroup"]):
+    """Groups of near duplicates, the largest first.
+
+    Args:
+        groups: The groups.
+        compared: How many episodes were compared in which way, and how many pairs there are.
+    """
+
+    shown: ClassVar[Mapping[str, Callable[[DuplicateGroup], object]]] = {
+        "duplicate_group": lambda group: group.name,
+        "episodes": lambda group: len(group.ids),
+        "by": lambda group: group.pairs[0].way,
+        "score": lambda group: group.pairs[0].score,
+        "most similar pair": lambda group: f"{group.pairs[0].first} {group.pairs[0].second}",
+    }
+    empty: ClassVar[str] = "no near duplicates"
+
+    def __init__(self, groups: Iterable[DuplicateGroup] = (), compared: NearDuplicates | None = None) -> None:
+        super().__init__(groups)
+        self.compared = compared
 
 
 class FindingList(ResultTable["Finding"]):

@@ -3,190 +3,33 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, SupportsIndex, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from ares.console import count_of
-from ares.curation import SOURCE_ORDER
 from ares.episode import Episode
 from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode
 from ares.imports import import_optional
-from ares.registry import refuse_unknown_keywords
+from ares.registry import explain_mistakes
 from ares.search import Hit
-from ares.store import conjunction
+from ares.store import TAGS, quote_literal
 from ares.workspace.arguments import read_episode_ids
 from ares.workspace.episode import StoredEpisode, best_poster_html, build_picture_table
 from ares.workspace.printed_tables import format_table
+from ares.workspace.row_selection import Selection
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     import polars as pl
     import pyarrow as pa
-    from numpy.typing import NDArray
 
-    from ares.store import EpisodeSnapshot, EpisodeTable, Stores
-    from ares.workspace.episode import GroupTable
+    from ares.settings import Settings
+    from ares.store import EpisodeTable, Stores
+    from ares.workspace.episode import DuplicateTable, GroupTable
 
-
-# Rows that are read at once, and the longest slice that the table sorts for itself.
-BATCH_ROWS = 1_024
-# From this share of the table on, reading every row and dropping some is faster than picking rows.
-_SCAN_SHARE = 0.1
-
-
-class Sample(NamedTuple):
-    """A random choice of rows: how many, and the seed."""
-
-    size: int
-    seed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Rows that fulfil a filter, in an order, from `start` to `stop`, or a sample of them.
-
-    Attributes:
-        where: SQL filter; "" is all.
-        order_by: Columns as for `EpisodeSnapshot.scan`; "" is the order of `base`, or of the sources.
-        start: First row.
-        stop: Row after the last one, or None for all that follow.
-        sample: A random choice in place of a slice.
-        ids: The only episodes that it may have; None for any.
-        base: The slice or sample that this selection narrows; None for the whole table.
-    """
-
-    where: str = ""
-    order_by: str = ""
-    start: int = 0
-    stop: int | None = None
-    sample: Sample | None = None
-    ids: frozenset[str] | None = None
-    base: Selection | None = None
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether it is a slice, a sample or a list: what follows applies to these rows alone."""
-        return bool(self.start or self.stop is not None or self.sample or self.ids is not None)
-
-    def filtered(self, where: str) -> Selection:
-        """Those rows that fulfil a filter, too."""
-        if self.is_cut:
-            return Selection(where=where, base=self)
-        return replace(self, where=conjunction([self.where, where]))
-
-    def sorted_by(self, order: str) -> Selection:
-        """The same rows in another order; the order before decides between equal values."""
-        if self.is_cut:
-            return Selection(order_by=order, base=self)
-        return replace(self, order_by=f"{order}, {self.order_by}" if self.order_by else order)
-
-    def sliced(self, start: int, stop: int | None) -> Selection:
-        """The rows from `start` to `stop`, counted from the first row of this selection."""
-        if self.sample or self.ids is not None:
-            return Selection(start=start, stop=stop, base=self)
-        first = self.start + start
-        ends = [end for end in (self.stop, None if stop is None else self.start + stop) if end is not None]
-        return replace(self, start=first, stop=max(min(ends), first) if ends else None)
-
-    def sampled(self, size: int, seed: int) -> Selection:
-        """A random choice of the rows, in their order."""
-        if self.is_cut:
-            return Selection(sample=Sample(size, seed), base=self)
-        return replace(self, sample=Sample(size, seed))
-
-    def listed(self, ids: frozenset[str]) -> Selection:
-        """Those rows whose episode is in a list."""
-        return Selection(ids=ids, base=self)
-
-    def count(self, snapshot: EpisodeSnapshot) -> int:
-        """Number of rows, without reading them where that is possible."""
-        if self.base is not None:
-            return len(self.offsets(snapshot))
-        matching = snapshot.count(self.where)
-        if self.sample:
-            return min(self.sample.size, matching)
-        return max(0, min(matching, matching if self.stop is None else self.stop) - self.start)
-
-    def offsets(self, snapshot: EpisodeSnapshot) -> NDArray[np.int64]:
-        """(N,) offsets of the rows, in order, see `EpisodeSnapshot.take`."""
-        rows = self._uncut_offsets(snapshot)[self.start : self.stop]
-        return _choose_sample(rows, self.sample) if self.sample else rows
-
-    def _uncut_offsets(self, snapshot: EpisodeSnapshot) -> NDArray[np.int64]:
-        import numpy as np
-
-        if self.base is None:
-            return snapshot.offsets(self.where, self.order_by or SOURCE_ORDER)
-        base_rows = self.base.offsets(snapshot)
-        if self.ids is not None:
-            listed: NDArray[np.int64] = base_rows[np.isin(base_rows, _listed_offsets(snapshot, self.ids))]
-            return listed
-        matching = snapshot.offsets(self.where, self.order_by or SOURCE_ORDER)
-        if self.order_by:
-            ordered: NDArray[np.int64] = matching[np.isin(matching, base_rows)]
-            return ordered
-        narrowed: NDArray[np.int64] = base_rows[np.isin(base_rows, matching)]
-        return narrowed
-
-    def batches(self, snapshot: EpisodeSnapshot, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Columns of the rows, in order, streamed.
-
-        Raises:
-            RequestError: A column does not exist.
-        """
-        if self.base is None and not self.sample and self.stop is not None:
-            size = self.stop - self.start
-            if size <= BATCH_ROWS:
-                order = self.order_by or SOURCE_ORDER
-                return snapshot.scan(columns, self.where, size, self.start, order)
-        snapshot.schema(columns)
-        return self._picked_batches(snapshot, columns)
-
-    def _picked_batches(self, snapshot: EpisodeSnapshot, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        offsets = self.offsets(snapshot)
-        for start in range(0, len(offsets), BATCH_ROWS):
-            yield from snapshot.take(columns, offsets[start : start + BATCH_ROWS]).to_batches()
-
-    def table(self, snapshot: EpisodeSnapshot, columns: Sequence[str]) -> pa.Table:
-        """Columns of the rows as one table, in order.
-
-        Raises:
-            RequestError: A column does not exist.
-        """
-        import pyarrow as pa
-
-        schema = snapshot.schema(columns)
-        if self.base is None and self.stop is not None and not self.sample:
-            return pa.Table.from_batches(self.batches(snapshot, columns), schema=schema)
-        offsets = self.offsets(snapshot)
-        if len(offsets) < _SCAN_SHARE * snapshot.count():
-            return snapshot.take(columns, offsets)
-        return pa.Table.from_batches(snapshot.reader(columns), schema=schema).take(pa.array(offsets))
-
-
-def _listed_offsets(snapshot: EpisodeSnapshot, ids: frozenset[str]) -> NDArray[np.int64]:
-    """Offsets of the episodes with these ids."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    known_ids = pa.array(sorted(ids), pa.string())
-    batches = snapshot.reader(["episode_id"])
-    is_listed = [pc.is_in(batch["episode_id"], known_ids).to_numpy(zero_copy_only=False) for batch in batches]
-    return np.flatnonzero(np.concatenate(is_listed)) if is_listed else np.zeros(0, np.int64)
-
-
-def _choose_sample(rows: NDArray[np.int64], sample: Sample) -> NDArray[np.int64]:
-    """A random choice of (N,) rows, in their order; the same for the same seed with any version of NumPy."""
-    import numpy as np
-
-    if sample.size >= len(rows):
-        return rows
-    positions = np.random.RandomState(sample.seed).permutation(len(rows))[: sample.size]
-    sample_rows: NDArray[np.int64] = rows[np.sort(positions)]
-    return sample_rows
+Result = TypeVar("Result")
+# Groups that a view is split into at most.
+_MOST_GROUPS = 10_000
 
 
 # Episodes that the text and the page of a view show.
@@ -194,6 +37,7 @@ _SHOWN_ROWS = 8
 _SHOWN_COLUMNS = ("episode_id", "dataset", "instruction", "num_steps", "success", "caption")
 
 
+@explain_mistakes
 class Episodes:
     """Episodes of a workspace, read when they are needed; every method returns a new view.
 
@@ -233,7 +77,6 @@ class Episodes:
         self._table.check(filter)
         return self._view(self._selection.filtered(filter))
 
-    @refuse_unknown_keywords
     def sort(self, column: str, descending: bool = False) -> Episodes:
         """Order by a column; missing values come last, and equal values keep the order before.
 
@@ -259,7 +102,6 @@ class Episodes:
         """Leave the first episodes out. Raises RequestError for a number below 0."""
         return self._view(self._selection.sliced(_check_count(count), None))
 
-    @refuse_unknown_keywords
     def sample(self, count: int, seed: int = 0) -> Episodes:
         """Choose some episodes at random; the same seed chooses the same ones.
 
@@ -269,6 +111,56 @@ class Episodes:
             RequestError: The number is below 0.
         """
         return self._view(self._selection.sampled(_check_count(count), operator.index(seed)))
+
+    def head(self, count: int = 5) -> Episodes:
+        """The first episodes, five by default."""
+        return self.take(count)
+
+    def tail(self, count: int = 5) -> Episodes:
+        """The last episodes, five by default."""
+        return self.skip(max(0, len(self) - _check_count(count)))
+
+    def first(self) -> StoredEpisode:
+        """The first episode. Raises EpisodeIndexError for an empty view."""
+        return self._at(0)
+
+    def shuffle(self, seed: int = 0) -> Episodes:
+        """The same episodes in a random order; the same seed gives the same order."""
+        return self._view(self._selection.shuffled(operator.index(seed)))
+
+    def sort_by(self, column: str, descending: bool = False) -> Episodes:
+        """The same as `sort`."""
+        return self.sort(column, descending)
+
+    def tagged(self, tag: str) -> Episodes:
+        """Keep the episodes with a tag. Raises RequestError where no episode has any tag."""
+        self._table.schema([TAGS])
+        return self.where(f"array_has({TAGS}, {quote_literal(tag)})")
+
+    def in_set(self, name: str) -> Episodes:
+        """Keep the members of a set, "name" or "name@version". Raises RequestError where there is none."""
+        from ares.curation import Sets
+
+        sets = Sets(self._stores.annotations)
+        return self._view(self._selection.listed(frozenset(sets.ids(sets[name]))))
+
+    def __and__(self, other: object) -> Episodes:
+        return self._view(self._selection.combined("and", self._other(other)))
+
+    def __or__(self, other: object) -> Episodes:
+        return self._view(self._selection.combined("or", self._other(other)))
+
+    def __sub__(self, other: object) -> Episodes:
+        return self._view(self._selection.combined("minus", self._other(other)))
+
+    def _other(self, other: object) -> Selection:
+        """The rows of another view, or of what has ids: a set, hits, episodes, a list of ids."""
+        other = getattr(other, "members", other)
+        if isinstance(other, Episodes):
+            if other._stores is not self._stores and other._stores.location != self._stores.location:
+                raise RequestError("the views are of two workspaces", "combine views of one")
+            return other._selection
+        return Selection(ids=frozenset(read_episode_ids(other)), base=Selection())  # type: ignore[arg-type]
 
     def with_ids(self, ids: Iterable[str | Episode | Hit]) -> Episodes:
         """Keep the episodes of a list of ids, episodes or hits, in the order of the view; unknown ids are left out.
@@ -289,16 +181,18 @@ class Episodes:
             for episode in self._table.from_batch(batch):
                 yield StoredEpisode.from_episode(episode, self._stores)
 
-    @overload
-    def __getitem__(self, key: str | int) -> StoredEpisode: ...
-    @overload
-    def __getitem__(self, key: slice | list[str] | tuple[str, ...] | set[str]) -> Episodes: ...
-    def __getitem__(
-        self, key: str | int | slice | list[str] | tuple[str, ...] | set[str]
-    ) -> StoredEpisode | Episodes:
-        """An episode by its id, the unique start of it, or its number; the episodes of a slice or of a list of ids.
+    def __getitem__(self, key: Any) -> Any:
+        """An episode, a view, or columns, by the kind of the key.
 
             >>> ws.episodes["3f2a"], ws.episodes[0], ws.episodes[10:20], ws.episodes[["3f2a90c1d2e3f405"]]
+            >>> long = ws.episodes[ws.episodes["num_steps"] > 50]
+
+        Args:
+            key: The id of an episode, or its unique start; a number; a slice; a list of ids or of numbers; a mask of
+                flags, one for each episode; the name of a column, or a list of names.
+
+        Returns:
+            A `StoredEpisode`; a view for a slice, a list or a mask; a pandas Series or DataFrame for columns.
 
         Raises:
             UnknownEpisode: No episode has that id; also a KeyError.
@@ -306,14 +200,46 @@ class Episodes:
             RequestError: Several ids start so, or the key is something else.
         """
         if isinstance(key, str):
+            if key in self.columns:
+                return self.to_pandas([key])[key]
             return StoredEpisode.from_episode(
                 self._table.get_episode(self._table.resolve_id(key)), self._stores
             )
         if isinstance(key, slice):
             return self._slice(key)
-        if isinstance(key, SupportsIndex):
+        if isinstance(key, SupportsIndex) and not isinstance(key, bool) and not getattr(key, "ndim", 0):
             return self._at(operator.index(key))
+        if (numbers := self._read_numbers(key)) is not None:
+            return self._view(self._selection.numbered(numbers))
+        if (
+            isinstance(key, list)
+            and key
+            and all(isinstance(name, str) and name in self.columns for name in key)
+        ):
+            return self.to_pandas(key)
         return self._listed(read_episode_ids(key))
+
+    def _read_numbers(self, key: object) -> Any:
+        """(N,) int64 numbers of rows by a mask or a list of numbers; None for any other key."""
+        import numpy as np
+
+        key = key.to_numpy(zero_copy_only=False) if type(key).__module__.startswith("pyarrow") else key  # type: ignore[attr-defined]
+        if isinstance(key, str | bytes | Mapping | set | frozenset) or not isinstance(key, Iterable):
+            return None
+        values = np.asarray(key if hasattr(key, "__array__") else list(key))
+        if values.ndim != 1 or values.dtype.kind not in "biu" or not values.size:
+            return None
+        count = len(self)
+        if values.dtype.kind == "b":
+            if len(values) != count:
+                raise RequestError(
+                    "a mask has a flag for each episode", f"{len(values)} flags, {count} episodes"
+                )
+            return np.flatnonzero(values)
+        numbers = np.where(values < 0, values + count, values).astype(np.int64)
+        if (wrong := values[(numbers < 0) | (numbers >= count)]).size:
+            raise EpisodeIndexError(f"there is no episode number {wrong[0]}", f"the view has {count}")
+        return numbers
 
     def __contains__(self, episode: object) -> bool:
         episode_id = episode.episode_id if isinstance(episode, Episode) else episode
@@ -336,9 +262,11 @@ class Episodes:
         return view
 
     def _slice(self, key: slice) -> Episodes:
-        if key.step not in (None, 1):
-            raise RequestError("a slice of episodes has no step", f"got {key.step}; use sample(n)")
-        start, stop, _ = key.indices(len(self))
+        start, stop, step = key.indices(len(self))
+        if step != 1:
+            import numpy as np
+
+            return self._view(self._selection.numbered(np.arange(start, stop, step, dtype=np.int64)))
         return self._view(self._selection.sliced(start, max(start, stop)))
 
     def ids(self) -> Iterator[str]:
@@ -410,6 +338,112 @@ class Episodes:
         statistics = count_groups(snapshot, name, read, self.columns)
         return GroupTable(statistics.groups, statistics)
 
+    def to_hf(self, columns: Sequence[str] | None = None) -> Any:
+        """Columns of the episodes as a `datasets.Dataset` of Hugging Face, see `to_arrow`.
+
+        >>> ws.episodes.to_hf().push_to_hub("lab/episodes")
+
+        Raises:
+            RequestError: A column does not exist, or datasets is not installed.
+        """
+        datasets = import_optional("datasets", instead="use to_arrow()")
+        return datasets.Dataset(self.to_arrow(columns))
+
+    def map(
+        self, function: Callable[[dict[str, Any]], Result], columns: Sequence[str] | None = None
+    ) -> list[Result]:
+        """What a function returns for each row, a dict of its columns, in order."""
+        return [function(row) for row in self.to_arrow(columns).to_pylist()]
+
+    def describe(self) -> pd.DataFrame:
+        """Count, mean, spread, extremes and quartiles of the columns of numbers."""
+        from ares.workspace.view_tables import describe_numbers, number_columns
+
+        return describe_numbers(self.to_pandas(number_columns(self.columns)))
+
+    def value_counts(self, column: str) -> pd.Series[Any]:
+        """How many episodes have each value of a column, the most frequent first.
+
+        Raises:
+            RequestError: The column does not exist.
+        """
+        values = self.to_pandas([column])[column]
+        counts: pd.Series[Any] = (values.explode() if values.dtype == object else values).value_counts()
+        return counts
+
+    def groupby(self, column: str) -> dict[Any, Episodes]:
+        """A view for each value of a column, by value; the metadata and names as `count_by` has them are not taken.
+
+            >>> {name: len(view) for name, view in ws.episodes.groupby("dataset").items()}
+
+        Raises:
+            RequestError: The column does not exist, or has too many values.
+        """
+        import numpy as np
+
+        values = self.to_arrow([column])[column].to_pylist()
+        numbers: dict[Any, list[int]] = {}
+        for number, value in enumerate(values):
+            numbers.setdefault(tuple(value) if isinstance(value, list) else value, []).append(number)
+        if len(numbers) > _MOST_GROUPS:
+            raise RequestError("the column has too many values for groups", f"{len(numbers):,} of {column}")
+        groups = sorted(numbers.items(), key=lambda item: (item[0] is None, str(item[0])))
+        return {
+            value: self._view(self._selection.numbered(np.array(rows, np.int64))) for value, rows in groups
+        }
+
+    def sql(self, query: str) -> pd.DataFrame:
+        """The result of a SELECT over the table `episodes`, which has the rows of this view.
+
+            >>> ws.episodes.where("success").sql("SELECT dataset, count(*) AS n FROM episodes GROUP BY dataset")
+
+        Raises:
+            RequestError: The query cannot be run.
+        """
+        from ares.workspace.view_tables import run_sql
+
+        import_optional("pandas", instead="use to_arrow()")
+        return run_sql(query, self.to_arrow, list(self.columns))
+
+    def plot(self, column: str = "num_steps", color: str = "") -> Any:
+        """A chart of a column for a notebook: how numbers spread, or how often each value is.
+
+        Args:
+            column: The column.
+            color: A column that colours the bars, or "".
+
+        Raises:
+            RequestError: A column does not exist, or the extra `notebook` is not installed.
+        """
+        from ares.workspace.view_tables import plot_column
+
+        return plot_column(self.to_pandas(list(dict.fromkeys(filter(None, (column, color))))), column, color)
+
+    def find_duplicates(self, ways: Sequence[str] = (), seed: int = 0) -> DuplicateTable:
+        """Find the near duplicates among the episodes, and keep the group of each in the column `duplicate_group`.
+
+            >>> ws.episodes.where("dataset = 'bridge'").find_duplicates()
+            >>> ws.episodes.where("num_duplicates > 0").sort("duplicate_group")
+
+        It replaces what an earlier call has kept of these episodes; `num_duplicates`, `duplicate_by` and
+        `duplicate_score` are columns, too.
+
+        Args:
+            ways: Of "signals", "pixels" and "text"; by default signals, and pixels where there are none.
+            seed: Of the search.
+
+        Raises:
+            RequestError: A way does not exist, or "text" is the only one.
+        """
+        from ares.curation import keep_duplicate_groups
+        from ares.workspace.episode import DuplicateTable
+
+        if isinstance(ways, str):
+            raise RequestError("ways are a list of names", f"got {ways!r}; give [{ways!r}]")
+        return DuplicateTable(
+            *keep_duplicate_groups(self._stores, list(self.ids()), list(ways), operator.index(seed))
+        )
+
     def __repr__(self) -> str:
         count = len(self)
         rows = self._shown_rows()
@@ -428,6 +462,15 @@ class Episodes:
         columns = [name for name in _SHOWN_COLUMNS if name in self.columns]
         rows: list[dict[str, object]] = self.take(_SHOWN_ROWS).to_arrow(columns).to_pylist()
         return rows
+
+    def __getstate__(self) -> tuple[str, Settings, Selection]:
+        return self._stores.path, self._stores.settings, self._selection
+
+    def __setstate__(self, state: tuple[str, Settings, Selection]) -> None:
+        from ares.store import open_stores
+
+        path, settings, selection = state
+        self.__init__(open_stores(path, settings), selection)  # type: ignore[misc]
 
     def _view(self, selection: Selection) -> Episodes:
         return Episodes(self._stores, selection)

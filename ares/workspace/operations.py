@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ares.registry import operations
 
@@ -101,3 +103,50 @@ def annotate_operation() -> AnnotateOperation:
 def estimate_operation() -> EstimateOperation:
     """The estimate of a run, `annotators.runner.estimate`. Raises RequestError where it is missing."""
     return cast("EstimateOperation", operations.get("estimate"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dashboard:
+    """A dashboard that is being served in the background, by a process of its own.
+
+        >>> dashboard = ares.app(ws)
+        >>> dashboard.url
+        'http://127.0.0.1:8501'
+        >>> dashboard.close()
+
+    Attributes:
+        url: Its address.
+        close: Ends it.
+    """
+
+    url: str
+    close: Callable[[], None]
+
+    def __repr__(self) -> str:
+        return f"Dashboard({self.url!r}; close() ends it)"
+
+    def _repr_html_(self) -> str:
+        """A link, for notebooks."""
+        return f'<a href="{escape(self.url)}" target="_blank">ARES dashboard: {escape(self.url)}</a>'
+
+
+class AppOperation(Protocol):
+    """The entry point `app` of the group "ares.operations"; see `ares.app`."""
+
+    def __call__(
+        self,
+        workspace: Any,
+        *,
+        host: str,
+        port: int,
+        open_browser: bool,
+        export_dirs: Sequence[str],
+        query_seconds: float | None,
+        trusted_proxies: Sequence[str],
+    ) -> Dashboard:
+        """Serve the dashboard in the background."""
+
+
+def app_operation() -> AppOperation:
+    """The server of the dashboard, `app.dashboard.page_script.start`. Raises RequestError where it is missing."""
+    return cast("AppOperation", operations.get("app"))

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, SupportsIndex, TypeVar, overload
 
 from ares.imports import import_optional
+from ares.registry import explain_mistakes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +29,7 @@ class HasJsonDocument(Protocol):
 Row = TypeVar("Row", bound=HasJsonDocument)
 
 
+@explain_mistakes
 class ResultTable(list[Row], Generic[Row]):
     """A list that shows itself as a table, in a terminal and in a notebook.
 

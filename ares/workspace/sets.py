@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ares.console import count_of
 from ares.curation import CurationSet, SetDiff, Sets, freeze_selection, freeze_spans, span_of_segment
 from ares.errors import RequestError
 from ares.io import absolute_path, expanded_path
-from ares.registry import refuse_unknown_keywords
+from ares.registry import explain_mistakes, refuse_unknown_keywords
 from ares.workspace.arguments import SelectionOptions, make_selection
 from ares.workspace.episodes import Episodes
 from ares.workspace.printed_tables import format_table, html_table
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ares.episode import Json, Span
     from ares.store import Action, StoredSegment, Stores
     from ares.workspace.arguments import EpisodesLike
+    from ares.workspace.episode import StoredEpisode
     from ares.workspace.recipe_cards import RebuildReport
 
 
@@ -57,7 +58,7 @@ class StoredSet(CurationSet):
     @property
     def members(self) -> Episodes:
         """Its episodes, or those of its spans, as far as the workspace still has them."""
-        return Episodes(self._stores).with_ids(self.ids())
+        return Episodes(self._stores).in_set(self.label)
 
     def ids(self) -> Iterator[str]:
         """Ids of all its episodes, sorted, streamed."""
@@ -93,10 +94,42 @@ class StoredSet(CurationSet):
             card = write_recipe_card(self._stores, self, Path(path), str(export), progress=progress)
         return [source.dataset for source in card.sources if not source.files]
 
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[StoredEpisode]:
+        return iter(self.members)
+
+    def __contains__(self, episode: object) -> bool:
+        return episode in self.members
+
+    def __getitem__(self, key: Any) -> Any:
+        """What `members` has of a key, see `Episodes`."""
+        return self.members[key]
+
+    def __and__(self, other: object) -> Episodes:
+        return self.members & other
+
+    def __or__(self, other: object) -> Episodes:
+        return self.members | other
+
+    def __sub__(self, other: object) -> Episodes:
+        return self.members - other
+
+    def __getattr__(self, name: str) -> Any:
+        # Whatever a view has, a set has of its members.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.members, name)
+
     def __repr__(self) -> str:
         return f"StoredSet({self.label!r}: {self.size}, created {self.created})"
 
 
+@explain_mistakes
 class SetCollection(Mapping[str, StoredSet]):
     """The sets of a workspace by name.
 

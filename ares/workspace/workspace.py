@@ -6,17 +6,16 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import wraps
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, Unpack
 
 from ares.console import visible
 from ares.errors import RequestError
 from ares.io import expanded_path
 from ares.jobs import AnnotateKeywords, make_annotate_request
-from ares.registry import operations, refuse_unknown_keywords
+from ares.registry import explain_mistakes, refuse_unknown_keywords
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
 from ares.workspace.episode import best_poster_html
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
     from PIL import Image
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         FacetList,
         SearchResults,
         SegmentList,
+        StoredEpisode,
     )
     from ares.workspace.status import MakerStatus, WorkspaceStatus
 
@@ -72,6 +73,7 @@ def _method_of(
     return call
 
 
+@explain_mistakes
 class Workspace:
     """A collection of episodes with their annotations, indexes and sets; `ares.open` opens one.
 
@@ -112,6 +114,32 @@ class Workspace:
     def location(self) -> str:
         """The absolute folder, or the URI on an object store."""
         return self.stores.location
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[StoredEpisode]:
+        return iter(self.episodes)
+
+    def __contains__(self, episode: object) -> bool:
+        return episode in self.episodes
+
+    def __getitem__(self, key: Any) -> Any:
+        """What `episodes` has of a key, see `Episodes`."""
+        return self.episodes[key]
+
+    def sql(self, query: str) -> pd.DataFrame:
+        """The result of a SELECT over the table `episodes`, see `Episodes.sql`."""
+        return self.episodes.sql(query)
+
+    def __getstate__(self) -> tuple[str, Settings]:
+        return self.path, self.settings
+
+    def __setstate__(self, state: tuple[str, Settings]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
 
     def __enter__(self) -> Workspace:
         return self
@@ -550,50 +578,3 @@ def _to_pil(image: Image.Image | NDArray[np.uint8]) -> Image.Image:
             f"got {type(image).__name__} {array.dtype} {array.shape}",
         )
     return Image.fromarray(array)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dashboard:
-    """A dashboard that is being served in the background, by a process of its own.
-
-        >>> dashboard = ares.app(ws)
-        >>> dashboard.url
-        'http://127.0.0.1:8501'
-        >>> dashboard.close()
-
-    Attributes:
-        url: Its address.
-        close: Ends it.
-    """
-
-    url: str
-    close: Callable[[], None]
-
-    def __repr__(self) -> str:
-        return f"Dashboard({self.url!r}; close() ends it)"
-
-    def _repr_html_(self) -> str:
-        """A link, for notebooks."""
-        return f'<a href="{escape(self.url)}" target="_blank">ARES dashboard: {escape(self.url)}</a>'
-
-
-class AppOperation(Protocol):
-    """The entry point `app` of the group "ares.operations"; see `ares.app`."""
-
-    def __call__(
-        self,
-        workspace: Workspace,
-        *,
-        host: str,
-        port: int,
-        open_browser: bool,
-        export_dirs: Sequence[str],
-        query_seconds: float | None,
-        trusted_proxies: Sequence[str],
-    ) -> Dashboard:
-        """Serve the dashboard in the background."""
-
-
-def app_operation() -> AppOperation:
-    """The server of the dashboard, `app.dashboard.page_script.start`. Raises RequestError where it is missing."""
-    return cast("AppOperation", operations.get("app"))

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from ares.errors import AresError, PluginError, RequestError, SourceError
+from ares.errors import AresError, MissingExtra, PluginError, RequestError, SourceError
 from ares.io import FolderEntries, use_folder_listings
 from ares.registry import ingesters
 from ingest.base import (
@@ -422,7 +422,8 @@ class TreeDatasetOpener:
             opened.files = _list_files(opened)
         except (SourceError, PluginError, RequestError) as error:
             has_options = replace(opened.options, reads_unknown=False, follow_links=False) != SourceOptions()
-            if isinstance(error, RequestError) and has_options:
+            is_of_options = isinstance(error, RequestError) and not isinstance(error, MissingExtra)
+            if is_of_options and has_options:
                 raise
             opened.error = error
             self.used_files.folders.add(path)

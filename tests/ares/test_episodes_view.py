@@ -99,8 +99,6 @@ def test_wrong_requests_are_answered_where_they_are_made(ws: Workspace) -> None:
         ws.episodes.sort("x")
     with pytest.raises(RequestError, match="a whole number from 0 on: got -1"):
         ws.episodes.take(-1)
-    with pytest.raises(RequestError, match=r"has no step: got 2; use sample\(n\)"):
-        ws.episodes[::2]
     with pytest.raises(RequestError, match="columns are a list of names"):
         ws.episodes.to_arrow("num_steps")
     with pytest.raises(RequestError, match="got a DataFrame; give for example df"):

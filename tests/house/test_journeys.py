@@ -14,16 +14,17 @@ from tests.house.imports import ROOT
 # row got the trust in its judge, and a maker was shown only where it covers what the shown one covers; ingest and
 # export once more when datasets of a set were laid over each other; the two pages when the server held clicks back
 # until the reactions to the last one had run, and lists, counts and captions were kept by version of the tables,
-# and again when their header found things by name and told of jobs and of what others had changed.
+# and again when their header found things by name and told of jobs and of what others had changed, and two episodes
+# were compared. A text search got those of scores that are absolute.
 BUDGETS = {
     "ingest": (80, 692),
     "annotate motion": (62, 556),
     "export": (58, 452),
-    "text search": (42, 306),
+    "text search": (42, 326),
     "search --where": (28, 181),
     "show": (36, 224),
-    "open an episode": (64, 518),
-    "Browse": (30, 260),
+    "open an episode": (66, 533),
+    "Browse": (31, 259),
 }
 # Functions may grow by this share; a budget that is further above what is entered than this holds nothing.
 GROWTH, SLACK = 1.05, 0.8

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ares.workspace import operations, workspace
+from ares.workspace import operations
 from scripts.house_numbers import describe_circles, file_graph, room_graph
 from tests.house.imports import (
     FOLDERS,
@@ -197,6 +197,6 @@ def test_an_operation_says_where_it_is_defined() -> None:
     """`ares` reaches the packages above it by name only: the docstring is what leads a reader on."""
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     targets = {name: value.replace(":", ".") for name, value in groups["ares.operations"].items()}
-    functions = {**vars(operations), "app_operation": workspace.app_operation}
+    functions = vars(operations)
     said = {name: functions[f"{name}_operation"].__doc__ for name in targets if name != "command"}
     assert [name for name, text in said.items() if f"`{targets[name]}`" not in text] == []

@@ -23,7 +23,6 @@ FILES_OF_FEW_LINES = 60
 SMALL = {
     "ares/__main__.py",
     "app/dashboard/main.py",
-    "app/dashboard/preloading.py",
     "annotators/prompting.py",
 }
 # Doors of Python, which people call with keywords: what they make of them is one request.

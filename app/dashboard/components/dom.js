@@ -6,7 +6,7 @@
 /** @typedef {{ [Name in keyof Events as `on${Name}`]?: (event: Events[Name]) => void }} Handlers */
 /** @typedef {Handlers & { [name: string]: unknown }} Props */
 /** @typedef {(name: string, value: unknown) => void} Send Sends a value to the script of the page. */
-/** @typedef {{ tone: string, text: string }} Notice */
+/** @typedef {{ tone: string, text: string, tip: string }} Badge Its tip is the question that it answers. */
 
 /**
  * What Streamlit gives to a component at every draw.
@@ -156,9 +156,9 @@ function end(root, instance) {
   instance.drawn.stop();
 }
 
-/** @param {Notice[]} notices */
-export function noticeBadges(notices) {
-  return notices.map(({ tone, text }) => h("span", { class: `badge ${tone} notice` }, text));
+/** @param {Badge[]} badges */
+export function buildBadges(badges) {
+  return badges.map(({ tone, text, tip }) => h("span", { class: `badge notice ${tone}`, title: tip }, text));
 }
 
 /** @type {Record<string, [tone: string, label: string]>} */
@@ -174,5 +174,14 @@ const VERDICTS = {
 /** @param {string} grade */
 export function verdictBadge(grade) {
   const [tone, label] = VERDICTS[grade] ?? ["none", grade];
-  return h("span", { class: `badge ${tone}` }, label);
+  return h("span", { class: `badge ${tone}`, title: "Is the caption true of the episode?" }, label);
+}
+
+/**
+ * A code as words: "END_POSE" is "End pose".
+ *
+ * @param {string} code
+ */
+export function codeInWords(code) {
+  return code.charAt(0) + code.slice(1).toLowerCase().replaceAll("_", " ");
 }

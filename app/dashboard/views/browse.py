@@ -10,17 +10,19 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import (
+    draw_duplicate_groups,
     draw_facets,
+    draw_layout_choice,
     draw_named,
     draw_saved_views,
     draw_search_bar,
     draw_unknown,
     draw_words_filter,
 )
-from app.dashboard.cards import build_cards, make_episode_page_params
+from app.dashboard.cards import add_table_cells, build_cards, make_episode_page_params
 from app.dashboard.components import draw_grid
-from app.dashboard.navigation import change_view, escape_markdown, read_view, write_view
-from app.dashboard.results import ResultPage, check_view, find_lower_threshold, read_page
+from app.dashboard.navigation import change_view, escape_markdown, read_view
+from app.dashboard.results import ResultPage, check_view, find_lower_threshold, list_table_columns, read_page
 from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, read_ticked_ids
 from app.dashboard.view_state import ColumnFilter, ViewState, describe_filter, view_to_params
 from ares.episode import Json
@@ -52,6 +54,7 @@ def render() -> None:
         navigation.show_error(error)
         return
     draw_unknown(view)
+    draw_duplicate_groups(view)
     if view.page > page.pages:
         last = f"This is the last one, {page.pages:,}."
         st.warning(f"There is no page {view.page:,} of these episodes. {last}", icon=":material/help:")
@@ -82,15 +85,21 @@ def _draw_filter_buttons(view: ViewState) -> None:
             on_click=change_view, args=(remove,),
         )  # fmt: skip
     if len(parts) > 1:
-        st.button("Clear all", key="browse.clear", type="tertiary", on_click=write_view, args=(ViewState(),))
+        st.button(
+            "Clear all", key="browse.clear", type="tertiary", on_click=change_view, args=(ViewState.cleared,)
+        )
 
 
 def _removable_parts(view: ViewState) -> Iterator[tuple[str, str, Callable[[ViewState], ViewState]]]:
     """Name and label of each part of the view, and what removes it from the newest view."""
     for column, column_filter in view.filters.items():
         remove = partial(_without_filter, column)
-        label = escape_markdown(describe_filter(column_filter))
+        makers = cached_reads.read_makers() if column.endswith("_maker") else {}
+        label = escape_markdown(describe_filter(column_filter, makers))
         yield f"filter.{column}", label, remove
+    if view.region:
+        label = f"map region: {escape_markdown(view.region_name or 'without a name')}"
+        yield "region", label, lambda newest: replace(newest, region="", region_name="", page=1)
     if view.text:
         yield "text", f"“{escape_markdown(view.text)}”", partial(_without_query, {"text"})
     if view.like:
@@ -134,6 +143,7 @@ def _draw_result_line(view: ViewState, page: ResultPage) -> None:
             st.caption(f"score from {page.cut:.2f}", width="content")
         _draw_filter_buttons(view)
         st.space("stretch")
+        draw_layout_choice(view)
         draw_saved_views(view)
         if page.shown:
             draw_set_form(view, page.shown)
@@ -141,7 +151,11 @@ def _draw_result_line(view: ViewState, page: ResultPage) -> None:
 
 def _read_cards(view: ViewState, page: ResultPage) -> list[Json]:
     episodes, captions = cached_reads.read_episodes(page.ids), cached_reads.read_captions(page.ids)
-    return build_cards(episodes, captions, page.hits, view_to_params(view), page.first, view.is_search)
+    cards = build_cards(episodes, captions, page.hits, view_to_params(view), page.first, view.is_search)
+    if view.show == "table":
+        values = cached_reads.read_values(page.ids, list_table_columns(view))
+        add_table_cells(cards, episodes, values, cached_reads.read_makers())
+    return cards
 
 
 def _draw_results(view: ViewState, page: ResultPage, cards: list[Json]) -> None:
@@ -155,6 +169,7 @@ def _draw_results(view: ViewState, page: ResultPage, cards: list[Json]) -> None:
         cards,
         "browse.grid",
         lambda *card: navigation.open_page("episode", make_episode_page_params(params, *card)),
+        size=view.show,
         ticked=read_ticked_ids() & set(page.ids),
         on_tick=change_ticks,
     )

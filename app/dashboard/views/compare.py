@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.annotation_rows import format_value_for_people, read_annotations, read_segments
+from app.dashboard.annotation_rows import read_annotations, read_segments
+from app.dashboard.column_words import format_column_label, format_value_for_people
 from app.dashboard.components import draw_compare
-from app.dashboard.navigation import entered_text, escape_markdown, read_parameter, write_parameter
+from app.dashboard.navigation import entered_text, read_parameter, write_parameter
 from app.dashboard.player_data import group_dimensions, make_gripper_ticks, make_player_source, short_name
 from app.dashboard.view_state import AddressError
+from ares.curation import list_duplicate_pairs
 from ares.episode import Episode, Json, Signal, Trajectory
 from ares.store import ids_filter
 
@@ -71,12 +73,13 @@ class _Side:
 
 
 def render() -> None:
-    """Draw the two that the URL names."""
-    ids = [read_parameter("a"), read_parameter("b")]
+    """Draw the two that the URL names, or a pair of the group of near duplicates that it names."""
+    ids = _draw_pairs(read_parameter("group"), [read_parameter("a"), read_parameter("b")])
     if not ids[0]:
         st.info(
             "Nothing to compare yet. Tick two episodes in Browse and press Compare, or give two ids in the "
-            "address: ?a=ID&b=ID. One id alone compares what two makers say of that episode.",
+            "address: ?a=ID&b=ID. One id alone compares what two makers say of that episode, and ?group=ID the "
+            "near duplicates of a group.",
             icon=":material/info:",
         )
         return
@@ -95,6 +98,34 @@ def render() -> None:
         at = [seconds[aligned - 1] for seconds in events]
         shifts = (max(0.0, at[1] - at[0]), max(0.0, at[0] - at[1]))
     draw_compare(_compare_data((first, second), shifts, events), key="compare.pair")
+
+
+def _draw_pairs(group: str, ids: list[str]) -> list[str]:
+    """Draw the choice among the pairs of a group; returns the pair of the URL, or without one the most similar."""
+    if not group:
+        return ids
+    pairs = cached_reads.limited(lambda: list_duplicate_pairs(cached_reads.workspace().stores, group))
+    if not pairs:
+        detail = "`ares check --duplicates` finds the groups; the filter duplicate group in Browse lists them"
+        raise AddressError("group", f"there is no group {group!r} of near duplicates", detail)
+    labels = {
+        f"{pair.first} {pair.second}": f"{number} of {len(pairs):,}: {pair.first} and {pair.second}, "
+        f"{'equal content' if pair.way == 'content' else f'{pair.way} {pair.score:.3f}'}"
+        for number, pair in enumerate(pairs, 1)
+    }
+    value = " ".join(ids) if ids[0] else next(iter(labels))
+    options = labels if value in labels else {value: "another pair", **labels}
+    navigation.show_value("compare.pairs", value)
+    st.selectbox(
+        "Near duplicates of this group", list(options), key="compare.pairs", on_change=_open_pair, args=(group,),
+        format_func=lambda choice: options.get(choice, choice),
+    )  # fmt: skip
+    return [*value.split(" "), ""][:2]
+
+
+def _open_pair(group: str) -> None:
+    first, _, second = entered_text("compare.pairs").partition(" ")
+    navigation.write_parameters({"group": [group], "a": [first], "b": [second]})
 
 
 def _read_side(episode_id: str, maker: str, parameter: str) -> _Side:
@@ -161,7 +192,7 @@ def _draw_choice(column: Any, label: str, parameter: str, names: Mapping[str, st
     key = f"compare.{parameter}"
     navigation.show_value(key, value)
     column.selectbox(
-        label, list(names), key=key, format_func=lambda choice: escape_markdown(names.get(choice, choice)),
+        label, list(names), key=key, format_func=lambda choice: names.get(choice, choice),
         on_change=lambda: write_parameter(parameter, entered_text(key)),
     )  # fmt: skip
 
@@ -255,7 +286,7 @@ def _values_of(side: _Side) -> dict[str, str]:
         lambda: table.read_columns(names, ids_filter([side.episode.episode_id])).to_pylist()
     )
     return {
-        navigation.format_column_label(name): format_value_for_people(value)
+        format_column_label(name): format_value_for_people(value)
         for name, value in rows[0].items()
         if value is not None
     }

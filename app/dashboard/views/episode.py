@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import streamlit as st
 
@@ -22,7 +22,7 @@ from app.dashboard.cards import (
     build_cards,
     format_grade_label,
     format_outcome_label,
-    list_column_notices,
+    list_badges,
     make_episode_page_params,
 )
 from app.dashboard.components import (
@@ -33,6 +33,7 @@ from app.dashboard.components import (
     draw_player,
     draw_rulings,
     draw_segments,
+    draw_table,
 )
 from app.dashboard.failed_work import draw_episode_failures
 from app.dashboard.navigation import escape_markdown, read_parameter, read_view
@@ -77,17 +78,6 @@ _GUIDED = {
 }
 # Tags with a key, and session keys: what was done here, and whether the user has said who that is.
 _MOST_TAGS, _DONE, _NAMED = 9, "episode.done", "episode.named"
-# Text and colour of the badge by grade.
-_GRADE_BADGES = {
-    "acceptable": ("caption acceptable", "green"),
-    "not_acceptable": ("caption not acceptable", "red"),
-    "unsure": ("caption unsure", "orange"),
-    "error": ("grading failed", "orange"),
-    "ungraded": ("caption ungraded", "gray"),
-    "no_caption": ("no caption", "gray"),
-}
-
-_TONES: Mapping[str, Literal["green", "red", "orange"]] = {"good": "green", "bad": "red", "open": "orange"}
 
 
 def render() -> None:
@@ -138,16 +128,19 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
             "Results", icon=":material/arrow_back:", key="episode.back",
             on_click=navigation.open_page, args=("browse", view_to_params(view)),
         )  # fmt: skip
-        draw_headline(_headline_data(view, episode, columns.get(NOTES) or ()), key="episode.headline")
+        draw_headline(_headline_data(view, episode, columns), key="episode.headline")
         st.button(
             "Compare makers", key="episode.compare", help="What two makers say of this episode, side by side",
             on_click=navigation.open_page, args=("compare", {"a": [episode.episode_id]}),
         )  # fmt: skip
+        st.button(
+            "Compare it with its dataset", key="episode.dataset", type="tertiary",
+            on_click=navigation.open_page,
+            args=("statistics", {"f.dataset": [episode.dataset], "episode": [episode.episode_id]}),
+        )  # fmt: skip
         key = f"episode.select.{episode.episode_id}"
         navigation.show_value(key, episode.episode_id in read_ticked_ids())
         st.toggle("Select", key=key, on_change=_apply_toggle, args=(key, episode.episode_id))
-    with st.container(horizontal=True, gap="small", key="episode.badges"):
-        _draw_badges(episode, columns)
     if read_ticked_ids():
         draw_selection_bar(view, 0)
 
@@ -157,8 +150,8 @@ def _apply_toggle(key: str, episode_id: str) -> None:
     change_ticks({episode_id: bool(st.session_state.get(key))})
 
 
-def _headline_data(view: ViewState, episode: Episode, notes: Sequence[str]) -> dict[str, Json]:
-    """The title, the notes, and the place in the list that the episode was opened from."""
+def _headline_data(view: ViewState, episode: Episode, columns: Mapping[str, Any]) -> dict[str, Json]:
+    """The texts, the badges, and the place in the list that the episode was opened from."""
     text = read_parameter("at")
     if text and not (text.isascii() and text.isdigit() and len(text) < 10):
         raise AddressError("at", "a place in a list cannot be read", f"got {text!r}; places count from 0")
@@ -170,7 +163,10 @@ def _headline_data(view: ViewState, episode: Episode, notes: Sequence[str]) -> d
     return {
         "episode": episode.episode_id,
         "title": episode.instruction or episode.key,
-        "notes": list[Json](notes),
+        "instruction": episode.instruction,
+        "caption": columns.get("caption") or "",
+        "badges": list_badges(episode, columns),
+        "notes": list[Json](columns.get(NOTES) or ()),
         "at": known.position if known.is_listed else -1,
         "count": known.count,
         "before": [list(entry) for entry in known.before],
@@ -178,20 +174,6 @@ def _headline_data(view: ViewState, episode: Episode, notes: Sequence[str]) -> d
         "begins": known.begins,
         "ends": known.ends,
     }
-
-
-def _draw_badges(episode: Episode, columns: Mapping[str, Any]) -> None:
-    """Draw the grade, the outcome, what contradicts itself, and the tags of an episode."""
-    grade = format_grade_label(columns)
-    text, color = _GRADE_BADGES.get(grade, (grade, "gray"))
-    st.badge(text, color=color)  # type: ignore[arg-type]
-    outcome = format_outcome_label(episode)
-    if outcome:
-        st.badge(outcome, color="green" if outcome == "success" else "red")
-    for notice in list_column_notices(columns):
-        st.badge(escape_markdown(notice["text"]), color=_TONES[notice["tone"]])
-    for tag in columns.get(TAGS) or ():
-        st.badge(escape_markdown(tag), icon=":material/label:", color="gray")
 
 
 def _requested_second(view: ViewState, episode: Episode) -> float:
@@ -499,7 +481,7 @@ def _draw_annotations(episode: Episode, annotations: EpisodeAnnotations) -> None
             "usd",
             "maker_id",
         ]
-        st.dataframe(rows, column_order=order, hide_index=True, key="episode.annotations")
+        draw_table(rows, "episode.annotations", order=order)
         if len(rows) < count:
             _draw_rest(episode, len(rows), count, "annotations")
 
@@ -530,5 +512,5 @@ def _draw_similar(episode: Episode) -> None:
         cards,
         "episode.similar",
         lambda *card: navigation.open_page("episode", make_episode_page_params(params, *card)),
-        compact=True,
+        size="small",
     )

@@ -11,6 +11,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.annotation_rows import make_contract_rows, make_finding_rows, make_worst_episode_rows
+from app.dashboard.components import draw_table
 from app.dashboard.navigation import escape_markdown, read_parameter, write_parameters
 from app.dashboard.view_state import AddressError
 from ares.console import count_of
@@ -80,19 +81,15 @@ def _draw_findings(health: DatasetHealth) -> None:
         st.caption("The checks found nothing in this sample. `ares check` reads every episode.")
         navigation.draw_job_button("Check every episode", "check")
         return
-    st.dataframe(make_finding_rows(health), hide_index=True, key="health.findings")
+    draw_table(make_finding_rows(health), "health.findings")
     st.subheader("Worst episodes")
-    st.caption("Select a row to open the episode at its finding.")
-    st.dataframe(
-        make_worst_episode_rows(health), hide_index=True, key="health.worst", selection_mode="single-row",
-        on_select=lambda: _open_selected(health),
-    )  # fmt: skip
+    st.caption("A button opens the episode at its finding.")
+    draw_table(make_worst_episode_rows(health), "health.worst", "Open", lambda row: _open_worst(health, row))
 
 
-def _open_selected(health: DatasetHealth) -> None:
-    for row in navigation.selected_rows("health.worst")[:1]:
-        episode = health.worst[row]
-        navigation.open_page("episode", {"episode": [episode.episode_id], "t": [f"{episode.seconds:.3f}"]})
+def _open_worst(health: DatasetHealth, row: int) -> None:
+    episode = health.worst[row]
+    navigation.open_page("episode", {"episode": [episode.episode_id], "t": [f"{episode.seconds:.3f}"]})
 
 
 def _draw_instructions(dataset: str) -> None:
@@ -112,10 +109,8 @@ def _draw_instructions(dataset: str) -> None:
     rows = [
         {"episode": finding.episode_id, "finding": str(finding), "sure": finding.share} for finding in shown
     ]
-    event = st.dataframe(
-        rows, hide_index=True, key="health.instructions", on_select="rerun", selection_mode="single-row"
-    )
-    for number in event["selection"]["rows"]:
+    number = draw_table(rows, "health.instructions", "Select")
+    if number is not None:
         _draw_instruction_actions(shown[number])
 
 
@@ -167,9 +162,7 @@ def _draw_contracts(health: DatasetHealth) -> None:
         "What the values and names say, and what a spec states instead. A value is claimed from a confidence of 0.9 on."
     )
     for number, contract in enumerate(health.contracts[:_SHOWN_CONTRACTS]):
-        st.dataframe(
-            make_contract_rows(contract), hide_index=True, key=f"health.contract.{number}", placeholder=""
-        )
+        draw_table(make_contract_rows(contract), f"health.contract.{number}")
     if len(health.contracts) > _SHOWN_CONTRACTS:
         more = len(health.contracts) - _SHOWN_CONTRACTS
         st.caption(
@@ -185,9 +178,4 @@ def _draw_dimensions(health: DatasetHealth) -> None:
     st.caption(
         "Values in the unit of the source; range, speed (per second) and noise are medians of episodes."
     )
-    st.dataframe(
-        [asdict(dimension) for dimension in health.dimensions],
-        hide_index=True,
-        key="health.dimensions",
-        placeholder="",
-    )
+    draw_table([asdict(dimension) for dimension in health.dimensions], "health.dimensions")

@@ -9,7 +9,8 @@ from datetime import datetime
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.navigation import escape_markdown, read_parameter
+from app.dashboard.components import draw_table
+from app.dashboard.navigation import entered_text, escape_markdown, read_parameter
 from app.dashboard.selection_bar import read_person_name
 from app.server import (
     PLAN,
@@ -259,7 +260,7 @@ def _draw_outcome(job: Job) -> None:
         return
     document = (job.report or {}).get("document")
     if PLAN in job.arguments["words"] and document:
-        st.dataframe(describe_plan(document), hide_index=True, key=f"jobs.table.{job.name}")
+        draw_table(describe_plan(document), f"jobs.table.{job.name}")
     elif document:
         with st.expander("Report"):
             st.json(document)

@@ -1,32 +1,52 @@
-"""Page "Map": every episode as a point, near those that look alike; a selected box opens them in Browse."""
+"""Page "Map": every episode as a point, near those that look alike; a region of it is named and opened in Browse."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import draw_unknown
-from app.dashboard.navigation import format_column_label, read_view
+from app.dashboard.column_words import format_column_label
+from app.dashboard.components import draw_map
+from app.dashboard.map_points import (
+    AXES,
+    MISSING,
+    OTHER,
+    MapColours,
+    count_in_region,
+    format_corners,
+    parse_view,
+    read_ticked_positions,
+)
+from app.dashboard.navigation import change_view, read_parameter, read_view
 from app.dashboard.results import check_view
-from app.dashboard.selection_bar import draw_selection_bar
-from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, view_to_params
+from app.dashboard.selection_bar import draw_selection_bar, read_ticked_ids
+from app.dashboard.view_state import (
+    MAX_REGION_NAME,
+    AddressError,
+    ColumnFilter,
+    ViewState,
+    browse_address,
+    view_filter_sql,
+    view_to_params,
+)
 from ares.console import count_of
+from ares.episode import Json
 from ares.search import list_embedding_spaces
+from ares.store import TAGS, parse_polygon
 
-if TYPE_CHECKING:
-    import altair
-
-
-# More points than this only cover each other; a random sample of them is drawn.
-_MAX_POINTS = 20_000
-_HEIGHT = 640
-_COLOUR_COLUMNS = ("dataset", "success", "grade", "robot")
-_AXES = ("map_x", "map_y")
+_FIRST_COLOURS = ("dataset", "success", "grade", "robot", TAGS, "instruction")
+_COLOUR, _NAME = "map.colour", "map.name"
+# Session key of the part of the map that the browser shows, and what that part is of.
+_SHOWN = "map.shown"
+# So many ticked episodes have a ring.
+_MOST_TICKED = 2_000
+_COLOURED_KINDS = ("string", "bool", "int64", "float64", "timestamp", "list<string>")
 
 
 def render() -> None:
@@ -35,15 +55,13 @@ def render() -> None:
     columns = cached_reads.filter_columns()
     check_view(view, columns)
     draw_unknown(view)
-    if not all(axis in columns for axis in _AXES):
+    if not all(axis in columns for axis in AXES):
         _draw_no_map()
         return
-    where = " AND ".join(part for part in (view_filter_sql(view, columns), "map_x IS NOT NULL") if part)
-    total = cached_reads.count_episodes(where)
-    colour = _draw_headline(view, columns, total)
-    points = cached_reads.read_columns_for_plot(where, [*_AXES, colour, "instruction"], _MAX_POINTS, total)
-    event = st.altair_chart(_map_chart(points, colour), on_select="rerun", key="map.chart")
-    _draw_box(view, event.selection.get("box", {}) if event else {})
+    colour = _draw_headline(view, columns)
+    _draw_points(view, columns, colour)
+    if view.region:
+        _draw_region(view, columns)
 
 
 def _draw_no_map() -> None:
@@ -70,56 +88,127 @@ def _method_text() -> str:
     return f" Made by {' and '.join(sorted(methods))}." if methods else ""
 
 
-def _draw_headline(view: ViewState, columns: Mapping[str, str], total: int) -> str:
+def _without_region(view: ViewState) -> ViewState:
+    """The view whose episodes are points: a region is drawn over them, and leaves none out."""
+    return replace(view, region="", region_name="")
+
+
+def _map_where(view: ViewState, columns: Mapping[str, str]) -> str:
+    own = view_filter_sql(_without_region(view), columns)
+    return " AND ".join(part for part in (own, "map_x IS NOT NULL") if part)
+
+
+def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:
     """Draw the number of episodes and a list of columns; returns the column to colour by."""
+    total = cached_reads.count_episodes(_map_where(view, columns))
+    first = [name for name in _FIRST_COLOURS if name in columns]
+    coloured = [name for name, kind in columns.items() if kind in _COLOURED_KINDS and name != "episode_id"]
+    options = [*first, *sorted(set(coloured) - {*first, *AXES})]
+    named = read_parameter("colour") or first[0]
+    if named not in options:
+        raise AddressError("colour", f"no column {named!r} to colour by", f"there are: {', '.join(options)}")
+    navigation.show_value(_COLOUR, named)
     with st.container(horizontal=True, vertical_alignment="center"):
-        sampled = f", of which {_MAX_POINTS:,} are drawn" if total > _MAX_POINTS else ""
-        st.markdown(f"**{count_of(total, 'episode', comma=True)} on the map**{sampled}", width="content")
+        st.markdown(f"**{count_of(total, 'episode', comma=True)} on the map**", width="content")
         if view.is_search:
             st.caption("The map shows all that the filters select; a search narrows only Browse.")
-        text = "Drag a box around points to open them. Near points look alike; the axes mean nothing."
+        text = "Draw a lasso around points to select them. Near points look alike; the axes mean nothing."
         st.caption(text + _method_text())
         st.space("stretch")
-        options = [name for name in _COLOUR_COLUMNS if name in columns]
-        return str(
-            st.selectbox("Colour", options, format_func=format_column_label, key="map.colour", width=180)
-        )
+        st.selectbox(
+            "Colour", options, format_func=format_column_label, key=_COLOUR, width=220,
+            on_change=_put_colour_in_url,
+        )  # fmt: skip
+    return named
 
 
-def _map_chart(points: Sequence[Mapping[str, Any]], colour: str) -> altair.Chart:
-    import altair
-
-    rows = [{**point, colour: _colour_label(point[colour])} for point in points]
-    title = format_column_label(colour)
-    chart: altair.Chart = (
-        altair.Chart(altair.InlineData(values=rows))
-        .mark_circle(size=36, opacity=0.7)
-        .encode(
-            x=altair.X("map_x:Q", axis=None, scale=altair.Scale(zero=False)),
-            y=altair.Y("map_y:Q", axis=None, scale=altair.Scale(zero=False)),
-            color=altair.Color(f"{colour}:N", title=title, scale=altair.Scale(scheme="tableau10")),
-            tooltip=[altair.Tooltip("instruction:N"), altair.Tooltip(f"{colour}:N", title=title)],
-        )
-        .add_params(altair.selection_interval(name="box"))
-        .properties(height=_HEIGHT)
-    )
-    return chart
+def _put_colour_in_url() -> None:
+    navigation.write_parameter("colour", navigation.entered_text(_COLOUR))
 
 
-def _colour_label(value: object) -> str:
-    return {None: "none", True: "true", False: "false"}.get(value, str(value))  # type: ignore[call-overload,no-any-return]
-
-
-def _draw_box(view: ViewState, box: Mapping[str, Sequence[float]]) -> None:
-    """Draw what can be done with the episodes in a box: open them in Browse, tag, note or exclude them."""
-    if not all(axis in box for axis in _AXES):
-        return
-    for axis in _AXES:
-        low, high = sorted(box[axis])
-        view = view.with_filter(ColumnFilter(column=axis, low=float(low), high=float(high)))
-    count = cached_reads.count_episodes(view_filter_sql(view, cached_reads.filter_columns()))
-    st.button(
-        f"Open these {count:,} in Browse", type="primary", icon=":material/grid_view:", key="map.open",
-        on_click=navigation.open_page, args=("browse", view_to_params(replace(view, page=1))),
+def _draw_points(view: ViewState, columns: Mapping[str, str], colour: str) -> None:
+    where, on_map = _map_where(view, columns), f"{AXES[0]} IS NOT NULL"
+    points, colours = cached_reads.read_map_points(where), cached_reads.read_map_colours(where, colour)
+    everything = cached_reads.read_map_points(on_map)
+    shown = st.session_state.get(_SHOWN) or everything.extent
+    ticked = sorted(read_ticked_ids())[:_MOST_TICKED]
+    table = cached_reads.workspace().stores.tables.episodes
+    data: dict[str, Json] = {
+        "extent": list[Json](everything.extent),
+        "tile": cached_reads.read_map_tile(where, colour, shown),
+        "rest": None,
+        "legend": _make_legend(_without_region(view), columns, colour, colours),
+        "region": [{"x": x, "y": y} for x, y in parse_polygon(view.region)] if view.region else [],
+        "ticked": cached_reads.limited(lambda: read_ticked_positions(table, ticked)),
+    }
+    if len(points.x) < len(everything.x):
+        data["rest"] = cached_reads.read_map_tile(on_map, colour, shown)
+    draw_map(
+        data, "map.points", on_view=_remember_view, on_region=_choose_region,
+        on_opened=lambda episode_id: navigation.open_page(
+            "episode", {**view_to_params(view), "episode": [episode_id]}
+        ),
     )  # fmt: skip
+
+
+def _remember_view(sides: Any) -> None:
+    navigation.settle_address()
+    st.session_state[_SHOWN] = parse_view(sides)
+
+
+def _choose_region(corners: Any) -> None:
+    region = format_corners(corners)
+    if region:
+        change_view(lambda newest: replace(newest, region=region, region_name="", page=1))
+
+
+def _make_legend(
+    view: ViewState, columns: Mapping[str, str], colour: str, colours: MapColours
+) -> dict[str, Json]:
+    """What the colours mean; the name of a value opens its episodes in Browse."""
+
+    def link(value: str) -> str:
+        return browse_address(view.with_filter(ColumnFilter(column=colour, values=(value,))))
+
+    values: list[Json] = [
+        {"label": value, "count": count, "href": link(value)} for value, count in colours.values
+    ]
+    ends = [None if end is None else _format_end(end, columns[colour]) for end in (colours.low, colours.high)]
+    return {
+        "name": format_column_label(colour),
+        "values": values,
+        "hasOthers": colours.low is None and bool((colours.codes == OTHER).any()),
+        "hasMissing": bool((colours.codes == MISSING).any()),
+        "low": ends[0],
+        "high": ends[1],
+    }
+
+
+def _format_end(end: float, kind: str) -> str:
+    from datetime import UTC, datetime
+
+    return f"{datetime.fromtimestamp(end, UTC):%Y-%m-%d}" if kind == "timestamp" else f"{end:.4g}"
+
+
+def _draw_region(view: ViewState, columns: Mapping[str, str]) -> None:
+    """Draw the name of the region and what can be done with its episodes."""
+    points = cached_reads.read_map_points(_map_where(view, columns))
+    # Of a million points this is faster than the table, which answers everything else.
+    count = count_in_region(points, parse_polygon(view.region))
+    navigation.show_value(_NAME, view.region_name)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="map.region"):
+        st.text_input(
+            "Name of the region", key=_NAME, max_chars=MAX_REGION_NAME, width=240, on_change=_name_region,
+            placeholder="red cups",
+        )  # fmt: skip
+        st.button(
+            f"Open these {count:,} in Browse", type="primary", icon=":material/grid_view:", key="map.open",
+            on_click=navigation.open_page, args=("browse", view_to_params(replace(view, page=1))),
+        )  # fmt: skip
+        st.button("Remove the region", key="map.remove", on_click=change_view, args=(_without_region,))
     draw_selection_bar(view, count)
+
+
+def _name_region() -> None:
+    name = navigation.entered_text(_NAME)
+    change_view(lambda newest: replace(newest, region_name=name if newest.region else ""))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from threading import Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import make_poster_url, make_video_url
-from app.dashboard.components import draw_review
+from app.dashboard.components import draw_review, draw_table
 from app.dashboard.judge_tab import draw_judges
 from app.dashboard.navigation import entered_text, read_parameter, write_parameter
-from app.dashboard.preloading import let_tables_follow
 from app.dashboard.view_state import AddressError
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -51,6 +51,11 @@ _NEW_SIZE, _NEW_WHERE = "review.new.size", "review.new.where"
 # Episodes of the item and of the next ones, by id.
 _EPISODES = "review.episodes"
 _QUEUE, _PERSON, _ANSWERS = "review.queue", "review.person", "review.answers"
+_lock = Lock()
+# The tables follow when nobody has answered for so long, and in any case after so long.
+_PAUSE_SECONDS, _LONGEST_WAIT_SECONDS = 2.0, 20.0
+# By location of a workspace: whether its tables are to be written once more after the write that runs.
+_follows_again: dict[str, bool] = {}
 
 
 def render() -> None:
@@ -327,7 +332,7 @@ def _let_tables_follow(queue: ReviewQueue, person: str) -> None:
     workspace = cached_reads.workspace()
     is_small = workspace.stores.tables.episodes.count() <= _FEW_EPISODES
     if is_small or queue.own_count(person) % _ANSWERS_PER_SYNC == 0:
-        let_tables_follow(workspace.stores)
+        _follow_answers(workspace.stores)
 
 
 def _draw_answers(queue: ReviewQueue, person: str) -> None:
@@ -349,10 +354,8 @@ def _draw_answers(queue: ReviewQueue, person: str) -> None:
         }
         for row in shown
     ]
-    event = st.dataframe(
-        rows, hide_index=True, key="review.list", on_select="rerun", selection_mode="single-row"
-    )
-    for number in event["selection"]["rows"]:
+    number = draw_table(rows, "review.list", "Change")
+    if number is not None:
         _draw_changes(queue, shown[number], person)
 
 
@@ -376,3 +379,39 @@ def _change_answer(queue: ReviewQueue, row: AnswerRow, verdict: str, person: str
     changed = replace(row.answer, verdict=verdict)
     queue.give(changed if verdict == "failure" else replace(changed, failure_kind="", severity=""))
     _let_tables_follow(queue, person)
+
+
+def _follow_answers(stores: Stores) -> None:
+    """Let filters and counts show what is in the log, in a thread: who answers does not wait for the tables.
+
+    They are written once nobody has answered for a moment, and while people go on now and then; what comes while they
+    are written is written after that, all at once. An error is left to the next command, which says what they lack.
+    """
+    with _lock:
+        is_running = stores.location in _follows_again
+        _follows_again[stores.location] = is_running
+    if not is_running:
+        Thread(target=_follow_log, args=(stores,), name="follow", daemon=True).start()
+
+
+def _follow_log(stores: Stores) -> None:
+    is_requested = True
+    while is_requested:
+        _wait_for_pause(stores.location)
+        with suppress(AresError):
+            stores.sync()
+        with _lock:
+            is_requested = _follows_again.get(stores.location, False)
+            _follows_again[stores.location] = False
+            if not is_requested:
+                del _follows_again[stores.location]
+
+
+def _wait_for_pause(location: str) -> None:
+    """Wait until nobody has answered for `_PAUSE_SECONDS`, at most `_LONGEST_WAIT_SECONDS`."""
+    end = time.monotonic() + _LONGEST_WAIT_SECONDS
+    is_answered = True
+    while is_answered and time.monotonic() < end:
+        time.sleep(_PAUSE_SECONDS)
+        with _lock:
+            is_answered, _follows_again[location] = _follows_again[location], False

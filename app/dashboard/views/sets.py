@@ -15,7 +15,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import build_cards, make_episode_page_params
-from app.dashboard.components import draw_grid
+from app.dashboard.components import draw_grid, draw_table
 from app.dashboard.job_panels import (
     draw_exports,
     draw_jobs,
@@ -73,7 +73,7 @@ def _draw_list(sets: list[CurationSet]) -> CurationSet:
         }
         for episode_set in sets
     ]
-    st.dataframe(rows, hide_index=True, key="sets.list")
+    draw_table(rows, "sets.list")
     labels = [episode_set.label for episode_set in sets]
     requested = _label_of(sets, read_parameter("set"))
     navigation.show_value("sets.selected", requested)
@@ -362,7 +362,7 @@ def _draw_reasons(job: Job) -> None:
     with path.open(newline="") as file:
         rows = list(islice(csv.DictReader(file), _SHOWN_REASONS))
     with st.expander("Why each episode is kept or left out"):
-        st.dataframe(rows, hide_index=True, key=f"sets.reasons.{job.name}")
+        draw_table(rows, f"sets.reasons.{job.name}")
         st.download_button(
             "All reasons as CSV", path.read_bytes(), file_name="reasons.csv", mime="text/csv",
             key=f"sets.reasons.file.{job.name}",
@@ -419,7 +419,7 @@ def _draw_cards(ids: list[str], total: int, name: str) -> None:
         missing = f"{len(ids) - len(episodes)} of {len(ids)}"
         navigation.show_error(AresError("episodes of this set are not in the workspace", missing))
     cards = build_cards(episodes, cached_reads.read_captions(ids), {}, {})
-    draw_grid(cards, f"sets.grid.{name}", _open_member, compact=True)
+    draw_grid(cards, f"sets.grid.{name}", _open_member, size="small")
 
 
 def _open_member(episode_id: str, position: int, second: float) -> None:

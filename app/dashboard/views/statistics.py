@@ -3,38 +3,51 @@
 from __future__ import annotations
 
 import math
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import draw_unknown
 from app.dashboard.cards import build_cards, make_episode_page_params
-from app.dashboard.components import draw_bars, draw_grid
-from app.dashboard.navigation import format_column_label, read_parameter, read_view, write_parameter
+from app.dashboard.column_words import format_column_label
+from app.dashboard.components import draw_bars, draw_grid, draw_spreads
+from app.dashboard.navigation import read_parameter, read_view, write_parameter
 from app.dashboard.results import check_view
+from app.dashboard.selection_bar import draw_selection_bar, draw_set_form, select_all
 from app.dashboard.view_state import (
+    AddressError,
     ColumnFilter,
     ViewState,
     browse_address,
     view_filter_sql,
+    view_from_params,
     view_to_params,
 )
 from ares.console import count_of
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.store import conjunction
+from ares.store import conjunction, in_condition
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ares.curation import GroupCounts, GroupStatistics
+    from ares.episode import Episode
     from ares.search import Facet
 
 # What is offered to count by; any other name can be typed, and one that no episode has is refused in one line.
 _NAMES = ("task", "dataset", "robot", "operator", "scene", "day", "split")
 _MOST_GROUPS, _EXTREMES = 200, 6
+# Session key of the row whose episodes are acted on: its name, and its view as parameters.
+_ACTED = "statistics.acted"
 _GROUP, _NUMBER = "statistics.group", "statistics.number"
 # Columns whose distribution says something of the motion come first.
 _FIRST_NUMBERS = (
@@ -46,6 +59,9 @@ _FIRST_NUMBERS = (
     "num_steps",
 )
 _NUMBER_TYPES = ("int64", "float64")
+_EPISODE_ID = re.compile("[0-9a-f]{16}")
+# An episode is compared in so many columns, with so many episodes, and in so many dimensions of a signal.
+_MOST_NUMBERS, _SAMPLE, _MOST_DIMENSIONS, _BINS = 10, 100, 64, 32
 
 
 def render() -> None:
@@ -61,6 +77,7 @@ def render() -> None:
         navigation.draw_job_button("Ingest from here", "ingest")
         return
     _draw_selection(view)
+    _draw_comparison(columns)
     statistics = _draw_choice(where)
     if statistics is not None:
         _draw_tiles(statistics.total)
@@ -68,9 +85,29 @@ def render() -> None:
     _draw_distribution(view, columns, where)
 
 
+def _act_on(views: Sequence[tuple[str, ViewState]], row: int) -> None:
+    """Select the episodes of a row; the page then offers what can be done with them."""
+    name, view = views[row]
+    select_all(view)
+    st.session_state[_ACTED] = (name, view_to_params(view))
+
+
+def _draw_actions(key: str, views: Sequence[tuple[str, ViewState]]) -> None:
+    """Draw what can be done with the episodes of the row that was clicked, if it is one of these."""
+    name, params = st.session_state.get(_ACTED) or ("", None)
+    if params not in [view_to_params(view) for _, view in views]:
+        return
+    view = view_from_params(params)
+    count = cached_reads.count_episodes(view_filter_sql(view, cached_reads.filter_columns()))
+    with st.container(border=True, key=f"{key}.actions"):
+        st.markdown(f"**{navigation.escape_markdown(name)}**: {count_of(count, 'episode')}")
+        draw_set_form(view, count)
+        draw_selection_bar(view, count)
+
+
 def _draw_selection(view: ViewState) -> None:
     """Say which episodes are counted, and lead to the page where they are filtered."""
-    is_filtered = bool(view.where or view.filters or view.words)
+    is_filtered = bool(view.where or view.filters or view.words or view.region)
     text = "The episodes that the filters of Browse select" if is_filtered else "All episodes"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"{text}; a click on a name, a bar or a number opens its episodes there.", width="content")
@@ -127,9 +164,13 @@ def _draw_groups(view: ViewState, columns: Mapping[str, str], statistics: GroupS
         _group_row(group, statistics.outcome, partial(_group_view, view, columns, statistics.by, group))
         for group in groups
     ]
-    draw_bars(
-        rows, statistics.by, "success of those known, 95 %; duration; episodes", key="statistics.groups"
-    )
+    views = [
+        (str(row["name"]), _group_view(view, columns, statistics.by, group, ""))
+        for row, group in zip(rows, groups, strict=True)
+    ]
+    measure = "success of those known, 95 %; duration; episodes"
+    draw_bars(rows, statistics.by, measure, "statistics.groups", on_act=partial(_act_on, views))
+    _draw_actions("statistics.groups", views)
     if statistics.num_groups > len(groups):
         more = f"{len(groups):,} of {statistics.num_groups:,}, those with the most episodes."
         st.caption(f"{more} `ares statistics {statistics.by}` lists up to 1,000.")
@@ -197,12 +238,18 @@ def _draw_distribution(view: ViewState, columns: Mapping[str, str], where: str) 
         st.caption("No episode has a value.")
         return
     rows = list(make_histogram_rows(view, facet))
-    draw_bars(
-        rows,
-        f"{format_column_label(column)}{f' ({facet.unit})' if facet.unit else ''}",
-        "episodes",
-        "statistics.bins",
-    )
+    unit = f" ({facet.unit})" if facet.unit else ""
+    # The address of a row says which episodes it counts.
+    views = [
+        (
+            f"{format_column_label(column)} {row['name']}",
+            view_from_params(parse_qs(urlsplit(str(row["href"])).query)),
+        )
+        for row in rows
+    ]
+    title = f"{format_column_label(column)}{unit}"
+    draw_bars(rows, title, "episodes", "statistics.bins", on_act=partial(_act_on, views))
+    _draw_actions("statistics.bins", views)
     if facet.meaning:
         st.caption(facet.meaning)
     for title, order in (("Highest", f"{column} DESC"), ("Lowest", column)):
@@ -248,7 +295,7 @@ def _draw_extremes(title: str, where: str, order: str) -> None:
     params: Mapping[str, Sequence[str]] = {"where": [where], "sort": [_sort_parameter(order)]}
     cards = build_cards(episodes, captions, {}, params)
     draw_grid(
-        cards, f"statistics.{title.lower()}", compact=True,
+        cards, f"statistics.{title.lower()}", size="small",
         on_open=lambda *card: navigation.open_page("episode", make_episode_page_params(params, *card)),
     )  # fmt: skip
 
@@ -256,3 +303,133 @@ def _draw_extremes(title: str, where: str, order: str) -> None:
 def _sort_parameter(order: str) -> str:
     column, _, descending = order.partition(" ")
     return f"-{column}" if descending else column
+
+
+def _draw_comparison(columns: Mapping[str, str]) -> None:
+    """Draw where the episode of the address lies among those of its dataset: its numbers, and its dimensions."""
+    episode_id = read_parameter("episode")
+    if not episode_id:
+        return
+    episodes = cached_reads.read_episodes([episode_id]) if _EPISODE_ID.fullmatch(episode_id) else []
+    if not episodes:
+        raise AddressError("episode", f"there is no episode {episode_id!r}", "an id is 16 hex digits")
+    episode, dataset = episodes[0], episodes[0].dataset
+    view = ViewState(filters={"dataset": ColumnFilter(column="dataset", values=(dataset,))})
+    where = view_filter_sql(view, columns)
+    title = navigation.escape_markdown(episode.instruction or episode.key)
+    st.subheader(f"{title}, beside {navigation.escape_markdown(dataset)}")
+    numbers = [name for name in _number_columns(columns) if not name.startswith("map_")][:_MOST_NUMBERS]
+    facets = [cached_reads.read_facets(where, only=name)[0] for name in numbers]
+    # A column with one value for all says nothing.
+    facets = [facet for facet in facets if len(facet.histogram) > 1]
+    orders = [order for facet in facets for order in (facet.column, f"{facet.column} DESC")]
+    extremes = {order: _first_id(where, order) for order in orders}
+    values = _read_numbers([episode_id, *extremes.values()], [facet.column for facet in facets])
+    draw_spreads(
+        [_number_spread(facet, episode_id, extremes, values) for facet in facets], "statistics.spreads"
+    )
+    _draw_dimension_spreads(episode, where)
+
+
+def _first_id(where: str, order: str) -> str:
+    present = conjunction([where, f"{order.partition(' ')[0]} IS NOT NULL"])
+    return next(iter(cached_reads.read_ids(present, order, 0, 1)), "")
+
+
+def _read_numbers(ids: Sequence[str], columns: Sequence[str]) -> dict[str, Mapping[str, float | None]]:
+    """The numbers of some episodes by their ids."""
+    where = in_condition("episode_id", [id for id in ids if id])
+    table = cached_reads.workspace().stores.tables.episodes
+    rows = cached_reads.limited(lambda: table.read_columns(["episode_id", *columns], where)).to_pylist()
+    return {str(row["episode_id"]): row for row in rows}
+
+
+def _number_spread(
+    facet: Facet, own_id: str, extremes: Mapping[str, str], values: Mapping[str, Mapping[str, float | None]]
+) -> dict[str, Json]:
+    """A row of the comparison: the histogram of a column, and the bin of the episode in colour."""
+    column, most = facet.column, max(facet.histogram) or 1
+    value = values[own_id][column]
+    own = [0.0] * len(facet.histogram)
+    if value is not None and math.isfinite(value):
+        index = min(max(bisect_right(facet.edges, value) - 1, 0), len(own) - 1)
+        own[index] = max(facet.histogram[index] / most, 0.08)
+    low, high = (
+        _episode_link(end, _number_text(values[end][column])) if end in values else None
+        for end in (extremes[column], extremes[f"{column} DESC"])
+    )
+    shares: list[Json] = [count / most for count in facet.histogram]
+    text = f"{_number_text(value)}{f' {facet.unit}' if facet.unit and value is not None else ''}"
+    return {
+        "name": format_column_label(column), "all": shares, "own": list[Json](own), "text": text,
+        "low": low, "high": high,
+    }  # fmt: skip
+
+
+def _number_text(value: float | None) -> str:
+    return "no value" if value is None else f"{value:.4g}"
+
+
+def _episode_link(episode_id: str, label: str) -> dict[str, Json] | None:
+    return {"label": label, "href": f"episode?{urlencode({'episode': episode_id})}"} if episode_id else None
+
+
+def _draw_dimension_spreads(episode: Episode, where: str) -> None:
+    """Draw the values of every dimension of state and action, of a sample of the dataset in grey."""
+    ids = cached_reads.read_ids(where, "episode_id", 0, _SAMPLE)
+    total = cached_reads.count_episodes(where)
+    compared = list(dict.fromkeys([episode.episode_id, *ids]))
+    spreads = _read_spreads(tuple(compared), episode.state_names, episode.action_names)
+    for signal, rows in spreads.items():
+        of = "all" if total <= len(compared) else f"a sample of {len(compared):,} of"
+        shown = f"; the first {_MOST_DIMENSIONS} dimensions" if len(rows) == _MOST_DIMENSIONS else ""
+        st.markdown(f"**{signal.capitalize()}**, values of {of} {count_of(total, 'episode')}{shown}")
+        draw_spreads(rows, f"statistics.spreads.{signal}")
+
+
+@st.cache_data(ttl=300, max_entries=16, show_spinner=False)
+def _read_spreads(
+    ids: tuple[str, ...], state_names: tuple[str, ...], action_names: tuple[str, ...]
+) -> dict[str, list[dict[str, Json]]]:
+    """Rows for each dimension, from episodes of the same dimensions; the first one is in colour."""
+    import numpy as np
+
+    names = {"state": state_names, "action": action_names}
+    values: dict[str, dict[str, NDArray[np.float64]]] = {"state": {}, "action": {}}
+    trajectories = cached_reads.workspace().stores.tables.trajectories
+    for episode_id, trajectory in cached_reads.limited(lambda: list(trajectories.read(ids))):
+        for signal, own in (("state", trajectory.state), ("action", trajectory.action)):
+            if own is not None and tuple(own.names) == tuple(names[signal]) and len(own.values):
+                values[signal][episode_id] = np.asarray(own.values, np.float64)[:, :_MOST_DIMENSIONS]
+    return {
+        signal: [
+            _dimension_row(values[signal], ids[0], index, name)
+            for index, name in enumerate(names[signal][:_MOST_DIMENSIONS])
+        ]
+        for signal in names
+        if ids[0] in values[signal]
+    }
+
+
+def _dimension_row(
+    values: Mapping[str, NDArray[np.float64]], own_id: str, index: int, name: str
+) -> dict[str, Json]:
+    import numpy as np
+
+    columns = {id: own[np.isfinite(own[:, index]), index] for id, own in values.items()}
+    columns = {id: own for id, own in columns.items() if len(own)}
+    lowest = min(columns, key=lambda id: float(columns[id].min()), default="")
+    highest = max(columns, key=lambda id: float(columns[id].max()), default="")
+    ends = (float(columns[lowest].min()), float(columns[highest].max())) if columns else (0.0, 1.0)
+    bounds = ends if ends[0] < ends[1] else (ends[0] - 0.5, ends[0] + 0.5)
+    # Each episode counts the same, however long it is.
+    shares = {id: np.histogram(own, _BINS, bounds)[0] / len(own) for id, own in columns.items()}
+    all_shares = np.mean(list(shares.values()), axis=0) if shares else np.zeros(_BINS)
+    own_shares = shares.get(own_id, np.zeros(_BINS))
+    most = max(float(all_shares.max()), float(own_shares.max())) or 1.0
+    own = columns.get(own_id)
+    text = f"{own.min():.4g} to {own.max():.4g}" if own is not None else "no value"
+    return {
+        "name": name, "all": (all_shares / most).tolist(), "own": (own_shares / most).tolist(), "text": text,
+        "low": _episode_link(lowest, f"{ends[0]:.4g}"), "high": _episode_link(highest, f"{ends[1]:.4g}"),
+    }  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, cast
 import streamlit as st
 
 from app.dashboard import cached_reads
+from app.dashboard.components import draw_table
 from app.dashboard.failed_work import draw_failed_work, draw_retry_jobs
 from app.dashboard.navigation import escape_markdown
 from ares.rubric import describe_missing
@@ -50,19 +51,19 @@ def _draw_tiles(document: Mapping[str, Any]) -> None:
 def _draw_stores(document: Mapping[str, Any]) -> None:
     st.subheader("Datasets")
     datasets = [{"dataset": name, "episodes": count} for name, count in document["datasets"].items()]
-    _draw_table(datasets, "none yet")
+    _draw_table(datasets, "status.datasets", "none yet")
     st.subheader("Tables")
     tables = [
         {"table": name, **{label: counts[key] for key, label in _TABLE_COUNTS.items()}}
         for name, counts in document["tables"].items()
     ]
-    _draw_table(tables, "none yet")
+    _draw_table(tables, "status.tables", "none yet")
 
 
 def _draw_jobs(document: Mapping[str, Any]) -> None:
     st.subheader("Annotations")
     annotations = [{"annotation": name, **counts} for name, counts in document["annotations"].items()]
-    _draw_table(annotations, "none yet")
+    _draw_table(annotations, "status.annotations", "none yet")
     st.subheader("Failures by reason")
     _draw_failures(document["failures"])
 
@@ -85,7 +86,7 @@ def _draw_makers(document: Mapping[str, Any]) -> None:
         "version",
         "settings",
     ]
-    _draw_table(makers, "none yet", order)
+    _draw_table(makers, "status.makers", "none yet", order)
 
 
 def _draw_failures(failures: list[dict[str, Any]]) -> None:
@@ -94,11 +95,8 @@ def _draw_failures(failures: list[dict[str, Any]]) -> None:
     if not failures:
         st.caption("nothing has failed")
         return
-    event = st.dataframe(
-        failures, hide_index=True, key="status.failures", on_select="rerun", selection_mode="single-row"
-    )
-    st.caption("Select a row to see its episodes.")
-    for row in event["selection"]["rows"]:
+    row = draw_table(failures, "status.failures", "Show episodes")
+    if row is not None:
         draw_failed_work(str(failures[row]["work"]), str(failures[row]["reason"]))
 
 
@@ -118,15 +116,17 @@ def _draw_judges(document: Mapping[str, Any]) -> None:
         }
         for name, document in document["judge_trust"].items()
     ]
-    _draw_table(trust, "no captions were graded yet")
+    _draw_table(trust, "status.trust", "no captions were graded yet")
 
 
-def _draw_table(rows: list[dict[str, Any]], placeholder: str, order: Sequence[str] | None = None) -> None:
+def _draw_table(
+    rows: list[dict[str, Any]], key: str, placeholder: str, order: Sequence[str] | None = None
+) -> None:
     """Draw a table without the columns that no row has a value for."""
     if rows:
         empty = {name for name in rows[0] if all(row.get(name) in (None, "") for row in rows)}
         shown = [{name: value for name, value in row.items() if name not in empty} for row in rows]
-        st.dataframe(shown, column_order=order, hide_index=True, placeholder="")
+        draw_table(shown, key, order=[name for name in order or () if name not in empty])
     else:
         st.caption(placeholder)
 

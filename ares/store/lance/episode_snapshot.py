@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ares.deadline import check_deadline, current_deadline, limit_time, wait_for_lock
 from ares.errors import QueryTimeout, RequestError, StoreError
 from ares.registry import did_you_mean
-from ares.store.filters import TrustedFilter, split_conjunction
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import (
     RowIndex,
@@ -24,6 +23,7 @@ from ares.store.lance.row_index import (
 )
 from ares.store.lance.schema import column_types
 from ares.store.lance.text import TextHashCache, TextHashes, WordRows, rows_with_words, search_fulltext
+from ares.store.sql import TrustedFilter, split_conjunction
 from ares.store.temp_db import TempDatabase
 
 if TYPE_CHECKING:

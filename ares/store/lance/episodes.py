@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Episode, Record
 from ares.errors import RequestError, UnknownEpisode
-from ares.store.filters import TrustedFilter, batched, ids_filter, in_condition, quote_literal
 from ares.store.lance.episode_snapshot import EpisodeCaches, EpisodeSnapshot
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import EpisodeIdArray
@@ -29,6 +28,7 @@ from ares.store.lance.schema import (
 )
 from ares.store.lance.table import CreateOnWriteTable, LanceTable
 from ares.store.lance.text import TextHashes
+from ares.store.sql import TrustedFilter, batched, ids_filter, in_condition, quote_literal
 from ares.store.temp_db import TempDatabase
 
 if TYPE_CHECKING:
@@ -442,10 +442,13 @@ class EpisodeTable:
             RequestError: No id or several begin so.
         """
         start = text.strip().lower()
-        matches = self._ids_from(start) if start else []
+        # Some ids that begin with it: a range of ids is read through their index.
+        condition = TrustedFilter(_starts_with(start))
+        batches = self.scan(["episode_id"], condition, limit=_SHOWN_IDS + 1) if start else ()
+        matches = sorted(value for batch in batches for value in batch["episode_id"].to_pylist())
         if start in matches or len(matches) == 1:
             return start if start in matches else matches[0]
-        if not matches and len(removed := self._removed.ids(TrustedFilter(_starts_with(start)))) == 1:
+        if not matches and len(removed := self._removed.ids(condition)) == 1:
             raise _removed_error(removed[0].as_py())
         if not matches:
             raise _unknown_id(text)
@@ -454,12 +457,6 @@ class EpisodeTable:
             f"several episodes have ids that start with {text!r}",
             f"{', '.join(matches[:_SHOWN_IDS])}{more}; give more digits",
         )
-
-    def _ids_from(self, start: str) -> list[str]:
-        """Some ids that begin with a text, sorted; a range of ids is read through their index."""
-        condition = TrustedFilter(_starts_with(start))
-        batches = self.scan(["episode_id"], condition, limit=_SHOWN_IDS + 1)
-        return sorted(value for batch in batches for value in batch["episode_id"].to_pylist())
 
     def search_instruction(
         self, text: str, limit: int, episode_ids: Collection[str] | None = None

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import StoreError
-from ares.store.filters import TrustedFilter, make_engine_filter_error
+from ares.store.filters import make_engine_filter_error
+from ares.store.sql import TrustedFilter
 
 if TYPE_CHECKING:
     import lance

@@ -8,7 +8,6 @@ from datetime import datetime
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.store.filters import in_condition
 from ares.store.lance.episodes import delete_rows
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import RowIndexCache
@@ -22,6 +21,7 @@ from ares.store.lance.text import (
     rows_with_words,
     search_fulltext,
 )
+from ares.store.sql import in_condition
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Trajectory
 from ares.errors import RequestError
-from ares.store.filters import batched, in_condition
 from ares.store.lance.lance_api import lance_errors
 from ares.store.lance.row_index import VersionCache
 from ares.store.lance.schema import trajectories_from_arrow
 from ares.store.lance.table import LanceTable
+from ares.store.sql import batched, in_condition
 
 if TYPE_CHECKING:
     import lance
@@ -78,7 +78,15 @@ class TrajectoryTable:
     def read(self, ids: Collection[str]) -> Iterator[tuple[str, Trajectory]]:
         """Signals of these episodes in the order of the ids, streamed; unknown ids are left out."""
         for chunk in batched(ids, _CHUNK):
-            trajectories = dict(self._read_batch(chunk))
+            with lance_errors("trajectories"):
+                dataset = self._lance_table.dataset()
+                self._reads += 1
+                if self._reads > _READS_WITHOUT_INDEX:
+                    rows = self._offsets.get(dataset).find(chunk)
+                    batches = dataset.take(rows.tolist()).to_batches() if len(rows) else []
+                else:
+                    batches = dataset.scanner(filter=in_condition("episode_id", chunk)).to_batches()
+                trajectories = dict(pair for batch in batches for pair in trajectories_from_arrow(batch))
             for episode_id in chunk:
                 if episode_id in trajectories:
                     yield episode_id, trajectories[episode_id]
@@ -103,18 +111,6 @@ class TrajectoryTable:
             for chunk in batched(orphans, 10_000):
                 self._table.delete(in_condition("episode_id", chunk))
         return len(orphans)
-
-    def _read_batch(self, ids: Sequence[str]) -> Iterator[tuple[str, Trajectory]]:
-        with lance_errors("trajectories"):
-            dataset = self._lance_table.dataset()
-            self._reads += 1
-            if self._reads > _READS_WITHOUT_INDEX:
-                rows = self._offsets.get(dataset).find(ids)
-                batches = dataset.take(rows.tolist()).to_batches() if len(rows) else []
-            else:
-                batches = dataset.scanner(filter=in_condition("episode_id", ids)).to_batches()
-            for batch in batches:
-                yield from trajectories_from_arrow(batch)
 
 
 class _RowOffsets:

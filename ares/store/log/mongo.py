@@ -14,7 +14,6 @@ from ares.annotation import Annotation, Maker
 from ares.console import print_message
 from ares.episode import Json
 from ares.errors import StoreError
-from ares.store.filters import batched
 from ares.store.folder import WorkspaceBusy, job_label
 from ares.store.log.mongo_connection import (
     MongoConnection,
@@ -40,6 +39,7 @@ from ares.store.log.protocol import (
     next_page_size,
     serialize_documents,
 )
+from ares.store.sql import batched
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection

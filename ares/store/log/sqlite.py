@@ -331,25 +331,21 @@ class SqliteAnnotationStore:
             )
         if self._is_read_only or self._is_full:
             return
-        self._use_wal()
+        # SQLite ignores its busy timeout here when two processes create the file at once.
+        deadline, mode = time.monotonic() + _BUSY_SECONDS, ""
+        while not mode:
+            try:
+                mode = self._rows("PRAGMA journal_mode = WAL")[0][0]
+            except StoreError as error:
+                if "locked" not in error.detail or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
         if stored_format < _FORMAT:
             with self._transaction() as connection:
                 for statement in _SCHEMA.split(";"):
                     connection.execute(statement)
                 _create_indexes(connection)
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
-
-    def _use_wal(self) -> None:
-        # SQLite ignores its busy timeout here when two processes create the file at once.
-        deadline = time.monotonic() + _BUSY_SECONDS
-        while True:
-            try:
-                self._rows("PRAGMA journal_mode = WAL")
-                return
-            except StoreError as error:
-                if "locked" not in error.detail or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
 
     def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         interrupting = interruptible(self._connection.interrupt, sqlite3.OperationalError)

@@ -11,11 +11,11 @@ from ares.annotation import SubjectKind
 from ares.errors import StoreError
 from ares.process_tuning import tuned_garbage_collector
 from ares.store.actions import NOTE_KINDS, TAG_KINDS, read_history, removed_id_array
-from ares.store.filters import batched, ids_filter
 from ares.store.lance.lance_api import lance_errors
 from ares.store.lance.schema import arrow_type, episode_schema
 from ares.store.lance.segments import segment_schema
 from ares.store.log.protocol import AnnotationStore, LogEntry
+from ares.store.sql import batched, ids_filter
 from ares.store.sync.makers import (
     REVIEWED,
     MakerCatalog,

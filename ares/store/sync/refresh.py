@@ -7,8 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ares.store.actions import NOTE_KINDS, TAG_KINDS, write_desired_notes, write_desired_tags
-from ares.store.filters import batched, ids_filter
 from ares.store.lance.schema import episode_schema
+from ares.store.sql import batched, ids_filter
 from ares.store.sync.makers import (
     CONFLICT,
     REVIEWED,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ares.annotation import WITHDRAWN, Annotation, Column, Maker, make_segment_id
 from ares.episode import Json
-from ares.store.filters import batched
 from ares.store.lance.schema import to_arrow_value, type_mismatch
+from ares.store.sql import batched
 from ares.store.sync.makers import (
     DISAGREEMENT,
     MakerCatalog,
@@ -88,12 +88,12 @@ def _select_shown_annotations(
     candidates: dict[str, list[Annotation]] = {}
     shown: dict[str, list[Annotation]] = {}
     for name in catalog.in_order(names):
-        is_subject_shown = _shown_subjects(catalog, shown, name)
+        subjects = _shown_subjects(catalog, shown, name)
         candidates[name] = [
             annotation
             for annotation in newest
             if catalog.makers[annotation.maker_id].annotator == name and not annotation.ordinal
-            if is_subject_shown(annotation)
+            if annotation.subject_kind == "episode" or annotation.subject in subjects
         ]
         shown[name] = _of_shown_maker(candidates[name], catalog, name)
     return candidates, shown
@@ -113,19 +113,12 @@ def _of_shown_maker(candidates: Sequence[Annotation], catalog: MakerCatalog, nam
     ]
 
 
-def _shown_subjects(
-    catalog: MakerCatalog, shown: Mapping[str, Sequence[Annotation]], name: str
-) -> Callable[[Annotation], bool]:
-    """Whether the subject of an annotation is shown."""
+def _shown_subjects(catalog: MakerCatalog, shown: Mapping[str, Sequence[Annotation]], name: str) -> set[str]:
+    """Ids of the shown annotations and segments that an annotator describes."""
     before = {upstream for maker in catalog.makers_of([name]) for upstream in maker.after}
     upstream_annotations = [annotation for upstream in before for annotation in shown.get(upstream, ())]
     ids = {annotation.annotation_id for annotation in upstream_annotations}
-    ids |= {segment_id(annotation) for annotation in upstream_annotations}
-
-    def is_shown(annotation: Annotation) -> bool:
-        return annotation.subject_kind == "episode" or annotation.subject in ids
-
-    return is_shown
+    return ids | {segment_id(annotation) for annotation in upstream_annotations}
 
 
 def segment_id(annotation: Annotation) -> str:

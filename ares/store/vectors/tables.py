@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ares.store.filters import batched, in_condition, quote_literal
 from ares.store.lance.episodes import delete_rows
 from ares.store.lance.lance_api import lance_errors
 from ares.store.lance.row_index import VersionCache
+from ares.store.sql import batched, in_condition, quote_literal
 from ares.store.vectors.index import FLAT_ROWS, TARGET, refresh_index
 from ares.store.vectors.knn import (
     FRAME_KEY,

@@ -188,7 +188,7 @@ def wait_until_open(host: str, port: int) -> None:
     [
         ("asyncio.selector_events", "BaseSelectorEventLoop._make_self_pipe"),
         ("uvicorn.server", "Server.startup"),
-        ("app.dashboard.preloading", "preload"),
+        ("app.dashboard.page_script", "preload"),
     ],
 )
 def test_the_dashboard_ends_on_a_signal_while_it_starts(

@@ -27,6 +27,7 @@ from tests.app.contested_makers import (
     make_caption,
     make_grade,
 )
+from tests.app.drawn import component_data
 
 Capture = pytest.CaptureFixture[str]
 
@@ -192,7 +193,8 @@ def _grade_shown(workspace: Workspace, capsys: Capture, episode: Episode, dest: 
             default_timeout=300,
         )
         app.query_params["episode"] = episode.episode_id
-        badges = "\n".join(element.value for element in app.run().markdown)
+        (head,) = component_data(app.run(), "headline")
+        badges = [badge["text"] for badge in head["badges"]]
         return (
             "acceptable"
             if "caption acceptable" in badges

@@ -78,7 +78,7 @@ def test_similar_by_motion_and_by_the_frame_that_is_shown(page: Page, address: s
     page.locator(".card", has_text="pull the green drawer open").first.click()
     page.locator(".player .camera video").first.wait_for()
     page.get_by_role("radio", name="State", exact=True).click()
-    page.locator(".compact .card").first.wait_for()
+    page.locator(".grid.small .card").first.wait_for()
     page.locator(".timeline").click()
     page.get_by_role("button", name="Find like this").first.click()
     page.get_by_role("button", name="like the frame").wait_for()
@@ -215,7 +215,9 @@ def test_the_page_shows_contradictions_old_grades_and_segments_of_any_annotator(
     contested_page.goto(contested_address)
     card = contested_page.locator(f".card[data-episode='{conflicting}']")
     card.wait_for()
-    assert card.locator(".notice").all_inner_texts() == [
+    shown_badges = card.locator(".badge").all_inner_texts()
+    # The grade and the outcome come first.
+    assert shown_badges[2:] == [
         "source: success, caption: failure",
         "grade by an older maker",
     ]
@@ -226,7 +228,7 @@ def test_the_page_shows_contradictions_old_grades_and_segments_of_any_annotator(
     rows = contested_page.locator("tr.segment")
     rows.nth(2).wait_for()
     assert rows.locator("[data-cell=annotator]").all_inner_texts() == ["caption", "skills", "skills"]
-    assert "skill_done: yes" in rows.nth(1).inner_text()
+    assert "skill done: yes" in rows.nth(1).inner_text()
     assert contested_page.locator("[data-lane=skills] .segment").count() == 2
     rows.nth(2).locator("button").click()
     _wait_time(contested_page, "Math.abs(t - 1.5) < 0.1")
@@ -246,7 +248,7 @@ def test_a_page_marks_what_fills_columns_and_folds_the_rest(
     assert "acceptable" in caption.locator(".grade .badge.good").all_inner_texts()
     made = " ".join(caption.locator(".grade .made").all_inner_texts())
     assert f"by a person Ada {markup}" in made
-    assert "not shown in columns" in made
+    assert "not used in filters" in made
     contested_page.get_by_text("makers differ: acceptable, caption, grade").wait_for()
     older = contested_page.locator(".others .text")
     assert not older.is_visible()

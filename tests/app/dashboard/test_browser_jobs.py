@@ -109,3 +109,14 @@ def test_what_is_typed_is_a_value_and_never_an_option(page: Page, address: str, 
     expect(page.get_by_text(re.compile("filter", re.IGNORECASE)).first).to_be_visible()
     job = ended(workspace, "annotate motion '--where=--budget=0")
     assert job.state == "failed" and "--where=--budget=0; $(touch /tmp/x) '" in job.arguments["words"]
+
+
+def test_a_log_in_proxy_says_who_starts_a_job(browser: Browser, workspace: Workspace) -> None:
+    """The name stands beside the job, and in the log beside what is done to episodes."""
+    command = SERVE_COMMAND.replace("Settings()", "Settings(trusted_proxies=('127.0.0.1',))")
+    with serve(workspace, command) as address, open_tab(browser, address) as page:
+        page.set_extra_http_headers({"X-Forwarded-User": "Grace"})
+        page.goto(f"{address}/jobs?job=check")
+        page.get_by_role("button", name="Start", exact=True).click()
+        expect(page.get_by_text("by Grace").first).to_be_visible()
+    assert ended(workspace, "^check").arguments["person"] == "Grace"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 _VIDEOS = 8
+_MIDDLE = ((0.42, 0), (0.53, 0), (0.53, 1), (0.42, 1))
 _JOINTS = ("kLeftShoulderPitch", "kLeftShoulderRoll", "kLeftElbow", "kRightShoulderPitch", "kRightElbow")
 
 
@@ -99,19 +100,21 @@ def choose(page: Page, label: str, option: str) -> None:
     pytest.fail(f"{label} offers no {option}")
 
 
-def test_a_box_on_the_map_is_tagged_and_opened_in_browse(
+def test_a_lasso_on_the_map_is_tagged_and_opened_in_browse(
     page: Page, address: str, several: Workspace
 ) -> None:
     middle = several.stores.tables.episodes.ids("map_x = 4")
     page.goto(f"{address}/map")
-    chart = page.locator("svg.marks .background").first
-    chart.wait_for(state="attached")
-    box = chart.bounding_box()
+    canvas = page.locator("canvas[data-points]")
+    canvas.wait_for()
+    box = canvas.bounding_box()
     assert box is not None
-    corners = [(box["x"] + box["width"] * share, box["y"] + box["height"] * share) for share in (0.15, 0.85)]
+    # Around the middle of the map, whose points lie between 0 and 9.
+    corners = [(box["x"] + box["width"] * x, box["y"] + 5 + (box["height"] - 10) * y) for x, y in _MIDDLE]
     page.mouse.move(*corners[0])
     page.mouse.down()
-    page.mouse.move(*corners[1], steps=5)
+    for corner in corners[1:]:
+        page.mouse.move(*corner, steps=5)
     page.mouse.up()
     page.get_by_role("button", name=f"Open these {len(middle)} in Browse").wait_for()
     page.get_by_role("button", name=f"Select all {len(middle)}").click()

@@ -51,7 +51,7 @@ def test_axe_has_nothing_serious_to_say_of_any_page_in_light_and_dark(
     episode_id = min(workspace.stores.tables.episodes.ids("grade = 'acceptable'"))
     metric = "[data-testid=stMetric]"
     pages = {
-        f"episode?episode={episode_id}": ".compact .card",
+        f"episode?episode={episode_id}": ".grid.small .card",
         "": ".card",
         "?q=drawer&words=drawer": ".corner.score",
         "sets": "h2, [data-testid=stAlert]",

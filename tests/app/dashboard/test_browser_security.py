@@ -50,10 +50,10 @@ def test_every_page_and_every_response_keeps_to_the_policy(
         "": ".card img",
         "map": "svg.marks",
         f"episode?episode={episode_id}": ".player .camera video",
-        "sets": "[data-testid=stDataFrame] canvas",
+        "sets": ".st-key-sets-list td",
         "health": "[data-testid=stMetric]",
         "statistics": ".bar",
-        "status": "[data-testid=stDataFrame] canvas",
+        "status": ".st-key-status-tables td",
     }
     responses: list[Response] = []
     with open_tab(browser, mapped_address) as tab:

@@ -58,10 +58,10 @@ def test_a_click_on_what_is_gone_sends_nothing() -> None:
     page = AppTest.from_string(
         "import streamlit as st\n"
         "from app.dashboard.components import sent_value\n"
-        "from app.dashboard.navigation import entered_text, selected_rows\n"
-        "st.text(repr([sent_value('gone', 'opened'), entered_text('gone', 'as it was'), selected_rows('gone')]))"
+        "from app.dashboard.navigation import entered_text\n"
+        "st.text(repr([sent_value('gone', 'opened'), entered_text('gone', 'as it was')]))"
     ).run()
-    assert [text.value for text in page.text] == ["[None, 'as it was', []]"]
+    assert [text.value for text in page.text] == ["[None, 'as it was']"]
 
 
 def test_no_page_reads_a_field_that_may_be_gone_by_its_key_alone() -> None:

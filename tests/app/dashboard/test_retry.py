@@ -112,16 +112,15 @@ def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(
         page.locator(".caption .text", has_text="open the drawer").wait_for()
         assert len(list(list_failures(workspace.stores))) == 2
         page.goto(f"{address}/status")
-        table = page.locator(".st-key-status-failures").get_by_test_id("stDataFrame")
-        table.scroll_into_view_if_needed()
-        table.click(position={"x": 16, "y": 52})
+        show = page.locator(".st-key-status-failures").get_by_text("Show episodes")
+        show.click()
         page.get_by_role("button", name="Try all of them again with caption").wait_for()
-        # The table of the failures behind a reason: a row opens its episode.
-        page.locator("[class*=st-key-status-failed]").click(position={"x": 16, "y": 52})
+        # The table of the failures behind a reason: a button opens the episode of its row.
+        page.locator("[class*=st-key-status-failed]").get_by_text("Open", exact=True).first.click()
         page.wait_for_url(re.compile("/episode.episode="))
         page.get_by_text(REASON).wait_for()
         page.go_back()
-        table.click(position={"x": 16, "y": 52})
+        show.click()
         page.get_by_role("button", name="Try all of them again with caption").click()
         page.get_by_text(f"caption again ({REASON}): 2 done, none failed").wait_for()
         page.get_by_text("nothing has failed").wait_for()

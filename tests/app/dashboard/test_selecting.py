@@ -253,7 +253,7 @@ def test_a_broken_filter_leaves_the_filters_where_they_are(page: Page, address: 
     ("query", "label", "value"),
     [
         ("", "Sort by", "Sort: source order"),
-        ("?sort=num_steps", "Sort by", "Sort: num steps"),
+        ("?sort=num_steps", "Sort by", "Sort: steps"),
         ("?q=drawer&by=meaning", "Compare", "Compare: Meaning"),
     ],
 )

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.server.api import make_api
-from app.server.changes import build_changes_route
+from app.server.routes import build_changes_route
 from ares.errors import StoreError
 from ares.settings import Settings
 from ares.workspace import open_workspace

@@ -78,7 +78,8 @@ def read_again(folder: Path) -> list[Any]:
 def stored_state(ws: Workspace, number: int) -> NDArray[np.float32]:
     state = ws.episodes[f"{number:016x}"].trajectory.state
     assert state is not None
-    return state.values
+    values: NDArray[np.float32] = state.values
+    return values
 
 
 def write_spans(path: Path, rows: Sequence[tuple[str, object, object]]) -> str:

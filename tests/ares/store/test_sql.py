@@ -9,7 +9,8 @@ from hypothesis import given, strategies as st
 
 from ares.errors import FilterError
 from ares.store import TrustedFilter, batched, conjunction, ids_filter, in_condition, parenthesize
-from ares.store.filters import check_filter, split_conjunction
+from ares.store.filters import check_filter
+from ares.store.sql import split_conjunction
 
 _TYPES = {"episode_id": "string", "success": "bool"}
 

@@ -1,7 +1,11 @@
 // What others do while a page is open: jobs that run, and changes of data that it does not show yet.
 import { h, mount } from "../dom.js";
 
-/** @typedef {{ version: number }} ChangesData The version of the data that the page was drawn from. */
+/**
+ * The version of the data that the page was drawn from, and the names of the workspace and of the dataset.
+ *
+ * @typedef {{ version: number, shown: string }} ChangesData
+ */
 /** @typedef {{ version: number, running: number }} State */
 
 // What this page has done itself is drawn within this time.
@@ -54,7 +58,8 @@ function buildChanges(root, data, send) {
   let timer = 0;
   const jobs = h("button", { hidden: true, onclick: openJobs, title: "Open the page Jobs" });
   const changes = h("button", { hidden: true, onclick: () => send("shown", state?.version ?? 0) });
-  root.append(h("div", { class: "changes", role: "status" }, changes, jobs));
+  const shown = h("span", { class: "shown", title: "Workspace and dataset" }, data.shown);
+  root.append(h("div", { class: "changes" }, h("span", { role: "status" }, changes, jobs), shown));
   const draw = () => {
     if (!state) return;
     const count = state.version - drawn;
@@ -78,6 +83,7 @@ function buildChanges(root, data, send) {
     },
     update: (/** @type {ChangesData} */ newer) => {
       drawn = newer.version;
+      shown.textContent = newer.shown;
       draw();
     },
   };
@@ -85,5 +91,5 @@ function buildChanges(root, data, send) {
 
 /** @param {import("../dom.js").Component<ChangesData>} component */
 export default function (component) {
-  return mount(component, buildChanges, ["version"]);
+  return mount(component, buildChanges, ["version", "shown"]);
 }

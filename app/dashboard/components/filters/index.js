@@ -1,4 +1,5 @@
-// The filters: values with their counts and bars, a histogram with a range, "missing" always shown.
+// The filters in groups, with a field that finds one: values with their counts and bars, a histogram with a
+// range, "missing" always shown.
 import { h, mount, numberClick } from "../dom.js";
 
 /**
@@ -9,7 +10,8 @@ import { h, mount, numberClick } from "../dom.js";
  * @property {string} type
  * @property {string} unit
  * @property {boolean} open
- * @property {[value: string, count: number][]} counts
+ * @property {string} group "" stands above the groups.
+ * @property {[value: string, count: number, words: string][]} counts
  * @property {number[]} histogram Counts between the edges.
  * @property {number[]} edges
  * @property {number} below
@@ -38,8 +40,10 @@ const EMPTY = { values: [], low: null, high: null, missing: false };
 const clicked = new Map();
 /** @type {WeakMap<Element, Facet[]>} By element, the facets that were drawn into it last. */
 const newest = new WeakMap();
-/** @type {Set<string>} */
-const openFacets = new Set();
+/** @type {Map<string, boolean>} By column or group, whether a person has opened or closed it. */
+const openParts = new Map();
+// What was typed into the field that finds a filter.
+let sought = "";
 /** @type {Set<string>} Columns of which all values are shown. */
 const expanded = new Set();
 
@@ -69,7 +73,7 @@ function buildSwitch(on, flip, title, ...children) {
 function buildValues(facet, change, redraw) {
   const shown = expanded.has(facet.column) ? facet.counts : facet.counts.slice(0, MAX_VALUES);
   const most = Math.max(1, ...facet.counts.map(([, count]) => count));
-  const rows = shown.map(([value, count]) => buildValue(facet, change, value, count, count / most));
+  const rows = shown.map((counted) => buildValue(facet, change, counted, counted[1] / most));
   const numHidden = facet.counts.length - shown.length;
   const expand = () => {
     expanded.add(facet.column);
@@ -79,12 +83,12 @@ function buildValues(facet, change, redraw) {
   return h("div", { class: "values" }, rows, more);
 }
 
-/** @type {(facet: Facet, change: Change, value: string, count: number, share: number) => HTMLElement} */
-function buildValue(facet, change, value, count, share) {
+/** @type {(facet: Facet, change: Change, counted: Facet["counts"][number], share: number) => HTMLElement} */
+function buildValue(facet, change, [value, count, words], share) {
   const on = facet.values.includes(value);
   const flip = () => change(({ values }) => ({ values: toggled(values, value) }));
   const bar = h("i", { style: `width:${share * 100}%` });
-  const name = h("span", { class: "name" }, value === "" ? "(empty)" : value);
+  const name = h("span", { class: "name" }, value === "" ? "(empty)" : words);
   return buildSwitch(on, flip, value, bar, name, countCell(count));
 }
 
@@ -237,24 +241,83 @@ function buildFacet(root, drawn, send) {
     sendFilter(facet.column, { ...current, ...part(now) }, send);
     redraw();
   };
-  const isOpen = isActive(facet) || facet.open || openFacets.has(facet.column);
   const isNumber = NUMBERS.includes(facet.type);
   const body = isNumber ? buildRange(facet, change) : buildValues(facet, change, redraw);
-  const props = { open: isOpen, "data-column": facet.column };
-  const summary = h("summary", { title: facet.meaning }, h("span", {}, facet.label));
+  const isFiltered = isActive(facet);
+  const summary = h(
+    "summary",
+    { title: `${facet.meaning || facet.label} (${facet.column})` },
+    h("span", {}, facet.label),
+  );
   const parts = [summary, buildClear(facet, change), body, buildBeyond(facet), buildMissing(facet, change)];
-  const node = h("details", props, parts);
-  node.addEventListener("toggle", () => {
-    if (node.open) openFacets.add(facet.column);
-    else openFacets.delete(facet.column);
-  });
+  const node = h("details", { "data-column": facet.column }, parts);
+  return keepOpen(node, facet.column, isFiltered || (facet.open && !isSingle(facet)));
+}
+
+/**
+ * Whether every episode has the same value: there is nothing to choose.
+ *
+ * @param {Facet} facet
+ */
+function isSingle(facet) {
+  return !NUMBERS.includes(facet.type) && facet.counts.length < 2 && !facet.missing;
+}
+
+/** @type {(node: HTMLDetailsElement, name: string, isOpen: boolean) => HTMLDetailsElement} */
+function keepOpen(node, name, isOpen) {
+  node.open = openParts.get(name) ?? isOpen;
+  const summary = node.querySelector("summary");
+  // Not "toggle", which also comes where the page itself has opened it.
+  summary?.addEventListener("click", () => openParts.set(name, !node.open));
   return node;
+}
+
+/** @type {(facet: Facet) => boolean} */
+function isSought({ label, column, meaning, counts }) {
+  const texts = [label, column, meaning, ...counts.map(([, , words]) => words)];
+  return texts.some((text) => text.toLowerCase().includes(sought.toLowerCase()));
+}
+
+/** @type {(name: string, facets: Facet[], nodes: HTMLElement[]) => HTMLElement} */
+function buildGroup(name, facets, nodes) {
+  const active = facets.filter(isActive).length;
+  const count = h("span", { class: "count" }, active ? `${active} active` : String(facets.length));
+  const summary = h("summary", {}, h("span", { class: "name" }, name), count);
+  const node = h("details", { class: "group", "data-group": name }, summary, nodes);
+  const isOpen = sought !== "" || active > 0 || facets.some(({ open }) => open);
+  return keepOpen(node, `group ${name}`, isOpen);
 }
 
 /** @type {(root: HTMLElement, send: import("../dom.js").Send) => void} */
 function drawFacets(root, send) {
-  const facets = newest.get(root) ?? [];
-  root.replaceChildren(...facets.map((facet) => buildFacet(root, facet, send)));
+  const shown = (newest.get(root) ?? []).map(withClicks).filter((facet) => !sought || isSought(facet));
+  const groups = [...new Set(shown.map(({ group }) => group))];
+  const nodes = groups.map((name) => {
+    const facets = shown.filter(({ group }) => group === name);
+    const own = facets.map((facet) => buildFacet(root, facet, send));
+    return name ? buildGroup(name, facets, own) : own;
+  });
+  const none = shown.length === 0 && h("p", { class: "muted" }, "No filter has this in its name or values.");
+  const list = h("div", { class: "list" }, nodes, none);
+  const old = root.querySelector(".list");
+  if (old) old.replaceWith(list);
+  else root.append(buildFinder(root, send), list);
+}
+
+/** @type {(root: HTMLElement, send: import("../dom.js").Send) => HTMLElement} */
+function buildFinder(root, send) {
+  const props = {
+    type: "search",
+    placeholder: "Find a filter",
+    "aria-label": "Find a filter",
+    value: sought,
+  };
+  const field = h("input", { class: "finder", ...props });
+  field.addEventListener("input", () => {
+    sought = field.value.trim();
+    drawFacets(root, send);
+  });
+  return field;
 }
 
 /** @type {(root: HTMLElement, data: Data, send: import("../dom.js").Send) => void} */

@@ -1,5 +1,7 @@
 // A grid of episodes: the poster shows the moment that matched; pointing at it plays the video from there.
-import { h, mount, noticeBadges, verdictBadge } from "../dom.js";
+import { buildBadges, h, mount } from "../dom.js";
+import { markWords } from "../words.js";
+import { buildTable } from "./table.js";
 import { addTicks, buildTick, withNewTicks } from "./ticks.js";
 
 /**
@@ -12,20 +14,20 @@ import { addTicks, buildTick, withNewTicks } from "./ticks.js";
  * @property {string} video
  * @property {string} title
  * @property {string} caption
- * @property {string} grade
- * @property {string} success
+ * @property {string} instruction
+ * @property {import("../dom.js").Badge[]} badges
  * @property {string} moment
  * @property {string} score Of a search, from 0 to 1; "" without a search.
  * @property {string} length
  * @property {string[]} facts
  * @property {boolean} assumed Whether the rate is assumed.
- * @property {import("../dom.js").Notice[]} notices
- * @property {string[]} tags
+ * @property {string} [key] Its record in the source; of a table only.
+ * @property {[label: string, text: string, column: string][]} [cells] Of a table only.
  */
 /**
  * Ticked is null in a grid without boxes; number is that of the newest click on a box that the page knows.
  *
- * @typedef {{ cards: Card[], compact: boolean, ticked: string[] | null, number: number }} GridData
+ * @typedef {{ cards: Card[], size: string, ticked: string[] | null, number: number }} GridData
  */
 
 const WAIT_MS = 120;
@@ -109,14 +111,6 @@ function buildMedia(card) {
 }
 
 /** @param {Card} card */
-function buildBadges(card) {
-  const tone = card.success === "success" ? "good" : "bad";
-  const outcome = card.success && h("span", { class: `badge ${tone} outline` }, card.success);
-  const tags = card.tags.map((tag) => h("span", { class: "badge none tag" }, tag));
-  return h("div", { class: "row" }, verdictBadge(card.grade), outcome, noticeBadges(card.notices), tags);
-}
-
-/** @param {Card} card */
 function buildFacts(card) {
   const title = "The source does not store its rate; this rate is assumed";
   const assumed = card.assumed && h("span", { class: "assumed", title }, "assumed");
@@ -131,16 +125,30 @@ function buildFacts(card) {
 function buildCard(card, send, stops) {
   const media = buildMedia(card);
   stops.push(addPreview(media, card));
-  const caption = card.caption && h("div", { class: "caption" }, card.caption);
+  const marked = markWords(card.caption, card.instruction, "Not in the instruction");
+  const caption = card.caption && h("div", { class: "caption" }, marked);
   const title = h("div", { class: "title" }, card.title);
-  const body = h("div", { class: "body" }, title, caption, buildBadges(card), buildFacts(card));
+  const badges = h("div", { class: "row" }, buildBadges(card.badges));
+  const body = h("div", { class: "body" }, title, caption, badges, buildFacts(card));
   const props = { class: "card", href: card.href, "data-episode": card.id, title: card.title };
   const link = h("a", props, media, body);
+  openByClick(link, card, send);
+  return link;
+}
+
+/** @type {(link: HTMLElement, card: Card, send: import("../dom.js").Send) => void} */
+function openByClick(link, card, send) {
   link.addEventListener("click", (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
     send("opened", [card.id, card.at, card.seconds]);
   });
+}
+
+/** @type {(card: Card, send: import("../dom.js").Send) => HTMLElement} */
+function buildRowLink(card, send) {
+  const link = h("a", { class: "record", href: card.href, "data-episode": card.id }, card.key || card.title);
+  openByClick(link, card, send);
   return link;
 }
 
@@ -148,9 +156,10 @@ function buildCard(card, send, stops) {
 function buildGrid(root, data, send) {
   /** @type {(() => void)[]} */
   const stops = [];
-  const nodes = data.cards.map((card) => buildCard(card, send, stops));
+  const isTable = data.size === "table";
+  const nodes = data.cards.map((card) => (isTable ? buildRowLink(card, send) : buildCard(card, send, stops)));
   if (!data.ticked) {
-    root.append(h("div", { class: data.compact ? "grid compact" : "grid" }, nodes));
+    root.append(h("div", { class: `grid ${data.size}` }, nodes));
     return () => stops.forEach((stop) => stop());
   }
   const ticked = withNewTicks(data.ticked, data.number);
@@ -159,8 +168,8 @@ function buildGrid(root, data, send) {
     nodes[index].classList.toggle("ticked", isTicked);
     return { node: nodes[index], box: buildTick(card.title, isTicked), id: card.id };
   });
-  const cells = cards.map(({ node, box }) => h("div", { class: "cell" }, node, box));
-  const grid = h("div", { class: "grid" }, cells);
+  const cells = () => cards.map(({ node, box }) => h("div", { class: "cell" }, node, box));
+  const grid = isTable ? buildTable(data.cards, cards) : h("div", { class: `grid ${data.size}` }, cells());
   root.append(grid);
   stops.push(addTicks(grid, cards, send));
   return () => stops.forEach((stop) => stop());

@@ -1,5 +1,6 @@
 // Ticks of cards, and the keys of the grid: arrows move, Enter opens, x ticks, and shift ticks a range.
 import { h, numberClick } from "../dom.js";
+import { isForPage } from "../keys.js";
 
 /** @typedef {{ node: HTMLElement, box: HTMLInputElement, id: string }} TickedCard */
 
@@ -59,8 +60,8 @@ export function withNewTicks(ticked, known) {
 
 /** @param {readonly TickedCard[]} cards */
 function countColumns(cards) {
-  const top = cards[0].node.offsetTop;
-  const next = cards.findIndex(({ node }) => node.offsetTop !== top);
+  const topOf = (/** @type {TickedCard} */ { node }) => node.getBoundingClientRect().top;
+  const next = cards.findIndex((card) => topOf(card) > topOf(cards[0]) + 1);
   return next < 0 ? cards.length : next;
 }
 
@@ -114,10 +115,9 @@ export function addTicks(grid, cards, send) {
   const before = cards.find(({ id }) => id === focused);
   if (before) before.node.focus();
   focused = "";
-  const focusFirst = () => cards.length && cards[0].node.focus();
-  window.addEventListener("ares-focus-grid", focusFirst);
+  const stopStart = startByArrows(cards);
   return () => {
-    window.removeEventListener("ares-focus-grid", focusFirst);
+    stopStart();
     stopReleases();
     const active = cards.find(({ node }) => node.matches(":focus"));
     if (active) focused = active.id;
@@ -162,4 +162,34 @@ function addKeys(grid, cards, tick) {
     else return;
     event.preventDefault();
   });
+}
+
+// What takes the arrows for itself.
+const OWN_ARROWS = "a, button, summary, video, dialog, [role]:not([role=main])";
+
+/**
+ * Lets an arrow move to the first card in sight while nothing else has the focus.
+ *
+ * @param {readonly TickedCard[]} cards
+ * @returns {() => void} Ends it.
+ */
+function startByArrows(cards) {
+  /** @type {(event: KeyboardEvent) => void} */
+  const press = (event) => {
+    const target = event.composedPath()[0];
+    if (event.defaultPrevented || event.shiftKey || isForPage(event, false)) return;
+    const isOwn = target instanceof Element && target.closest(OWN_ARROWS);
+    if (isOwn || nextIndex(event.key, 0, 1, 1) < 0) return;
+    const first = cards.find(({ node }) => node.getBoundingClientRect().bottom > 0);
+    if (!first) return;
+    first.node.focus();
+    event.preventDefault();
+  };
+  const focusFirst = () => cards.length && cards[0].node.focus();
+  window.addEventListener("ares-focus-grid", focusFirst);
+  document.addEventListener("keydown", press);
+  return () => {
+    window.removeEventListener("ares-focus-grid", focusFirst);
+    document.removeEventListener("keydown", press);
+  };
 }

@@ -1,10 +1,12 @@
 // The head of an episode: its place in the list, buttons and keys that open its neighbours, title and notes.
-import { h, mount } from "../dom.js";
+import { buildBadges, h, mount } from "../dom.js";
 import { isForPage } from "../keys.js";
+import { markWords } from "../words.js";
 import { addressOf, hasNext, planSteps } from "./paging.js";
 
 /** @typedef {import("./paging.js").Neighbourhood} Neighbourhood */
-/** @typedef {Neighbourhood & { count: number, title: string, notes: string[] }} HeadlineData */
+/** @typedef {{ title: string, instruction: string, caption: string, notes: string[] }} Texts */
+/** @typedef {Neighbourhood & Texts & { count: number, badges: import("../dom.js").Badge[] }} HeadlineData */
 
 const STEPS = { ArrowLeft: -1, ArrowRight: 1 };
 // Presses that wait until the page has drawn an episode near enough; they outlive every draw.
@@ -90,19 +92,34 @@ function buildClamped(text) {
   return [node, () => observer.disconnect()];
 }
 
+/**
+ * The title, the caption where it says something else, and the notes; words that only one has are marked.
+ *
+ * @param {HeadlineData} data
+ */
+function buildTexts({ title, instruction, caption, notes }) {
+  const marked = instruction ? markWords(title, caption, "Not in the caption") : title;
+  const differs = caption !== "" && caption !== title;
+  const words = markWords(caption, instruction, "Not in the instruction");
+  return [
+    buildClamped(h("h2", { class: "text" }, marked)),
+    ...(differs ? [buildClamped(h("p", { class: "text said" }, words))] : []),
+    ...notes.map((note) => buildClamped(h("p", { class: "text" }, note))),
+  ];
+}
+
 /** @type {(root: HTMLElement, data: HeadlineData) => () => void} */
 function buildHeadline(root, data) {
   if (wantedEpisode() === data.episode) opened = "";
   const pager = buildPager(data);
-  const title = buildClamped(h("h2", { class: "text" }, data.title));
-  const notes = data.notes.map((note) => buildClamped(h("p", { class: "text" }, note)));
-  const texts = [title, ...notes];
+  const texts = buildTexts(data);
   root.append(
     h(
       "div",
       { class: "headline" },
       pager.node,
       texts.map(([node]) => node),
+      h("div", { class: "badges" }, buildBadges(data.badges)),
     ),
   );
   const listeners = new AbortController();

@@ -1,5 +1,5 @@
 // The column beside the picture: what a person says of the episode, its text and criteria, and its tags.
-import { h, numberClick, verdictBadge } from "../dom.js";
+import { codeInWords, h, numberClick, verdictBadge } from "../dom.js";
 
 /** @typedef {import("../dom.js").Child} Child */
 /**
@@ -282,8 +282,8 @@ export class JudgePanel {
     const short = criterion.reason || criterion.observed;
     const name = h(
       "button",
-      { class: "criterion-name", title: short, "aria-expanded": String(this.openId === id) },
-      id,
+      { class: "criterion-name", title: `${id}: ${short}`, "aria-expanded": String(this.openId === id) },
+      codeInWords(id),
     );
     name.dataset.key = `open ${id}`;
     name.addEventListener("click", () => this.open(id));

@@ -1,6 +1,6 @@
 // Captions with their grades: what the judge saw once, then a line for each criterion.
 // Seconds are buttons that move the player.
-import { h, mount, seekButton, verdictBadge } from "../dom.js";
+import { codeInWords, h, mount, seekButton, verdictBadge } from "../dom.js";
 
 /** @typedef {[name: string, value: string]} Pair */
 /** @typedef {{ judge: string, verdict: string, observed: string, reason: string, seconds: number[] }} Vote */
@@ -43,9 +43,19 @@ function buildCell(name, ...children) {
   return h("td", { "data-cell": name }, ...children);
 }
 
+/** @type {Record<string, string>} */
+const WORDS = {
+  MET: "met",
+  UNMET: "not met",
+  UNSURE: "cannot tell",
+  ERROR: "no answer",
+  NA: "does not apply",
+};
+
 /** @param {string} verdict */
 function buildBadge(verdict) {
-  return h("span", { class: `badge ${TONES[verdict] ?? "none"}` }, verdict);
+  const title = `Does the caption meet this criterion? (${verdict})`;
+  return h("span", { class: `badge ${TONES[verdict] ?? "none"}`, title }, WORDS[verdict] ?? verdict);
 }
 
 /** @param {number[]} seconds */
@@ -59,7 +69,7 @@ function buildRuling(ruling) {
     "tr",
     {},
     buildCell("verdict", buildBadge(ruling.verdict)),
-    buildCell("criterion", h("b", {}, ruling.criterion)),
+    buildCell("criterion", h("b", { title: ruling.criterion }, codeInWords(ruling.criterion))),
     buildCell("category", h("span", { class: "muted" }, ruling.category)),
     buildCell("own", buildFinding(ruling), buildSeconds(ruling.seconds), ruling.votes.map(buildVote)),
   );
@@ -147,7 +157,7 @@ function buildValue([name, value]) {
 /** @param {Caption} caption */
 function buildCaption(caption) {
   const head = [verdictBadge(caption.grade), h("span", { class: "text" }, caption.text)];
-  const note = caption.shown && h("span", { class: "badge none note" }, "shown in columns");
+  const note = caption.shown && h("span", { class: "badge none note" }, "used in filters and exports");
   return h(
     "section",
     { class: caption.shown ? "caption shown" : "caption" },

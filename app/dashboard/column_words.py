@@ -1,0 +1,114 @@
+"""Columns, codes and makers in the words of a page: their labels, their groups, and what a code stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ares.annotation import Maker
+from ares.episode import Json
+
+# Groups of the filters, in the order of the page, with the beginnings of the names of their columns.
+_GROUP_STARTS: Mapping[str, tuple[str, ...]] = {
+    "outcome": ("success", "person_success", "failure_", "conflict", "caption_success"),
+    "caption": ("caption", "verb", "object", "place", "arm", "count", "num_segments", "segment_", "slot_"),
+    "motion": (
+        "path_length", "mean_speed", "peak_speed", "jerk", "sparc", "joint_", "idle_share", "direction_changes",
+        "motion_", "gripper_events", "hand_events", "action_", "valuation", "map_", "embed_",
+    ),
+    "checks": ("quality_", "timestamp_jitter", "instruction_fits", "corrected_instruction", "instruction_"),
+    "grade": ("grade", "acceptable", "certified", "reviewe", "disagreement"),
+}  # fmt: skip
+EPISODE_GROUP = "episode"
+GROUPS = (EPISODE_GROUP, *_GROUP_STARTS)
+
+_UNITS = {"_seconds": " (s)", "_hz": " (Hz)"}
+# Labels of columns whose names say too little.
+_LABELS: Mapping[str, str] = {
+    "key": "record",
+    "num_steps": "steps",
+    "num_cameras": "cameras",
+    "num_segments": "segments",
+    "rate_source": "origin of the rate",
+    "success_source": "origin of the outcome",
+    "measured_rate_hz": "measured rate (Hz)",
+    "claimed_rate_hz": "claimed rate (Hz)",
+    "rate_spread": "spread of the rate",
+    "clock_shift_seconds": "uneven clock, up to (s)",
+    "quality_codes": "findings of checks",
+    "timestamp_jitter": "jitter of the stamps",
+    "instruction_fits": "instruction fits",
+    "corrected_instruction": "corrected instruction",
+    "person_success": "outcome by people",
+    "caption_success": "outcome in the caption",
+    "conflict": "outcomes that differ",
+    "jerk_ldlj": "smoothness by jerk (LDLJ)",
+    "sparc": "smoothness by spectrum (SPARC)",
+    "joint_jerk_ldlj": "joint smoothness by jerk (LDLJ)",
+    "joint_sparc": "joint smoothness by spectrum (SPARC)",
+    "idle_share": "share of time at rest",
+    "grade_trust": "trust in the judge",
+    "grade_split": "criteria that judges differ on",
+    "grade_margin": "certainty of the grade",
+    "acceptable_unproven": "acceptable, also by an unproven judge",
+    "disagreement": "what makers differ on",
+    "map_x": "map, across",
+    "map_y": "map, up",
+}
+# Endings of columns about the maker of a value, with what they say.
+_ENDINGS = {"_maker": "{} made by", "_stale": "{} by an older maker"}
+VERDICTS: Mapping[str, str] = {
+    "MET": "met",
+    "UNMET": "not met",
+    "UNSURE": "cannot tell",
+    "NA": "does not apply",
+    "ERROR": "no answer",
+}
+
+
+def format_column_label(column: str) -> str:
+    """Return the display name of a column: "duration_seconds" is "duration (s)"."""
+    if column in _LABELS:
+        return _LABELS[column]
+    for ending, text in _ENDINGS.items():
+        if column.endswith(ending):
+            return text.format(column.removesuffix(ending).replace("_", " "))
+    unit = next((ending for ending in _UNITS if column.endswith(ending)), "")
+    return column.removesuffix(unit).replace("_", " ") + _UNITS.get(unit, "")
+
+
+def column_group(column: str) -> str:
+    """Return the group of the filters that a column is in."""
+    if column.endswith(("_maker", "_stale")):
+        column = column.rpartition("_")[0]
+    for group, starts in _GROUP_STARTS.items():
+        if column.startswith(starts):
+            return group
+    return EPISODE_GROUP
+
+
+def maker_words(makers: Mapping[str, Maker], maker_id: str) -> str:
+    """Return a maker for people: the model or the plug-in with its version; the start of its id for an unknown one."""
+    maker = makers.get(maker_id)
+    if maker is None:
+        return f"an unknown maker ({maker_id[:8]})"
+    if maker.kind == "person":
+        return " ".join(["a person", maker.model, *map(str, maker.settings.values())]).strip()
+    return f"{maker.model or maker.annotator}, version {maker.version} ({maker_id[:4]})"
+
+
+def value_words(column: str, value: str, makers: Mapping[str, Maker]) -> str:
+    """Return a value of a column as a sentence says it; the value where it is words already."""
+    if column.endswith("_maker"):
+        return maker_words(makers, value)
+    if column.startswith("grade_") and value in VERDICTS:
+        return VERDICTS[value]
+    return value.replace("_", " ") if column in ("grade", "grade_trust", "rate_source") else value
+
+
+def format_value_for_people(value: Json) -> str:
+    """A value of a column as a person reads it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(format_value_for_people(item) for item in value)
+    return f"{value:.6g}" if isinstance(value, float) else "unknown" if value is None else str(value)

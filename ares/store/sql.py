@@ -1,0 +1,87 @@
+"""Conditions in SQL that ARES writes itself, and how they are joined with those of users."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+from ares.store.filters import mask_quotes, parse_condition
+
+T = TypeVar("T")
+
+
+class TrustedFilter(str):
+    """A condition that ARES built itself and does not check: it may list a hundred thousand ids.
+
+    Attributes:
+        trusted: The condition of ARES.
+        user_filter: The condition of a user that is joined with it and still has to be checked, or "".
+    """
+
+    trusted: str
+    user_filter: str
+
+    def __new__(cls, trusted: str, user_filter: str = "") -> TrustedFilter:
+        """Both conditions joined by AND."""
+        joined = super().__new__(cls, f"({user_filter}) AND ({trusted})" if user_filter else trusted)
+        joined.trusted, joined.user_filter = trusted, user_filter
+        return joined
+
+
+def quote_literal(text: str) -> str:
+    """A string as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def in_condition(column: str, values: Collection[str]) -> str:
+    """The condition that a column is one of the values; never true for none."""
+    return f"{column} IN ({','.join(map(quote_literal, values))})" if values else "false"
+
+
+def ids_filter(episode_ids: Collection[str]) -> TrustedFilter:
+    """The condition that an episode is one of these, however many they are."""
+    return TrustedFilter(in_condition("episode_id", episode_ids))
+
+
+def parenthesize(where: str) -> str:
+    """A condition in parentheses. Raises FilterError for one that would reach beyond them."""
+    parse_condition(where)
+    return f"({where})"
+
+
+def conjunction(conditions: Iterable[str]) -> str:
+    """The condition that all of some conditions hold; blank ones are left out. Raises FilterError."""
+    trusted, untrusted = list[str](), list[str]()
+    for condition in conditions:
+        if isinstance(condition, TrustedFilter):
+            trusted.append(condition.trusted)
+            condition = condition.user_filter
+        if condition.strip():
+            untrusted.append(parenthesize(condition))
+    joined = " AND ".join(untrusted)
+    return (
+        TrustedFilter(" AND ".join(f"({condition})" for condition in trusted), joined) if trusted else joined
+    )
+
+
+def split_conjunction(where: str) -> list[str]:
+    """The conditions of "(...) AND (...)"; any other filter is returned as one condition."""
+    conditions, end, depth = list[str](), 0, 0
+    for offset, sign in enumerate(mask_quotes(where)):
+        if sign == "(" and not depth:
+            if where[end:offset].strip().upper() != ("AND" if conditions else ""):
+                return [where]
+            start = offset
+        depth += (sign == "(") - (sign == ")")
+        if sign == ")" and not depth:
+            end = offset + 1
+            conditions.append(where[start:end])
+    is_split = conditions and not where[end:].strip() and not isinstance(where, TrustedFilter)
+    return conditions if is_split else [where]
+
+
+def batched(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The values in their order, `size` at a time."""
+    remaining = iter(values)
+    return iter(lambda: list(islice(remaining, size)), [])

@@ -1,0 +1,194 @@
+"""Browse in a real browser: cards of three sizes or a table, filters in groups, keys from the start, marked words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from app.dashboard.column_words import GROUPS, column_group
+from ares.workspace import Workspace
+from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+@pytest.fixture
+def page(browser: Browser, workspace_address: str) -> Iterator[Page]:
+    with open_tab(browser, workspace_address) as tab:
+        yield tab
+
+
+def _show(page: Page, name: str) -> None:
+    page.locator(".st-key-browse-show").get_by_text(name, exact=True).click()
+
+
+def test_a_table_has_the_records_ticks_and_columns_of_the_address(
+    page: Page, workspace_address: str, workspace: Workspace
+) -> None:
+    page.goto(workspace_address)
+    page.locator(".card").first.wait_for()
+    _show(page, "Table")
+    page.wait_for_url(re.compile("show=table"))
+    rows = page.locator(".table tbody tr")
+    expect(rows).to_have_count(24)
+    keys = {episode.key for episode in workspace.stores.tables.episodes.read()}
+    assert set(page.locator(".table .record").all_inner_texts()) <= keys
+    page.goto(f"{workspace_address}/?show=table&columns=dataset,grade&f.grade=unsure")
+    expect(page.locator(".table thead th")).to_have_text(["tick", "record", "dataset", "grade"])
+    page.locator(".table .tick").nth(1).check()
+    page.get_by_text("1 selected").wait_for()
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate(VIOLATIONS, AXE.read_text()) == []
+    page.locator(".table .record").first.click()
+    page.wait_for_url(re.compile("/episode.*show=table"))
+
+
+def test_a_table_is_copied_as_rows_with_tabs(page: Page, workspace_address: str) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{workspace_address}/?show=table&columns=instruction,grade&f.grade=unsure")
+    page.get_by_role("button", name="Copy the table").click()
+    page.get_by_text("Copied 4 rows").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert copied[0] == "record\tinstruction\tgrade"
+    assert len(copied) == 5 and all(line.endswith("\tunsure") for line in copied[1:])
+
+
+def test_an_unknown_layout_or_column_is_one_line(page: Page, workspace_address: str) -> None:
+    page.goto(f"{workspace_address}/?show=mosaic")
+    page.get_by_text("episodes cannot be shown as").wait_for()
+    page.goto(f"{workspace_address}/?show=table&columns=nothing")
+    page.get_by_text("no column 'nothing' to show").wait_for()
+
+
+def test_the_size_of_cards_is_in_the_address_and_outlasts_clear_all(
+    page: Page, workspace_address: str
+) -> None:
+    page.goto(f"{workspace_address}/?f.grade=acceptable&words=drawer")
+    page.locator(".st-key-browse-clear").wait_for()
+    widths = []
+    for name in ("Small", "Medium", "Large"):
+        _show(page, name)
+        page.locator(f".grid.{name.lower()}" if name != "Medium" else ".grid:not(.small)").first.wait_for()
+        box = page.locator(".card").first.bounding_box()
+        assert box is not None
+        widths.append(box["width"])
+    assert widths[0] < widths[2] and widths[1] < widths[2]
+    page.get_by_role("button", name="Clear all").click()
+    page.wait_for_url(lambda url: "f.grade" not in url and "show=large" in url)
+
+
+def test_arrows_work_from_the_start_and_not_in_a_field(page: Page, workspace_address: str) -> None:
+    page.goto(workspace_address)
+    cards = page.locator(".card")
+    cards.nth(3).wait_for()
+    page.keyboard.press("ArrowRight")
+    expect(cards.nth(0)).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(cards.nth(1)).to_be_focused()
+    page.keyboard.press("x")
+    page.get_by_text("1 selected").wait_for()
+    field = page.get_by_label("Search", exact=True)
+    field.click()
+    page.keyboard.press("ArrowRight")
+    expect(field).to_be_focused()
+
+
+def test_filters_are_in_groups_and_found_by_a_field(page: Page, workspace_address: str) -> None:
+    page.goto(workspace_address)
+    groups = page.locator("details.group")
+    groups.first.wait_for()
+    names = groups.evaluate_all("groups => groups.map(group => group.dataset.group)")
+    # No annotator of this workspace has a filter of captions.
+    assert names == ["episode", "outcome", "motion", "checks", "grade"]
+    assert column_group("verb") == "caption" and tuple(names) == tuple(g for g in GROUPS if g in names)
+    peak = page.locator("details[data-column=peak_speed]")
+    expect(peak).not_to_be_visible()
+    page.get_by_label("Find a filter").fill("peak speed")
+    expect(peak).to_be_visible()
+    expect(page.locator("details[data-column=dataset]")).to_have_count(0)
+    page.get_by_label("Find a filter").fill("no filter of this name")
+    page.get_by_text("No filter has this").wait_for()
+    page.get_by_label("Find a filter").fill("")
+    motion = page.locator("details.group[data-group=motion] > summary")
+    motion.focus()
+    page.keyboard.press("Enter")
+    expect(peak).to_be_visible()
+
+
+def test_a_filter_with_one_value_is_folded(page: Page, workspace_address: str) -> None:
+    page.goto(f"{workspace_address}/?where=dataset+%3D+%27metaworld_sawyer%27")
+    facet = page.locator("details[data-column=dataset]")
+    facet.wait_for()
+    assert facet.get_attribute("open") is None
+    assert page.locator("details[data-column=grade]").get_attribute("open") is not None
+
+
+def test_a_caption_is_marked_where_it_differs_from_the_instruction(
+    page: Page, workspace_address: str, workspace: Workspace
+) -> None:
+    first = min(workspace.stores.tables.episodes.ids("caption IS NOT NULL AND caption != instruction"))
+    same = min(workspace.stores.tables.episodes.ids("caption = instruction"))
+    page.goto(f"{workspace_address}/?where=episode_id+IN+(%27{first}%27,%27{same}%27)")
+    marked = page.locator(f".card[data-episode='{first}'] mark")
+    expect(marked.first).to_have_attribute("title", "Not in the instruction")
+    expect(page.locator(f".card[data-episode='{same}'] mark")).to_have_count(0)
+    page.goto(f"{workspace_address}/episode?episode={first}")
+    expect(page.locator(".headline .said mark").first).to_be_visible()
+    page.goto(f"{workspace_address}/episode?episode={same}")
+    page.locator(".headline .badge").first.wait_for()
+    expect(page.locator(".headline mark")).to_have_count(0)
+
+
+def test_every_badge_says_its_question(page: Page, workspace_address: str, workspace: Workspace) -> None:
+    episode_id = min(workspace.stores.tables.episodes.ids("grade = 'unsure'"))
+    for path, badges in ((f"/episode?episode={episode_id}", ".headline .badge"), ("", ".card .badge")):
+        page.goto(f"{workspace_address}{path}")
+        page.locator(badges).first.wait_for()
+        titles = page.locator(badges).evaluate_all("badges => badges.map(badge => badge.title)")
+        assert titles and all(title.endswith("?") for title in titles)
+
+
+def test_the_title_of_the_tab_and_the_header_name_workspace_and_dataset(
+    page: Page, workspace_address: str, workspace: Workspace
+) -> None:
+    name = workspace.path.rpartition("/")[2]
+    page.goto(f"{workspace_address}/?f.dataset=metaworld_sawyer")
+    expect(page).to_have_title(f"Browse · metaworld_sawyer · {name} · ARES")
+    expect(page.locator(".changes .shown")).to_have_text(f"{name} · metaworld_sawyer")
+    page.goto(f"{workspace_address}/status")
+    expect(page).to_have_title(f"Status · {name} · ARES")
+
+
+def test_pages_say_words_and_keep_codes_as_tips(
+    page: Page, workspace_address: str, workspace: Workspace
+) -> None:
+    episode_id = min(workspace.stores.tables.episodes.ids("grade = 'acceptable'"))
+    (maker,) = (
+        id for id, maker in workspace.stores.annotations.makers().items() if maker.annotator == "grade"
+    )
+    page.goto(f"{workspace_address}/?f.grade_maker={maker}")
+    chip = page.locator(".st-key-browse-chip-filter-grade_maker")
+    expect(chip).to_contain_text("grade made by: hand, version 1")
+    page.goto(f"{workspace_address}/episode?episode={episode_id}")
+    ruling = page.locator(".group td[data-cell=criterion] b").first
+    expect(ruling).to_have_attribute("title", "VERB")
+    assert page.locator(".group td[data-cell=verdict]").first.text_content() == "met"
+    assert "shown in columns" not in page.locator("body").inner_text()
+
+
+def test_a_table_of_text_wraps_is_searched_and_axe_has_nothing_to_say(
+    page: Page, workspace_address: str
+) -> None:
+    page.goto(f"{workspace_address}/status")
+    table = page.locator(".st-key-status-tables table")
+    table.wait_for()
+    finder = page.locator(".st-key-status-tables").get_by_label("Find in this table")
+    finder.fill("segments")
+    shown = page.locator(".st-key-status-tables tbody tr:visible")
+    assert all("segments" in text for text in shown.all_inner_texts())
+    assert page.evaluate(VIOLATIONS, AXE.read_text()) == []

@@ -1,0 +1,87 @@
+"""The page Statistics in a real browser: a row is acted on at once, and an episode is compared with its dataset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab, serve
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+    """The episodes of the demo with state and action, with measures of their motion."""
+    opened = open_workspace(str(tmp_path_factory.mktemp("counted") / "w"), Settings())
+    opened.ingest(demo_samples / "rlds", limit=8, quiet=True)
+    opened.annotate("motion", quiet=True)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def address(counted: Workspace) -> Iterator[str]:
+    with serve(counted) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with open_tab(browser, address) as tab:
+        yield tab
+
+
+def test_the_episodes_of_a_row_are_tagged_and_frozen_at_once(
+    page: Page, address: str, counted: Workspace
+) -> None:
+    page.goto(f"{address}/statistics")
+    row = page.get_by_role("row").filter(has=page.get_by_role("button", name="Act on")).first
+    task = row.get_by_role("rowheader").inner_text()
+    alike = counted.stores.tables.episodes.ids(f"instruction = '{task}'")
+    row.get_by_role("button", name="Act on").click()
+    page.get_by_text(f"{len(alike)} selected").wait_for()
+    page.get_by_role("button", name="Tags").click()
+    page.get_by_label("New tag").fill("row")
+    page.get_by_role("button", name="Add the tag").click()
+    page.get_by_text("Tag row added to").wait_for()
+    assert counted.stores.tables.episodes.ids("array_has(tags, 'row')") == alike
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name=f"Make a set from these {len(alike)}").click()
+    page.get_by_label("Name of the set").fill("row")
+    page.get_by_role("button", name="Make the set").click()
+    page.get_by_text(f"holds {len(alike)} episodes").wait_for()
+    assert set(counted.sets["row"].ids()) == alike
+
+
+def test_an_episode_is_compared_with_its_dataset(page: Page, address: str, counted: Workspace) -> None:
+    episode = next(iter(counted.episodes))
+    page.goto(f"{address}/episode?episode={episode.episode_id}")
+    page.get_by_role("button", name="Compare it with its dataset").click()
+    page.wait_for_url(re.compile(f"statistics.*episode={episode.episode_id}"))
+    for name in ("duration (s)", "idle share", *episode.state_names[:2]):
+        page.get_by_role("rowheader", name=name, exact=True).first.wait_for()
+    trajectories = [stored.trajectory for stored in counted.episodes]
+    assert episode.trajectory.state is not None
+    lowest = min(float(own.state.values[:, 0].min()) for own in trajectories if own.state is not None)
+    first = page.get_by_role("row").filter(
+        has=page.get_by_role("rowheader", name=episode.state_names[0], exact=True)
+    )
+    expect(first.first.get_by_role("link").first).to_have_text(f"{lowest:.4g}")
+    assert first.first.locator(".own").count() > 0
+    assert page.evaluate(VIOLATIONS, AXE.read_text()) == []
+    first.first.get_by_role("link").first.click()
+    page.locator(".player").first.wait_for()
+
+
+def test_an_unknown_episode_is_one_line(page: Page, address: str) -> None:
+    page.goto(f"{address}/statistics?episode=nothing")
+    page.get_by_text("there is no episode").wait_for()

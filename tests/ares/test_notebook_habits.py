@@ -1,0 +1,298 @@
+"""What users of pandas, Hugging Face, FiftyOne and LeRobot type in a notebook: each gives what it says, or an error
+of ARES with a remedy."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ares
+from ares.episode import Signal
+from ares.errors import AresError
+from ares.workspace import Workspace
+
+Try = Callable[[Workspace], object]
+
+
+@pytest.fixture(scope="module")
+def ws(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+    """Nine episodes of two datasets; the set "short" has the three shortest, the tag "odd" two."""
+    opened = ares.open(tmp_path_factory.mktemp("habits") / "ws", create=True)
+    opened.ingest(demo_samples / "video", limit=6, quiet=True)
+    opened.ingest(demo_samples / "rlds", limit=3, quiet=True)
+    opened.sets.create("short", opened.episodes.sort("num_steps").take(3))
+    opened.tag("odd", list(opened.episodes.ids())[1:3])
+    yield opened
+    opened.close()
+
+
+def ids(view: Any) -> list[str]:
+    """The ids of a view, in its order."""
+    return list(view.ids())
+
+
+# What is typed, and what is equal to its result by another way.
+EQUAL: dict[str, tuple[Try, Try]] = {
+    "len(ws)": (len, lambda ws: 9),
+    "len(ws.episodes)": (lambda ws: len(ws.episodes), lambda ws: 9),
+    "len(set)": (lambda ws: len(ws.sets["short"]), lambda ws: 3),
+    "len(ws.sets)": (lambda ws: len(ws.sets), lambda ws: 1),
+    "id in view": (lambda ws: ws.episodes[0].episode_id in ws.episodes, lambda ws: True),
+    "episode in view": (lambda ws: ws.episodes[0] in ws.episodes, lambda ws: True),
+    "episode in ws": (lambda ws: ws.episodes[0] in ws, lambda ws: True),
+    "episode in set": (lambda ws: ws.episodes.sort("num_steps")[0] in ws.sets["short"], lambda ws: True),
+    "nothing in view": (lambda ws: "nothing" in ws.episodes, lambda ws: False),
+    "5 in view": (lambda ws: 5 in ws.episodes, lambda ws: False),
+    "view[0]": (lambda ws: ws.episodes[0].episode_id, lambda ws: ids(ws.episodes)[0]),
+    "ws[0]": (lambda ws: ws[0].episode_id, lambda ws: ids(ws.episodes)[0]),
+    "view[-1]": (lambda ws: ws.episodes[-1].episode_id, lambda ws: ids(ws.episodes)[-1]),
+    "view[np.int64(2)]": (lambda ws: ws.episodes[np.int64(2)].episode_id, lambda ws: ids(ws.episodes)[2]),
+    "view[2:5]": (lambda ws: ids(ws.episodes[2:5]), lambda ws: ids(ws.episodes)[2:5]),
+    "view[::2]": (lambda ws: ids(ws.episodes[::2]), lambda ws: ids(ws.episodes)[::2]),
+    "view[::-1]": (lambda ws: ids(ws.episodes[::-1]), lambda ws: ids(ws.episodes)[::-1]),
+    "view[-3:]": (lambda ws: ids(ws.episodes[-3:]), lambda ws: ids(ws.episodes)[-3:]),
+    "view[[4, 0]]": (lambda ws: ids(ws.episodes[[4, 0]]), lambda ws: [ids(ws.episodes)[n] for n in (4, 0)]),
+    "view[np.array]": (
+        lambda ws: ids(ws.episodes[np.array([4, -1])]), lambda ws: [ids(ws.episodes)[n] for n in (4, 8)],
+    ),
+    "view[range]": (lambda ws: ids(ws.episodes[range(2, 4)]), lambda ws: ids(ws.episodes)[2:4]),
+    "view[[id, id]]": (lambda ws: ids(ws.episodes[ids(ws.episodes)[3:5]]), lambda ws: ids(ws.episodes)[3:5]),
+    "view[mask of numpy]": (
+        lambda ws: ids(ws.episodes[np.arange(9) % 2 == 0]), lambda ws: ids(ws.episodes)[::2],
+    ),
+    "view[mask of flags]": (
+        lambda ws: ids(ws.episodes[[True] + [False] * 8]), lambda ws: ids(ws.episodes)[:1],
+    ),
+    "view[view[column] > n]": (
+        lambda ws: ids(ws.episodes[ws.episodes["num_steps"] > 60]),
+        lambda ws: ids(ws.episodes.where("num_steps > 60")),
+    ),
+    "two masks": (
+        lambda ws: ids(ws.episodes[(ws.episodes["num_steps"] > 50) & (ws.episodes["dataset"] == "video")]),
+        lambda ws: ids(ws.episodes.where("num_steps > 50 AND dataset = 'video'")),
+    ),
+    "mask of arrow": (
+        lambda ws: ids(ws.episodes[ws.episodes.to_arrow(["success"])["success"].is_valid()]),
+        lambda ws: ids(ws.episodes.where("success IS NOT NULL")),
+    ),
+    "mask of a frame": (
+        lambda ws: ids(ws.episodes[ws.episodes.to_pandas()["num_steps"].between(10, 60)]),
+        lambda ws: ids(ws.episodes.where("num_steps BETWEEN 10 AND 60")),
+    ),
+    "view[column]": (
+        lambda ws: ws.episodes["num_steps"].tolist(),
+        lambda ws: ws.episodes.to_arrow(["num_steps"])["num_steps"].to_pylist(),
+    ),
+    "view[[column, column]]": (
+        lambda ws: list(ws.episodes[["dataset", "num_steps"]].columns), lambda ws: ["dataset", "num_steps"],
+    ),
+    "set[0]": (lambda ws: ws.sets["short"][0].episode_id, lambda ws: ids(ws.sets["short"].members)[0]),
+    "set[1:]": (lambda ws: ids(ws.sets["short"][1:]), lambda ws: ids(ws.sets["short"].members)[1:]),
+    "a & b": (
+        lambda ws: ids(ws.episodes.where("num_steps > 50") & ws.episodes.where("dataset = 'video'")),
+        lambda ws: ids(ws.episodes.where("num_steps > 50 AND dataset = 'video'")),
+    ),
+    "a | b": (
+        lambda ws: set(ids(ws.episodes.take(2) | ws.episodes[4:6])),
+        lambda ws: {ids(ws.episodes)[n] for n in (0, 1, 4, 5)},
+    ),
+    "a | a": (lambda ws: ids(ws.episodes.take(2) | ws.episodes.take(2)), lambda ws: ids(ws.episodes)[:2]),
+    "a - b": (lambda ws: ids(ws.episodes - ws.episodes.take(7)), lambda ws: ids(ws.episodes)[7:]),
+    "view - set": (lambda ws: len(ws.episodes - ws.sets["short"]), lambda ws: 6),
+    "set & view": (lambda ws: len(ws.sets["short"] & ws.episodes.where("true")), lambda ws: 3),
+    "set | list of ids": (lambda ws: len(ws.sets["short"] | ids(ws.episodes)), lambda ws: 9),
+    "set - set": (lambda ws: len(ws.sets["short"] - ws.sets["short"]), lambda ws: 0),
+    "(a - b)[0]": (lambda ws: (ws.episodes - ws.episodes.take(7))[0].episode_id, lambda ws: ids(ws.episodes)[7]),
+    "(a | b).where": (
+        lambda ws: ids((ws.episodes.take(3) | ws.episodes[5:]).where("dataset = 'video'")),
+        lambda ws: [
+            episode.episode_id for n, episode in enumerate(ws.episodes)
+            if n not in (3, 4) and episode.dataset == "video"
+        ],
+    ),
+    "(a & b).sort": (
+        lambda ws: ids((ws.episodes & ws.episodes.take(5)).sort("num_steps"))[0],
+        lambda ws: min(ws.episodes.take(5), key=lambda episode: episode.num_steps).episode_id,
+    ),
+    "head": (lambda ws: ids(ws.episodes.head()), lambda ws: ids(ws.episodes)[:5]),
+    "head(2)": (lambda ws: ids(ws.episodes.head(2)), lambda ws: ids(ws.episodes)[:2]),
+    "tail(2)": (lambda ws: ids(ws.episodes.tail(2)), lambda ws: ids(ws.episodes)[-2:]),
+    "tail(99)": (lambda ws: ids(ws.episodes.tail(99)), lambda ws: ids(ws.episodes)),
+    "first": (lambda ws: ws.episodes.first().episode_id, lambda ws: ids(ws.episodes)[0]),
+    "set.head": (lambda ws: len(ws.sets["short"].head(2)), lambda ws: 2),
+    "shuffle": (lambda ws: sorted(ids(ws.episodes.shuffle(3))), lambda ws: sorted(ids(ws.episodes))),
+    "shuffle twice": (lambda ws: ids(ws.episodes.shuffle(3)), lambda ws: ids(ws.episodes.shuffle(seed=3))),
+    "shuffle.take": (lambda ws: ids(ws.episodes.shuffle(3).take(4)), lambda ws: ids(ws.episodes.shuffle(3))[:4]),
+    "shuffle[1]": (
+        lambda ws: ws.episodes.shuffle(3)[1].episode_id, lambda ws: ids(ws.episodes.shuffle(3))[1],
+    ),
+    "sample": (lambda ws: len(ws.episodes.sample(4)), lambda ws: 4),
+    "sort_by": (
+        lambda ws: ids(ws.episodes.sort_by("num_steps", descending=True)),
+        lambda ws: ids(ws.episodes.sort("num_steps", True)),
+    ),
+    "describe": (
+        lambda ws: float(ws.episodes.describe()["num_steps"]["mean"]),
+        lambda ws: pytest.approx(np.mean([episode.num_steps for episode in ws.episodes])),
+    ),
+    "value_counts": (lambda ws: ws.episodes.value_counts("dataset").to_dict()["video"], lambda ws: 6),
+    "value_counts of tags": (lambda ws: ws.episodes.value_counts("tags").to_dict(), lambda ws: {"odd": 2}),
+    "groupby": (
+        lambda ws: {name: len(view) for name, view in ws.episodes.groupby("dataset").items()}["video"],
+        lambda ws: 6,
+    ),
+    "count_by": (lambda ws: ws.episodes.count_by("dataset")[0].episodes, lambda ws: 6),
+    "map": (
+        lambda ws: ws.episodes.map(lambda row: row["num_steps"] * 2),
+        lambda ws: [2 * episode.num_steps for episode in ws.episodes],
+    ),
+    "sql": (
+        lambda ws: ws.sql("SELECT dataset, count(*) AS n FROM episodes GROUP BY 1 ORDER BY n")["n"].tolist(),
+        lambda ws: [3, 6],
+    ),
+    "view.sql": (
+        lambda ws: int(ws.episodes.where("dataset = 'video'").sql("select max(num_steps) m from episodes")["m"][0]),
+        lambda ws: max(episode.num_steps for episode in ws.episodes.where("dataset = 'video'")),
+    ),
+    "sql of all": (lambda ws: len(ws.sql("SELECT * FROM episodes")), lambda ws: 9),
+    "FROM": (lambda ws: len(ws.sql("FROM episodes")), lambda ws: 9),
+    "to_pandas": (lambda ws: len(ws.episodes.to_pandas(["num_steps"])), lambda ws: 9),
+    "set.to_pandas": (lambda ws: len(ws.sets["short"].to_pandas()), lambda ws: 3),
+    "to_arrow": (lambda ws: ws.episodes.to_arrow(["dataset"]).num_rows, lambda ws: 9),
+    "tagged": (lambda ws: ids(ws.episodes.tagged("odd")), lambda ws: ids(ws.episodes)[1:3]),
+    "in_set": (lambda ws: set(ids(ws.episodes.in_set("short"))), lambda ws: set(ids(ws.sets["short"]))),
+    "in_set version": (lambda ws: len(ws.episodes.in_set("short@1")), lambda ws: 3),
+    "with_ids of hits": (lambda ws: len(ws.episodes.with_ids(ws.episodes.take(2))), lambda ws: 2),
+    "tag a view": (lambda ws: ws.tag("seen", ws.episodes.take(4)).count, lambda ws: 4),
+    "tag a set": (lambda ws: ws.tag("short", ws.sets["short"]).count, lambda ws: 3),
+    "a set of a view": (lambda ws: ws.sets.create("some", ws.episodes[::3]).episodes, lambda ws: 3),
+    "a set of a set": (lambda ws: ws.sets.create("again", ws.sets["short"]).episodes, lambda ws: 3),
+    "for episode in set": (lambda ws: sum(1 for _ in ws.sets["short"]), lambda ws: 3),
+    "list(ws)": (lambda ws: len(list(ws)), lambda ws: 9),
+    "np.asarray(signal)": (
+        lambda ws: np.asarray(Signal(np.ones((3, 2), np.float32), ("a", "b"))).shape, lambda ws: (3, 2),
+    ),
+    "np.mean(signal)": (
+        lambda ws: float(np.mean(Signal(np.ones((3, 2), np.float32), ("a", "b")))), lambda ws: 1.0,
+    ),
+    "len(signal)": (lambda ws: len(Signal(np.ones((3, 2), np.float32), ("a", "b"))), lambda ws: 3),
+    "pickle ws": (lambda ws: len(pickle.loads(pickle.dumps(ws)).episodes), lambda ws: 9),
+    "pickle view": (
+        lambda ws: ids(pickle.loads(pickle.dumps(ws.episodes.where("num_steps > 50")))),
+        lambda ws: ids(ws.episodes.where("num_steps > 50")),
+    ),
+    "pickle episode": (
+        lambda ws: pickle.loads(pickle.dumps(ws.episodes[0])).episode_id, lambda ws: ids(ws.episodes)[0],
+    ),
+    "hasattr": (lambda ws: hasattr(ws.episodes, "iloc"), lambda ws: False),
+    "getattr with a default": (lambda ws: getattr(ws, "nothing", 3), lambda ws: 3),
+    "bool(empty view)": (lambda ws: bool(ws.episodes.where("false")), lambda ws: False),
+    "dir(ares)": (lambda ws: "sys" in dir(ares) or "lazy_exports" in dir(ares), lambda ws: False),
+    "dir(ares) has open": (lambda ws: {"open", "check", "Workspace"} <= set(dir(ares)), lambda ws: True),
+    "plot": (
+        lambda ws: ws.episodes.plot("dataset").to_dict()["mark"], lambda ws: {"type": "bar"},
+    ),
+    "plot numbers": (
+        lambda ws: ws.episodes.plot("num_steps", color="dataset").to_dict()["encoding"]["color"]["field"],
+        lambda ws: "dataset",
+    ),
+    "episode.plot": (
+        lambda ws: "facet" in ws.episodes.where("dataset != 'video'")[0].plot().to_dict(), lambda ws: True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("typed", EQUAL)
+def test_what_is_typed_gives_what_it_says(ws: Workspace, typed: str) -> None:
+    result, expected = EQUAL[typed]
+    assert result(ws) == expected(ws)
+
+
+# Wrong calls, and a word of the remedy.
+REFUSED: dict[str, tuple[Try, str]] = {
+    "unknown attribute": (lambda ws: ws.episodes.frozen_as, "there are"),  # type: ignore[attr-defined]
+    "misspelled": (lambda ws: ws.episodes.wehre("true"), "where"),  # type: ignore[attr-defined]
+    "ws misspelled": (lambda ws: ws.episode, "episodes"),  # type: ignore[attr-defined]
+    "episode misspelled": (lambda ws: ws.episodes[0].instructon, "instruction"),
+    "set misspelled": (lambda ws: ws.sets["short"].epsiodes, "there are"),
+    "unknown column": (lambda ws: ws.episodes.where("nothing > 3"), "nothing"),
+    "unknown column of sort": (lambda ws: ws.episodes.sort("nothing"), "nothing"),
+    "unknown column of value_counts": (lambda ws: ws.episodes.value_counts("nothing"), "nothing"),
+    "unknown column of groupby": (lambda ws: ws.episodes.groupby("nothing"), "nothing"),
+    "unknown column of plot": (lambda ws: ws.episodes.plot("nothing"), "nothing"),
+    "unknown column of sql": (lambda ws: ws.sql("SELECT nothing FROM episodes"), "nothing"),
+    "unknown table of sql": (lambda ws: ws.sql("SELECT * FROM others"), "episodes"),
+    "sql that writes": (lambda ws: ws.sql("DROP TABLE episodes"), "SELECT"),
+    "sql that reads a file": (lambda ws: ws.sql("SELECT * FROM read_csv('/etc/passwd')"), "cannot be run"),
+    "where of a function": (lambda ws: ws.episodes.where(lambda row: True), "SQL"),  # type: ignore[arg-type]
+    "where of nothing": (lambda ws: ws.episodes.where(), "filter"),  # type: ignore[call-arg]
+    "where of two": (lambda ws: ws.episodes.where("a", "b"), "filter"),  # type: ignore[call-arg]
+    "sort of a number": (lambda ws: ws.episodes.sort(5), ""),  # type: ignore[arg-type]
+    "take of a text": (lambda ws: ws.episodes.take("a"), "whole number"),  # type: ignore[arg-type]
+    "take of -1": (lambda ws: ws.episodes.take(-1), "from 0"),
+    "sample of a float": (lambda ws: ws.episodes.sample(0.5), "whole number"),  # type: ignore[arg-type]
+    "sample with a wrong seed": (lambda ws: ws.episodes.sample(2, seed="a"), "seed"),  # type: ignore[arg-type]
+    "sample with random_state": (lambda ws: ws.episodes.sample(2, random_state=1), "seed"),  # type: ignore[call-arg]
+    "shuffle of a text": (lambda ws: ws.episodes.shuffle("a"), "seed"),  # type: ignore[arg-type]
+    "view[99]": (lambda ws: ws.episodes[99], "counted from 0"),
+    "view[[99]]": (lambda ws: ws.episodes[[99]], "the view has 9"),
+    "view['nothing']": (lambda ws: ws.episodes["nothing"], "nothing"),
+    "view[1.5]": (lambda ws: ws.episodes[1.5], "list of episode ids"),
+    "view[None]": (lambda ws: ws.episodes[None], "list of episode ids"),
+    "short mask": (lambda ws: ws.episodes[[True, False]], "9 episodes"),
+    "view & 5": (lambda ws: ws.episodes & 5, "list of episode ids"),
+    "view | text": (lambda ws: ws.episodes | "text", "list of episode ids"),
+    "in_set of nothing": (lambda ws: ws.episodes.in_set("nothing"), "there are"),
+    "ws.sets['nothing']": (lambda ws: ws.sets["nothing"], "there are"),
+    "ws.tag of nothing": (lambda ws: ws.tag("a", []), ""),
+    "ws.tag with a wrong name": (lambda ws: ws.tag("two words", ws.episodes), "letters"),
+    "search misspelled": (lambda ws: ws.search("a", limt=3), "limit"),  # type: ignore[call-arg]
+    "open of nothing": (lambda ws: ares.open("/nothing/here"), ""),
+    "open of a number": (lambda ws: ares.open(5), ""),  # type: ignore[arg-type]
+    "columns of a text": (lambda ws: ws.episodes.to_arrow("dataset"), "['dataset']"),
+    "head of None": (lambda ws: ws.episodes.head(None), "whole number"),  # type: ignore[arg-type]
+    "groupby of two": (lambda ws: ws.episodes.groupby(["dataset", "success"]), ""),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("typed", REFUSED)
+def test_what_cannot_be_is_refused_with_a_remedy(ws: Workspace, typed: str) -> None:
+    call, words = REFUSED[typed]
+    with pytest.raises(AresError) as refused:
+        call(ws)
+    assert words in str(refused.value) and str(refused.value).strip()
+
+
+NAMES = (
+    "filter query match loc iloc at iat select select_by isin exists sort_values order_by nlargest "
+    "nsmallest limit limit_samples shape count num_rows size num_episodes column_names dtypes features "
+    "get_field_schema schema info unique distinct nunique count_values apply iterrows itertuples "
+    "transform mean sum min max std median quantile bounds agg aggregate pivot_table merge join to_csv "
+    "to_parquet to_json to_dict to_list to_numpy train_test_split random_split drop exclude "
+    "remove_columns rename_column concatenate append concat extend union set_values set_field add_column "
+    "assign tag_samples tags match_tags save persist freeze clone export push_to_hub save_to_disk write "
+    "values tolist items keys dropna fillna astype reset_index set_index corr hist cumsum rolling "
+    "resample melt stack filter_labels to_torch with_format select_columns cast flatten "
+    "class_encode_column add_item interleave iter shard sort_index hf_dataset episode_data_index fps "
+    "camera_keys video_frame_keys stats delta_timestamps meta ids_of geo_near mapped to_patches "
+    "compute_metadata set_label_values create_index list_indexes serialize "
+)
+
+
+@pytest.mark.parametrize("kind", ["ws", "view", "set", "episode", "sets"])
+@pytest.mark.parametrize("name", NAMES.split())
+def test_a_name_of_another_library_works_or_is_refused_with_what_does_it(
+    ws: Workspace, kind: str, name: str
+) -> None:
+    episode = ws.episodes[0]
+    things = {"ws": ws, "view": ws.episodes, "set": ws.sets["short"], "episode": episode, "sets": ws.sets}
+    try:
+        getattr(things[kind], name)
+    except AttributeError as error:
+        assert isinstance(error, AresError) and error.detail, error
+        assert not hasattr(things[kind], name)
