@@ -52,7 +52,6 @@ def build(site: Path) -> None:
             "mkdocs",
             "build",
             "--strict",
-            "-q",
             "-f",
             str(config),
             "-d",
@@ -72,13 +71,19 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _copy_what_is_linked(pages: Path) -> None:
-    """Files of the repository that pages link to, such as code: they lie beside the pages as they are."""
+    """Copy files of the repository that pages link to; a folder gets a page that lists it."""
     for page in sorted(pages.rglob("*.md")):
         for link in _LINK.findall(page.read_text(encoding="utf-8")):
             source = (ROOT / page.relative_to(pages).parent / link).resolve()
             target = pages / source.relative_to(ROOT)
             if source.is_file() and not target.exists():
                 _copy(source, target)
+            elif target.is_dir():
+                names = sorted(path.name for path in target.glob("*.md") if path.name != "README.md")
+                listed = "\n".join(f"- [{name}]({name})" for name in names)
+                (target / "README.md").write_text(f"# {target.name}\n\n{listed}\n")
+                index = f"{link.rstrip('/')}/README.md"
+                page.write_text(page.read_text(encoding="utf-8").replace(f"]({link})", f"]({index})"))
 
 
 def reference_lines() -> Iterator[str]:

@@ -190,7 +190,7 @@ def _ingest_summary(report: IngestReport, document: dict[str, Any], with_copies:
     lines = [f"{counts}{known}  ({document['seconds']} s)"]
     if document["duplicates"]:
         lines.append(
-            f"duplicates: {count_of(document['duplicates'], 'episode')} of this run repeat the content of another "
+            f"duplicates: {count_of(report.duplicates, 'episode')} of this run repeat the content of another "
             f"({document['workspace_duplicates']} in the whole workspace)"
         )
     if isinstance(labels := document.get("labels"), dict):
