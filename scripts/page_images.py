@@ -106,7 +106,7 @@ def _pictures(workspace: Workspace) -> list[Picture]:
         Picture(name="search", path="?q=open+the+drawer", ready=".corner.score >> nth=0"),
         Picture(name="select", path="?f.success=true", ready=".card >> nth=5", prepare=_select_and_tag),
         Picture(name="set", path="?q=drawer&words=drawer", ready=".card", prepare=_open_set_form),
-        Picture(name="map", path="map", ready="svg.marks"),
+        Picture(name="map", path="map", ready="canvas[data-points]"),
         Picture(name="episode", path=f"episode?episode={graded}&t=1.5", ready=".grid.small .card"),
         Picture(
             name="failure", path=f"episode?episode={failed}", ready=".grid.small .card", prepare=_show_failure

@@ -243,10 +243,15 @@ def score_episodes(stores: Stores, query: Query) -> EpisodeScores:
     scores = np.rint(total / max(sum(way.weight for way in ways), 1e-9) * SCORE_STEPS).astype(np.int16)
     complete = [way.complete for way in ways if way.complete is not None]
     every_word = np.logical_or.reduce(complete) if complete else None
-    cut = choose_relevance_threshold(scores / SCORE_STEPS, every_word, has_words=bool(complete))
     if query.own_episodes:
         own = row_index.runs_of(pa.chunked_array([query.own_episodes], pa.string()))
         scores[own[own >= 0]] = NOT_SEARCHED
+    others = scores != NOT_SEARCHED
+    every_word = None if every_word is None else every_word[others]
+    # Where only vectors speak, near is what is near the best of the others: how near that is depends on the model.
+    best = 1.0 if complete else max(1, int(scores.max(initial=0))) / SCORE_STEPS
+    shares = scores[others] / SCORE_STEPS / best
+    cut = round(best * choose_relevance_threshold(shares, every_word, has_words=bool(complete)), SCORE_DIGITS)
     return EpisodeScores(episodes, scores, cut, any(way.has_scale for way in ways))
 
 

@@ -46,9 +46,9 @@ def count_of(source: Source, pattern: str) -> int:
 
 def counts_of(source: Source) -> tuple[int, int, int]:
     return (
-        count_of(source, r"names (\d+) episodes that are not here"),
-        count_of(source, r"names (\d+) episodes twice"),
-        count_of(source, r"(\d+) values of \w+ in \S+ are no outcome"),
+        count_of(source, r"names (\d+) episodes? that are not here"),
+        count_of(source, r"names (\d+) episodes? twice"),
+        count_of(source, r"(\d+) values? of \w+ in \S+ (?:are|is) no outcome"),
     )
 
 

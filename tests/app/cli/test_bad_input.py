@@ -131,7 +131,6 @@ def test_an_instruction_with_html_in_it_stays_text(
         ),
         (("search", "x", "--where", "succes = true"), "the columns are"),
         (("search", "x", "--where", "success = "), "the filter cannot be read"),
-        (("search",), "a search needs a text, an image or an episode"),
         (("search", "--like", "0000000000000000"), "no episode '0000000000000000'"),
         (("search", "x", "--by", "frames"), "run `ares annotate embed` first"),
         (("show", "nonsense"), "no episode 'nonsense'"),

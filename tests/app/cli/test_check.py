@@ -63,7 +63,7 @@ def test_a_file_that_cannot_be_read_is_counted_with_its_reason(
     assert main(["check", str(folder), "--sarif", str(sarif)]) == 1
     text = capsys.readouterr().out
     assert f"not read: 1 file of data\nunreadable: {folder / _CUT}: {_REASON}\n" in text
-    assert text.rstrip().endswith("4 episodes checked, 1 files not read: no faults")
+    assert text.rstrip().endswith("4 episodes checked, 1 file not read: no faults")
     (run,) = json.loads(sarif.read_text())["runs"]
     assert not run["invocations"][0]["executionSuccessful"]
     main(["check", str(folder), "--json"])

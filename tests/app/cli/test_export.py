@@ -36,8 +36,14 @@ def plain_exporter() -> Iterator[list[ExportRequest]]:
         request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
     ) -> ExportReport:
         calls.append(request)
+        request.destination.mkdir()
         return ExportReport(
-            set=request.set.label, episodes=0, frames=0, tasks=0, path=request.destination, seconds=0.0
+            set=request.set.label,
+            episodes=request.set.num_members,
+            frames=0,
+            tasks=0,
+            path=request.destination,
+            seconds=0.0,
         )
 
     exporters.add("plain", export_plain)
@@ -85,9 +91,10 @@ def test_the_report_says_what_the_tasks_are(
 def _export_much(
     request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
 ) -> ExportReport:
+    request.destination.mkdir()
     return ExportReport(
         set=request.set.label,
-        episodes=3,
+        episodes=request.set.num_members,
         frames=30,
         tasks=2,
         path=request.destination,

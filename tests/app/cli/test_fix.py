@@ -133,7 +133,7 @@ def test_a_dataset_whose_faults_are_all_corrected_gives_status_0(tmp_path: Path,
     _set_state(source, 3, {(60, 1): np.nan})
     assert main(["check", str(source), "--fix", str(tmp_path / "copy"), "-q"]) == 0
     text = capsys.readouterr().out
-    assert "1 changes in 1 of 4 episodes" in text
+    assert "1 change in 1 of 4 episodes" in text
     assert "its check names nothing new" in text
     assert "not finite" in text
 

@@ -97,7 +97,7 @@ def test_bad_rows_cost_a_line_each_and_the_others_are_stored(run: Run, tmp_path:
     ]
     path.write_text("\n".join(rows))
     status, out, err = run("review", "import", str(path))
-    assert status == 1 and out == "stored 1 answers; 0 counted already, 7 bad rows\n"
+    assert status == 1 and out == "stored 1 answer; 0 counted already, 7 bad rows\n"
     assert [line.split(":")[0] for line in err.splitlines()] == [f"row {number}" for number in range(1, 8)]
     assert run("review", "import", str(tmp_path / "answers.txt"))[0] == 2
 

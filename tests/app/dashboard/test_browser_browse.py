@@ -72,6 +72,7 @@ def test_the_size_of_cards_is_in_the_address_and_outlasts_clear_all(
     page.locator(".st-key-browse-clear").wait_for()
     widths = []
     for name in ("Small", "Medium", "Large"):
+        page.locator(".card").first.wait_for()
         _show(page, name)
         page.locator(f".grid.{name.lower()}" if name != "Medium" else ".grid:not(.small)").first.wait_for()
         box = page.locator(".card").first.bounding_box()

@@ -48,7 +48,7 @@ def test_every_page_and_every_response_keeps_to_the_policy(
     episode_id = min(shown.stores.tables.episodes.ids())
     marks = {
         "": ".card img",
-        "map": "svg.marks",
+        "map": "canvas[data-points]",
         f"episode?episode={episode_id}": ".player .camera video",
         "sets": ".st-key-sets-list td",
         "health": "[data-testid=stMetric]",

@@ -175,7 +175,7 @@ def test_a_day_is_that_of_a_time(stored: Workspace) -> None:
 
 
 def test_what_hangs_together_cannot_be_split(stored: Workspace) -> None:
-    with pytest.raises(RequestError, match="24 episodes are 1 groups, the largest of 24"):
+    with pytest.raises(RequestError, match="24 episodes are 1 group, the largest of 24"):
         stored.sets.split("first", {"train": 0.8, "val": 0.2}, by=["task", "scene", "day"])
 
 

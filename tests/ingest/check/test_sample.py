@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -39,7 +40,8 @@ def test_episodes_that_are_added_change_the_sample_little() -> None:
 def test_every_record_is_read_once() -> None:
     reads: Counter[str] = Counter()
     rng = np.random.default_rng(4)
-    signals = random_dataset(random_robot(rng), rng, episodes=3)
+    drawn = random_dataset(random_robot(rng), rng, episodes=3)
+    signals = [replace(episode, episode_id=f"{number:016x}") for number, episode in enumerate(drawn)]
 
     def load(number: int) -> Record:
         episode = signals[number]

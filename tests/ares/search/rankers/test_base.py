@@ -70,7 +70,7 @@ def test_a_ranker_of_another_package_is_used_by_its_name(ws: Workspace) -> None:
     longest = sorted(
         ws.stores.tables.episodes.read_columns(["num_steps"])["num_steps"].to_pylist(), reverse=True
     )[:3]
-    assert [hit.score for hit in hits] == longest
+    assert [hit.rank_value for hit in hits] == longest
     filtered = ws.search("anything", by="length", where="success", limit=100)
     assert len(filtered) == ws.stores.tables.episodes.count("success")
     with pytest.raises(RequestError, match=r"image cannot be compared by length: there are frames$"):
@@ -89,4 +89,4 @@ def test_scores_of_several_rankers_are_fused(ws: Workspace, tmp_path: Path) -> N
         expected = 2 / (61 + by_length.index(hit.episode_id))
         if hit.episode_id in by_captions:
             expected += 1 / (61 + by_captions.index(hit.episode_id))
-        assert hit.score == pytest.approx(expected)
+        assert hit.rank_value == pytest.approx(expected)
