@@ -26,7 +26,14 @@ _WITHOUT_PYTHON = {
         "measures.md",
         "specs.md",
     ),
-    *("servers-and-clusters.md", "vector-index.md", "jobs.md", "pages.md", "people.md"),
+    *(
+        "servers-and-clusters.md",
+        "vector-index.md",
+        "jobs.md",
+        "pages.md",
+        "people.md",
+        "dashboard-jobs-of-a-lab.md",
+    ),
 }
 SHOWN_IN_PYTHON = sorted({path.name for path in (ROOT / "docs").glob("*.md")} - _WITHOUT_PYTHON)
 

@@ -34,7 +34,7 @@ def _limit(monkeypatch: pytest.MonkeyPatch, **limits: float) -> None:
 
 def _endless() -> Iterator[Item]:
     while True:
-        yield Item(episode_id="a", location="x", load=lambda: None)  # type: ignore[arg-type, return-value]
+        yield Item(episode_id="a" * 16, location="x", load=lambda: None)  # type: ignore[arg-type, return-value]
 
 
 def _demos(path: Path) -> h5py.File:
@@ -178,16 +178,16 @@ def test_a_dry_run_follows_no_link_out_of_the_dataset(tmp_path: Path) -> None:
 
 def test_what_was_listed_before_an_error_is_kept() -> None:
     def failing() -> Iterator[Item]:
-        yield from (failing_item(str(number), "x", SourceError("no", "")) for number in range(70))
+        yield from (failing_item(f"{number:016x}", "x", SourceError("no", "")) for number in range(70))
         raise ValueError("the list is damaged")
 
     items = GuardedItems(Source(format="mcap", dataset="d", version="", total=1, items=failing()))
-    assert [item.episode_id for item in items] == [str(number) for number in range(70)]
+    assert [item.episode_id for item in items] == [f"{number:016x}" for number in range(70)]
     assert isinstance(items.error, PluginError) and not items.is_exhausted
 
 
 def test_a_list_that_ends_at_a_whole_number_of_takes_is_exhausted() -> None:
     for count in (0, 1, 63, 64, 65, 128):
-        listed = (failing_item(str(number), "x", SourceError("no", "")) for number in range(count))
+        listed = (failing_item(f"{number:016x}", "x", SourceError("no", "")) for number in range(count))
         items = GuardedItems(Source(format="mcap", dataset="d", version="", total=1, items=listed))
         assert len(list(items)) == count and items.is_exhausted and items.error is None

@@ -97,7 +97,7 @@ def test_a_job_is_stopped_killed_and_resumed(page: Page, address: str, workspace
         assert time.monotonic() < deadline
     os.kill(jobs[0].pid, signal.SIGKILL)
     expect(page.get_by_text("its process was killed")).to_be_visible()
-    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("button", name="Resume").first.click()
     assert ended(workspace, "annotate motion", jobs[0].pid).state == "finished"
 
 

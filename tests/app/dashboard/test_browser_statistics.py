@@ -67,7 +67,7 @@ def test_an_episode_is_compared_with_its_dataset(page: Page, address: str, count
     page.goto(f"{address}/episode?episode={episode.episode_id}")
     page.get_by_role("button", name="Compare it with its dataset").click()
     page.wait_for_url(re.compile(f"statistics.*episode={episode.episode_id}"))
-    for name in ("duration (s)", "idle share", *episode.state_names[:2]):
+    for name in ("duration (s)", "share of time at rest", *episode.state_names[:2]):
         page.get_by_role("rowheader", name=name, exact=True).first.wait_for()
     trajectories = [stored.trajectory for stored in counted.episodes]
     assert episode.trajectory.state is not None

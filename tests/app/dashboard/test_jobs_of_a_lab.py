@@ -89,7 +89,7 @@ class Lab:
         """Open Browse, before the job begins."""
         self.page.goto(f"{self.address}/{query}")
         self.page.locator(".card").first.wait_for()
-        self.page.locator("details[data-column=dataset] .value").first.wait_for()
+        self.page.locator("details[data-column=dataset] .value").first.wait_for(state="attached")
 
     def watch(self, episode_id: str) -> None:
         """Open an episode, before the job begins."""
@@ -198,7 +198,7 @@ def go_to_gripper_event(lab: Lab) -> None:
 def find_like_by_motion(lab: Lab) -> None:
     lab.click(lab.page.locator(".card .title", has_text="pull the green drawer open").first)
     lab.click(lab.page.get_by_role("radio", name="State", exact=True))
-    lab.page.locator(".compact .card").first.wait_for()
+    lab.page.locator(".grid.small .card").first.wait_for()
 
 
 def see_hours(lab: Lab) -> None:
@@ -304,7 +304,7 @@ def plan_annotator(lab: Lab) -> None:
     lab.press("Escape")
     lab.click(lab.button(re.compile("Plan$")))
     lab.button("Start it", exact=False).wait_for()
-    lab.page.get_by_test_id("stDataFrame").wait_for()
+    lab.page.get_by_role("columnheader", name="annotator").first.wait_for()
 
 
 def _watch_first(lab: Lab) -> None:

@@ -127,7 +127,7 @@ def test_a_text_of_an_annotator_with_few_values_gets_an_index(
     table = filled.connection.open_table("episodes")
     assert table is not None
     indexed = {column for columns in table.indexed_columns().values() for column in columns}
-    assert {"dataset", "verdict"} <= indexed and not {"remark", "robot", "key"} & indexed
+    assert {"dataset", "verdict"} <= indexed and not {"remark", "robot"} & indexed
     assert filled.episodes.count("verdict = 'good'") == 15
 
 
