@@ -15,6 +15,7 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.components import draw_table
 from app.dashboard.job_panels import draw_jobs
 from app.dashboard.navigation import escape_markdown
+from app.dashboard.selection_bar import read_person_name
 from app.server import Job, start_job
 from ares.curation import Failure, FailureSelection, episodes_of_failures, failures_of, list_failures
 from ares.episode import Json
@@ -112,7 +113,7 @@ def quote_retry(workspace: Workspace, retry: Retry) -> RetryQuote:
     raise refused
 
 
-def start_retry(stores: Stores, quote: RetryQuote) -> Job:
+def start_retry(stores: Stores, quote: RetryQuote, person: str) -> Job:
     """Start another try.
 
     Raises:
@@ -123,6 +124,7 @@ def start_retry(stores: Stores, quote: RetryQuote) -> Job:
     return start_job(
         stores, "retry", subject=retry.episode_id, name=retry.name, total=quote.estimate.planned,
         arguments={"retry": asdict(retry), "request": asdict(quote.request)},
+        person=person,
     )  # fmt: skip
 
 
@@ -215,7 +217,7 @@ def _quote_or_start(key: str, retry: Retry) -> None:
 
 def _start_quoted_retry(key: str, quote: RetryQuote) -> None:
     try:
-        start_retry(cached_reads.workspace().stores, quote)
+        start_retry(cached_reads.workspace().stores, quote, read_person_name())
     except AresError as error:
         st.session_state[key] = error
     else:

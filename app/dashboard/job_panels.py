@@ -14,6 +14,7 @@ import streamlit as st
 
 from app.dashboard import navigation
 from app.dashboard.navigation import escape_markdown
+from app.dashboard.selection_bar import read_person_name
 from app.server import Job, JobKind, find_job_path, list_jobs, start_job, stop_job
 from ares.console import count_of
 from ares.curation import CurationSet
@@ -70,11 +71,13 @@ def _draw_running(stores: Stores, job: Job, text: str) -> None:
         st.progress(min(1.0, job.done / max(1, job.total)), text=text)
         st.button(
             "Stop", key=f"jobs.stop.{job.kind}.{job.name}", icon=":material/stop:",
-            on_click=stop_job, args=(stores, job),
+            on_click=stop_job, args=(stores, job, read_person_name()),
         )  # fmt: skip
 
 
-def start_export(stores: Stores, episode_set: CurationSet, format: str, dest: Path, task: TaskSource) -> Job:
+def start_export(
+    stores: Stores, episode_set: CurationSet, format: str, dest: Path, task: TaskSource, person: str
+) -> Job:
     """Start an export.
 
     Args:
@@ -83,6 +86,7 @@ def start_export(stores: Stores, episode_set: CurationSet, format: str, dest: Pa
         format: Name of the exporter.
         dest: Folder to write.
         task: What the task of every episode is.
+        person: Who starts it.
 
     Raises:
         RequestError: An export into the same folder runs already.
@@ -90,7 +94,7 @@ def start_export(stores: Stores, episode_set: CurationSet, format: str, dest: Pa
     """
     return start_job(
         stores, "export", subject=episode_set.label, name=str(dest), total=episode_set.num_members,
-        arguments={"format": format, "task": task},
+        arguments={"format": format, "task": task}, person=person,
     )  # fmt: skip
 
 
@@ -102,21 +106,23 @@ def run_export_job(workspace: Workspace, job: Job, progress: Callable[[int], Non
     return export_set(request, workspace.stores, progress).to_json()
 
 
-def start_set_command(stores: Stores, label: str, words: Sequence[str]) -> Job:
+def start_set_command(stores: Stores, label: str, words: Sequence[str], person: str) -> Job:
     """Start what `ares set WORDS` does.
 
     Args:
         stores: Stores of the workspace.
         label: The set that it is about.
         words: The words behind `ares set`.
+        person: Who starts it.
 
     Raises:
         RequestError: The same command runs already.
         ReadOnlyWorkspace: The workspace cannot be written.
     """
     return start_job(
-        stores, "set", subject=label, name=shlex.join(words), total=1, arguments={"words": list(words)}
-    )
+        stores, "set", subject=label, name=shlex.join(words), total=1, arguments={"words": list(words)},
+        person=person,
+    )  # fmt: skip
 
 
 def run_set_job(stores: Stores, job: Job) -> dict[str, Any]:

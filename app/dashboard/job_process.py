@@ -1,4 +1,4 @@
-"""The process of a job, whose command line is JOB_FILE LOCK; `app.dashboard.job_panels.launch` starts it."""
+"""The process of a job, whose command line is JOB_FILE LOCK; `app.server.jobs.start_job` starts it."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import wraps
@@ -25,7 +26,7 @@ from app.server.command_jobs import (
     resume_job,
     start_command,
 )
-from app.server.jobs import Job, find_job_path, list_all_jobs, stop_job
+from app.server.jobs import Job, find_job_folder, find_job_path, list_all_jobs, read_job, stop_job
 from app.server.protection import VERSION_HEADER
 from ares import __version__
 from ares.deadline import Deadline, limit_time
@@ -45,6 +46,7 @@ from ares.settings import Settings
 from ares.workspace import MOST_NAMES, Workspace, find_names
 
 API_PREFIX = "/api"
+_JOB_ID = re.compile("[0-9a-f]{16}")
 _MOST_ROWS, _MOST_HITS, _MOST_STEPS = 1_000, 10_000, 100_000
 Answer = TypeVar("Answer")
 Offset = Annotated[int, Field(ge=0)]
@@ -398,17 +400,18 @@ class Endpoints:
         return _as_json(self._describe_job(job), HTTPStatus.CREATED)
 
     @_limit_query_time
-    def stop_job(self, job_id: str) -> Response:
+    def stop_job(self, job_id: str, person: str) -> Response:
         """Ask a job to end; what it has done stays."""
         job = self._find_job(job_id)
-        stop_job(self.workspace.stores, job)
+        stop_job(self.workspace.stores, job, person)
         return _as_json(self._describe_job(job))
 
     def _find_job(self, job_id: str) -> Job:
-        jobs = {self._describe_job(job)["id"]: job for job in list_all_jobs(self.workspace.stores)}
-        if job_id not in jobs:
+        path = find_job_folder(self.workspace.stores) / f"{job_id}.json"
+        job = read_job(path) if _JOB_ID.fullmatch(job_id) else None
+        if job is None:
             raise NotStored("there is no such job", f"{job_id[:100]!r}")
-        return jobs[job_id]
+        return job
 
     def _describe_job(self, job: Job) -> dict[str, Any]:
         stores = self.workspace.stores

@@ -42,7 +42,7 @@ def start_command(stores: Stores, words: Sequence[str], person: str) -> Job:
     """
     return start_job(
         stores, "command", subject=words[0], name=shlex.join(words), total=1,
-        arguments={"words": list(words), "person": person},
+        arguments={"words": list(words)}, person=person,
     )  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def resume_job(stores: Stores, job: Job, person: str) -> Job:
         return start_command(stores, [word for word in job.arguments["words"] if word != PLAN], person)
     return start_job(
         stores, job.kind, subject=job.subject, name=job.name, total=job.total,
-        arguments={**job.arguments, **({"person": person} if "person" in job.arguments else {})},
+        arguments=job.arguments, person=person,
     )  # fmt: skip
 
 

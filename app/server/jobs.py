@@ -43,6 +43,7 @@ class Job:
         report: Report of the work, once it has finished.
         reason: Why it failed, or "".
         detail: The value and the location of the failure.
+        person: Who started it.
         stopped_by: Who stopped it, or "".
     """
 
@@ -58,6 +59,7 @@ class Job:
     report: Mapping[str, Any] | None = None
     reason: str = ""
     detail: str = ""
+    person: str = ""
     stopped_by: str = ""
 
     @property
@@ -152,7 +154,14 @@ _LOCK_SECONDS, _END_SECONDS = 0.2, 5.0
 
 
 def start_job(
-    stores: Stores, kind: JobKind, *, subject: str, name: str, arguments: Mapping[str, Any], total: int
+    stores: Stores,
+    kind: JobKind,
+    *,
+    subject: str,
+    name: str,
+    arguments: Mapping[str, Any],
+    total: int,
+    person: str,
 ) -> Job:
     """Start a job in a process of its own, which goes on when the server ends; see `Job` for the arguments.
 
@@ -166,7 +175,7 @@ def start_job(
     _forget_oldest(find_job_folder(stores))
     lock = _wait_for_job_lock(path)
     job = Job(
-        kind=kind, subject=subject, name=name, arguments=arguments, total=total,
+        kind=kind, subject=subject, name=name, arguments=arguments, total=total, person=person,
         started=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )  # fmt: skip
     try:
@@ -200,7 +209,7 @@ def _wait_for_job_lock(path: Path) -> int:
         time.sleep(_LOCK_SECONDS / 4)
 
 
-def stop_job(stores: Stores, job: Job, person: str = "") -> None:
+def stop_job(stores: Stores, job: Job, person: str) -> None:
     """Ask the process of a job to end as Ctrl+C would: an export has no folder of its name then.
 
     Args:

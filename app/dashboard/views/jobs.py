@@ -135,7 +135,8 @@ def _draw_review() -> list[str]:
     folder = find_job_folder(cached_reads.workspace().stores) / "uploads"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"answers-{file.file_id}{'.jsonl' if file.name.endswith('.jsonl') else '.csv'}"
-    path.write_bytes(file.getvalue())
+    if not path.exists():  # the page is drawn many times
+        path.write_bytes(file.getvalue())
     return ["review", "import", str(path)]
 
 
@@ -199,7 +200,7 @@ def _draw_job(job: Job) -> None:
                     key=f"jobs.stop.{key}",
                     icon=":material/stop:",
                     on_click=stop_job,
-                    args=(stores, job),
+                    args=(stores, job, read_person_name()),
                 )
             elif label := _again_label(job):
                 st.button(
@@ -221,14 +222,13 @@ def _title_of(job: Job) -> str:
 
 
 def _describe_state(job: Job) -> str:
-    person = job.arguments.get("person", "")
     started = datetime.fromisoformat(job.started).strftime("%Y-%m-%d %H:%M UTC")
     states = {"lost": "its process was killed", "finished": "done"}
     state = states.get(job.state, job.state)
     if job.state == "finished" and (job.report or {}).get("status"):
         state = "done, with losses"
     state += f" by {escape_markdown(job.stopped_by)}" if job.stopped_by else ""
-    by = f" by {escape_markdown(person)}" if person else ""
+    by = f" by {escape_markdown(job.person)}" if job.person else ""
     return f"{state}, started {started}{by}"
 
 

@@ -24,6 +24,7 @@ from app.dashboard.job_panels import (
     start_set_command,
 )
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter, write_parameter
+from app.dashboard.selection_bar import read_person_name
 from app.dashboard.user_limits import choose_export_destination, find_default_export_folder
 from app.dashboard.view_state import AddressError
 from app.server import Job
@@ -172,7 +173,8 @@ def _start_export(episode_set: CurationSet) -> None:
     folder = labels.get(entered_text(_FOLDER), next(iter(labels.values())))
     try:
         destination = choose_export_destination(folder, name)
-        start_export(cached_reads.workspace().stores, episode_set, format, destination, task)
+        stores = cached_reads.workspace().stores
+        start_export(stores, episode_set, format, destination, task, read_person_name())
     except AresError as error:
         navigation.show_error(error)
 
@@ -238,7 +240,7 @@ def _start_action(episode_set: CurationSet, words: list[str]) -> None:
     try:
         if words[1].startswith("-"):  # no other word that is typed stands without its option
             raise RequestError("a set needs a plain name", f"{words[1]!r} begins like an option")
-        start_set_command(cached_reads.workspace().stores, episode_set.label, words)
+        start_set_command(cached_reads.workspace().stores, episode_set.label, words, read_person_name())
     except AresError as error:
         navigation.show_error(error)
 

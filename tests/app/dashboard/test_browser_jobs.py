@@ -71,7 +71,7 @@ def test_a_workspace_is_filled_and_annotated_from_the_page(
     assert workspace.stores.tables.episodes.count() == 0
     page.get_by_role("button", name="Start it").click()
     job = ended(workspace, "ingest.*video$")
-    assert job.state == "finished" and job.arguments["person"]
+    assert job.state == "finished" and job.person
     assert workspace.stores.tables.episodes.count() == 12
     expect(page.get_by_text("Report").first).to_be_visible()
     assert page.evaluate(VIOLATIONS, AXE.read_text()) == []
@@ -119,4 +119,4 @@ def test_a_log_in_proxy_says_who_starts_a_job(browser: Browser, workspace: Works
         page.goto(f"{address}/jobs?job=check")
         page.get_by_role("button", name="Start", exact=True).click()
         expect(page.get_by_text("by Grace").first).to_be_visible()
-    assert ended(workspace, "^check").arguments["person"] == "Grace"
+    assert ended(workspace, "^check").person == "Grace"

@@ -42,24 +42,25 @@ def _suspend(job: Job) -> bool:
 def test_an_export_is_stopped_and_leaves_nothing(
     workspace: Workspace, frozen: CurationSet, tmp_path: Path
 ) -> None:
-    started = start_export(workspace.stores, frozen, "lerobot", tmp_path / "stopped", "instruction")
+    started = start_export(workspace.stores, frozen, "lerobot", tmp_path / "stopped", "instruction", "Ada")
     job = _wait(workspace, frozen, _suspend)
     with pytest.raises(RequestError, match="is running"):
-        start_export(workspace.stores, frozen, "lerobot", tmp_path / "stopped", "instruction")
-    stop_job(workspace.stores, started)
+        start_export(workspace.stores, frozen, "lerobot", tmp_path / "stopped", "instruction", "Ada")
+    stop_job(workspace.stores, started, "Ben")
     os.kill(job.pid, signal.SIGCONT)
-    assert _wait(workspace, frozen, lambda job: job.ended).state == "stopped"
+    ended = _wait(workspace, frozen, lambda job: job.ended)
+    assert (ended.state, ended.person, ended.stopped_by) == ("stopped", "Ada", "Ben")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_killed_export_is_seen_as_such_and_can_be_started_again(
     workspace: Workspace, frozen: CurationSet, tmp_path: Path
 ) -> None:
-    start_export(workspace.stores, frozen, "parquet", tmp_path / "killed", "instruction")
+    start_export(workspace.stores, frozen, "parquet", tmp_path / "killed", "instruction", "Ada")
     job = _wait(workspace, frozen, _suspend)
     os.kill(job.pid, signal.SIGKILL)
     assert _wait(workspace, frozen, lambda job: job.ended).state == "lost"
-    start_export(workspace.stores, frozen, "parquet", tmp_path / "killed", "instruction")
+    start_export(workspace.stores, frozen, "parquet", tmp_path / "killed", "instruction", "Ada")
     job = _wait(workspace, frozen, lambda job: job.ended)
     assert job.state == "finished" and job.report is not None
     assert job.report["episodes"] + job.report["failed"] == frozen.episodes
@@ -70,6 +71,6 @@ def test_an_export_that_cannot_be_written_says_why(
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    start_export(workspace.stores, frozen, "parquet", tmp_path / "full", "instruction")
+    start_export(workspace.stores, frozen, "parquet", tmp_path / "full", "instruction", "Ada")
     job = _wait(workspace, frozen, lambda job: job.ended)
     assert job.state == "failed" and str(tmp_path / "full") in job.reason + job.detail

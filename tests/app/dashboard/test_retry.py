@@ -132,11 +132,11 @@ def test_a_try_is_stopped_and_its_end_is_seen_by_another_server(free: tuple[Work
     workspace, retry = free
     quote = quote_retry(workspace, retry)
     assert (quote.estimate.planned, quote.is_free) == (3, True)
-    started = start_retry(workspace.stores, quote)
+    started = start_retry(workspace.stores, quote, "Ada")
     job = _wait(workspace.stores, "", _suspend)
     with pytest.raises(RequestError, match="is running"):
-        start_retry(workspace.stores, quote)
-    stop_job(workspace.stores, started)
+        start_retry(workspace.stores, quote, "Ada")
+    stop_job(workspace.stores, started, "Ben")
     os.kill(job.pid, signal.SIGCONT)
     assert _wait(workspace.stores, "", lambda job: job.ended).state == "stopped"
     cached_reads.use_workspace(workspace)
@@ -178,7 +178,7 @@ def test_only_the_newest_jobs_are_kept(
     ids = sorted(workspace.stores.tables.episodes.ids())
     for episode_id in ids:
         quote = quote_retry(workspace, replace(retry, episode_id=episode_id))
-        start_retry(workspace.stores, quote)
+        start_retry(workspace.stores, quote, "Ada")
         _wait(workspace.stores, episode_id, lambda job: job.ended)
     assert [len(list_jobs(workspace.stores, "retry", episode_id)) for episode_id in ids] == [0, 1, 1]
 
@@ -200,4 +200,4 @@ def test_a_read_only_workspace_offers_no_other_try(
     app = _draw_episode(min(workspace.stores.tables.episodes.ids()))
     assert [button.disabled for button in app.button if button.label == "Try caption again"] == [True]
     with pytest.raises(ReadOnlyWorkspace):
-        start_retry(workspace.stores, quote)
+        start_retry(workspace.stores, quote, "Ada")

@@ -46,7 +46,7 @@ def test_a_dataset_is_planned_ingested_and_annotated(client: TestClient) -> None
     assert plan["report"]["document"]["episodes"] == 12
     assert client.get("/episodes").json()["total"] == 0
     started = client.post(f"/jobs/{plan['id']}/resume", params={"person": "Ben"}).json()
-    assert (started["state"], started["arguments"]["person"]) == ("running", "Ben")
+    assert (started["state"], started["person"]) == ("running", "Ben")
     assert wait(client, started["id"])["state"] == "finished"
     assert client.get("/episodes", params={"where": "dataset = 'films'"}).json()["total"] == 12
     motion = {
@@ -58,7 +58,9 @@ def test_a_dataset_is_planned_ingested_and_annotated(client: TestClient) -> None
     }
     report = wait(client, client.post("/jobs", json=motion).json()["id"])["report"]
     assert report["status"] == 0 and report["document"]
-    assert client.delete(f"/jobs/{started['id']}").status_code == 200
+    assert client.delete(f"/jobs/{started['id']}", params={"person": "Ada"}).status_code == 200
+    for wrong in ("0" * 16, "..%2f..%2fx", "x"):
+        assert client.delete(f"/jobs/{wrong}", params={"person": "Ada"}).status_code == 404
 
 
 @pytest.mark.parametrize(
