@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import PurePath
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, SupportsIndex, TypeVar
 
 from ares.errors import AresError, PluginError, RequestError, UnknownAttribute, WrongArguments
 from ares.imports import find_moved_package, refuse_shadowing
@@ -211,6 +212,35 @@ Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
 
+def _is_raised_at(error: BaseException, function: Callable[..., object]) -> bool:
+    """Whether a call of a function or the function itself raised an error, and nothing that it has called in turn."""
+    frames = []
+    trace = error.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame.f_code)
+        trace = trace.tb_next
+    return frames[-1] is function.__code__ or len(frames) == 1
+
+
+# Types in annotations that a value is compared with; a whole number of NumPy is one, too.
+_PLAIN_TYPES: dict[str, type | tuple[type, ...]] = {
+    "str": str, "int": SupportsIndex, "bool": bool, "float": (int, float), "None": type(None),
+    "os.PathLike[str]": os.PathLike, "Path": PurePath,
+}  # fmt: skip
+
+
+def _has_wrong_type(
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> bool:
+    """Whether an argument is of none of the plain types that its annotation names."""
+    for name, value in {**dict(zip(function.__code__.co_varnames, args, strict=False)), **kwargs}.items():
+        parts = str(function.__annotations__.get(name, "")).split(" | ")
+        types = [_PLAIN_TYPES[part] for part in parts if part in _PLAIN_TYPES]
+        if len(types) == len(parts) and not any(isinstance(value, own) for own in types):
+            return True
+    return False
+
+
 def refuse_unknown_keywords(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
     """Let a function refuse arguments that it does not have, or cannot take, with the names of those that it has.
 
@@ -231,7 +261,9 @@ def refuse_unknown_keywords(function: Callable[Parameters, Returned]) -> Callabl
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError, OverflowError, AttributeError) as error:
-            if isinstance(error, AresError):
+            # What is raised deeper, for arguments of the right types, is a fault of ours, and stays as it is.
+            is_wrong = _is_raised_at(error, function) or _has_wrong_type(function, args, kwargs)
+            if isinstance(error, AresError) or not is_wrong:
                 raise
             hint = f"{_first_line(error)[:200]}; it takes {', '.join(names) or 'nothing'}"
             raise WrongArguments(f"{function.__name__}() cannot take these arguments", hint) from error
@@ -258,8 +290,13 @@ def _refuse_attribute(self: object, name: str) -> Any:
     kind = type(self)
     public = [known for known in dir(kind) if not known.startswith("_")]
     public += [known for known in getattr(self, "__dict__", ()) if not known.startswith("_")]
-    remedy = _OTHER_NAMES.get(name, "")
-    hint = f"use {remedy}" if remedy else f"{did_you_mean(name, public)}there are: {', '.join(public)}"
+    is_view, has_views = "where" in public, "episodes" in public
+    remedy = _OTHER_NAMES.get(name, "") if is_view or has_views else ""
+    hint = (
+        f"use {'' if is_view else 'of ws.episodes '}{remedy}"
+        if remedy
+        else f"{did_you_mean(name, public)}there are: {', '.join(public)}"
+    )
     raise UnknownAttribute(f"{kind.__name__!r} object has no attribute {name!r}", hint)
 
 

@@ -119,7 +119,7 @@ class EpisodeScores:
         offsets = self._ranked(offsets, first, last) if first < last else offsets[:0]
         return EpisodeIdArray(self._ids.take(offsets)), self._scores[offsets] / SCORE_STEPS
 
-    def of(self, episode_ids: Sequence[str]) -> list[float]:
+    def scores_of(self, episode_ids: Sequence[str]) -> list[float]:
         """The score of each of some episodes; 0 for one that is not searched."""
         import numpy as np
         import pyarrow as pa
@@ -315,5 +315,5 @@ def search(stores: Stores, query: Query) -> list[Hit]:
     hits = search_moments(stores, query)
     if not hits or not (scores := score_episodes(stores, query)).has_scale:
         return hits
-    values = scores.of([hit.episode_id for hit in hits])
+    values = scores.scores_of([hit.episode_id for hit in hits])
     return [replace(hit, score=value) for hit, value in zip(hits, values, strict=True)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 
 from ares.console import count_of
 from ares.episode import Episode
@@ -181,6 +181,12 @@ class Episodes:
             for episode in self._table.from_batch(batch):
                 yield StoredEpisode.from_episode(episode, self._stores)
 
+    @overload
+    def __getitem__(self, key: int) -> StoredEpisode: ...
+    @overload
+    def __getitem__(self, key: slice) -> Episodes: ...
+    @overload
+    def __getitem__(self, key: Any) -> Any: ...
     def __getitem__(self, key: Any) -> Any:
         """An episode, a view, or columns, by the kind of the key.
 

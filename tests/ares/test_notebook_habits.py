@@ -218,7 +218,7 @@ REFUSED: dict[str, tuple[Try, str]] = {
     "unknown attribute": (lambda ws: ws.episodes.frozen_as, "there are"),  # type: ignore[attr-defined]
     "misspelled": (lambda ws: ws.episodes.wehre("true"), "where"),  # type: ignore[attr-defined]
     "ws misspelled": (lambda ws: ws.episode, "episodes"),  # type: ignore[attr-defined]
-    "episode misspelled": (lambda ws: ws.episodes[0].instructon, "instruction"),
+    "episode misspelled": (lambda ws: ws.episodes[0].instructon, "instruction"),  # type: ignore[attr-defined]
     "set misspelled": (lambda ws: ws.sets["short"].epsiodes, "there are"),
     "unknown column": (lambda ws: ws.episodes.where("nothing > 3"), "nothing"),
     "unknown column of sort": (lambda ws: ws.episodes.sort("nothing"), "nothing"),
@@ -266,6 +266,18 @@ def test_what_cannot_be_is_refused_with_a_remedy(ws: Workspace, typed: str) -> N
     with pytest.raises(AresError) as refused:
         call(ws)
     assert words in str(refused.value) and str(refused.value).strip()
+
+
+def test_a_fault_of_ours_is_not_called_a_wrong_argument(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object) -> None:
+        raise AttributeError("a fault of ARES")
+
+    monkeypatch.setattr("ares.workspace.view_tables.describe_numbers", fail)
+    with pytest.raises(AttributeError, match=r"^a fault of ARES$") as raised:
+        ws.episodes.describe()
+    assert not isinstance(raised.value, AresError)
 
 
 NAMES = (

@@ -72,6 +72,7 @@ def _draw_no_map() -> None:
     st.header("No map yet")
     st.write("It is drawn by a job, from the vectors of the frames:")
     st.code(shlex.join(["ares", "annotate", *names, "--workspace", workspace.path]), language=None)
+    navigation.draw_job_button("Draw the map", "annotate", names)
     st.caption(
         "It is made by UMAP where that is installed (`pip install 'ares-curation[map]'`), else by PCA."
     )
