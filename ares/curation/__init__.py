@@ -114,6 +114,7 @@ if TYPE_CHECKING:
         notes_of as notes_of,
         remove_tag as remove_tag,
         save_view as save_view,
+        set_values as set_values,
         tag_filter as tag_filter,
         tags_of as tags_of,
     )

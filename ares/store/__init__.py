@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         NOTE_KINDS as NOTE_KINDS,
         TAG_KINDS as TAG_KINDS,
         TOMBSTONES as TOMBSTONES,
+        VALUE_KINDS as VALUE_KINDS,
         VIEW_KINDS as VIEW_KINDS,
         Action as Action,
         ActionHistory as ActionHistory,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from ares.store.lance.schema import (
         EpisodeTableRows as EpisodeTableRows,
         arrow_type as arrow_type,
+        is_column_name as is_column_name,
         records_to_table_rows as records_to_table_rows,
         type_mismatch as type_mismatch,
     )
@@ -107,6 +109,7 @@ if TYPE_CHECKING:
         TAGS as TAGS,
         conflict_changes as conflict_changes,
         find_outdated_texts as find_outdated_texts,
+        find_outdated_values as find_outdated_values,
         list_removed_but_present as list_removed_but_present,
         list_restored_but_absent as list_restored_but_absent,
         refresh_conflicts as refresh_conflicts,

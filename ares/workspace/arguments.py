@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from ares.episode import Episode
 from ares.errors import RequestError
 from ares.search import Hit
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ares.export import RetimeMode, TaskSource, TrimRequest
     from ares.jobs import EpisodeSelection
     from ares.search import MinScore
@@ -71,6 +73,67 @@ def _episode_id(item: object, kind: str) -> str:
     raise RequestError(
         "ids are a list of episode ids", f"got a {kind} with {type(item).__name__} {item!r} in it"
     )
+
+
+def read_values(values: object, column: str) -> tuple[pa.Array, pa.Array]:
+    """(N,) ids and (N,) values of a mapping by id, or of a frame or Series of pandas, Polars or Arrow.
+
+    Args:
+        values: A frame has the ids as its index or in the column `episode_id`.
+        column: Its column with the values, where it has several.
+
+    Raises:
+        RequestError: It is something else, an id is no text, or the values are of several types.
+    """
+    import pyarrow as pa
+
+    kind = f"{type(values).__module__.partition('.')[0]}.{type(values).__name__}"
+    if isinstance(values, Mapping):
+        ids = [key if isinstance(key, str) else _episode_id(key, kind) for key in values]
+        return pa.array(ids, pa.string()), make_values_array(list(values.values()))
+    if kind == "pandas.Series":
+        return _id_array(values.index), make_values_array(values)  # type: ignore[attr-defined]
+    if kind == "pandas.DataFrame" and "episode_id" not in values:  # type: ignore[operator]
+        values = values.rename_axis("episode_id").reset_index()  # type: ignore[attr-defined]
+    if kind == "polars.DataFrame":
+        values = values.to_arrow()  # type: ignore[attr-defined]
+    names = [str(name) for name in getattr(values, "column_names", getattr(values, "columns", ()))]
+    others = [name for name in names if name != "episode_id"]
+    if column not in others and len(others) == 1:
+        column = others[0]
+    if kind not in ("pandas.DataFrame", "polars.DataFrame", "pyarrow.Table") or {"episode_id", column} - {*names}:
+        raise RequestError(
+            "values are a mapping by id, or a frame with the ids as its index or in the column episode_id",
+            f"got a {kind}{f' with {names}' if names else ''}; give for example {{id: 0.5}}",
+        )
+    return _id_array(values["episode_id"]), make_values_array(values[column])  # type: ignore[index]
+
+
+def _id_array(ids: Any) -> pa.Array:
+    import pyarrow as pa
+
+    array = make_values_array(ids)
+    try:
+        return array.cast(pa.string()) if not pa.types.is_integer(array.type) else pa.array([0], pa.string())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        example = array[0].as_py()
+        raise RequestError("ids are a list of episode ids", f"got {example!r}; use set_index('episode_id')") from None
+
+
+def make_values_array(values: Any) -> pa.Array:
+    """Values as one Arrow array, a missing one as null. Raises RequestError for several types, or none of Arrow."""
+    import pyarrow as pa
+
+    if isinstance(values, pa.ChunkedArray | pa.Array):
+        return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if isinstance(values, list) and bool in (kinds := set(map(type, values))) and kinds - {bool, type(None)}:
+        raise RequestError("the values of a column are of one type", "got true or false beside others")
+    try:
+        array = pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError, OverflowError) as error:
+        line = str(error).splitlines()[0]
+        raise RequestError("the values of a column are of one type, flags, numbers or texts", line) from None
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 class IdFile(Collection[str]):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.settings import Settings
-    from ares.store import EpisodeTable, Stores
+    from ares.store import Action, EpisodeTable, Stores
     from ares.workspace.episode import DuplicateTable, GroupTable
 
 Result = TypeVar("Result")
@@ -360,6 +360,38 @@ class Episodes:
     ) -> list[Result]:
         """What a function returns for each row, a dict of its columns, in order."""
         return [function(row) for row in self.to_arrow(columns).to_pylist()]
+
+    def set_values(self, column: str, values: Any) -> Action:
+        """Set values of a column of your own for these episodes, see `Workspace.set_values`.
+
+            >>> view.set_values("seen", True)
+            >>> view.set_values("per_second", lambda row: row["num_steps"] / row["duration_seconds"])
+
+        Args:
+            column: The column.
+            values: One value for all; as many as there are episodes, in order; by id; or a function of a row, a dict
+                of its columns.
+
+        Raises:
+            RequestError: As `Workspace.set_values`, or their number is another one.
+        """
+        import pyarrow as pa
+
+        from ares.curation import set_values
+        from ares.workspace.arguments import make_values_array, read_values
+
+        snapshot = self._table.snapshot()
+        ids = self._selection.table(snapshot, ["episode_id"])["episode_id"].combine_chunks()
+        if callable(values):
+            batches = self._selection.batches(snapshot, list(snapshot.columns()))
+            values = [values(row) for batch in batches for row in batch.to_pylist()]
+        elif values is None or isinstance(values, str) or not hasattr(values, "__len__"):
+            values = pa.repeat(make_values_array([values])[0], len(ids))
+        elif isinstance(values, Mapping) or hasattr(values, "column_names") or getattr(values, "ndim", 1) == 2:
+            return set_values(self._stores, column, *read_values(values, column))
+        if len(values) != len(ids):
+            raise RequestError("a view takes a value for each episode", f"{len(values)} values, {len(ids)} episodes")
+        return set_values(self._stores, column, ids, make_values_array(values))
 
     def describe(self) -> pd.DataFrame:
         """Count, mean, spread, extremes and quartiles of the columns of numbers."""

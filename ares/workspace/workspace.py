@@ -220,6 +220,7 @@ class Workspace:
     tag = _method_of("actions", EpisodeActions.tag)
     untag = _method_of("actions", EpisodeActions.untag)
     note = _method_of("actions", EpisodeActions.note)
+    set_values = _method_of("actions", EpisodeActions.set_values)
     undo = _method_of("actions", EpisodeActions.undo)
 
     @refuse_unknown_keywords

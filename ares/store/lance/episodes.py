@@ -279,6 +279,22 @@ class EpisodeTable:
         if new:
             self._add_columns(pa.schema(new))
 
+    def replace_column(self, name: str, values: pa.RecordBatchReader | None) -> None:
+        """Write a column of all episodes anew: many values take the time of few.
+
+        Args:
+            name: The column; it need not exist.
+            values: Its values alone, in the order of a scan of all rows; None drops the column.
+
+        Raises:
+            StoreError: The table cannot be written.
+        """
+        with lance_errors("episodes"):
+            if name in self._writer.schema.names:
+                self._writer.drop_column(name)
+            if values is not None:
+                self._writer.add_columns(values)
+
     def _add_columns(self, columns: pa.Schema) -> None:
         add_columns(self._writer, self.snapshot().arrow_schema, columns)
 
