@@ -37,7 +37,7 @@ from annotators.runner.remote import (
     restore_torch_threads,
     run_annotator_on_engine,
 )
-from annotators.runner.writer import AnnotationWriter
+from annotators.runner.writer import AnnotationWriter, refuse_columns_of_people
 from ares.console import print_message
 from ares.doctor import delete_unrecorded_vectors
 from ares.errors import AresError, ModelError, PluginError, RequestError, ServerError
@@ -374,6 +374,7 @@ def _prepare_run(
     everything before makes no test call.
     """
     makers = [task.annotator.maker for task in loaded.tasks]
+    refuse_columns_of_people(stores, makers)
     able: list[AnnotatorRun] = []
     # The last first: a judge refuses a captioner before the test call of that one is paid.
     for task in reversed(loaded.tasks):
