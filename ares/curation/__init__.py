@@ -86,7 +86,6 @@ if TYPE_CHECKING:
     )
     from ares.curation.sets import (
         EXPORTS as EXPORTS,
-        MEMBERS_COLLECTION as MEMBERS_COLLECTION,
         CurationSet as CurationSet,
         SetDiff as SetDiff,
         Sets as Sets,

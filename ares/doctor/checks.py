@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.curation import (
-    MEMBERS_COLLECTION,
     CurationSet,
     Sets,
     apply_failure_clearings,
@@ -27,6 +26,7 @@ from ares.search import TEXT_ENCODER_FOLDER, is_text_encoder_usable
 from ares.store import (
     ACTION_MEMBERS,
     NOTES,
+    SET_MEMBERS,
     TAGS,
     applied_action,
     batched,
@@ -213,12 +213,12 @@ def check_sets(stores: Stores, database: TempDatabase, repair: bool) -> Iterator
     # Deleted sets keep their members: they can be brought back.
     prefixes = sets.stored_keys()
     count, example = 0, ""
-    keys = (key for key, _ in stores.annotations.find_documents(MEMBERS_COLLECTION))
+    keys = (key for key, _ in stores.annotations.find_documents(SET_MEMBERS))
     # The document of a set is written last: members without it were left by a killed command.
     orphans = (key for key in keys if key.rpartition("/")[0] not in prefixes)
     for chunk in batched(orphans, _CHUNK):
         if repair:
-            stores.annotations.drop_documents(MEMBERS_COLLECTION, chunk)
+            stores.annotations.drop_documents(SET_MEMBERS, chunk)
         count, example = count + len(chunk), example or chunk[0]
     if count:
         yield Finding(

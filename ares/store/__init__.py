@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from ares.store.actions import (
         ACTION_MEMBERS as ACTION_MEMBERS,
         NOTE_KINDS as NOTE_KINDS,
+        SET_HEADERS as SET_HEADERS,
+        SET_MEMBERS as SET_MEMBERS,
         TAG_KINDS as TAG_KINDS,
         TOMBSTONES as TOMBSTONES,
         VALUE_KINDS as VALUE_KINDS,
@@ -16,13 +18,16 @@ if TYPE_CHECKING:
         ActionHistory as ActionHistory,
         ActionKind as ActionKind,
         RemovedIds as RemovedIds,
+        SetEdits as SetEdits,
         action_key as action_key,
         add_tombstones as add_tombstones,
+        find_set as find_set,
         hash_episode_identity as hash_episode_identity,
         new_members_key as new_members_key,
         read_action_member_documents as read_action_member_documents,
         read_action_members as read_action_members,
         read_history as read_history,
+        read_set_edits as read_set_edits,
         record_action as record_action,
         removed_id_array as removed_id_array,
         write_action_members as write_action_members,
@@ -75,11 +80,13 @@ if TYPE_CHECKING:
     from ares.store.sql import (
         TrustedFilter as TrustedFilter,
         batched as batched,
+        column_membership as column_membership,
         conjunction as conjunction,
         ids_filter as ids_filter,
         in_condition as in_condition,
         parenthesize as parenthesize,
         quote_literal as quote_literal,
+        replace_membership as replace_membership,
     )
     from ares.store.stores import Stores as Stores, open_stores as open_stores
     from ares.store.sync.apply import (

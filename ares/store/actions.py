@@ -11,6 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ares.episode import Json
+from ares.errors import RequestError
+from ares.registry import did_you_mean
 from ares.store.log.protocol import ACTIONS
 from ares.store.sql import batched
 
@@ -410,3 +412,63 @@ class RemovedIds:
         ):
             return PURGED_REASON
         return ""
+
+
+# Headers of sets by the name and version that they were frozen under, and their members in blocks below these keys.
+SET_HEADERS, SET_MEMBERS = "sets", "set_members"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetEdits:
+    """What has happened to sets since they were frozen; a key is a name with the number of a version.
+
+    Attributes:
+        deleted: Keys that sets were frozen under and that are deleted.
+        renamed: The key of today by the key that a set was frozen under.
+        notes: The note by the key that a set was frozen under.
+    """
+
+    deleted: set[str] = field(default_factory=set)
+    renamed: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+def read_set_edits(annotations: AnnotationStore) -> SetEdits:
+    """The changes of all sets. Raises StoreError."""
+    changes = SetEdits()
+    for action in read_history(annotations).effective(("set_delete", "set_rename", "set_note")):
+        if action.kind == "set_delete":
+            changes.deleted.update(_set_keys_of_action(action))
+        elif action.kind == "set_rename":
+            changes.renamed.update(_set_keys_of_action(action))
+        else:
+            changes.notes.update(dict.fromkeys(_set_keys_of_action(action), str(action.details["note"])))
+    return changes
+
+
+def _set_keys_of_action(action: Action) -> Mapping[str, str]:
+    """The sets that an action is about: the new key by the key that each was frozen under."""
+    return cast("Mapping[str, str]", action.details["keys"])
+
+
+def find_set(annotations: AnnotationStore, name: str) -> tuple[str, Iterator[str]]:
+    """The label of the newest version of a set "name", or of "name@2", and the ids of its episodes, streamed.
+
+    Raises RequestError naming the sets that there are.
+    """
+    edits, keys = read_set_edits(annotations), dict[tuple[str, int], str]()
+    for key, _ in annotations.find_documents(SET_HEADERS):
+        if key not in edits.deleted:
+            plain, _, version = edits.renamed.get(key, key).rpartition("@")
+            keys[plain, int(version)] = key
+    plain, _, number = name.partition("@")
+    versions = [version for other, version in keys if other == plain and number in ("", str(version))]
+    if not versions:
+        names = sorted({other for other, _ in keys})
+        raise RequestError(
+            f"no set {name!r}", f"{did_you_mean(name, names)}there are: {', '.join(names) or 'none yet'}"
+        )
+    blocks = annotations.find_documents(SET_MEMBERS, f"{keys[plain, max(versions)]}/")
+    # Spans are lines that begin with the id of their episode.
+    members = (member.partition(" ")[0] for _, block in blocks for member in cast("list[str]", block))
+    return f"{plain}@{max(versions)}", members

@@ -106,6 +106,8 @@ _SIGNATURES = (
     ("text", "number", "length char_length character_length octet_length"),
     ("text text", "number", "strpos instr"),
     ("text text", "bool", "starts_with ends_with contains"),
+    ("name", "bool", "in_set tagged"),
+    ("", "bool", "reviewed"),
     ("text pattern pattern?", "bool", "regexp_like"),
     ("text pattern pattern?", "list", "regexp_match"),
     ("number", "number", "abs sqrt exp ln log log2 log10 signum"),
@@ -487,13 +489,16 @@ class FilterChecker:
                 f"no function named {node.name[:100]!r} for filters{suggest_nearest_name(name, FUNCTIONS)}",
             )
         kinds, result = FUNCTIONS[name]
-        if kinds[-1].endswith("..."):
+        if kinds and kinds[-1].endswith("..."):
             kinds = ["same"] * max(2, len(arguments))
         if not sum("?" not in kind for kind in kinds) <= len(arguments) <= len(kinds):
-            self._fail(node, f"{name} takes {' and '.join(kinds)}, but got {len(arguments)} arguments")
+            expected = " and ".join(kinds) or "nothing"
+            self._fail(node, f"{name} takes {expected}, but got {len(arguments)} arguments")
+        if not kinds:
+            return result
         first_kind = self._kind(arguments[0])
         for kind, argument in zip(kinds, arguments, strict=False):
-            is_pattern = kind.startswith("pattern")
+            is_pattern = kind.startswith(("pattern", "name"))
             if name == "in_polygon":
                 self._check_polygon_argument(kind, argument)
             kind = (
@@ -522,7 +527,7 @@ class FilterChecker:
         counts = re.findall(r"\{(\d*),?(\d*)\}", argument.name) if is_pattern else []
         repetitions = math.prod(max(1, *(int(digits or 0) for digits in count)) for count in counts)
         if is_pattern and argument.key != "literal":
-            self._fail(argument, "a pattern is a text in quotes, the same for all rows")
+            self._fail(argument, "a pattern or a name is a text in quotes, the same for all rows")
         if argument.key == "literal" and len(argument.name) > MAX_PATTERN:
             self._fail(argument, f"a text in a function has at most {MAX_PATTERN} characters")
         if repetitions > MAX_REPETITIONS:

@@ -128,7 +128,13 @@ class Stores:
     def _tables(self) -> Tables:
         from ares.store.lance_tables import open_tables
 
-        return open_tables(f"{self.location}/lance")
+        return open_tables(f"{self.location}/lance", self._find_set)
+
+    def _find_set(self, name: str) -> tuple[str, Iterator[str]]:
+        """The label and the members of a set that a filter names. Raises RequestError."""
+        from ares.store.actions import find_set
+
+        return find_set(self.annotations, name)
 
     @cached_property
     def annotations(self) -> AnnotationStore:

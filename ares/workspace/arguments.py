@@ -60,6 +60,8 @@ def read_episode_ids(items: Iterable[object]) -> list[str]:
         raise RequestError(
             "ids are a list of episode ids", f"got a {kind}; give for example df['episode_id']"
         )
+    if type(items).__name__ in ("Episodes", "StoredSet"):
+        return list(items.ids())  # type: ignore[attr-defined]
     return [_episode_id(item, kind) for item in items]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 
 from ares.console import count_of
@@ -135,7 +136,11 @@ class Episodes:
     def tagged(self, tag: str) -> Episodes:
         """Keep the episodes with a tag. Raises RequestError where no episode has any tag."""
         self._table.schema([TAGS])
-        return self.where(f"array_has({TAGS}, {quote_literal(tag)})")
+        return self.where(f"tagged({quote_literal(tag)})")
+
+    def reviewed(self) -> Episodes:
+        """Keep the episodes of which people have said something."""
+        return self.where("reviewed()")
 
     def in_set(self, name: str) -> Episodes:
         """Keep the members of a set, "name" or "name@version". Raises RequestError where there is none."""
@@ -276,9 +281,11 @@ class Episodes:
         return self._view(self._selection.sliced(start, max(start, stop)))
 
     def ids(self) -> Iterator[str]:
-        """Ids of the episodes, in order, streamed."""
-        for batch in self._selection.batches(self._table.snapshot(), ["episode_id"]):
-            yield from batch["episode_id"].to_pylist()
+        """Ids of the episodes, in order."""
+        # As one column: of many rows picking them is far slower than reading all.
+        ids = self._selection.table(self._table.snapshot(), ["episode_id"])["episode_id"]
+        for chunk in ids.chunks:
+            yield from chunk.to_pylist()
 
     @property
     def columns(self) -> dict[str, str]:
@@ -438,10 +445,12 @@ class Episodes:
         Raises:
             RequestError: The query cannot be run.
         """
+        from ares.store import find_set
         from ares.workspace.view_tables import run_sql
 
         import_optional("pandas", instead="use to_arrow()")
-        return run_sql(query, self.to_arrow, list(self.columns))
+        find = partial(find_set, self._stores.annotations)
+        return run_sql(query, self.to_arrow, list(self.columns), find)
 
     def plot(self, column: str = "num_steps", color: str = "") -> Any:
         """A chart of a column for a notebook: how numbers spread, or how often each value is.
