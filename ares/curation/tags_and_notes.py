@@ -278,8 +278,14 @@ def _typed_values(column: str, values: pa.Array, type_name: str) -> pa.Array:
     if target == "string":
         too_large = pc.greater(pc.utf8_length(typed), _MAX_VALUE_CHARACTERS)
     if pc.any(too_large).as_py() if isinstance(too_large, pa.Array | pa.ChunkedArray) else False:
-        limit = f"texts of at most {_MAX_VALUE_CHARACTERS:,} characters" if target == "string" else "finite numbers"
-        raise RequestError(f"the column {column!r} takes {limit}", f"got {typed.filter(too_large)[0].as_py()!r:.100}")
+        limit = (
+            f"texts of at most {_MAX_VALUE_CHARACTERS:,} characters"
+            if target == "string"
+            else "finite numbers"
+        )
+        raise RequestError(
+            f"the column {column!r} takes {limit}", f"got {typed.filter(too_large)[0].as_py()!r:.100}"
+        )
     return typed
 
 
@@ -291,7 +297,12 @@ def _kind_checks() -> dict[str, Callable[[pa.DataType], bool]]:
         kind = kind.value_type if types.is_dictionary(kind) else kind
         return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
-    return {"bool": types.is_boolean, "int64": types.is_integer, "float64": types.is_floating, "string": is_text}
+    return {
+        "bool": types.is_boolean,
+        "int64": types.is_integer,
+        "float64": types.is_floating,
+        "string": is_text,
+    }
 
 
 def _check_value_ids(stores: Stores, ids: pa.ChunkedArray) -> None:
@@ -304,7 +315,9 @@ def _check_value_ids(stores: Stores, ids: pa.ChunkedArray) -> None:
     counts = pc.value_counts(ids)
     repeated = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
-        raise RequestError("an episode has one value of a column", f"{repeated[0]['values'].as_py()} has more")
+        raise RequestError(
+            "an episode has one value of a column", f"{repeated[0]['values'].as_py()} has more"
+        )
 
 
 _VIEW_NAME = re.compile(r"[^\s/][^/]{0,79}")

@@ -327,7 +327,9 @@ def _find_wrong(
 ) -> tuple[int, list[str]]:
     """Number of episodes whose tags, notes or values set by people differ from the log, and an example."""
     is_texts = column in (TAGS, NOTES)
-    find_outdated, table = (find_outdated_texts, "wrong_texts") if is_texts else (find_outdated_values, "wrong_values")
+    find_outdated, table = (
+        (find_outdated_texts, "wrong_texts") if is_texts else (find_outdated_values, "wrong_values")
+    )
     count = find_outdated(stores.tables, stores.annotations, history, database, column)
     rows = database.query(f"SELECT * FROM {table} ORDER BY episode_id LIMIT 1").to_pylist() if count else []
     database.drop_tables("wrong_texts", "wrong_values", "current_values", "desired_values")

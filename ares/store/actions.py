@@ -173,7 +173,10 @@ class ActionHistory:
         """
         roots = [self.root(action) for action in self.actions if action.number > after]
         changed = {str(root.details["column"]) for root in roots if root.kind == "set_values"}
-        every = [*filter(lambda action: action.kind == "set_values", self.actions), *self.effective(VALUE_KINDS)]
+        every = [
+            *filter(lambda action: action.kind == "set_values", self.actions),
+            *self.effective(VALUE_KINDS),
+        ]
         # What counts decides: a name that was taken back may have got another type since.
         types = {str(action.details["column"]): str(action.details["type"]) for action in every}
         return {name: types[name] for name in types if name in changed}
@@ -356,7 +359,9 @@ def write_desired_values(
     from ares.store.lance.schema import arrow_type
 
     type_name = history.own_columns()[column]
-    schema = pa.schema([("episode_id", pa.string()), ("value", arrow_type(type_name)), ("number", pa.int64())])
+    schema = pa.schema(
+        [("episode_id", pa.string()), ("value", arrow_type(type_name)), ("number", pa.int64())]
+    )
     batches = (
         pa.record_batch(
             [

@@ -142,7 +142,9 @@ _KEYWORDS |= {name: name for name in ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE
 _KEYWORDS |= {name: name for name in ("INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP")}
 _KEYWORDS |= {name: name for name in ("TRUE", "FALSE")}
 # Words that can be the name of no column.
-FILTER_WORDS = frozenset("and or not in between like ilike is null true false".split())
+FILTER_WORDS = frozenset(
+    ("and", "or", "not", "in", "between", "like", "ilike", "is", "null", "true", "false")
+)
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`")
 _TOKEN = re.compile(rf"{_QUOTED.pattern}|\w+|[^\w\s]")
 # Lance reads a condition up to its first ';', and ends with a panic at a placeholder; a comment could hide the

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 # Groups that a view is split into at most.
 _MOST_GROUPS = 10_000
+# Ids in the filter of a job.
+_MOST_LISTED = 20_000
 
 
 # Episodes that the text and the page of a view show.
@@ -292,6 +294,23 @@ class Episodes:
         """Type of every column that `where`, `sort` and `to_pandas` take, those of annotators among them."""
         return self._table.columns()
 
+    def condition(self) -> str:
+        """The filter of these episodes: as it was written, or of a list, a slice or a sample their ids.
+
+        Raises RequestError for a list of more than 20,000.
+        """
+        from ares.store import ids_filter
+
+        if self._selection.base is None and not self._selection.is_cut:
+            return self._selection.where
+        ids = list(self.ids())
+        if len(ids) > _MOST_LISTED:
+            raise RequestError(
+                f"a list has at most {_MOST_LISTED:,} episodes here",
+                f"got {len(ids):,}; freeze them by ws.sets.create(name, view) and give where=\"in_set('name')\"",
+            )
+        return ids_filter(ids)
+
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Columns of the episodes as an Arrow table, in order.
 
@@ -394,10 +413,14 @@ class Episodes:
             values = [values(row) for batch in batches for row in batch.to_pylist()]
         elif values is None or isinstance(values, str) or not hasattr(values, "__len__"):
             values = pa.repeat(make_values_array([values])[0], len(ids))
-        elif isinstance(values, Mapping) or hasattr(values, "column_names") or getattr(values, "ndim", 1) == 2:
+        elif (
+            isinstance(values, Mapping) or hasattr(values, "column_names") or getattr(values, "ndim", 1) == 2
+        ):
             return set_values(self._stores, column, *read_values(values, column))
         if len(values) != len(ids):
-            raise RequestError("a view takes a value for each episode", f"{len(values)} values, {len(ids)} episodes")
+            raise RequestError(
+                "a view takes a value for each episode", f"{len(values)} values, {len(ids)} episodes"
+            )
         return set_values(self._stores, column, ids, make_values_array(values))
 
     def describe(self) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from ares.jobs import AnnotateKeywords, make_annotate_request
 from ares.registry import explain_mistakes, refuse_unknown_keywords
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
+from ares.workspace.arguments import read_annotators
 from ares.workspace.episode import best_poster_html
 from ares.workspace.episode_actions import EpisodeActions, TagList, ViewList
 from ares.workspace.episodes import Episodes
@@ -452,15 +453,24 @@ class Workspace:
 
     @refuse_unknown_keywords
     def annotate(
-        self, *names: str, quiet: bool = False, **keywords: Unpack[AnnotateKeywords]
+        self,
+        *names: str | Callable[[Any], Any] | Episodes,
+        quiet: bool = False,
+        columns: Mapping[str, object] | None = None,
+        batch_size: int = 0,
+        **keywords: Unpack[AnnotateKeywords],
     ) -> AnnotateReports:
         """Run annotators over the episodes that lack their annotation, as `ares annotate` does.
 
             >>> ws.annotate("caption", where="success", options={"caption": {"layout": "sheets"}}, limit=100)
+            >>> ws.annotate(my_score, ws.episodes.where("dataset = 'bridge'"))
 
         Args:
-            names: Annotators, in order; a later one gets what an earlier one made.
+            names: Annotators, in order; a later one gets what an earlier one made. A function gets an episode and
+                returns a value for the column of its name, or a dict by column. A view comes last.
             quiet: Show no progress.
+            columns: Types of what a function returns, {"my_score": float}; by default as of the first episodes.
+            batch_size: Episodes that a function gets as a list, for which it returns a list; 0 for one by itself.
             where: SQL filter over the episodes.
             model: Model for the annotator, when one is named.
             device: torch device; by default a GPU when there is one.
@@ -480,7 +490,11 @@ class Workspace:
         """
         from ares.workspace.episode import AnnotateReports
 
-        request = make_annotate_request(names, **keywords)
+        where = keywords.pop("where", "")
+        called, where, functions = read_annotators(
+            self.stores, self.episodes, names, where, columns, batch_size
+        )
+        request = make_annotate_request(called, where=where, functions=functions, **keywords)
         return AnnotateReports(annotate_operation()(self.stores, request, quiet=quiet))
 
     @refuse_unknown_keywords

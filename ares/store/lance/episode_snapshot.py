@@ -310,8 +310,8 @@ class EpisodeSnapshot:
                 operator.and_, (masks[label] == flag for label, flag in is_member.items()), ~result
             )
             if rows.any():
-                plain = _replace_sets(where, lambda label: str(is_member[label]).lower())
-                result |= rows & self.row_mask(plain)
+                constants = {label: str(flag).lower() for label, flag in is_member.items()}
+                result |= rows & self.row_mask(_replace_sets(where, constants.__getitem__))
         return result
 
     def _member_mask(self, label: str) -> NDArray[np.bool_]:

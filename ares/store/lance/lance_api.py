@@ -88,8 +88,8 @@ def plan_filter(
         dataset: The table.
         where: SQL condition; "" is none. Of a trusted filter only the user's part is checked and planned.
         columns: Type of every column that may stand in it.
-        membership: The SQL of a call of `in_set`, `tagged` or `reviewed`, see `replace_membership`; by default that over
-            the columns.
+        membership: The SQL of a call of `in_set`, `tagged` or `reviewed`, see `replace_membership`; by default that
+            over the columns.
 
     Returns:
         The filter as Lance has to read it, or None for none.
