@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from ares.console import count_of
 from ares.curation.removal import record_and_apply_action
 from ares.episode import Json
 from ares.errors import RequestError
@@ -28,6 +27,7 @@ from ares.store import (
     ActionKind,
     MakerCatalog,
     arrow_type,
+    check_ids_once,
     declared_columns,
     is_column_name,
     load_applied_state,
@@ -227,7 +227,7 @@ def set_values(
 
     typed = _typed_values(column, values, _own_column_type(stores, column))
     rows = pa.table({"episode_id": episode_ids, "value": typed}).sort_by("episode_id")
-    _check_value_ids(stores, rows["episode_id"])
+    check_ids_once(stores, rows["episode_id"])
     type_name = {pa.float64(): "float64", pa.int64(): "int64", pa.bool_(): "bool"}.get(typed.type, "string")
     details: dict[str, Json] = {"column": column, "type": type_name}
     block = _BLOCK_TEXTS if type_name == "string" else _BLOCK_VALUES
@@ -235,7 +235,7 @@ def set_values(
 
 
 def _own_column_type(stores: Stores, column: str) -> str:
-    """Type of a column of people's own, "" for a new one. Raises RequestError for a name that cannot be or is in use."""
+    """Type of a column of people, "" for a new one. Raises RequestError for a name in use, or that cannot be one."""
     history = read_history(stores.annotations)
     actions = [action.details for action in history.effective(VALUE_KINDS)]
     if types := [str(details["type"]) for details in actions if details["column"] == column]:
@@ -303,21 +303,6 @@ def _kind_checks() -> dict[str, Callable[[pa.DataType], bool]]:
         "float64": types.is_floating,
         "string": is_text,
     }
-
-
-def _check_value_ids(stores: Stores, ids: pa.ChunkedArray) -> None:
-    """Raise RequestError where an id is no episode, or has two values; the ids are sorted."""
-    import pyarrow.compute as pc
-
-    unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=stores.tables.episodes.arrow_ids().array)))
-    if len(unknown):
-        raise RequestError(f"{count_of(len(unknown), 'id')} of no episode", f"first: {unknown[0].as_py()!r}")
-    counts = pc.value_counts(ids)
-    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
-    if len(repeated):
-        raise RequestError(
-            "an episode has one value of a column", f"{repeated[0]['values'].as_py()} has more"
-        )
 
 
 _VIEW_NAME = re.compile(r"[^\s/][^/]{0,79}")

@@ -88,7 +88,11 @@ if TYPE_CHECKING:
         quote_literal as quote_literal,
         replace_membership as replace_membership,
     )
-    from ares.store.stores import Stores as Stores, open_stores as open_stores
+    from ares.store.stores import (
+        Stores as Stores,
+        check_ids_once as check_ids_once,
+        open_stores as open_stores,
+    )
     from ares.store.sync.apply import (
         applied_action as applied_action,
         applied_sequence as applied_sequence,

@@ -15,7 +15,9 @@ from ares.search import Hit
 from ares.store import is_column_name
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from ares.export import RetimeMode, TaskSource, TrimRequest
     from ares.jobs import EpisodeSelection, FunctionAnnotator
@@ -150,6 +152,22 @@ def make_values_array(values: Any) -> pa.Array:
         line = str(error).splitlines()[0]
         raise RequestError("the values of a column are of one type, flags, numbers or texts", line) from None
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def read_vectors(vectors: object) -> tuple[list[str], NDArray[np.float64]]:
+    """N ids and an array (N, D) of a mapping by id, or of a pair. Raises RequestError for anything else."""
+    import numpy as np
+
+    if isinstance(vectors, Mapping):
+        vectors = list(vectors), list(vectors.values())
+    if not isinstance(vectors, tuple | list) or len(vectors) != 2:
+        raise RequestError(
+            "vectors are a mapping by id, or ids with an array (N, D)", f"got a {type(vectors).__name__}"
+        )
+    try:
+        return read_episode_ids(vectors[0]), np.asarray(vectors[1], np.float64)
+    except (TypeError, ValueError) as error:
+        raise RequestError("vectors have the same number of numbers", str(error).splitlines()[0]) from None
 
 
 _TYPES: Mapping[object, ColumnType] = {

@@ -128,6 +128,25 @@ class EpisodeActions:
 
         return set_values(self._stores, column, *read_values(values, column))
 
+    def add_vectors(self, space: str, vectors: Any) -> int:
+        """Store a vector of your own for episodes, and find similar ones by it; returns how many were stored.
+
+            >>> ws.add_vectors("my_model", {"3f2a90c1d2e3f405": numpy.ones(8)})
+            >>> ws.add_vectors("my_model", (ids, array))
+            >>> ws.episodes.similar("3f2a90c1d2e3f405", space="my_model")
+
+        Args:
+            space: Name of your model: letters, digits, "_" and "-".
+            vectors: By id; or N ids and an array (N, D). An episode has one, which a later one replaces.
+
+        Raises:
+            RequestError: An id is no episode, or a vector has another length, is zero or not finite.
+        """
+        from ares.search import add_own_vectors
+        from ares.workspace.arguments import read_vectors
+
+        return add_own_vectors(self._stores, space, *read_vectors(vectors))
+
     def undo(self, number: int | None = None) -> UndoReport:
         """Take back a removal, a tag, values or a change of a set, as `ares undo` does.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ares.settings import Settings
     from ares.store import Action, EpisodeTable, Stores
-    from ares.workspace.episode import DuplicateTable, GroupTable
+    from ares.workspace.episode import DuplicateTable, GroupTable, SearchResults
 
 Result = TypeVar("Result")
 # Groups that a view is split into at most.
@@ -488,6 +488,28 @@ class Episodes:
         from ares.workspace.view_tables import plot_column
 
         return plot_column(self.to_pandas(list(dict.fromkeys(filter(None, (column, color))))), column, color)
+
+    def similar(self, episode: str | Episode | Hit, limit: int = 20, space: str = "") -> SearchResults:
+        """The episodes of this view whose vectors are nearest to those of an episode, best first.
+
+            >>> ws.episodes.where("success").similar(ws.episodes[0], space="my_model")
+
+        Args:
+            episode: Its id, or the episode.
+            limit: Most episodes in the answer.
+            space: Name of an embedding space, as of `Workspace.add_vectors`; by default the newest of a model.
+
+        Raises:
+            RequestError: There is no such space, or the episode has no vector in it.
+        """
+        from ares.search import Query, search
+        from ares.workspace.episode import SearchResults, StoredHit
+
+        like, where = read_episode_ids([episode])[0], self.condition()
+        hits = search(
+            self._stores, Query(like=like, by="frames", where=where, limit=_check_count(limit), space=space)
+        )
+        return SearchResults(StoredHit.from_hit(hit, self._stores) for hit in hits)
 
     def find_duplicates(self, ways: Sequence[str] = (), seed: int = 0) -> DuplicateTable:
         """Find the near duplicates among the episodes, and keep the group of each in the column `duplicate_group`.

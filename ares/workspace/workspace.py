@@ -222,6 +222,7 @@ class Workspace:
     untag = _method_of("actions", EpisodeActions.untag)
     note = _method_of("actions", EpisodeActions.note)
     set_values = _method_of("actions", EpisodeActions.set_values)
+    add_vectors = _method_of("actions", EpisodeActions.add_vectors)
     undo = _method_of("actions", EpisodeActions.undo)
 
     @refuse_unknown_keywords
