@@ -269,7 +269,9 @@ def read_function_value(
     named = value if isinstance(value, Mapping) else {} if value is None else {name: value}
     # Numbers of NumPy are those of Python.
     plain = {str(key): item.item() if hasattr(item, "item") else item for key, item in named.items()}
-    for key, item in plain.items() if columns is not None else ():
+    for key, item in plain.items():
+        if columns is None:
+            break
         if key not in columns:
             raise RequestError(
                 "a function returned what is none of its columns", f"{key!r}; give columns={{...}}"

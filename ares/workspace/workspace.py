@@ -491,11 +491,11 @@ class Workspace:
         """
         from ares.workspace.episode import AnnotateReports
 
-        where = keywords.pop("where", "")
-        called, where, functions = read_annotators(
+        where = keywords.get("where", "")
+        called, keywords["where"], functions = read_annotators(
             self.stores, self.episodes, names, where, columns, batch_size
         )
-        request = make_annotate_request(called, where=where, functions=functions, **keywords)
+        request = make_annotate_request(called, functions=functions, **keywords)
         return AnnotateReports(annotate_operation()(self.stores, request, quiet=quiet))
 
     @refuse_unknown_keywords
