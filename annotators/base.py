@@ -553,9 +553,9 @@ class CellAnnotator:
             if maker.annotator == name
             for column in maker.columns
         }
-        if taken := plan.columns.keys() & (set(stores.tables.episodes.snapshot().arrow_schema.names) - own):
+        if clashes := plan.columns.keys() & (set(stores.tables.episodes.snapshot().arrow_schema.names) - own):
             raise RequestError(
-                f"there is a column {min(taken)!r} already", f"{name} fills it; give it another name"
+                f"there is a column {min(clashes)!r} already", f"{name} fills it; give it another name"
             )
         meaning = f"What the function {name} returned."
         columns = [

@@ -36,10 +36,10 @@ def refuse_columns_of_people(stores: Stores, makers: Sequence[Maker]) -> None:
     actions = read_history(stores.annotations).effective(VALUE_KINDS)
     own = {str(action.details["column"]) for action in actions}
     for maker in makers:
-        if taken := own.intersection(column.name for column in maker.columns):
+        if clashes := own.intersection(column.name for column in maker.columns):
             raise RequestError(
                 f"{maker.annotator} fills a column that you have set",
-                f"{min(taken)!r}; `ares undo NUMBER` takes it back, and yours can have another name",
+                f"{min(clashes)!r}; `ares undo NUMBER` takes it back, and yours can have another name",
             )
 
 

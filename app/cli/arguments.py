@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.cli.output import DOCUMENT_FORMATS, ROW_FORMATS, OutputTable, answer
 from ares.console import Verbosity, visible
@@ -336,14 +336,12 @@ def parse_selection(args: argparse.Namespace) -> EpisodeSelection:
     )
 
 
-def add_columns_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --columns, which `read_columns` reads."""
-    parser.add_argument(
-        "--columns",
-        default="",
-        metavar="NAME,...",
-        help="further columns of the episodes, such as idle_share,path_length, in every format",
-    )
+# How --columns is declared, which `read_columns` reads.
+COLUMNS_OPTION: Mapping[str, Any] = {
+    "default": "",
+    "metavar": "NAME,...",
+    "help": "further columns of the episodes, such as idle_share,path_length, in every format",
+}
 
 
 def read_columns(args: argparse.Namespace, ids: Sequence[str]) -> dict[str, dict[str, Json]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli.arguments import (
-    add_columns_argument,
+    COLUMNS_OPTION,
     add_min_score_argument,
     add_query_arguments,
     add_workspace_arguments,
@@ -85,7 +85,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         help="most episodes or segments in the answer (default 20)",
     )
     add_min_score_argument(parser)
-    add_columns_argument(parser)
+    parser.add_argument("--columns", **COLUMNS_OPTION)
     add_workspace_arguments(parser, rows=True)
 
 
@@ -216,7 +216,7 @@ def add_show_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="EPISODE_ID|DATASET",
         help="16 hex digits, as search prints them, or the start of them; or the name of a dataset",
     )
-    add_columns_argument(parser)
+    parser.add_argument("--columns", **COLUMNS_OPTION)
     add_workspace_arguments(parser)
 
 

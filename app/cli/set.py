@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.arguments import (
-    add_columns_argument,
+    COLUMNS_OPTION,
     add_min_score_argument,
     add_query_arguments,
     add_workspace_arguments,
@@ -46,7 +46,7 @@ def add_set_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="all sets")
     show = actions.add_parser("show", help="one set with its episodes")
     show.add_argument("name", metavar="NAME")
-    add_columns_argument(show)
+    show.add_argument("--columns", **COLUMNS_OPTION)
     lock = actions.add_parser(
         "lock", help="write a set to a card that proves it, and by which another machine makes it"
     )

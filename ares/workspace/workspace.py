@@ -18,7 +18,6 @@ from ares.jobs import AnnotateKeywords, make_annotate_request
 from ares.registry import explain_mistakes, refuse_unknown_keywords
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
-from ares.workspace.arguments import read_annotators
 from ares.workspace.episode import best_poster_html
 from ares.workspace.episode_actions import EpisodeActions, TagList, ViewList
 from ares.workspace.episodes import Episodes
@@ -28,6 +27,7 @@ from ares.workspace.operations import (
     estimate_operation,
     ingest_operation,
     plan_ingest_operation,
+    read_annotators,
 )
 from ares.workspace.review import Reviews
 from ares.workspace.sets import SetCollection
@@ -223,6 +223,7 @@ class Workspace:
     note = _method_of("actions", EpisodeActions.note)
     set_values = _method_of("actions", EpisodeActions.set_values)
     add_vectors = _method_of("actions", EpisodeActions.add_vectors)
+    similar = _method_of("episodes", Episodes.similar)
     undo = _method_of("actions", EpisodeActions.undo)
 
     @refuse_unknown_keywords

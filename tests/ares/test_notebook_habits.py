@@ -259,7 +259,10 @@ EQUAL: dict[str, tuple[Try, Try]] = {
         lambda ws: (4, 4),
     ),
     "view.set_values of a list": (
-        lambda ws: (ws.episodes.take(2).set_values("listed", ["a", "b"]), ws.episodes.to_arrow()["listed"].to_pylist()[:3])[1],
+        lambda ws: (
+            ws.episodes.take(2).set_values("listed", ["a", "b"]),
+            ws.episodes.to_arrow()["listed"].to_pylist()[:3],
+        )[1],
         lambda ws: ["a", "b", None],
     ),
     "view.set_values of a function": (

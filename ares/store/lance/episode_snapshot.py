@@ -27,6 +27,7 @@ from ares.store.lance.text import TextHashCache, TextHashes, WordRows, rows_with
 from ares.store.sql import (
     TrustedFilter,
     column_membership,
+    find_set_call,
     names_sets,
     quote_literal,
     replace_membership,
@@ -171,12 +172,11 @@ _COMPOUND, _FILTERED_TEXTS = ("cameras", "metadata"), {"metadata": "string"}
 class EpisodeCaches:
     """What was computed from the versions of one table, shared by its snapshots; each is made on first use.
 
-    Args:
+    Attributes:
         find_set: Finds the members of a set that a filter names.
     """
 
-    def __init__(self, find_set: FindSet = no_set) -> None:
-        self.find_set = find_set
+    find_set: FindSet = staticmethod(no_set)
 
     @cached_property
     def row_masks(self) -> RowMaskCache:
@@ -241,7 +241,7 @@ class EpisodeSnapshot:
     def plan(self, where: str) -> str | None:
         """The filter as Lance has to read it, of one that names no set; it is not evaluated. Raises RequestError."""
         columns = self.columns() | _FILTERED_TEXTS
-        if not names_sets(where):
+        if not (find_set_call(where) and names_sets(where)):
             return plan_filter(self._dataset, where, columns)
 
         def expand(name: str, argument: str) -> str | None:
@@ -256,7 +256,11 @@ class EpisodeSnapshot:
         """Number of episodes that match a filter. Raises RequestError for an invalid one."""
         condition = self.plan(where)
         row_mask = self._caches.row_masks.get(self.version, where)
-        if row_mask is None and condition and (current_deadline() or names_sets(where)):
+        if (
+            row_mask is None
+            and condition
+            and (current_deadline() or (find_set_call(where) and names_sets(where)))
+        ):
             # Lance counts in one call, which cannot be ended; and a page needs the mask for its facets.
             row_mask = self.row_mask(where)
         if row_mask is not None:
@@ -267,7 +271,7 @@ class EpisodeSnapshot:
     def row_mask(self, where: str) -> NDArray[np.bool_]:
         """(P,) whether the row at each position matches a filter; see `row_numbering`. Raises RequestError."""
         self.plan(where)
-        if names_sets(where):
+        if find_set_call(where) and names_sets(where):
             # By its version: what is kept of a filter would be wrong once a name has another one.
             where = _replace_sets(
                 where, lambda name: f"in_set({quote_literal(self._caches.find_set(name)[0])})"
@@ -289,7 +293,7 @@ class EpisodeSnapshot:
                 raise
             except (RequestError, StoreError):
                 pass
-        if names_sets(where):
+        if find_set_call(where) and names_sets(where):
             return self._compute_mask_with_sets(where)
         with lance_errors("episodes", where):
             return self.row_numbering().row_mask(self._matching_rows(where))
@@ -378,7 +382,7 @@ class EpisodeSnapshot:
                 return iter(
                     self.take(columns, sorted_rows.page_offsets(row_mask, offset, limit)).to_batches()
                 )
-        if names_sets(where):
+        if find_set_call(where) and names_sets(where):
             return self._scan_with_sets(columns, where, limit, offset, order_by)
         options = {
             "batch_size": _SCAN_ROWS,
@@ -441,7 +445,7 @@ class EpisodeSnapshot:
 
         condition = self.plan(where)
         self._check_columns(columns)
-        if names_sets(where):
+        if find_set_call(where) and names_sets(where):
             return self._read_rows(columns, self.row_mask(where), with_row_address)
         with lance_errors("episodes", where):
             # Light columns of many rows: to read them all is faster than to pick the rows that match.

@@ -169,7 +169,8 @@ class EpisodeTable:
         self._open_trajectories = trajectories
         self._root = root
         self._removed = removed
-        self._caches = EpisodeCaches(find_set)
+        self._caches = EpisodeCaches()
+        self._caches.find_set = find_set
 
     @property
     def _trajectories(self) -> TrajectoryTable:
