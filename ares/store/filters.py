@@ -500,16 +500,13 @@ class FilterChecker:
             return result
         first_kind = self._kind(arguments[0])
         for kind, argument in zip(kinds, arguments, strict=False):
-            is_pattern = kind.startswith(("pattern", "name"))
+            is_pattern = kind.startswith("pattern")
+            if kind == "name" and not (argument.key == "literal" and argument.is_string):
+                self._fail(argument, "a name is a text in quotes, such as 'accepted'")
             if name == "in_polygon":
                 self._check_polygon_argument(kind, argument)
-            kind = (
-                "text"
-                if is_pattern or kind == "polygon"
-                else first_kind
-                if kind == "same"
-                else kind.rstrip("?")
-            )
+            is_text = is_pattern or kind in ("polygon", "name")
+            kind = "text" if is_text else first_kind if kind == "same" else kind.rstrip("?")
             self._require(kind, argument)
             if is_pattern or result in ("text", "same"):
                 self._check_size(argument, is_pattern)
@@ -529,7 +526,7 @@ class FilterChecker:
         counts = re.findall(r"\{(\d*),?(\d*)\}", argument.name) if is_pattern else []
         repetitions = math.prod(max(1, *(int(digits or 0) for digits in count)) for count in counts)
         if is_pattern and argument.key != "literal":
-            self._fail(argument, "a pattern or a name is a text in quotes, the same for all rows")
+            self._fail(argument, "a pattern is a text in quotes, the same for all rows")
         if argument.key == "literal" and len(argument.name) > MAX_PATTERN:
             self._fail(argument, f"a text in a function has at most {MAX_PATTERN} characters")
         if repetitions > MAX_REPETITIONS:
