@@ -124,7 +124,7 @@ class _EpisodeVector:
     camera: str = ""
 
 
-def add_own_vectors(stores: Stores, name: str, ids: Sequence[str], vectors: NDArray[np.float32]) -> int:
+def add_own_vectors(stores: Stores, name: str, ids: Sequence[str], vectors: NDArray[np.float64]) -> int:
     """Store a vector of each of some episodes, in a space of people's own; those that they have there are replaced.
 
     Args:
@@ -166,7 +166,7 @@ def add_own_vectors(stores: Stores, name: str, ids: Sequence[str], vectors: NDAr
 
 
 def _check_own_vectors(
-    stores: Stores, name: str, ids: Sequence[str], vectors: NDArray[np.float32], document: Json
+    stores: Stores, name: str, ids: Sequence[str], vectors: NDArray[np.float64], document: Json
 ) -> None:
     """Raise RequestError as `add_own_vectors`."""
     import numpy as np

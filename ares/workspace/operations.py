@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
 from ares.annotation import ColumnType, short_hash
 from ares.errors import RequestError
 from ares.registry import annotators, operations
-from ares.store import is_column_name
 
 if TYPE_CHECKING:
     from ares.jobs import (
@@ -210,6 +209,7 @@ def _read_function(
 ) -> FunctionAnnotator:
     """A function as an annotator of some episodes."""
     from ares.jobs import FunctionAnnotator
+    from ares.store import is_column_name
 
     name = function.__name__
     if not is_column_name(name) or name in annotators.names():

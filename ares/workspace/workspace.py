@@ -30,7 +30,7 @@ from ares.workspace.operations import (
     read_annotators,
 )
 from ares.workspace.review import Reviews
-from ares.workspace.sets import SetCollection
+from ares.workspace.sets import SetCollection, StoredSet
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -456,7 +456,7 @@ class Workspace:
     @refuse_unknown_keywords
     def annotate(
         self,
-        *names: str | Callable[[Any], Any] | Episodes,
+        *names: str | Callable[[Any], Any] | Episodes | StoredSet,
         quiet: bool = False,
         columns: Mapping[str, object] | None = None,
         batch_size: int = 0,
