@@ -132,6 +132,17 @@ def test_a_filter_that_cannot_be_read_is_one_box_that_names_the_columns(displaye
     assert "num\\_steps" in app.error[0].value
 
 
+def test_the_filter_takes_sets_tags_and_columns_that_people_set(displayed: Workspace) -> None:
+    displayed.sets.create("first-two", displayed.episodes.take(2))
+    action = displayed.episodes.take(3).set_values("my_score", 0.5)
+    app = _draw("browse", {"where": "in_set('first-two') AND my_score > 0.4 AND NOT tagged('nothing')"})
+    assert "2 of 25 episodes" in _markdown(app)
+    app = _draw("browse", {"where": "in_set('none')"})
+    assert [error.value.split("\n")[0] for error in app.error] == ["**no set \\'none\\'**"]
+    displayed.undo(action.number)
+    displayed.sets.delete("first-two")
+
+
 def test_a_column_that_is_not_there_is_one_box(displayed: Workspace) -> None:
     app = _draw("browse", {"f.colour": "red"})
     assert [error.value.split("\n")[0] for error in app.error] == ["**no column \\'colour\\'**"]

@@ -167,7 +167,9 @@ def test_a_set_is_frozen_read_in_pages_deleted_and_brought_back(
         _read(client, "/sets/by-api", offset=offset, limit=2)["ids"] for offset in range(0, len(expected), 2)
     ]
     assert sorted(chain.from_iterable(pages)) == sorted(expected)
+    assert _read(client, "/episodes", where="in_set('by-api') AND NOT reviewed()")["total"] == len(expected)
     assert client.delete("/sets/by-api").status_code == 200
+    assert "by-api" in client.get("/episodes", params={"where": "in_set('by-api')"}).json()["reason"]
     assert client.get("/sets/by-api").status_code == 404
     assert client.post("/undo").status_code == 200
     assert "by-api" in workspace.sets
