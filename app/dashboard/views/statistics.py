@@ -53,6 +53,7 @@ _GROUP, _NUMBER = "statistics.group", "statistics.number"
 _FIRST_NUMBERS = (
     "duration_seconds",
     "idle_share",
+    "action_lag_seconds",
     "jerk_ldlj",
     "joint_jerk_ldlj",
     "path_length",

@@ -38,6 +38,27 @@ VIOLATIONS = """async (script) => {
         nodes.filter((node) => id !== "target-size" || !node.html.includes('type="range"'))
             .map((node) => `${id}: ${node.html.slice(0, 200)}`));
 }"""
+# Words that look like code in what is visible, code blocks and fields apart: snake_case, CODES, hex ids, times of the
+# log and JSON. Names of the data, and what its users wrote, are no code of ours.
+CODE_WORDS = """(names) => {
+    const code = new RegExp([
+        "\\b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\\b", "\\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\\b",
+        "\\b(?!LDLJ|SPARC|UMAP|ARES|LIKE)[A-Z]{4,}\\b", "\\b[A-Z]\\d{3}\\b", "\\d\\dT\\d\\d:", "[{}]",
+        "\\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{8,}\\b",
+    ].join("|"), "g");
+    const found = [];
+    const read = (node) => {
+        if (node.nodeType === Node.TEXT_NODE) {
+            const text = names.reduce((rest, name) => rest.replaceAll(name, ""), node.textContent);
+            if (node.parentElement?.checkVisibility() !== false) found.push(...(text.match(code) ?? []));
+        }
+        if (node.matches?.("style, script, code, pre, dd, [data-testid=stIconMaterial], [data-testid=stJson]")) return;
+        if (node.shadowRoot) read(node.shadowRoot);
+        node.childNodes.forEach(read);
+    };
+    read(document.body);
+    return [...new Set(found)];
+}"""
 SERVE_COMMAND = (
     "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
     "from app.dashboard import make_served_pages; from app.server.asgi import serve;"

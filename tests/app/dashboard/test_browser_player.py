@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ares.workspace import Workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab
+from tests.app.dashboard.browser import AXE, CODE_WORDS, VIOLATIONS, open_tab
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -43,34 +43,53 @@ def _open_episode(
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="no axe-core: run scripts/node.sh check")
-def test_axe_has_nothing_serious_to_say_of_any_page_in_light_and_dark(
+def test_no_page_shows_code_and_axe_has_nothing_serious_to_say_of_any_in_light_and_dark(
     page: Page, address: str, workspace: Workspace
 ) -> None:
     # So high that the transport, which stays in sight, lies over no other button.
     page.set_viewport_size({"width": 1400, "height": 1400})
-    episode_id = min(workspace.stores.tables.episodes.ids("grade = 'acceptable'"))
+    first, second, *_ = sorted(workspace.stores.tables.episodes.ids("grade = 'acceptable'"))
     metric = "[data-testid=stMetric]"
     pages = {
-        f"episode?episode={episode_id}": ".grid.small .card",
+        f"episode?episode={first}": ".grid.small .card",
         "": ".card",
+        "?show=table": "table",
         "?q=drawer&words=drawer": ".corner.score",
         "sets": "h2, [data-testid=stAlert]",
         "review": "h2",
         "review?tab=judges": ".bar",
         "health": metric,
-        "statistics": ".bar",
+        f"statistics?f.dataset=metaworld_sawyer&episode={first}": ".bar",
         "status": metric,
         "map": "code",
+        "jobs": "h2",
+        f"compare?a={first}&b={second}": ".camera",
     }
+    names = _names_of_data(workspace)
     violations: dict[str, list[str]] = {}
+    codes: dict[str, list[str]] = {}
     for name, element in pages.items():
         page.goto(f"{address}/{name}")
         page.locator(element).first.wait_for()
+        codes[name] = page.evaluate(CODE_WORDS, names)
         for scheme in _SCHEMES:
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function(_HAS_SCHEME, arg=scheme)
             violations[f"{name} {scheme}"] = page.evaluate(VIOLATIONS, AXE.read_text())
     assert {name: own for name, own in violations.items() if own} == {}
+    assert {name: own for name, own in codes.items() if own} == {}
+    page.goto(f"{address}/status")
+    page.locator(metric).first.wait_for()
+    assert "metaworld_sawyer" in page.evaluate(CODE_WORDS, [])
+
+
+def _names_of_data(workspace: Workspace) -> list[str]:
+    """What sources and people have named: it stands on the page as they wrote it."""
+    episodes = list(workspace.stores.tables.episodes.read())
+    own = {text for episode in episodes for text in (episode.dataset, episode.key, episode.success_source)}
+    cameras = {camera.name for episode in episodes for camera in episode.cameras}
+    # The longest first: a name may be a part of another one.
+    return sorted(filter(None, own | cameras), key=len, reverse=True)
 
 
 def test_after_next_only_the_new_player_hears_the_keys(page: Page, address: str) -> None:

@@ -65,6 +65,10 @@ def _column(workspace: Workspace, name: str) -> Any:
     return workspace.stores.tables.episodes.read_columns([name], "").to_pylist()[0][name]
 
 
+def _words(criterion: str | None) -> str:
+    return str(criterion).lower().replace("_", " ")
+
+
 def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
     browser: Browser, judged: tuple[Workspace, str]
 ) -> None:
@@ -80,7 +84,7 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         rows = page.locator(f"[data-criterion='{criterion}']")
         rows.locator(".choice.unmet").click()
         undo = page.locator(".judge .undo")
-        expect(undo).to_have_text(f"Undo: {criterion} unmet")
+        expect(undo).to_have_text(f"Undo: {_words(criterion)}: not met")
         page.get_by_role("button", name="Failure", exact=True).click()
         expect(undo).to_have_text("Undo: success failure")
         assert _column(workspace, "person_success") is False
@@ -104,7 +108,7 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         assert _column(workspace, "tags") == ["odd"]
         assert _column(workspace, "caption") == _CAPTION
         page.keyboard.press("u")
-        expect(undo).to_have_text(f"Undo: {criterion} unmet")
+        expect(undo).to_have_text(f"Undo: {_words(criterion)}: not met")
         assert _column(workspace, "person_success") is None
 
 
