@@ -42,6 +42,15 @@ _DESKTOP, _PHONE = (1400, 900, 1.0), (390, 844, 2.0)
 _MOST_DESKTOP, _MOST_PHONE = 2000, 1700
 _QUALITY = 65
 _SETTLE_MS = 900
+# Whether every picture in sight has arrived, also those within components.
+_HAS_IMAGES = """() => {
+    const isBelow = (node) => node.getBoundingClientRect().top > innerHeight;
+    const isThere = (node) =>
+        (node.tagName !== "IMG" || node.complete || isBelow(node))
+        && (!node.shadowRoot || [...node.shadowRoot.children].every(isThere))
+        && [...node.children].every(isThere);
+    return isThere(document.body);
+}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +177,8 @@ def _find(page: Page) -> None:
 
 def _plan(page: Page) -> None:
     page.get_by_role("button", name="Plan").click()
-    page.get_by_role("table").first.wait_for()
+    page.wait_for_timeout(2 * _SETTLE_MS)  # the plan before this one is still shown
+    page.get_by_role("button", name="Start it").wait_for()
 
 
 def _compare(page: Page) -> None:
@@ -212,6 +222,7 @@ def _screenshot(browser: Browser, address: str, picture: Picture, style: str) ->
     page.set_viewport_size({"width": width, "height": max(height, min(most, content))})
     page.mouse.move(1, 1)
     page.locator("[data-testid=stMain]").evaluate("main => main.scrollTo(0, 0)")
+    page.wait_for_function(_HAS_IMAGES)
     page.wait_for_timeout(_SETTLE_MS)
     image = page.screenshot()
     page.close()

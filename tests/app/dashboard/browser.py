@@ -40,7 +40,7 @@ VIOLATIONS = """async (script) => {
 }"""
 # Words that look like code in what is visible, code blocks and fields apart: snake_case, CODES, hex ids, times of the
 # log and JSON. Names of the data, and what its users wrote, are no code of ours.
-CODE_WORDS = """(names) => {
+CODE_WORDS = r"""(names) => {
     const code = new RegExp([
         "\\b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\\b", "\\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\\b",
         "\\b(?!LDLJ|SPARC|UMAP|ARES|LIKE)[A-Z]{4,}\\b", "\\b[A-Z]\\d{3}\\b", "\\d\\dT\\d\\d:", "[{}]",
@@ -52,7 +52,7 @@ CODE_WORDS = """(names) => {
             const text = names.reduce((rest, name) => rest.replaceAll(name, ""), node.textContent);
             if (node.parentElement?.checkVisibility() !== false) found.push(...(text.match(code) ?? []));
         }
-        if (node.matches?.("style, script, code, pre, dd, [data-testid=stIconMaterial], [data-testid=stJson]")) return;
+        if (node.matches?.("style, script, code, pre, dd, [role=img], [data-testid^=stIcon], [data-testid=stJson]")) return;
         if (node.shadowRoot) read(node.shadowRoot);
         node.childNodes.forEach(read);
     };

@@ -174,6 +174,46 @@ def test_tab_reaches_every_control_of_the_player_and_shows_where_it_is(
     assert controls <= reached
 
 
+# Marks what has the focus, and whether it shows so; then the visible controls that never had it.
+_MARK_FOCUS = """() => {
+    let at = document.activeElement;
+    while (at.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+    at.isReached = true;
+    return at === document.body;
+}"""
+_NOT_REACHED = """() => {
+    const selector = "button, a[href], input, select, textarea, summary, [tabindex='0']";
+    const missed = [];
+    const read = (node) => {
+        const isControl = node.matches?.(selector) && !node.disabled && node.tabIndex >= 0;
+        // Of a group of choices one has the focus, and arrows move to the others.
+        const isChoice = node.type === "radio" || node.role === "radio";
+        if (isControl && !isChoice && !node.isReached && node.checkVisibility({ visibilityProperty: true }))
+            missed.push(node.outerHTML.slice(0, 160));
+        if (node.shadowRoot) read(node.shadowRoot);
+        for (const child of node.children ?? []) read(child);
+    };
+    read(document.body);
+    return missed;
+}"""
+
+
+def test_tab_reaches_every_control_of_jobs_and_of_two_that_are_compared(
+    page: Page, address: str, workspace: Workspace
+) -> None:
+    first, second, *_ = sorted(workspace.stores.tables.episodes.ids("dataset = 'metaworld_sawyer'"))
+    pages = {"jobs?job=annotate&names=motion": "h2", f"compare?a={first}&b={second}": ".plot canvas"}
+    for name, element in pages.items():
+        page.goto(f"{address}/{name}")
+        page.locator(element).first.wait_for()
+        page.get_by_role("button", name="Find").wait_for()
+        for _ in range(150):
+            page.keyboard.press("Tab")
+            if page.evaluate(_MARK_FOCUS):
+                break
+        assert page.evaluate(_NOT_REACHED) == [], name
+
+
 def test_a_tick_is_evidence_in_the_legend_and_seeks(page: Page, address: str, workspace: Workspace) -> None:
     _open_episode(page, address, workspace)
     assert "evidence of the grade" in page.locator(".tick-legend").inner_text()

@@ -57,7 +57,7 @@ def test_each_claim_keeps_its_own_observation_and_no_ruling_is_lost() -> None:
     ]
     assert [member["observed"] for member in groups[0]["rulings"]] == ["saw VERB", "saw OBJECT"]
     assert groups[0]["reasons"] == ["met: judged by the frames"]
-    assert groups[2]["reasons"] == ["NA: caption does not say"]
+    assert groups[2]["reasons"] == ["does not apply: caption does not say"]
     assert [member["reason"] for member in groups[2]["rulings"]] == ["", ""]
     assert groups[1]["rulings"][0]["verdict"] == "ERROR"
 
