@@ -219,7 +219,10 @@ def _draw_job(job: Job) -> None:
 def _title_of(job: Job) -> str:
     if job.kind == "export":
         return f"export {job.subject} to {job.name}"
-    return f"try {job.name} again" if job.kind == "retry" else f"{'set ' * (job.kind == 'set')}{job.name}"
+    if job.kind == "retry":
+        return f"try {job.name} again"
+    name = job.name.removesuffix(f" {PLAN}")
+    return f"{'set ' * (job.kind == 'set')}{'plan of ' * (name != job.name)}{name}"
 
 
 def _describe_state(job: Job) -> str:

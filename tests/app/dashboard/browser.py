@@ -29,9 +29,11 @@ QUIET = [
 # Long for a machine with much else to do; what does not come until then never does.
 WAIT_MS = 120_000
 AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
-# What axe calls serious. Of the two sliders of a range only the knobs, 24 pixels wide, take the pointer.
+# What axe calls serious, once nothing is faded that is being renewed. Of the two sliders of a range only the knobs, 24 pixels wide, take the pointer.
 VIOLATIONS = """async (script) => {
     if (!window.axe) new Function(script)();
+    const isFaded = () => document.querySelector("[data-stale=true]") !== null;
+    for (let waits = 0; waits < 100 && isFaded(); waits++) await new Promise((done) => setTimeout(done, 100));
     const { violations } = await axe.run(document,
         { resultTypes: ["violations"], rules: { "target-size": { enabled: true } } });
     return violations.filter(({ impact }) => ["serious", "critical"].includes(impact)).flatMap(({ id, nodes }) =>
