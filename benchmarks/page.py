@@ -317,16 +317,16 @@ def _next_episode(tab: Page) -> float:
 
 def _find_longest_task(browser: Browser, tab: Page) -> float:
     """Seconds of the longest task of the main thread while the episode of the page plays, by a trace."""
-    tab.locator(".readout").first.click()  # no button has the focus, which would take the space
-    tab.keyboard.press("Home")
+    tab.locator(".timeline").first.press("Home")
     time.sleep(1.0)
-    tab.keyboard.press("Space")
+    tab.locator(".play").click()
     tab.locator(".play[aria-label=Pause]").wait_for()
     time.sleep(0.5)
     browser.start_tracing(page=tab, categories=["toplevel", "disabled-by-default-devtools.timeline"])
     time.sleep(_PLAYED_SECONDS)
     events = json.loads(browser.stop_tracing())["traceEvents"]
-    tab.keyboard.press("Space")
+    if tab.locator(".play[aria-label=Pause]").count():  # it may have come to its end
+        tab.locator(".play").click()
     mains = {
         (event["pid"], event["tid"])
         for event in events
@@ -337,7 +337,7 @@ def _find_longest_task(browser: Browser, tab: Page) -> float:
         for event in events
         if event["name"].endswith("RunTask") and (event["pid"], event["tid"]) in mains and "dur" in event
     ]
-    return max(tasks) / 1e6
+    return float(max(tasks)) / 1e6
 
 
 def _filter(tab: Page, number: int) -> float:

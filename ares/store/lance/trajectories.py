@@ -110,7 +110,7 @@ def _bin_shares(
         np.bincount(numbers[:, dimension], weights[:, dimension], bins)
         for dimension in range(numbers.shape[1])
     ]
-    return np.array(sums).reshape(-1, bins), (counts > 0).sum(axis=0)
+    return np.array(sums, np.float64), np.count_nonzero(counts, axis=0)
 
 
 class TrajectoryTable:

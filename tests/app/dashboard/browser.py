@@ -29,7 +29,8 @@ QUIET = [
 # Long for a machine with much else to do; what does not come until then never does.
 WAIT_MS = 120_000
 AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
-# What axe calls serious, once nothing is faded that is being renewed. Of the two sliders of a range only the knobs, 24 pixels wide, take the pointer.
+# What axe calls serious, once nothing is faded that is being renewed. Of the two sliders of a range only the knobs, 24
+# pixels wide, take the pointer.
 VIOLATIONS = """async (script) => {
     if (!window.axe) new Function(script)();
     const isFaded = () => document.querySelector("[data-stale=true]") !== null;
@@ -54,7 +55,8 @@ CODE_WORDS = r"""(names) => {
             const text = names.reduce((rest, name) => rest.replaceAll(name, ""), node.textContent);
             if (node.parentElement?.checkVisibility() !== false) found.push(...(text.match(code) ?? []));
         }
-        if (node.matches?.("style, script, code, pre, dd, [role=img], [data-testid^=stIcon], [data-testid=stJson]")) return;
+        const isNoText = "style, script, code, pre, dd, [role=img], [data-testid^=stIcon], [data-testid=stJson]";
+        if (node.matches?.(isNoText)) return;
         if (node.shadowRoot) read(node.shadowRoot);
         node.childNodes.forEach(read);
     };

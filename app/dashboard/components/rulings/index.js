@@ -33,7 +33,15 @@ import { codeInWords, h, mount, seekButton, verdictBadge } from "../dom.js";
  * @property {Group[]} groups
  * @property {Pair[]} values
  */
-/** @typedef {{ text: string, grade: string, made: string, maker: string, shown: boolean, grades: Grade[] }} Caption */
+/**
+ * @typedef {object} Caption
+ * @property {string} text
+ * @property {string} grade
+ * @property {string} made
+ * @property {string} maker Its id.
+ * @property {boolean} shown
+ * @property {Grade[]} grades
+ */
 /** @typedef {{ captions: Caption[], pairs: Pair[] }} RulingsData */
 
 /** @type {Record<string, string>} */
