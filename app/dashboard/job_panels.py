@@ -13,6 +13,8 @@ from typing import Any
 import streamlit as st
 
 from app.dashboard import navigation
+from app.dashboard.column_words import document_words
+from app.dashboard.components import draw_pairs
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import Job, JobKind, find_job_path, list_jobs, start_job, stop_job
@@ -165,7 +167,8 @@ def _draw_end(job: Job) -> None:
             st.warning(
                 f"{count_of(failed, 'episode', comma=True)} of the set failed and are not in the export"
             )
-        st.json(job.report, expanded=False)
+        with st.expander("Report"):
+            draw_pairs(document_words(job.report, {}), f"export.report.{job.name}")
     elif job.state == "failed":
         navigation.show_error(AresError(job.reason, f"{job.name}: {job.detail}"))
     elif job.state == "stopped":

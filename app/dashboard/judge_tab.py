@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.column_words import code_words, maker_words
 from app.dashboard.components import draw_bars
 from app.dashboard.navigation import entered_text, escape_markdown
 from app.dashboard.view_state import ColumnFilter, ViewState, browse_address
@@ -66,7 +67,7 @@ def _draw_groups(questions: Sequence[JudgedQuestion], makers: Mapping[str, Maker
     """Draw the answers to one question, by everything that they are counted by."""
     st.subheader("One question in detail")
     names = [question.name for question in questions]
-    selected = st.selectbox("Question", names, key=_QUESTION, width=320)
+    selected = st.selectbox("Question", names, key=_QUESTION, width=320, format_func=_question_words)
     question = questions[names.index(str(selected))]
     for title, column, head in _GROUPS:
         counts = cached_reads.read_judgements(question, column)
@@ -138,7 +139,7 @@ def _group_filter(count: JudgementCount, column: str) -> list[ColumnFilter]:
 
 def _group_name(count: JudgementCount, column: str, makers: Mapping[str, Maker]) -> str:
     if not column:
-        return count.question.name
+        return _question_words(count.question.name)
     if column in (_JUDGE, _CAPTIONER) and count.group:
         return _maker_name(makers, count.group)
     known = {"true": "success", "false": "failure", "": "not known"}
@@ -146,9 +147,13 @@ def _group_name(count: JudgementCount, column: str, makers: Mapping[str, Maker])
 
 
 def _maker_name(makers: Mapping[str, Maker], maker_id: str) -> str:
-    """A maker for people: its model and the start of its id."""
-    model = makers[maker_id].model if maker_id in makers else ""
-    return f"{model or 'without a model'} ({maker_id[:8]})" if maker_id else "no judge"
+    """A maker for people."""
+    return maker_words(makers, maker_id) if maker_id else "no judge"
+
+
+def _question_words(name: str) -> str:
+    """The name of a question; a criterion as words."""
+    return code_words(name) if name.isupper() else name
 
 
 def _browse_link(filters: Iterable[ColumnFilter]) -> str:
@@ -186,7 +191,7 @@ def _agreement_row(
     ]
     # The audit of instructions is no maker of annotations, and says itself what it is.
     judge = _maker_name(makers, report.judge) if report.judge in makers else report.model
-    name = f"{report.question}, {report.dataset}, {judge}"
+    name = f"{_question_words(report.question)}, {report.dataset}, {judge}"
     parts = [_make_part("good", share.share, "reviewed", reviewed)] if share else []
     kappa = "" if report.kappa is None else f"; kappa {report.kappa:.2f}"
     text = f"{_estimate_text(share)} of {report.random_items}{kappa}"

@@ -53,6 +53,11 @@ if TYPE_CHECKING:
         segment_schema as segment_schema,
     )
     from ares.store.lance.text import TextHashes as TextHashes, WordRows as WordRows
+    from ares.store.lance.trajectories import (
+        SignalPart as SignalPart,
+        SignalSpread as SignalSpread,
+        measure_spread as measure_spread,
+    )
     from ares.store.lance_tables import Tables as Tables
     from ares.store.log.protocol import (
         ACTIONS as ACTIONS,

@@ -9,7 +9,8 @@ from datetime import datetime
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.components import draw_table
+from app.dashboard.column_words import document_words
+from app.dashboard.components import draw_pairs, draw_table
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter
 from app.dashboard.selection_bar import read_person_name
 from app.server import (
@@ -218,7 +219,10 @@ def _draw_job(job: Job) -> None:
 def _title_of(job: Job) -> str:
     if job.kind == "export":
         return f"export {job.subject} to {job.name}"
-    return f"try {job.name} again" if job.kind == "retry" else f"{'set ' * (job.kind == 'set')}{job.name}"
+    if job.kind == "retry":
+        return f"try {job.name} again"
+    name = job.name.removesuffix(f" {PLAN}")
+    return f"{'set ' * (job.kind == 'set')}{'plan of ' * (name != job.name)}{name}"
 
 
 def _describe_state(job: Job) -> str:
@@ -256,14 +260,14 @@ def _draw_outcome(job: Job) -> None:
             st.progress(min(1.0, job.done / max(1, job.total)), text=f"{job.done:,} of {job.total:,}")
         if job.report is not None:
             with st.expander("Report"):
-                st.json(job.report)
+                draw_pairs(document_words(job.report, {}), f"jobs.report.{job.kind}.{job.name}")
         return
     document = (job.report or {}).get("document")
     if PLAN in job.arguments["words"] and document:
         draw_table(describe_plan(document), f"jobs.table.{job.name}")
     elif document:
         with st.expander("Report"):
-            st.json(document)
+            draw_pairs(document_words(document, {}), f"jobs.report.{job.name}")
     if lines := last_lines_of(stores, job):
         with st.expander("What it printed", expanded=not job.ended):
             st.code("\n".join(lines), language=None, wrap_lines=True)

@@ -14,6 +14,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import make_poster_url, make_video_url
+from app.dashboard.column_words import VERDICTS, code_words, time_words
 from app.dashboard.components import draw_review, draw_table
 from app.dashboard.judge_tab import draw_judges
 from app.dashboard.navigation import entered_text, read_parameter, write_parameter
@@ -123,7 +124,7 @@ def _draw_new_queue(person: str, number: int) -> None:
 
 
 def _question_title(question: str) -> str:
-    return _QUESTIONS.get(question, f"Is {question} met?")
+    return _QUESTIONS.get(question, f"Is the criterion “{code_words(question)}” met?")
 
 
 def _make_queue(person: str) -> None:
@@ -347,10 +348,10 @@ def _draw_answers(queue: ReviewQueue, person: str) -> None:
         {
             "item": row.answer.item + 1,
             "episode": row.episode_id,
-            "answer": row.answer.verdict,
+            "answer": _verdict_words(row.answer.verdict),
             "failure": " ".join(filter(None, (row.answer.failure_kind, row.answer.severity))),
             "reason": row.answer.reason,
-            "when": row.created,
+            "when (UTC)": time_words(row.created),
         }
         for row in shown
     ]
@@ -359,13 +360,17 @@ def _draw_answers(queue: ReviewQueue, person: str) -> None:
         _draw_changes(queue, shown[number], person)
 
 
+def _verdict_words(verdict: str) -> str:
+    return VERDICTS.get(verdict.upper(), verdict)
+
+
 def _draw_changes(queue: ReviewQueue, row: AnswerRow, person: str) -> None:
     verdicts = [
         verdict for _, verdict, _ in (_SUCCESS_KEYS if row.answer.question == "success" else _USUAL_KEYS)
     ]
     for verdict, column in zip(verdicts, st.columns(len(verdicts)), strict=True):
         column.button(
-            f"Change to {verdict}",
+            f"Change to “{_verdict_words(verdict)}”",
             key=f"review.change.{verdict}",
             disabled=verdict == row.answer.verdict,
             on_click=_change_answer,
