@@ -194,13 +194,15 @@ def complete_query_ids(stores: Stores, query: Query) -> Query:
 
 
 def list_episodes(stores: Stores, where: str, limit: int) -> list[Hit]:
-    """Episodes that a filter selects, in the order of the table, as hits that nothing ranks.
+    """Episodes that a filter selects, in the order of the sources, as hits that nothing ranks.
 
     Raises RequestError for an invalid filter.
     """
-    rows = stores.tables.episodes.read_columns(["episode_id"], where, limit)
+    rows = stores.tables.episodes.scan(["episode_id"], where, limit, order_by="dataset, version, split, key")
     moments = [
-        Moment(episode_id=id, camera="", seconds=0.0, score=0.0) for id in rows["episode_id"].to_pylist()
+        Moment(episode_id=id, camera="", seconds=0.0, score=0.0)
+        for batch in rows
+        for id in batch["episode_id"].to_pylist()
     ]
     return _to_hits(stores, moments, {}, {moment.episode_id: {} for moment in moments})
 
