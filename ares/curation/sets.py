@@ -13,7 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from ares.annotation import canonical_json
 from ares.console import count_of
 from ares.episode import Json, Span
 from ares.errors import RequestError
