@@ -93,7 +93,9 @@ class FileIngester(FolderIngester):
 
     def __init__(self, name: str, suffix: str, read: ReadFile) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise PluginError("the name of a FileIngester is lower case", f"got {name!r}; give one such as 'steps'")
+            raise PluginError(
+                "the name of a FileIngester is lower case", f"got {name!r}; give one such as 'steps'"
+            )
         if not isinstance(suffix, str) or not re.fullmatch(r"(\.[^./\\]+)+", suffix):
             raise PluginError(
                 "the suffix of a FileIngester begins with a dot", f"got {suffix!r}; give one such as '.npz'"

@@ -209,9 +209,9 @@ class Episodes:
         if isinstance(key, str):
             if key in self.columns:
                 return self.to_pandas([key])[key]
-            if not set(key) <= set("0123456789abcdef"):
-                hint = say_who_makes(key) or did_you_mean(key, self.columns)
-                raise UnknownEpisode(f"no episode and no column {key!r}", f"{hint}columns are in .columns")
+            hint = say_who_makes(key) or (key.isidentifier() and did_you_mean(key, self.columns))
+            if hint:
+                raise UnknownEpisode(f"no episode and no column {key!r}", hint.rstrip("; "))
             return StoredEpisode.from_episode(
                 self._table.get_episode(self._table.resolve_id(key)), self._stores
             )
