@@ -60,6 +60,7 @@ _HEADER = (
     "second",
     "dataset",
     "source key",
+    "grade",
     "caption",
     "instruction",
 )
@@ -200,26 +201,26 @@ def _find_hits(args: argparse.Namespace) -> Sequence[Hit]:
 
 
 def _hit_table(hits: Sequence[Hit], columns: Mapping[str, Mapping[str, Json]]) -> OutputTable:
-    """A row for each hit; with the grades of captions where there are any, and the values of other columns."""
-    is_graded = any(hit.grade for hit in hits)
+    """A row for each hit, and the values of other columns; what no hit has is left out: nothing ranks a list."""
     rows = [
         (
             hit.episode_id,
             "" if hit.score is None else f"{hit.score:.2f}",
             " ".join(f"{way}:{rank}" for way, rank in hit.ranks),
             hit.camera,
-            f"{hit.seconds:.2f}",
+            f"{hit.seconds:.2f}" if hit.camera or hit.seconds else "",
             hit.dataset,
             f"{hit.split} {hit.key}".strip(),
-            *([_grade_text(hit)] if is_graded else ()),
+            _grade_text(hit),
             hit.caption,
             hit.instruction,
             *(column.get(hit.episode_id) for column in columns.values()),
         )
         for hit in hits
     ]
-    header = (*_HEADER[:7], *(["grade"] if is_graded else ()), *_HEADER[7:], *columns)
-    return OutputTable(rows, header)
+    header = (*_HEADER, *columns)
+    shown = [n for n in range(len(header)) if n >= len(_HEADER) or any(row[n] for row in rows)]
+    return OutputTable([[row[n] for n in shown] for row in rows], [header[n] for n in shown])
 
 
 def _grade_text(hit: Hit) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from ares.annotation import canonical_json
 from ares.console import count_of
 from ares.episode import Json, Span
 from ares.errors import RequestError
@@ -235,8 +234,10 @@ class Sets:
             raise RequestError("a set needs a plain name", f"{name!r}; use letters, digits, '-', '_' and '.'")
         with StagedIds(members) as staged:
             if not staged.count:
+                matched = ", ".join(f"{name} {value}" for name, value in recipe.items() if value)
+                hint = "; what is missing fulfils only IS NULL and IS NOT TRUE" if recipe.get("where") else ""
                 raise RequestError(
-                    "the set would be empty", f"nothing matched {canonical_json(dict(recipe))}"
+                    "the set would be empty", f"nothing matched {matched or 'the empty list'}{hint}"
                 )
             with self._store.atomic():
                 return self._create(name, staged, recipe, are_spans=are_spans)

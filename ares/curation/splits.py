@@ -125,8 +125,8 @@ def plan_split(stores: Stores, selection: CurationSet, request: SplitRequest) ->
         largest = max(map(len, groups), default=0)
         raise RequestError(
             f"the part {empty[0]!r} would be empty",
-            f"{count_of(len(ids), 'episode')} are {count_of(len(groups), 'group')}, "
-            f"the largest of {largest}; split by fewer names",
+            f"{count_of(len(ids), 'episode')} are {count_of(len(groups), 'group')}, the largest of {largest}: "
+            "what shares a value of --by, or is a near duplicate, stays together; split by fewer names, or by none",
         )
     return SplitPlan(
         request=request,

@@ -232,6 +232,10 @@ class IngestReport(JobCounts):
     lost: int = 0
     plan: IngestPlan = field(default_factory=IngestPlan)
 
+    def __repr__(self) -> str:
+        counts = f"planned={self.planned}, kept={self.kept}, already={self.already}, failed={self.failed}"
+        return f"IngestReport({counts}; {len(self.warnings)} kinds of warnings; more in .failures, .warnings, .plan)"
+
     def to_json(self) -> dict[str, Json]:
         """The document of `ares ingest --json`."""
         return {

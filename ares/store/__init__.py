@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ares.store.lance.schema import (
         EpisodeTableRows as EpisodeTableRows,
         arrow_type as arrow_type,
+        episode_schema as episode_schema,
         records_to_table_rows as records_to_table_rows,
         type_mismatch as type_mismatch,
     )

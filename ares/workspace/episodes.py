@@ -10,7 +10,7 @@ from ares.console import count_of
 from ares.episode import Episode
 from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode
 from ares.imports import import_optional
-from ares.registry import explain_mistakes
+from ares.registry import did_you_mean, explain_mistakes, say_who_makes
 from ares.search import Hit
 from ares.store import TAGS, quote_literal
 from ares.workspace.arguments import read_episode_ids
@@ -133,8 +133,9 @@ class Episodes:
         return self.sort(column, descending)
 
     def tagged(self, tag: str) -> Episodes:
-        """Keep the episodes with a tag. Raises RequestError where no episode has any tag."""
-        self._table.schema([TAGS])
+        """Keep the episodes with a tag."""
+        if TAGS not in self.columns:  # it appears with the first tag
+            return self.take(0)
         return self.where(f"array_has({TAGS}, {quote_literal(tag)})")
 
     def in_set(self, name: str) -> Episodes:
@@ -208,6 +209,9 @@ class Episodes:
         if isinstance(key, str):
             if key in self.columns:
                 return self.to_pandas([key])[key]
+            hint = say_who_makes(key) or (key.isidentifier() and did_you_mean(key, self.columns))
+            if hint:
+                raise UnknownEpisode(f"no episode and no column {key!r}", hint.rstrip("; "))
             return StoredEpisode.from_episode(
                 self._table.get_episode(self._table.resolve_id(key)), self._stores
             )
