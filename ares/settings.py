@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
@@ -344,12 +345,29 @@ def environment_variables() -> dict[str, str]:
     }
 
 
+PERSON_VARIABLE = "ARES_PERSON"
+_acting_person: ContextVar[str] = ContextVar("acting_person", default="")
+
+
+@contextmanager
+def acting_as(person: str) -> Iterator[None]:
+    """Let `user_name` be this person inside the block, in this thread; "" changes nothing."""
+    token = _acting_person.set(person.strip() or _acting_person.get())
+    try:
+        yield
+    finally:
+        _acting_person.reset(token)
+
+
 def user_name() -> str:
-    """Return the name of the user, who is the person behind an action; "unknown" where the system has none."""
+    """Return the name of the person behind an action; "unknown" where nobody says it and the system has none.
+
+    It is that of `acting_as`, else ARES_PERSON, which a job of a page has, else that of the system's user.
+    """
     import getpass
 
     try:
-        return getpass.getuser()
+        return _acting_person.get() or os.environ.get(PERSON_VARIABLE, "").strip() or getpass.getuser()
     except (OSError, KeyError):  # a container whose user has no entry
         return "unknown"
 

@@ -11,10 +11,12 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.components import draw_bars
 from app.dashboard.navigation import entered_text, escape_markdown
+from app.dashboard.selection_bar import read_person_name
 from app.dashboard.view_state import ColumnFilter, ViewState, browse_address
 from ares.episode import Json
 from ares.errors import AresError
 from ares.rubric import describe_kind, read_judge_trust
+from ares.settings import acting_as
 from ares.store import maker_column
 
 if TYPE_CHECKING:
@@ -259,7 +261,8 @@ def _certify_set() -> None:
     navigation.settle_address()
     sets = cached_reads.workspace().sets
     try:
-        cached_reads.limited(partial(sets.create_certified, name, precision, where=where), where)
+        with acting_as(read_person_name()):
+            cached_reads.limited(partial(sets.create_certified, name, precision, where=where), where)
     except AresError as error:
         navigation.show_error(error)
 

@@ -249,7 +249,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str, proxi
         routes=[
             *build_media_routes(workspace.stores),
             build_changes_route(partial(pages.changes, workspace)),
-            Mount(API_PREFIX, make_api(workspace)),
+            Mount(API_PREFIX, make_api(workspace, people_by_proxy=bool(proxies))),
         ],
         middleware=middleware,
         lifespan=_make_lifespan(workspace, pages.preload),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ares.errors import ReadOnlyWorkspace, RequestError
-from ares.settings import inherited_environment, inherited_path
+from ares.settings import PERSON_VARIABLE, inherited_environment, inherited_path
 from ares.store import Stores
 
 JobKind = Literal["export", "retry", "set", "command"]
@@ -181,7 +181,7 @@ def start_job(
     try:
         path.with_suffix(".stop").unlink(missing_ok=True)
         write_job(path, job)
-        _start_process(stores, path, lock)
+        _start_process(stores, path, lock, person)
     finally:
         os.close(lock)  # the process has its own
     return job
@@ -224,11 +224,11 @@ def stop_job(stores: Stores, job: Job, person: str) -> None:
         os.kill(current.pid, signal.SIGINT)
 
 
-def _start_process(stores: Stores, path: Path, lock: int) -> None:
+def _start_process(stores: Stores, path: Path, lock: int, person: str) -> None:
     # The settings may hold a password: they are passed by a pipe.
     message = (stores.location, stores.settings)
     process = start_module_process(
-        "app.dashboard.job_process", [str(path), str(lock)], message, inherited=[lock]
+        "app.dashboard.job_process", [str(path), str(lock)], message, inherited=[lock], person=person
     )
     assert process.stdin
     process.stdin.close()
@@ -250,6 +250,7 @@ def start_module_process(
     *,
     inherited: Sequence[int] = (),
     stdout: int | None = None,
+    person: str = "",
 ) -> subprocess.Popen[bytes]:
     """Run a module as the main one of a process that Ctrl+C in the terminal does not reach.
 
@@ -259,7 +260,9 @@ def start_module_process(
         message: What it reads from its standard input by `pickle.load`; the pipe stays open.
         inherited: File descriptors that it keeps.
         stdout: As for `subprocess.Popen`.
+        person: Whose name the log has for what it does; by default that of this process.
     """
+    printable = "".join(character for character in person if character.isprintable())
     command = [sys.executable, "-P", "-c", _PROGRAM, json.dumps(inherited_path()), module, *arguments]
     process = subprocess.Popen(
         command,
@@ -267,7 +270,7 @@ def start_module_process(
         stdout=stdout,
         pass_fds=inherited,
         start_new_session=True,
-        env=inherited_environment(),
+        env={**inherited_environment(), **({PERSON_VARIABLE: printable} if printable else {})},
     )
     assert process.stdin
     pickle.dump(message, process.stdin)

@@ -7,7 +7,7 @@ import base64
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -65,14 +65,20 @@ def is_loopback(host: str) -> bool:
 
 # What a log-in proxy says of the person, and how pages get it; a browser cannot set the second.
 _PROXY_PERSON, PERSON_HEADER = b"x-forwarded-user", "x-ares-person"
-_MOST_NAME = 100
+MOST_NAME = 100
+
+
+def read_proxy_person(headers: Mapping[str, str]) -> str:
+    """The name that a trusted proxy has logged in, of the headers of a request behind it; "" without one."""
+    text = headers.get(PERSON_HEADER) or ""
+    return text.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 class ProxyPersonMiddleware:
     """Passes on the name of the person that a log-in proxy has logged in; of other addresses no name counts.
 
     Args:
-        app: Application that reads `PERSON_HEADER`.
+        app: Application that reads it by `read_proxy_person`.
         networks: The trusted proxies, as addresses or networks. This middleware has to see their own address, before
             X-Forwarded-For takes its place.
     """
@@ -100,7 +106,7 @@ class ProxyPersonMiddleware:
         is_trusted = any(address in network for network in self._networks)
         is_name = (
             len(names) == 1
-            and len(names[0]) <= _MOST_NAME
+            and len(names[0]) <= MOST_NAME
             and names[0].decode("utf-8", "replace").isprintable()
         )
         return names[0] if is_trusted and is_name else b""

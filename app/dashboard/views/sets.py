@@ -104,6 +104,7 @@ def _draw_set(episode_set: CurationSet, others: list[CurationSet]) -> None:
     st.subheader(escape_markdown(episode_set.label))
     recipe = _recipe_text(episode_set) or "every episode"
     counts = f"{episode_set.size}, frozen {episode_set.created}"
+    counts += f" by {episode_set.person}" if episode_set.person else ""
     st.caption(escape_markdown(f"{counts}, hash {episode_set.ids_hash}; {recipe}"))
     sets = cached_reads.workspace().sets
     certificate = cached_reads.limited(lambda: sets[episode_set.label].certificate)

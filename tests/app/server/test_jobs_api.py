@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.server.api import make_api
+from app.server.jobs import start_module_process
 from app.server.routes import build_changes_route
 from ares.errors import StoreError
 from ares.settings import Settings
@@ -61,6 +63,13 @@ def test_a_dataset_is_planned_ingested_and_annotated(client: TestClient) -> None
     assert client.delete(f"/jobs/{started['id']}", params={"person": "Ada"}).status_code == 200
     for wrong in ("0" * 16, "..%2f..%2fx", "x"):
         assert client.delete(f"/jobs/{wrong}", params={"person": "Ada"}).status_code == 404
+
+
+def test_a_job_works_in_the_name_of_who_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "say_who.py").write_text("from ares.settings import user_name\nprint(user_name(), end='')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    process = start_module_process("say_who", [], None, stdout=subprocess.PIPE, person="Zoë\x00")
+    assert process.communicate(timeout=60)[0].decode() == "Zoë"
 
 
 @pytest.mark.parametrize(
