@@ -79,4 +79,18 @@ def ingest(
 
 def plan_ingest(existing_stores: Callable[[], Stores | None], request: IngestRequest) -> IngestPlan:
     """What `ingest` would read; see `Workspace.plan_ingest`."""
-    return find_datasets(existing_stores(), request, sample=True).plan
+    from ares.jobs import measure_pace
+
+    stores = existing_stores()
+    plan = find_datasets(stores, request, sample=True).plan
+    if stores is None:
+        return plan
+    formats = {dataset.format for dataset in plan.datasets}
+    paces = {name: measure_pace(stores.annotations, "ingest", formats=[name]) for name in formats}
+    timed = [
+        replace(dataset, seconds=pace.seconds / pace.items * dataset.episodes, timed=pace.items)
+        if (pace := paces[dataset.format])
+        else dataset
+        for dataset in plan.datasets
+    ]
+    return replace(plan, datasets=tuple(timed))

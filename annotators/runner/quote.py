@@ -14,7 +14,7 @@ from annotators.runner.annotator_run import AnnotatorRun, list_subject_ids, read
 from ares.annotation import Cost
 from ares.episode import Episode
 from ares.errors import PluginError
-from ares.jobs import AnnotateEstimate, EpisodeSelection
+from ares.jobs import AnnotateEstimate, EpisodeSelection, measure_pace
 from ares.store import batched
 
 if TYPE_CHECKING:
@@ -50,9 +50,25 @@ def estimate_tasks(
         for task in tasks
     ]
     return [
-        _estimate_task(stores, task, task_counts, task_subjects, sample, price, selection.condition)
+        _with_time(
+            stores,
+            task,
+            _estimate_task(stores, task, task_counts, task_subjects, sample, price, selection.condition),
+        )
         for task, task_counts, task_subjects in zip(tasks, counts, subjects, strict=True)
     ]
+
+
+def _with_time(stores: Stores, task: AnnotatorRun, estimate: AnnotateEstimate) -> AnnotateEstimate:
+    """The estimate with the time of the rest, where this maker has worked in the workspace, or its model has."""
+    maker, name = task.annotator.maker, f"annotate {task.name}"
+    pace = measure_pace(stores.annotations, name, maker=maker.maker_id) or measure_pace(
+        stores.annotations, name, model=maker.model
+    )
+    if pace is None:
+        return estimate
+    rest = estimate.planned - (estimate.already or 0)
+    return replace(estimate, seconds=pace.seconds / pace.items * rest, timed=pace.items)
 
 
 class _SubjectCounts(NamedTuple):

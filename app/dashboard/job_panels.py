@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from app.dashboard import navigation
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import Job, JobKind, find_job_path, list_jobs, start_job, stop_job
-from ares.console import count_of
+from ares.console import count_of, describe_seconds
 from ares.curation import CurationSet
 from ares.errors import AresError, RequestError
 from ares.export import TaskSource
@@ -75,6 +76,13 @@ def _draw_running(stores: Stores, job: Job, text: str) -> None:
         )  # fmt: skip
 
 
+def describe_time_left(job: Job) -> str:
+    """How long a job still takes, as far as its first items say it."""
+    if job.left_seconds is None:
+        return "time left not known yet"
+    return f"{describe_seconds(job.left_seconds)} left"
+
+
 def start_export(
     stores: Stores, episode_set: CurationSet, format: str, dest: Path, task: TaskSource, person: str
 ) -> Job:
@@ -98,12 +106,14 @@ def start_export(
     )  # fmt: skip
 
 
-def run_export_job(workspace: Workspace, job: Job, progress: Callable[[int], None]) -> dict[str, Any]:
+def run_export_job(workspace: Workspace, job: Job) -> dict[str, Any]:
     """Write the export of a job, in its process; returns the report."""
     from ares.export import ExportRequest, export_set
+    from ares.jobs import Progress
 
     request = ExportRequest(set=workspace.sets[job.subject], destination=Path(job.name), **job.arguments)
-    return export_set(request, workspace.stores, progress).to_json()
+    with closing(Progress(f"export {job.subject}", job.total, None)) as progress:
+        return export_set(request, workspace.stores, progress.advance).to_json()
 
 
 def start_set_command(stores: Stores, label: str, words: Sequence[str], person: str) -> Job:
@@ -154,7 +164,8 @@ def draw_exports(stores: Stores, label: str) -> None:
 
 
 def _progress_text(job: Job) -> str:
-    return f"{job.done:,} of {count_of(job.total, 'episode', comma=True)} to {escape_markdown(job.name)}"
+    of = count_of(job.total, "episode", comma=True)
+    return f"{job.done:,} of {of} to {escape_markdown(job.name)}, {describe_time_left(job)}"
 
 
 def _draw_end(job: Job) -> None:

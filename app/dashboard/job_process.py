@@ -7,17 +7,16 @@ import os
 import pickle
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-from app.server import Job, read_job, run_command_job, write_job
+from app.server import Job, JobProgress, read_job, run_command_job, write_job
 from app.stop_signals import SignalWatch
 from ares.console import escape_logs
 from ares.errors import AresError
+from ares.jobs import watch_progress
 from ares.settings import Settings
 
-_WRITE_SECONDS = 0.5
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -43,10 +42,11 @@ def main() -> None:
 
 
 def _run_recorded_job(path: Path, job: Job, location: str, settings: Settings) -> None:
-    progress = _Progress(path, job)
+    progress = JobProgress(path, job)
+    watch_progress(progress.tell)
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
-        report = _do_job(job, location, settings, progress)
+        report = _do_job(job, location, settings)
     except AresError as error:
         write_job(path, progress.job, state="failed", reason=error.reason, detail=error.detail)
     except KeyboardInterrupt:
@@ -59,30 +59,15 @@ def _run_recorded_job(path: Path, job: Job, location: str, settings: Settings) -
         write_job(path, progress.job, state="finished", report=report)
 
 
-def _do_job(job: Job, location: str, settings: Settings, progress: _Progress) -> dict[str, Any]:
+def _do_job(job: Job, location: str, settings: Settings) -> dict[str, Any]:
     from app.dashboard.failed_work import run_retry
     from app.dashboard.job_panels import run_export_job, run_set_job
     from ares.workspace import open_workspace
 
     workspace = open_workspace(location, settings, create=False)
     if job.kind == "export":
-        return run_export_job(workspace, job, progress.advance)
+        return run_export_job(workspace, job)
     return run_set_job(workspace.stores, job) if job.kind == "set" else run_retry(workspace, job)
-
-
-class _Progress:
-    """Counts episodes, and writes the count into the file of the job twice a second at most."""
-
-    def __init__(self, path: Path, job: Job) -> None:
-        self._path, self.job, self._done = path, job, 0
-        self._written_at = time.monotonic()
-
-    def advance(self, episodes: int = 1) -> None:
-        """Add to the number of episodes written."""
-        self._done += episodes
-        if time.monotonic() - self._written_at >= _WRITE_SECONDS:
-            self.job = write_job(self._path, self.job, done=self._done)
-            self._written_at = time.monotonic()
 
 
 if __name__ == "__main__":

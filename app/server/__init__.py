@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from app.server.jobs import (
         Job as Job,
         JobKind as JobKind,
+        JobProgress as JobProgress,
         find_job_folder as find_job_folder,
         find_job_path as find_job_path,
         list_all_jobs as list_all_jobs,

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +40,8 @@ class Job:
         total: Episodes to write, or subjects to annotate.
         started: ISO 8601 time in UTC.
         done: How many of them are done.
+        step: What is being counted, such as the annotators, or "" before anything is.
+        left_seconds: How long the rest takes by the pace of the last minute; None where that is not known.
         pid: Number of its process; 0 until the process has begun.
         state: "lost" is a process that ended without saying how, such as a killed one.
         report: Report of the work, once it has finished.
@@ -54,6 +58,8 @@ class Job:
     total: int
     started: str
     done: int = 0
+    step: str = ""
+    left_seconds: float | None = None
     pid: int = 0
     state: State = "running"
     report: Mapping[str, Any] | None = None
@@ -108,13 +114,51 @@ def read_job(path: Path) -> Job | None:
 
 
 def write_job(path: Path, job: Job, **changes: object) -> Job:
-    """Write a job with some fields changed, in one step; returns it."""
+    """Write a job with some fields changed, in one step; returns it. Of one that has ended nothing is left."""
     job = replace(job, **changes)  # type: ignore[arg-type]
+    job = replace(job, left_seconds=None) if job.ended else job
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".tmp")
     partial.write_text(json.dumps(asdict(job)))
     partial.replace(path)
     return job
+
+
+_WRITE_SECONDS, _PACE_SECONDS = 0.5, 60.0
+
+
+class JobProgress:
+    """Writes into the file of a job how far it is, twice a second at most. Safe to update from threads.
+
+    Args:
+        path: The file.
+        job: The job.
+    """
+
+    def __init__(self, path: Path, job: Job) -> None:
+        self._path, self.job = path, job  # as far as it has come, also what is not written yet
+        self._lock = threading.Lock()
+        # When how much was done, of the last minute.
+        self._counts: deque[tuple[float, int]] = deque()
+
+    def tell(self, step: str, done: int, total: int | None) -> None:
+        """Say what is being done, how much of it is done, and of how much, where that is known."""
+        now = time.monotonic()
+        with self._lock:
+            if step != self.job.step:
+                self._counts.clear()
+            is_due = not self._counts or now - self._counts[-1][0] >= _WRITE_SECONDS
+            if is_due:
+                self._counts.append((now, done))
+            while now - self._counts[0][0] > _PACE_SECONDS and len(self._counts) > 2:
+                self._counts.popleft()
+            (began, before), left = self._counts[0], None
+            if total is not None and done > before:
+                left = (total - done) * (now - began) / (done - before)
+            self.job = replace(self.job, step=step, done=done, total=total or 0, left_seconds=left)
+            if is_due:
+                with suppress(OSError):  # a full disk ends no job that needs none of it
+                    write_job(self._path, self.job)
 
 
 def take_job_lock(path: Path) -> int:

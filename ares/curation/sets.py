@@ -431,6 +431,8 @@ class Sets:
     ) -> None:
         """Write a set with its members to a JSON file, for a training repository; `read_lock` reads it.
 
+        Who froze it stays in the workspace.
+
         Args:
             selection: The set.
             path: The file.
@@ -439,7 +441,8 @@ class Sets:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(path.name + ".tmp")
         with partial.open("w") as file:
-            file.writelines(stream_json({**selection.to_json(), **recipe, "ids": self.members(selection)}))
+            header = replace(selection, person="").to_json()
+            file.writelines(stream_json({**header, **recipe, "ids": self.members(selection)}))
             file.write("\n")
         partial.replace(path)
 

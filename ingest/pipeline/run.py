@@ -570,9 +570,11 @@ def _count_unopened(stores: Stores, counts: Report, discovery: IngestSources, st
 
 
 def _job_document(report: IngestCounts) -> dict[str, Json]:
-    """The report for the history of jobs: counts, without the lists of datasets and files."""
+    """The report for the history of jobs: counts and formats, without the lists of datasets and files."""
     document = report.to_json()
-    return {key: value for key, value in document.items() if key not in ("datasets", "left_files")}
+    formats: list[Json] = [*sorted({dataset.format for dataset in report.plan.datasets})]
+    counts = {key: value for key, value in document.items() if key not in ("datasets", "left_files")}
+    return {**counts, "formats": formats}
 
 
 def _show_actions_anew(stores: Stores, kept: int) -> None:

@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.components import draw_table
+from app.dashboard.job_panels import describe_time_left
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter
 from app.dashboard.selection_bar import read_person_name
 from app.server import (
@@ -251,9 +252,10 @@ def _resume_job(job: Job) -> None:
 def _draw_outcome(job: Job) -> None:
     """Draw the plan, the report, or the lines that the command has printed last."""
     stores = cached_reads.workspace().stores
+    if not job.ended and job.step:
+        text = f"{job.step}: {job.done:,} of {job.total:,}, {describe_time_left(job)}"
+        st.progress(min(1.0, job.done / max(1, job.total)), text=escape_markdown(text))
     if job.kind != "command":
-        if not job.ended:
-            st.progress(min(1.0, job.done / max(1, job.total)), text=f"{job.done:,} of {job.total:,}")
         if job.report is not None:
             with st.expander("Report"):
                 st.json(job.report)
