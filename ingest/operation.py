@@ -79,17 +79,17 @@ def ingest(
 
 def plan_ingest(existing_stores: Callable[[], Stores | None], request: IngestRequest) -> IngestPlan:
     """What `ingest` would read; see `Workspace.plan_ingest`."""
-    from ares.jobs import measure_pace
+    from ares.jobs import measure_rate
 
     stores = existing_stores()
     plan = find_datasets(stores, request, sample=True).plan
     if stores is None:
         return plan
     formats = {dataset.format for dataset in plan.datasets}
-    paces = {name: measure_pace(stores.annotations, "ingest", formats=[name]) for name in formats}
+    rates = {name: measure_rate(stores.annotations, "ingest", formats=[name]) for name in formats}
     timed = [
-        replace(dataset, seconds=pace.seconds / pace.items * dataset.episodes, timed=pace.items)
-        if (pace := paces[dataset.format])
+        replace(dataset, seconds=rate.seconds / rate.items * dataset.episodes, timed=rate.items)
+        if (rate := rates[dataset.format])
         else dataset
         for dataset in plan.datasets
     ]

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
@@ -19,10 +14,9 @@ from app.dashboard.selection_bar import read_person_name
 from app.server import Job, JobKind, find_job_path, list_jobs, start_job, stop_job
 from ares.console import count_of, describe_seconds
 from ares.curation import CurationSet
-from ares.errors import AresError, RequestError
+from ares.errors import AresError
 from ares.export import TaskSource
 from ares.store import Stores
-from ares.workspace import Workspace
 
 # Jobs of a subject that are shown, and how often their progress is read.
 _MAX_JOBS, _REFRESH_SECONDS = 5, 0.5
@@ -106,16 +100,6 @@ def start_export(
     )  # fmt: skip
 
 
-def run_export_job(workspace: Workspace, job: Job) -> dict[str, Any]:
-    """Write the export of a job, in its process; returns the report."""
-    from ares.export import ExportRequest, export_set
-    from ares.jobs import Progress
-
-    request = ExportRequest(set=workspace.sets[job.subject], destination=Path(job.name), **job.arguments)
-    with closing(Progress(f"export {job.subject}", job.total, None)) as progress:
-        return export_set(request, workspace.stores, progress.advance).to_json()
-
-
 def start_set_command(stores: Stores, label: str, words: Sequence[str], person: str) -> Job:
     """Start what `ares set WORDS` does.
 
@@ -133,24 +117,6 @@ def start_set_command(stores: Stores, label: str, words: Sequence[str], person: 
         stores, "set", subject=label, name=shlex.join(words), total=1, arguments={"words": list(words)},
         person=person,
     )  # fmt: skip
-
-
-def run_set_job(stores: Stores, job: Job) -> dict[str, Any]:
-    """Run the command of a job, and return what `--json` prints. The reasons of a composition wait beside the job.
-
-    Raises:
-        RequestError: The command refuses, with its reason.
-    """
-    words = list(job.arguments["words"])
-    if words[0] == "create":
-        words += ["--reasons", str(find_reasons_path(stores, job))]
-    command = [sys.executable, "-m", "ares", "set", *words, "--workspace", stores.location, "--json"]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    document: dict[str, Any] = json.loads(ended.stdout) if ended.stdout else {}
-    if ended.returncode:
-        error = document.get("error") or {"reason": "the command failed", "detail": ended.stderr[-500:]}
-        raise RequestError(error["reason"], error["detail"])
-    return document
 
 
 def find_reasons_path(stores: Stores, job: Job) -> Path:
@@ -174,7 +140,7 @@ def _draw_end(job: Job) -> None:
         st.success(f"Exported to {dest}", icon=":material/check_circle:")
         if failed := job.report.get("failed"):
             st.warning(
-                f"{count_of(failed, 'episode', comma=True)} of the set failed and are not in the export"
+                f"{count_of(failed, 'episode', comma=True)} of the set failed, and the export is without"
             )
         st.json(job.report, expanded=False)
     elif job.state == "failed":

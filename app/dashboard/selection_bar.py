@@ -16,7 +16,7 @@ from app.dashboard.navigation import entered_text, escape_markdown
 from app.dashboard.results import search_threshold
 from app.dashboard.user_limits import search_image
 from app.dashboard.view_state import ViewState, view_filter_sql, view_to_params
-from app.server import read_proxy_person
+from app.server import PERSON_HEADER
 from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -261,7 +261,8 @@ def read_person_name() -> str:
 
 def read_login_name() -> str:
     """The name that a trusted proxy has logged in, which nobody can change on a page; "" without one."""
-    return read_proxy_person(st.context.headers)
+    text = st.context.headers.get(PERSON_HEADER) or ""
+    return text.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def remember_person_name(name: str) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         stop_job as stop_job,
         write_job as write_job,
     )
-    from app.server.protection import read_proxy_person as read_proxy_person
+    from app.server.protection import PERSON_HEADER as PERSON_HEADER
     from app.server.routes import (
         CONNECTION_HEADER as CONNECTION_HEADER,
         UNKNOWN_PAGE as UNKNOWN_PAGE,

@@ -28,7 +28,7 @@ from app.server.command_jobs import (
     start_command,
 )
 from app.server.jobs import Job, find_job_folder, find_job_path, list_all_jobs, read_job, stop_job
-from app.server.protection import MOST_NAME, VERSION_HEADER, read_proxy_person
+from app.server.protection import MOST_NAME, PERSON_HEADER, VERSION_HEADER
 from ares import __version__
 from ares.deadline import Deadline, limit_time
 from ares.episode import Json
@@ -444,7 +444,8 @@ class Endpoints:
             )
         if not self._people_by_proxy:
             return person
-        logged_in = read_proxy_person(request.headers)
+        sent = request.headers.get(PERSON_HEADER) or ""
+        logged_in = sent.encode("latin-1", "replace").decode("utf-8", "replace")
         if not logged_in:
             raise OtherPerson(
                 "the log-in proxy has not said who acts",

@@ -162,12 +162,12 @@ def serve(
             threading.Timer(_BROWSER_SECONDS, webbrowser.open, [address]).start()
         # A server closes its socket; requests wait at the other one until the next server has begun.
         with showing_progress(), listener.dup() as waiting:
-            _run(first, listener)
+            _run_server(first, listener)
             if not exists and workspace_exists(workspace.path):
-                _run(_make_server(_make_application(workspace, pages, access)), waiting)
+                _run_server(_make_server(_make_application(workspace, pages, access)), waiting)
 
 
-def _run(server: uvicorn.Server, listener: socket.socket) -> None:
+def _run_server(server: uvicorn.Server, listener: socket.socket) -> None:
     with _ending_on_signals(server):
         server.run(sockets=[listener])
 

@@ -41,7 +41,7 @@ class Job:
         started: ISO 8601 time in UTC.
         done: How many of them are done.
         step: What is being counted, such as the annotators, or "" before anything is.
-        left_seconds: How long the rest takes by the pace of the last minute; None where that is not known.
+        left_seconds: How long the rest takes by the rate of the last minute; None where that is not known.
         pid: Number of its process; 0 until the process has begun.
         state: "lost" is a process that ended without saying how, such as a killed one.
         report: Report of the work, once it has finished.
@@ -124,7 +124,7 @@ def write_job(path: Path, job: Job, **changes: object) -> Job:
     return job
 
 
-_WRITE_SECONDS, _PACE_SECONDS = 0.5, 60.0
+_WRITE_SECONDS, _RATE_SECONDS = 0.5, 60.0
 
 
 class JobProgress:
@@ -150,7 +150,7 @@ class JobProgress:
             is_due = not self._counts or now - self._counts[-1][0] >= _WRITE_SECONDS
             if is_due:
                 self._counts.append((now, done))
-            while now - self._counts[0][0] > _PACE_SECONDS and len(self._counts) > 2:
+            while now - self._counts[0][0] > _RATE_SECONDS and len(self._counts) > 2:
                 self._counts.popleft()
             (began, before), left = self._counts[0], None
             if total is not None and done > before:

@@ -7,7 +7,7 @@ import base64
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -68,17 +68,11 @@ _PROXY_PERSON, PERSON_HEADER = b"x-forwarded-user", "x-ares-person"
 MOST_NAME = 100
 
 
-def read_proxy_person(headers: Mapping[str, str]) -> str:
-    """The name that a trusted proxy has logged in, of the headers of a request behind it; "" without one."""
-    text = headers.get(PERSON_HEADER) or ""
-    return text.encode("latin-1", "replace").decode("utf-8", "replace")
-
-
 class ProxyPersonMiddleware:
     """Passes on the name of the person that a log-in proxy has logged in; of other addresses no name counts.
 
     Args:
-        app: Application that reads it by `read_proxy_person`.
+        app: Application that reads `PERSON_HEADER`.
         networks: The trusted proxies, as addresses or networks. This middleware has to see their own address, before
             X-Forwarded-For takes its place.
     """

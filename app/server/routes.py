@@ -119,7 +119,7 @@ def build_first_routes(location: str, create: Callable[[], None], end: Callable[
     from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
     from starlette.routing import Route
 
-    is_made = threading.Event()
+    is_created = threading.Event()
 
     def answer_page(message: str, status: int) -> Response:
         page = FORM_PAGE.format(
@@ -136,12 +136,12 @@ def build_first_routes(location: str, create: Callable[[], None], end: Callable[
             await run_in_threadpool(create)
         except AresError as error:
             return answer_page(str(error), 409)
-        is_made.set()
+        is_created.set()
         end()
         return RedirectResponse("/", 303, _LAST_ANSWER)
 
     async def show(request: Request) -> Response:
-        if is_made.is_set():  # a browser asks again on a connection that it has kept
+        if is_created.is_set():  # a browser asks again on a connection that it has kept
             return RedirectResponse(request.url, 307, _LAST_ANSWER)
         return answer_page("", 200)
 

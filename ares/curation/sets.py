@@ -498,7 +498,7 @@ def parse_lock(document: Json, path: Path) -> tuple[CurationSet, list[str]]:
         expected = f"{selection.num_members} with {selection.ids_hash}"
         raise RequestError(
             "the lock file was changed after it was written",
-            f"{path}: {count} ids with hash {ids_hash}, expected {expected}",
+            f"{path}: {count_of(count, 'id')} with hash {ids_hash}, expected {expected}",
         )
     return selection, ids
 

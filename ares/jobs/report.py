@@ -262,7 +262,7 @@ _MOST_JOBS_MEASURED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredPace:
+class MeasuredRate:
     """How fast earlier jobs of one kind were in a workspace.
 
     Attributes:
@@ -276,8 +276,8 @@ class MeasuredPace:
     seconds: float
 
 
-def measure_pace(store: AnnotationStore, name: str, **same: Json) -> MeasuredPace | None:
-    """The pace of the newest jobs of a name whose reports have these values; None where no such job did anything.
+def measure_rate(store: AnnotationStore, name: str, **same: Json) -> MeasuredRate | None:
+    """The rate of the newest jobs of a name whose reports have these values; None where no such job did anything.
 
     The time of a run of several annotators is shared out by how long each of them worked.
 
@@ -300,7 +300,7 @@ def measure_pace(store: AnnotationStore, name: str, **same: Json) -> MeasuredPac
             jobs, items, seconds = jobs + 1, items + done, seconds + share
         if jobs == _MOST_JOBS_MEASURED:  # older ones may be of another machine
             break
-    return MeasuredPace(jobs, items, seconds) if items else None
+    return MeasuredRate(jobs, items, seconds) if items else None
 
 
 ProgressWatcher = Callable[[str, int, int | None], None]

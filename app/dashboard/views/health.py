@@ -15,7 +15,7 @@ from app.dashboard.components import draw_table
 from app.dashboard.navigation import escape_markdown, read_parameter, write_parameters
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.view_state import AddressError
-from ares.console import count_of
+from ares.console import count_are, count_of
 from ares.reports import DatasetHealth
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _draw_tiles(health: DatasetHealth) -> None:
         "State behind action",
         lag,
         border=True,
-        help=f"Median of {health.num_lags} episodes; the data of {health.num_unknown_lags} do not say.",
+        help=f"Median of {count_of(health.num_lags, 'episode')}; the data of {health.num_unknown_lags} do not say.",
     )
     tiles.metric("Episodes with faults, by code", f"{faults:,}", border=True)
 
@@ -166,7 +166,7 @@ def _draw_contracts(health: DatasetHealth) -> None:
     if len(health.contracts) > _SHOWN_CONTRACTS:
         more = len(health.contracts) - _SHOWN_CONTRACTS
         st.caption(
-            f"{more} more combinations of dimensions are in this sample; `ares check --json` lists all."
+            f"{count_are(more, 'more combination', 'dimensions')} in this sample; `ares check --json` lists all."
         )
 
 

@@ -101,7 +101,7 @@ def test_parts_that_were_not_downloaded_are_told(tmp_path: Path) -> None:
         video.unlink()
     write_task(root, 999, [5])
     source = opened(root)
-    assert any(warning.startswith("1 tasks of task_info have no episode here") for warning in source.warnings)
+    assert any(warning.startswith("1 task of task_info is without an episode here") for warning in source.warnings)
     without_signals, without_videos = (item.load() for item in source.items)
     assert without_signals.trajectory.state is None and without_signals.episode.num_steps == STEPS
     assert any("videos and no signals" in warning for warning in without_signals.warnings)
