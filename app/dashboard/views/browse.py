@@ -25,7 +25,6 @@ from app.dashboard.navigation import change_view, escape_markdown, read_view
 from app.dashboard.results import ResultPage, check_view, find_lower_threshold, list_table_columns, read_page
 from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, read_ticked_ids
 from app.dashboard.view_state import ColumnFilter, ViewState, describe_filter, view_to_params
-from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError
 
@@ -134,7 +133,7 @@ def _without_query(names: Collection[str], view: ViewState) -> ViewState:
 def _draw_result_line(view: ViewState, page: ResultPage) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="browse.line"):
         part = page.shown if view.is_search else page.matching
-        total = count_of(page.total, "episode", comma=True)
+        total = f"{page.total:,} episode{'s'[: page.total != 1]}"
         st.markdown(f"**{part:,} of {total}**", width="content")
         if view.is_search:
             st.caption(f"score from {page.cut:.2f}", width="content")
