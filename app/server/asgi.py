@@ -14,7 +14,7 @@ import threading
 import time
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -22,7 +22,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.server.jobs import start_module_process
+from app.server.jobs import clean_jobs, start_module_process
 from app.server.login import LoginSessions
 from ares.console import escape_logs, print_message, showing_progress
 from ares.errors import AresError, RequestError
@@ -409,6 +409,9 @@ def _make_lifespan(
         """Load what the first page needs while the browser is still connecting, and answer `ares search`."""
         from app.server.command_searches import serve_command_searches
 
+        if workspace.stores.is_writable:
+            with suppress(AresError, OSError):  # it is tried again with the next job
+                clean_jobs(workspace.stores)
         threading.Thread(target=preload, name="preload", daemon=True).start()
         with serve_command_searches(workspace):
             yield None

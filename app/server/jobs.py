@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from ares.errors import ReadOnlyWorkspace, RequestError
 from ares.settings import PERSON_VARIABLE, inherited_environment, inherited_path
-from ares.store import Stores
+from ares.store import Stores, quote_literal
 
 JobKind = Literal["export", "retry", "set", "command"]
 State = Literal["running", "finished", "failed", "stopped", "lost"]
@@ -192,7 +192,7 @@ def is_job_process_alive(path: Path) -> bool:
 
 
 # Files of jobs that have ended are deleted beyond so many.
-_MAX_KEPT = 100
+_MAX_KEPT, _DAY_SECONDS, _UPLOADS = 100, 86_400.0, "uploads"
 # A page that asks whether the process lives has its lock for a moment; a process that has written its end, for longer.
 _LOCK_SECONDS, _END_SECONDS = 0.2, 5.0
 
@@ -216,7 +216,7 @@ def start_job(
     if not stores.is_writable:
         raise ReadOnlyWorkspace("the workspace is read-only", str(stores.folder))
     path = find_job_path(stores, kind, name)
-    _forget_oldest(find_job_folder(stores))
+    clean_jobs(stores, arguments.get("words", ()))
     lock = _wait_for_job_lock(path)
     job = Job(
         kind=kind, subject=subject, name=name, arguments=arguments, total=total, person=person,
@@ -231,13 +231,46 @@ def start_job(
     return job
 
 
-def _forget_oldest(folder: Path) -> None:
-    newest_first = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in newest_first[_MAX_KEPT:]:
-        if not is_job_process_alive(path):
-            path.unlink(missing_ok=True)
-            for ending in (".lock", ".stop", ".csv", ".log", ".out"):
+def clean_jobs(stores: Stores, used_words: Sequence[str] = ()) -> None:
+    """Delete the files of jobs that ended long ago, and uploaded files that nothing refers to any more.
+
+    Args:
+        stores: Stores of the workspace.
+        used_words: Words of a command that is about to start, which may name an uploaded file.
+    """
+    folder, oldest = find_job_folder(stores), time.time() - stores.settings.job_days * _DAY_SECONDS
+    times = {path: _modified_at(path) for path in folder.glob("*.json")}
+    newest_first = sorted(times, key=lambda path: times[path], reverse=True)
+    for number, path in enumerate(newest_first):
+        if (number >= _MAX_KEPT or times[path] < oldest) and not is_job_process_alive(path):
+            for ending in (".json", ".lock", ".stop", ".csv", ".log", ".out"):
                 path.with_suffix(ending).unlink(missing_ok=True)
+    open_words, finished_words = set(used_words), set[str]()
+    for job in list_all_jobs(stores):
+        names = finished_words if job.state == "finished" else open_words
+        names.update(map(str, job.arguments.get("words", ())))
+    for path in (folder / _UPLOADS).glob("*"):
+        is_new = _modified_at(path) > time.time() - _DAY_SECONDS and str(path) not in finished_words
+        # What a dataset was read from stays.
+        source = f"starts_with(source, {quote_literal(str(path))})"
+        if not (is_new or str(path) in open_words or stores.tables.episodes.count(source)):
+            path.unlink(missing_ok=True)
+
+
+def _modified_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # another server has deleted it
+        return time.time()
+
+
+def keep_upload(stores: Stores, name: str, content: bytes) -> Path:
+    """Store an uploaded file until the job that it is for has finished, once; returns its path."""
+    path = find_job_folder(stores) / _UPLOADS / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():  # a page is drawn many times
+        path.write_bytes(content)
+    return path
 
 
 def _wait_for_job_lock(path: Path) -> int:

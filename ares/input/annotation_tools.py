@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from ares.console import count_of
 from ares.errors import SourceError
 from ares.input.documents import parse_json
 
@@ -57,7 +56,7 @@ class SpanTally:
 
     def line(self, reason: str) -> str:
         """How many spans a reason is of, with examples."""
-        return f"{self.name}: {count_of(self.counts[reason], 'span')} {reason} ({', '.join(self.examples[reason])})"
+        return f"{self.name}: spans that {reason}: {self.counts[reason]} ({', '.join(self.examples[reason])})"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from app.server import (
     PLAN,
     Job,
     describe_plan,
-    find_job_folder,
+    keep_upload,
     last_lines_of,
     list_all_jobs,
     make_annotate_words,
@@ -133,11 +133,8 @@ def _draw_review() -> list[str]:
     )
     if file is None:
         return []
-    folder = find_job_folder(cached_reads.workspace().stores) / "uploads"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"answers-{file.file_id}{'.jsonl' if file.name.endswith('.jsonl') else '.csv'}"
-    if not path.exists():  # the page is drawn many times
-        path.write_bytes(file.getvalue())
+    name = f"answers-{file.file_id}{'.jsonl' if file.name.endswith('.jsonl') else '.csv'}"
+    path = keep_upload(cached_reads.workspace().stores, name, file.getvalue())
     return ["review", "import", str(path)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,11 +15,22 @@ from starlette.testclient import TestClient
 
 from app.server.api import make_api
 from app.server.command_jobs import describe_plan
-from app.server.jobs import Job, JobProgress, read_job, start_module_process
+from app.server.jobs import (
+    Job,
+    JobProgress,
+    clean_jobs,
+    find_job_path,
+    keep_upload,
+    list_all_jobs,
+    read_job,
+    start_module_process,
+    write_job,
+)
 from app.server.routes import build_changes_route
 from ares.errors import StoreError
 from ares.settings import Settings
 from ares.workspace import open_workspace
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture
@@ -98,6 +110,33 @@ def test_the_time_left_is_measured_by_the_first_items(
         ("b", 5, 86 / 5 * 95),
     ]  # fmt: skip
     assert read_job(path), "the page reads it from the file"
+
+
+def test_old_jobs_and_unused_uploads_are_deleted(tmp_path: Path, demo_samples: Path) -> None:
+    with open_workspace(str(tmp_path / "w"), Settings(job_days=3)) as workspace:
+        stores, video = workspace.stores, next((demo_samples / "video").rglob("*.mp4"))
+        paths = {
+            name: keep_upload(stores, f"{name}.mp4", video.read_bytes())
+            for name in ("finished", "failed", "starting", "fresh", "forgotten", "ingested")
+        }
+        ingest_paths(stores, [str(paths["ingested"])], quiet=True)
+        assert stores.tables.episodes.count() == 1
+        for days, name in ((0, "finished"), (2, "failed"), (9, "old")):
+            job = Job(
+                kind="command", subject="review", name=name, total=1, started="2026-01-01", state="failed",
+                arguments={"words": ["review", "import", str(paths.get(name, ""))]},
+            )  # fmt: skip
+            file = find_job_path(stores, "command", name)
+            write_job(file, job, **({"state": "finished"} if name == "finished" else {}))
+            file.with_suffix(".log").touch()
+            os.utime(file, times=(time.time() - 86_400 * days,) * 2)
+        for name in ("failed", "forgotten", "ingested", "starting"):
+            os.utime(paths[name], times=(time.time() - 86_400 * 2,) * 2)
+        clean_jobs(stores, ["review", "import", str(paths["starting"])])
+        kept = {name for name, path in paths.items() if path.exists()}
+        assert kept == {"failed", "starting", "fresh", "ingested"}
+        assert {job.name for job in list_all_jobs(stores)} == {"finished", "failed"}
+        assert len(list((stores.folder / "jobs").glob("*.log"))) == 2
 
 
 def test_a_job_works_in_the_name_of_who_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
