@@ -299,7 +299,9 @@ def _episode_tables(document: dict[str, Any]) -> Iterator[Block]:
         tables.append(OutputTable(_answer_rows(document)[:_MOST_ROWS], _ANSWER_HEADER))
     annotations: list[Block] = [OutputTable(rows[:_MOST_ROWS])] if rows else []
     if len(rows) > _MOST_ROWS:
-        annotations.append(f"{_MOST_ROWS} of {len(rows)} annotations that are no segments; --json has all")
+        annotations.append(
+            f"{_MOST_ROWS} of {count_of(len(rows), 'annotation')} that are no segments; --json has all"
+        )
     return paragraphs([*tables, *segments, *annotations, *_grade_blocks(document)])
 
 
@@ -334,7 +336,7 @@ def _segment_blocks(document: dict[str, Any]) -> Iterator[Block]:
     yield OutputTable(rows, _SEGMENT_HEADER)
     if len(segments) > _MOST_ROWS:
         every = f"ares search --segments --where \"episode_id = '{id}'\" --limit {len(segments)}"
-        yield f"{_MOST_ROWS} of {len(segments)} segments; --json has all, and so has `{every}`"
+        yield f"{_MOST_ROWS} of {count_of(len(segments), 'segment')}; --json has all, and so has `{every}`"
 
 
 def _grade_blocks(document: dict[str, Any]) -> Iterator[Block]:
@@ -348,7 +350,7 @@ def _grade_blocks(document: dict[str, Any]) -> Iterator[Block]:
         yield f"{annotation['name']}: {why}"
         yield OutputTable([_ruling_row(ruling) for ruling in annotation["value"]["rulings"]], _GRADE_HEADER)
     if len(graded) > _MOST_GRADES:
-        yield f"{_MOST_GRADES} of {len(graded)} grades; --json has all"
+        yield f"{_MOST_GRADES} of {count_of(len(graded), 'grade')}; --json has all"
 
 
 def _ruling_row(ruling: dict[str, Any]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from ares.console import count_of
 from ares.curation.removal import record_and_apply_action
 from ares.episode import Json
 from ares.errors import RequestError
@@ -224,7 +225,8 @@ def save_view(stores: Stores, name: str, query: Mapping[str, Sequence[str]], *, 
     size = sum(len(text) for texts in query.values() for text in texts)
     if query and not 0 < size <= _MAX_VIEW_CHARACTERS:
         raise RequestError(
-            "a view has a search or a filter", f"got {size:,} characters of at most {_MAX_VIEW_CHARACTERS:,}"
+            "a view has a search or a filter",
+            f"got {count_of(size, 'character', comma=True)} of at most {_MAX_VIEW_CHARACTERS:,}",
         )
     details: dict[str, Json] = {
         "name": name,

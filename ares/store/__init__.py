@@ -27,7 +27,11 @@ if TYPE_CHECKING:
         write_action_members as write_action_members,
     )
     from ares.store.filters import parse_polygon as parse_polygon, polygon_fault as polygon_fault
-    from ares.store.folder import WorkspaceBusy as WorkspaceBusy, workspace_exists as workspace_exists
+    from ares.store.folder import (
+        WorkspaceBusy as WorkspaceBusy,
+        check_may_be_created as check_may_be_created,
+        workspace_exists as workspace_exists,
+    )
     from ares.store.lance.episode_snapshot import (
         DEEP_OFFSET as DEEP_OFFSET,
         EpisodeSnapshot as EpisodeSnapshot,

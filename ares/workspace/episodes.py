@@ -243,7 +243,8 @@ class Episodes:
         if values.dtype.kind == "b":
             if len(values) != count:
                 raise RequestError(
-                    "a mask has a flag for each episode", f"{len(values)} flags, {count} episodes"
+                    "a mask has a flag for each episode",
+                    f"{count_of(len(values), 'flag')}, {count_of(count, 'episode')}",
                 )
             return np.flatnonzero(values)
         numbers = np.where(values < 0, values + count, values).astype(np.int64)
