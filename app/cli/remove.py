@@ -164,6 +164,7 @@ _VERBS = {
     "tag": "tagged {episodes} {tag}",
     "untag": "took the tag {tag} from {episodes}",
     "note": "noted of {episodes}: {note}",
+    "set_values": "set {column} of {episodes}",
     "view_save": "saved the view {name}",
     "view_delete": "deleted the view {name}",
     "set_delete": "deleted {labels}",
@@ -240,6 +241,7 @@ def describe_action(action: Action) -> str:
         tag=action.tag,
         labels=", ".join(map(str, labels)) if isinstance(labels, list) else "",
         name=action.details.get("name", ""),
+        column=action.details.get("column", ""),
         note=action.details.get("note", ""),
         undoes=f"action {action.undoes}",
     )

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.arguments import (
+    COLUMNS_OPTION,
     add_min_score_argument,
     add_query_arguments,
     add_workspace_arguments,
     add_yes_argument,
+    answer_rows,
     ask_for_confirmation,
     episode_count,
     open_workspace,
@@ -44,6 +46,7 @@ def add_set_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="all sets")
     show = actions.add_parser("show", help="one set with its episodes")
     show.add_argument("name", metavar="NAME")
+    show.add_argument("--columns", **COLUMNS_OPTION)
     lock = actions.add_parser(
         "lock", help="write a set to a card that proves it, and by which another machine makes it"
     )
@@ -252,8 +255,7 @@ def _show_set(workspace: Workspace, args: argparse.Namespace) -> None:
         **({"certificate": certificate} if certificate else {}),
         "episode_ids": episode_set.ids(),
     }
-    ids = ({"episode_id": episode_id} for episode_id in episode_set.ids())
-    answer(args, document, episode_set.ids, ids)
+    answer_rows(args, document, ({"episode_id": id} for id in episode_set.ids()), episode_set.ids)
 
 
 def _show_spans(args: argparse.Namespace, episode_set: StoredSet, removed: int) -> None:
@@ -264,7 +266,7 @@ def _show_spans(args: argparse.Namespace, episode_set: StoredSet, removed: int) 
         f"{span.episode_id} {span.start_seconds:.3f} {span.stop_seconds:.3f} {' '.join(span.text.split())}".rstrip()
         for span in episode_set.spans
     )
-    answer(args, document, lambda: lines, (span.to_json() for span in episode_set.spans))
+    answer_rows(args, document, (span.to_json() for span in episode_set.spans), lambda: lines)
 
 
 def _describe_certificate(certificate: Mapping[str, Json]) -> str:

@@ -60,9 +60,11 @@ if TYPE_CHECKING:
         ComputePlan as ComputePlan,
         EpisodeSelection as EpisodeSelection,
         FixRequest as FixRequest,
+        FunctionAnnotator as FunctionAnnotator,
         IngestRequest as IngestRequest,
         MediaMode as MediaMode,
         make_annotate_request as make_annotate_request,
+        read_function_value as read_function_value,
     )
     from ares.jobs.worker_pool import (
         machine_memory as machine_memory,

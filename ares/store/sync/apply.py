@@ -36,6 +36,7 @@ from ares.store.sync.refresh import (
     move_in_restored_episodes,
     move_out_removed_episodes,
     refresh_conflicts,
+    refresh_own_columns,
     refresh_reviewed,
     refresh_texts,
 )
@@ -448,12 +449,14 @@ class _ApplyJob:
         if "remove" in kinds or "purge" in kinds:
             removed = list_removed_but_present(self._tables, self._removed)
             restored = list_restored_but_absent(self._tables, self._removed)
-            move_out_removed_episodes(self._tables, removed)
+            move_out_removed_episodes(self._tables, removed, self._history.own_columns())
             for ids in move_in_restored_episodes(self._tables, restored):
                 for group in set(self.catalog.groups.values()):
                     self._resolve(ids, group)
             if len(restored):
                 refresh_texts(self._tables, self._annotations, self._history, TAG_KINDS | NOTE_KINDS)
+                own_columns = self._history.own_columns()
+                refresh_own_columns(self._tables, self._annotations, self._history, own_columns)
             forget_restored_episodes(self._tables, restored)
             # Also where nothing is left to be moved: a killed command may have moved it, a purge deleted it.
             self._tables.episodes.mark_duplicates()
@@ -465,6 +468,9 @@ class _ApplyJob:
             # What is certified holds no longer than its set.
             self.state.views_sequence = 0
         refresh_texts(self._tables, self._annotations, self._history, kinds)
+        if "set_values" in kinds:
+            own_columns = self._history.own_columns(self.state.actions)
+            refresh_own_columns(self._tables, self._annotations, self._history, own_columns)
         if self.state.actions != self._history.last:
             self.state.actions = self._history.last
             save_applied_state(self._tables, self.state)
