@@ -39,7 +39,7 @@ from annotators.runner.remote import (
     run_annotator_on_engine,
 )
 from annotators.runner.writer import AnnotationWriter, refuse_columns_of_people
-from ares.console import print_message
+from ares.console import count_are, print_message
 from ares.doctor import delete_unrecorded_vectors
 from ares.errors import AresError, ModelError, PluginError, RequestError, ServerError
 from ares.jobs import (
@@ -364,7 +364,7 @@ def _annotate_on(
         # These are searched slowly until they are indexed: a job of its own, for which no run waits.
         for label, count in stores.tables.unindexed_vectors().items():
             report_line(
-                f"{count} vectors of {label} are compared one by one; `ares index` makes searches fast"
+                f"{count_are(count, 'vector', label)} compared one by one; `ares index` makes searches fast"
             )
     return LoadedAnnotators(tasks, loaded.faults)
 

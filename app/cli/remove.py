@@ -153,7 +153,7 @@ def _purge_lines(report: PurgeReport, preview: RemovalPreview) -> list[str]:
 def _purge_text(report: PurgeReport) -> str:
     return (
         f"deleted {count_of(report.episodes, 'episode')} for good: {count_of(report.annotations, 'annotation')}, "
-        f"{count_of(report.rows, 'row')} of tables, {report.files} folders of videos; "
+        f"{count_of(report.rows, 'row')} of tables, {count_of(report.files, 'folder')} of videos; "
         "a hash of each identity is kept, so that it is refused when it comes again"
     )
 

@@ -62,6 +62,7 @@ _HEADER = (
     "second",
     "dataset",
     "source key",
+    "grade",
     "caption",
     "instruction",
 )
@@ -177,26 +178,26 @@ def _find_hits(args: argparse.Namespace) -> Sequence[Hit]:
 
 
 def _hit_table(hits: Sequence[Hit], columns: Mapping[str, Mapping[str, Json]]) -> OutputTable:
-    """A row for each hit; with the grades of captions where there are any, and the values of other columns."""
-    is_graded = any(hit.grade for hit in hits)
+    """A row for each hit, and the values of other columns; what no hit has is left out: nothing ranks a list."""
     rows = [
         (
             hit.episode_id,
             "" if hit.score is None else f"{hit.score:.2f}",
             " ".join(f"{way}:{rank}" for way, rank in hit.ranks),
             hit.camera,
-            f"{hit.seconds:.2f}",
+            f"{hit.seconds:.2f}" if hit.camera or hit.seconds else "",
             hit.dataset,
             f"{hit.split} {hit.key}".strip(),
-            *([_grade_text(hit)] if is_graded else ()),
+            _grade_text(hit),
             hit.caption,
             hit.instruction,
             *(column.get(hit.episode_id) for column in columns.values()),
         )
         for hit in hits
     ]
-    header = (*_HEADER[:7], *(["grade"] if is_graded else ()), *_HEADER[7:], *columns)
-    return OutputTable(rows, header)
+    header = (*_HEADER, *columns)
+    shown = [n for n in range(len(header)) if n >= len(_HEADER) or any(row[n] for row in rows)]
+    return OutputTable([[row[n] for n in shown] for row in rows], [header[n] for n in shown])
 
 
 def _grade_text(hit: Hit) -> str:
@@ -283,7 +284,9 @@ def _episode_tables(document: dict[str, Any]) -> Iterator[Block]:
         tables.append(OutputTable(_answer_rows(document)[:_MOST_ROWS], _ANSWER_HEADER))
     annotations: list[Block] = [OutputTable(rows[:_MOST_ROWS])] if rows else []
     if len(rows) > _MOST_ROWS:
-        annotations.append(f"{_MOST_ROWS} of {len(rows)} annotations that are no segments; --json has all")
+        annotations.append(
+            f"{_MOST_ROWS} of {count_of(len(rows), 'annotation')} that are no segments; --json has all"
+        )
     return paragraphs([*tables, *segments, *annotations, *_grade_blocks(document)])
 
 
@@ -318,7 +321,7 @@ def _segment_blocks(document: dict[str, Any]) -> Iterator[Block]:
     yield OutputTable(rows, _SEGMENT_HEADER)
     if len(segments) > _MOST_ROWS:
         every = f"ares search --segments --where \"episode_id = '{id}'\" --limit {len(segments)}"
-        yield f"{_MOST_ROWS} of {len(segments)} segments; --json has all, and so has `{every}`"
+        yield f"{_MOST_ROWS} of {count_of(len(segments), 'segment')}; --json has all, and so has `{every}`"
 
 
 def _grade_blocks(document: dict[str, Any]) -> Iterator[Block]:
@@ -332,7 +335,7 @@ def _grade_blocks(document: dict[str, Any]) -> Iterator[Block]:
         yield f"{annotation['name']}: {why}"
         yield OutputTable([_ruling_row(ruling) for ruling in annotation["value"]["rulings"]], _GRADE_HEADER)
     if len(graded) > _MOST_GRADES:
-        yield f"{_MOST_GRADES} of {len(graded)} grades; --json has all"
+        yield f"{_MOST_GRADES} of {count_of(len(graded), 'grade')}; --json has all"
 
 
 def _ruling_row(ruling: dict[str, Any]) -> tuple[str, ...]:

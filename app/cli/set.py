@@ -22,7 +22,7 @@ from app.cli.arguments import (
 )
 from app.cli.errors import ExitStatus
 from app.cli.output import Block, OutputTable, answer
-from ares.console import count_of, write_stderr
+from ares.console import count_are, count_of, write_stderr
 from ares.episode import Span
 from ares.errors import RequestError
 from ares.rubric import count_trust_states
@@ -310,11 +310,7 @@ def _rebuild_set(workspace: Workspace, args: argparse.Namespace) -> int:
     outcome = (
         f"set {report.set}: {count_of(report.episodes, 'episode')}" if report.set else "the set was not made"
     )
-    export = (
-        f"; {count_of(report.same_files, 'file')} of {report.path} are those of the card"
-        if report.path
-        else ""
-    )
+    export = f"; {count_are(report.same_files, 'file', report.path)} as in the card" if report.path else ""
     lines = [
         f"{outcome}, {count_of(report.annotations, 'label')}{export}",
         *(f"differs: {difference}" for difference in report.differences),
@@ -548,7 +544,7 @@ def _describe_split(parts: Mapping[str, StoredSet], plan: SplitPlan) -> list[Blo
         f"compared {compared or 'none'}",
     ]
     lines += [f"kept apart from nothing: {unknown}"] if unknown else []
-    lines += [f"{count_of(plan.missing, 'member')} are not in the workspace any more"] if plan.missing else []
+    lines += [f"{count_are(plan.missing, 'member')} not in the workspace any more"] if plan.missing else []
     return [OutputTable(rows, ("set", "episodes", "share", "wanted")), *lines]
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from ares.annotation import canonical_json
 from ares.console import count_of
 from ares.episode import Json, Span
 from ares.errors import RequestError
@@ -94,6 +93,7 @@ class CurationSet:
         episodes: Number of episodes that are members, or of which spans are.
         ids_hash: 16 hex digits over the sorted members.
         note: What a person wrote of it, or "".
+        person: Who froze it; "" where an earlier version of ARES has not kept it.
         purged: Former members that were deleted for good; `episodes` and `ids_hash` are those of the rest.
         frozen_as: Name and version that it was frozen under, where it was renamed since; else "".
         num_spans: Number of members where these are spans; None where they are whole episodes.
@@ -107,6 +107,7 @@ class CurationSet:
     episodes: int
     ids_hash: str
     note: str = ""
+    person: str = ""
     purged: int = 0
     frozen_as: str = ""
     num_spans: int | None = None
@@ -144,6 +145,7 @@ class CurationSet:
             **({} if self.num_spans is None else {"spans": self.num_spans}),
             "ids_hash": self.ids_hash,
             **({"note": self.note} if self.note else {}),
+            **({"person": self.person} if self.person else {}),
             **({"purged": self.purged} if self.purged else {}),
         }
 
@@ -204,31 +206,29 @@ class Sets:
             raise RequestError("a set needs a plain name", f"{name!r}; use letters, digits, '-', '_' and '.'")
         with StagedIds(members) as staged:
             if not staged.count:
+                matched = ", ".join(f"{name} {value}" for name, value in recipe.items() if value)
+                hint = "; what is missing fulfils only IS NULL and IS NOT TRUE" if recipe.get("where") else ""
                 raise RequestError(
-                    "the set would be empty", f"nothing matched {canonical_json(dict(recipe))}"
+                    "the set would be empty", f"nothing matched {matched or 'the empty list'}{hint}"
                 )
             with self._store.atomic():
-                return self._create(name, staged, recipe, are_spans=are_spans)
-
-    def _create(
-        self, name: str, staged: StagedIds, recipe: Mapping[str, Json], *, are_spans: bool
-    ) -> CurationSet:
-        ids_hash, episodes, count = hash_members(_distinct_spans(staged) if are_spans else staged)
-        versions = self.versions(name)
-        if versions and versions[-1].ids_hash == ids_hash:
-            return versions[-1]
-        created = datetime.now(UTC).isoformat(timespec="seconds")
-        selection = CurationSet(
-            name=name,
-            version=self._claim_version(name, versions[-1].version if versions else 0, created),
-            created=created,
-            recipe=dict(recipe),
-            episodes=episodes,
-            ids_hash=ids_hash,
-            num_spans=count if are_spans else None,
-        )
-        self._write(selection, _distinct_spans(staged) if are_spans else iter(staged))
-        return selection
+                ids_hash, episodes, count = hash_members(_distinct_spans(staged) if are_spans else staged)
+                versions = self.versions(name)
+                if versions and versions[-1].ids_hash == ids_hash:
+                    return versions[-1]
+                created = datetime.now(UTC).isoformat(timespec="seconds")
+                selection = CurationSet(
+                    name=name,
+                    version=self._claim_version(name, versions[-1].version if versions else 0, created),
+                    created=created,
+                    recipe=dict(recipe),
+                    episodes=episodes,
+                    ids_hash=ids_hash,
+                    person=user_name(),
+                    num_spans=count if are_spans else None,
+                )
+                self._write(selection, _distinct_spans(staged) if are_spans else iter(staged))
+                return selection
 
     def delete(self, name: str, person: str = "") -> Action:
         """Delete all versions of "name", or exactly "name@2"; `undo` brings them back.
@@ -401,6 +401,8 @@ class Sets:
     ) -> None:
         """Write a set with its members to a JSON file, for a training repository; `read_lock` reads it.
 
+        Who froze it stays in the workspace.
+
         Args:
             selection: The set.
             path: The file.
@@ -409,7 +411,8 @@ class Sets:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(path.name + ".tmp")
         with partial.open("w") as file:
-            file.writelines(stream_json({**selection.to_json(), **recipe, "ids": self.members(selection)}))
+            header = replace(selection, person="").to_json()
+            file.writelines(stream_json({**header, **recipe, "ids": self.members(selection)}))
             file.write("\n")
         partial.replace(path)
 
@@ -465,7 +468,7 @@ def parse_lock(document: Json, path: Path) -> tuple[CurationSet, list[str]]:
         expected = f"{selection.num_members} with {selection.ids_hash}"
         raise RequestError(
             "the lock file was changed after it was written",
-            f"{path}: {count} ids with hash {ids_hash}, expected {expected}",
+            f"{path}: {count_of(count, 'id')} with hash {ids_hash}, expected {expected}",
         )
     return selection, ids
 
@@ -531,6 +534,7 @@ def _read_header(document: Json) -> CurationSet:
         recipe=cast("Mapping[str, Json]", fields["recipe"]),
         episodes=int(cast("int", fields["episodes"])),
         ids_hash=str(fields["ids_hash"]),
+        person=str(fields.get("person", "")),
         purged=int(cast("int", fields.get("purged", 0))),
         num_spans=None if fields.get("spans") is None else int(cast("int", fields["spans"])),
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from ares.console import count_of
 from ares.curation.removal import record_and_apply_action
 from ares.episode import Json
 from ares.errors import RequestError
@@ -337,11 +338,11 @@ def save_view(stores: Stores, name: str, query: Mapping[str, Sequence[str]], *, 
     Args:
         stores: Stores of the workspace.
         name: 1 to 80 characters without "/".
-        query: Parameters of the address of the view.
+        query: Parameters of the address of the view; none for all episodes.
         person: Who saves it; the user by default.
 
     Raises:
-        RequestError: The name has another form, or the view is empty or too long.
+        RequestError: The name has another form, or the view is too long, or has parameters without values.
         StoreError: The log cannot be written.
     """
     name = name.strip()
@@ -350,9 +351,10 @@ def save_view(stores: Stores, name: str, query: Mapping[str, Sequence[str]], *, 
             "that cannot be the name of a view", f"{name!r}; use 1 to 80 characters without '/'"
         )
     size = sum(len(text) for texts in query.values() for text in texts)
-    if not 0 < size <= _MAX_VIEW_CHARACTERS:
+    if query and not 0 < size <= _MAX_VIEW_CHARACTERS:
         raise RequestError(
-            "a view has a search or a filter", f"got {size:,} characters of at most {_MAX_VIEW_CHARACTERS:,}"
+            "a view has a search or a filter",
+            f"got {count_of(size, 'character', comma=True)} of at most {_MAX_VIEW_CHARACTERS:,}",
         )
     details: dict[str, Json] = {
         "name": name,

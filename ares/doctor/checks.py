@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ares.console import count_of
 from ares.curation import (
     CurationSet,
     Sets,
@@ -253,7 +254,7 @@ def _check_set(sets: Sets, episode_set: CurationSet, database: TempDatabase) -> 
         yield Finding(
             check=f"set {episode_set.label} has the members that it was frozen with",
             count=abs(episode_set.num_members - count) or 1,
-            example=f"{count} members with hash {ids_hash}, frozen were {expected[0]} with {expected[1]}",
+            example=f"{count_of(count, 'member')} with hash {ids_hash}, frozen were {expected[0]} with {expected[1]}",
             repaired=False,
             remedy="restore the annotations from a backup, or the set from its lock file",
         )
@@ -348,7 +349,7 @@ def _check_members(stores: Stores, repair: bool) -> Iterator[Finding]:
             yield Finding(
                 check=f"action {action.number} has its members",
                 count=abs(action.count - action.purged - count),
-                example=f"{count} members of {action.count - action.purged}",
+                example=f"{count_of(count, 'member')} of {action.count - action.purged}",
                 repaired=False,
                 remedy="restore the annotations from a backup",
             )

@@ -43,12 +43,15 @@ if TYPE_CHECKING:
         ACCEPTED_FAILURES as ACCEPTED_FAILURES,
         FAILURES as FAILURES,
         FailureLog as FailureLog,
+        MeasuredRate as MeasuredRate,
         Progress as Progress,
         Report as Report,
         location_subject as location_subject,
+        measure_rate as measure_rate,
         record_job as record_job,
         resolved_failures as resolved_failures,
         utc_now as utc_now,
+        watch_progress as watch_progress,
     )
     from ares.jobs.requests import (
         AnnotateKeywords as AnnotateKeywords,

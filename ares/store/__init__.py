@@ -33,7 +33,11 @@ if TYPE_CHECKING:
         write_action_members as write_action_members,
     )
     from ares.store.filters import parse_polygon as parse_polygon, polygon_fault as polygon_fault
-    from ares.store.folder import WorkspaceBusy as WorkspaceBusy, workspace_exists as workspace_exists
+    from ares.store.folder import (
+        WorkspaceBusy as WorkspaceBusy,
+        check_may_be_created as check_may_be_created,
+        workspace_exists as workspace_exists,
+    )
     from ares.store.lance.episode_snapshot import (
         DEEP_OFFSET as DEEP_OFFSET,
         EpisodeSnapshot as EpisodeSnapshot,
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from ares.store.lance.schema import (
         EpisodeTableRows as EpisodeTableRows,
         arrow_type as arrow_type,
+        episode_schema as episode_schema,
         is_column_name as is_column_name,
         records_to_table_rows as records_to_table_rows,
         type_mismatch as type_mismatch,
@@ -60,6 +65,11 @@ if TYPE_CHECKING:
         segment_schema as segment_schema,
     )
     from ares.store.lance.text import TextHashes as TextHashes, WordRows as WordRows
+    from ares.store.lance.trajectories import (
+        SignalPart as SignalPart,
+        SignalSpread as SignalSpread,
+        measure_spread as measure_spread,
+    )
     from ares.store.lance_tables import Tables as Tables
     from ares.store.log.protocol import (
         ACTIONS as ACTIONS,

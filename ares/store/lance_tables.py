@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ares.console import count_of
 from ares.errors import RequestError, StoreError
 from ares.process_tuning import load_package_later
 from ares.store.lance.episode_snapshot import no_set
@@ -546,7 +547,9 @@ def _refresh_index(
 ) -> None:
     state = table.state()
     if state.rows >= min_rows and state.indexed < state.rows:
-        report(f"indexing {state.rows - state.indexed} vectors of {label}; they can be searched meanwhile")
+        report(
+            f"indexing {count_of(state.rows - state.indexed, 'vector')} of {label}; they can be searched meanwhile"
+        )
     try:
         tuning = table.refresh(min_rows)
     except StoreError as error:

@@ -11,7 +11,7 @@ from ares.console import count_of
 from ares.episode import Episode
 from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode
 from ares.imports import import_optional
-from ares.registry import explain_mistakes
+from ares.registry import did_you_mean, explain_mistakes, say_who_makes
 from ares.search import Hit
 from ares.store import TAGS, quote_literal
 from ares.workspace.arguments import read_episode_ids
@@ -136,8 +136,9 @@ class Episodes:
         return self.sort(column, descending)
 
     def tagged(self, tag: str) -> Episodes:
-        """Keep the episodes with a tag. Raises RequestError where no episode has any tag."""
-        self._table.schema([TAGS])
+        """Keep the episodes with a tag."""
+        if TAGS not in self.columns:  # it appears with the first tag
+            return self.take(0)
         return self.where(f"tagged({quote_literal(tag)})")
 
     def reviewed(self) -> Episodes:
@@ -215,6 +216,9 @@ class Episodes:
         if isinstance(key, str):
             if key in self.columns:
                 return self.to_pandas([key])[key]
+            hint = say_who_makes(key) or (key.isidentifier() and did_you_mean(key, self.columns))
+            if hint:
+                raise UnknownEpisode(f"no episode and no column {key!r}", hint.rstrip("; "))
             return StoredEpisode.from_episode(
                 self._table.get_episode(self._table.resolve_id(key)), self._stores
             )
@@ -246,7 +250,8 @@ class Episodes:
         if values.dtype.kind == "b":
             if len(values) != count:
                 raise RequestError(
-                    "a mask has a flag for each episode", f"{len(values)} flags, {count} episodes"
+                    "a mask has a flag for each episode",
+                    f"{count_of(len(values), 'flag')}, {count_of(count, 'episode')}",
                 )
             return np.flatnonzero(values)
         numbers = np.where(values < 0, values + count, values).astype(np.int64)

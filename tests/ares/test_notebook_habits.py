@@ -422,6 +422,11 @@ REFUSED: dict[str, tuple[Try, str]] = {
     "view[99]": (lambda ws: ws.episodes[99], "counted from 0"),
     "view[[99]]": (lambda ws: ws.episodes[[99]], "the view has 9"),
     "view['nothing']": (lambda ws: ws.episodes["nothing"], "nothing"),
+    "view['num_stps']": (lambda ws: ws.episodes["num_stps"], "did you mean 'num_steps'"),
+    "a column to come": (
+        lambda ws: ws.episodes.where("caption = 'a'").head(),
+        "`ares annotate caption` makes it",
+    ),
     "view[1.5]": (lambda ws: ws.episodes[1.5], "list of episode ids"),
     "view[None]": (lambda ws: ws.episodes[None], "list of episode ids"),
     "short mask": (lambda ws: ws.episodes[[True, False]], "9 episodes"),

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import SubjectKind
+from ares.console import count_of
 from ares.errors import StoreError
 from ares.process_tuning import tuned_garbage_collector
 from ares.store.actions import NOTE_KINDS, TAG_KINDS, read_history, removed_id_array
@@ -303,7 +304,9 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     job.finish(max(end, job.state.sequence))
     if job.errors:
         count, first = len(job.errors), next(iter(job.errors))
-        raise StoreError(f"{count} values of the annotation log cannot be shown as columns", first)
+        raise StoreError(
+            f"{count_of(count, 'value')} of the annotation log cannot be shown as columns", first
+        )
     return applied
 
 
