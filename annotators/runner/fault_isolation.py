@@ -22,6 +22,7 @@ from annotators.base import (
     Work,
 )
 from ares.annotation import Annotation, Column, ColumnType, Cost, Maker
+from ares.console import count_of
 from ares.errors import AresError, PluginError, StoreError
 from ares.jobs import WorkerNeeds
 from ares.registry import plugin_faults
@@ -307,9 +308,11 @@ def _vector_problem(rows: FrameVectors, dim: int) -> str:
     if vectors.ndim != 2 or vectors.shape[1] == 0 or not np.issubdtype(vectors.dtype, np.floating):
         return f"shape {vectors.shape} of {vectors.dtype}; give (N, D) float32"
     if seconds.shape != (len(vectors),):
-        return f"{len(vectors)} vectors at {seconds.shape} seconds; give one second for each vector"
+        return (
+            f"{count_of(len(vectors), 'vector')} at {seconds.shape} seconds; give one second for each vector"
+        )
     if dim and vectors.shape[1] != dim:
-        return f"{vectors.shape[1]} numbers; the other vectors of the space have {dim}"
+        return f"{count_of(vectors.shape[1], 'number')}; the other vectors of the space have {dim}"
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
     if not (np.isfinite(seconds.astype(np.float64)).all() and np.isfinite(lengths).all()):
         return "NaN or infinity"
@@ -380,7 +383,9 @@ class GuardedProcess:
             with plugin_faults(self._label):
                 results = list(self._process(tuple(works)))
             if len(results) != len(works):
-                raise self._check.wrong("a wrong number of results", f"{len(results)} for {len(works)} works")
+                raise self._check.wrong(
+                    "a wrong number of results", f"{len(results)} for {count_of(len(works), 'work')}"
+                )
         except StoreError:
             raise
         except AresError as error:

@@ -500,7 +500,7 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
             "ares": version("ares-curation"),
             "times": {"file": TIMES_FILE},
             "format": self._format,
-            "set": {name: value for name, value in selection.items() if name != "created"},
+            "set": {name: value for name, value in selection.items() if name not in ("created", "person")},
             "export": self._request.options,
             "counts": counts,
             "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
