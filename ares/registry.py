@@ -109,9 +109,9 @@ class Registry:
 
 
 # The command that makes a column, of those that are most asked for; a table lacks them until it has run.
-_MADE_BY = {
-    **dict.fromkeys(("caption", "verb", "object"), "annotate caption"),
-    **dict.fromkeys(("grade", "acceptable", "grade_trust"), "annotate grade"),
+_COLUMN_COMMANDS = {
+    **dict.fromkeys("caption verb object".split(), "annotate caption"),
+    **dict.fromkeys("grade acceptable grade_trust".split(), "annotate grade"),
     **dict.fromkeys(("idle_share", "path_length", "mean_speed", "joint_path_length"), "annotate motion"),
     **dict.fromkeys(("map_x", "map_y"), "annotate map"),
     "tags": "tag add",
@@ -121,7 +121,7 @@ _MADE_BY = {
 
 def say_who_makes(column: str) -> str:
     """ "`ares annotate caption` makes it; " for a column that a command makes, or ""."""
-    return f"`ares {_MADE_BY[column]}` makes it; " if column in _MADE_BY else ""
+    return f"`ares {_COLUMN_COMMANDS[column]}` makes it; " if column in _COLUMN_COMMANDS else ""
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
