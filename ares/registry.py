@@ -110,12 +110,16 @@ class Registry:
 
 # The command that makes a column, of those that are most asked for; a table lacks them until it has run.
 _COLUMN_COMMANDS = {
-    **dict.fromkeys("caption verb object".split(), "annotate caption"),
-    **dict.fromkeys("grade acceptable grade_trust".split(), "annotate grade"),
-    **dict.fromkeys(("idle_share", "path_length", "mean_speed", "joint_path_length"), "annotate motion"),
-    **dict.fromkeys(("map_x", "map_y"), "annotate map"),
-    "tags": "tag add",
-    "notes": "note",
+    column: command
+    for columns, command in (
+        ("caption verb object", "annotate caption"),
+        ("grade acceptable grade_trust", "annotate grade"),
+        ("idle_share path_length mean_speed joint_path_length", "annotate motion"),
+        ("map_x map_y", "annotate map"),
+        ("tags", "tag add"),
+        ("notes", "note"),
+    )
+    for column in columns.split()
 }
 
 
