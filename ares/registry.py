@@ -109,19 +109,23 @@ class Registry:
 
 
 # The command that makes a column, of those that are most asked for; a table lacks them until it has run.
-_MADE_BY = {
-    **dict.fromkeys(("caption", "verb", "object"), "annotate caption"),
-    **dict.fromkeys(("grade", "acceptable", "grade_trust"), "annotate grade"),
-    **dict.fromkeys(("idle_share", "path_length", "mean_speed", "joint_path_length"), "annotate motion"),
-    **dict.fromkeys(("map_x", "map_y"), "annotate map"),
-    "tags": "tag add",
-    "notes": "note",
+_COLUMN_COMMANDS = {
+    column: command
+    for columns, command in (
+        ("caption verb object", "annotate caption"),
+        ("grade acceptable grade_trust", "annotate grade"),
+        ("idle_share path_length mean_speed joint_path_length", "annotate motion"),
+        ("map_x map_y", "annotate map"),
+        ("tags", "tag add"),
+        ("notes", "note"),
+    )
+    for column in columns.split()
 }
 
 
 def say_who_makes(column: str) -> str:
     """ "`ares annotate caption` makes it; " for a column that a command makes, or ""."""
-    return f"`ares {_MADE_BY[column]}` makes it; " if column in _MADE_BY else ""
+    return f"`ares {_COLUMN_COMMANDS[column]}` makes it; " if column in _COLUMN_COMMANDS else ""
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

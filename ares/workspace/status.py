@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from ares.annotation import Cost, MakerKind
+from ares.console import count_of
 from ares.episode import Json
 
 
@@ -184,7 +185,7 @@ class WorkspaceStatus:
         done = ", ".join(f"{name} {counts.done}" for name, counts in self.annotations.items())
         failed = sum(failure.count for failure in self.failures)
         return (
-            f"WorkspaceStatus({self.workspace!r}: {self.episodes} episodes; done: {done or 'nothing'}; "
+            f"WorkspaceStatus({self.workspace!r}: {count_of(self.episodes, 'episode')}; done: {done or 'nothing'}; "
             f"failed: {failed}; more in .datasets, .annotations, .failures, .sets, .tags)"
         )
 
