@@ -18,6 +18,7 @@ from app.dashboard.job_panels import draw_jobs
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import Job, start_job
+from ares.console import count_of
 from ares.curation import Failure, FailureSelection, episodes_of_failures, failures_of, list_failures
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -247,7 +248,8 @@ def _price_text(quote: RetryQuote) -> str:
 
 def _calls_text(quote: RetryQuote) -> str:
     cost = quote.estimate.cost
-    return f"{cost.calls:,} calls, {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out."
+    tokens_in = count_of(cost.tokens_in, "token", comma=True)
+    return f"{count_of(cost.calls, 'call', comma=True)}, {tokens_in} in and {cost.tokens_out:,} out."
 
 
 def _progress_text(job: Job) -> str:

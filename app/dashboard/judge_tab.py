@@ -12,10 +12,13 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.column_words import code_words, maker_words
 from app.dashboard.components import draw_bars
 from app.dashboard.navigation import entered_text, escape_markdown
+from app.dashboard.selection_bar import read_person_name
 from app.dashboard.view_state import ColumnFilter, ViewState, browse_address
+from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError
 from ares.rubric import describe_kind, read_judge_trust
+from ares.settings import acting_as
 from ares.store import maker_column
 
 if TYPE_CHECKING:
@@ -264,7 +267,8 @@ def _certify_set() -> None:
     navigation.settle_address()
     sets = cached_reads.workspace().sets
     try:
-        cached_reads.limited(partial(sets.create_certified, name, precision, where=where), where)
+        with acting_as(read_person_name()):
+            cached_reads.limited(partial(sets.create_certified, name, precision, where=where), where)
     except AresError as error:
         navigation.show_error(error)
 
@@ -303,8 +307,8 @@ def _draw_comparison(first: str, second: str, judge: str, makers: Mapping[str, M
     )
     change = comparison.change
     st.caption(
-        f"Difference {change.difference:+.2f} ({change.low:+.2f} to {change.high:+.2f}, 95 %); {comparison.unpaired:,} "
-        "captions that only one side has a grade of are left out."
+        f"Difference {change.difference:+.2f} ({change.low:+.2f} to {change.high:+.2f}, 95 %), "
+        f"without {count_of(comparison.unpaired, 'caption', comma=True)} that only one side has a grade of."
     )
 
 

@@ -421,9 +421,10 @@ def _draw_segments(episode: Episode, segments: list[dict[str, Json]]) -> None:
         st.subheader("Segments")
         draw_segments(segments[:_MOST_ROWS], key="episode.segments")
     if len(segments) > _MOST_ROWS:
-        count = f"{len(segments):,}" if len(segments) < MOST_SEGMENTS else f"at least {len(segments):,}"
+        least = "" if len(segments) < MOST_SEGMENTS else "at least "
+        count = f"{least}{count_of(len(segments), 'segment', comma=True)}"
         query = f"ares search --segments --where \"episode_id = '{episode.episode_id}'\" --limit 1000000"
-        st.caption(f"The first {_MOST_ROWS} of {count} segments; all of them: `{query}`")
+        st.caption(f"The first {_MOST_ROWS} of {count}; all of them: `{query}`")
 
 
 def _draw_rest(episode: Episode, shown: int, count: int, what: str) -> None:

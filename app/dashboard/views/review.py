@@ -18,6 +18,7 @@ from app.dashboard.column_words import VERDICTS, code_words, time_words
 from app.dashboard.components import draw_review, draw_table
 from app.dashboard.judge_tab import draw_judges
 from app.dashboard.navigation import entered_text, read_parameter, write_parameter
+from app.dashboard.selection_bar import read_login_name
 from app.dashboard.view_state import AddressError
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -82,7 +83,7 @@ def _choose_tab() -> None:
 def _draw_questions() -> None:
     workspace = cached_reads.workspace()
     queues = cached_reads.limited(workspace.review.queues)
-    person = read_parameter("person") or user_name()
+    person = read_login_name() or read_parameter("person") or user_name()
     if not queues:
         st.header("Nothing to review yet")
         st.write(
@@ -161,8 +162,9 @@ def _draw_choice(queues: Sequence[Queue], named: str, person: str) -> None:
         )
     with columns[1]:
         st.text_input(
-            "You are", person, 80, key=f"{_PERSON}.{person}", on_change=_choose_person, args=(person,)
-        )
+            "You are", person, 80, key=f"{_PERSON}.{person}", on_change=_choose_person, args=(person,),
+            disabled=bool(read_login_name()),
+        )  # fmt: skip
     # With another key it is closed once there is one more queue.
     with columns[2], st.popover("New queue", icon=":material/add:", key=f"review.new.{len(queues)}"):
         _draw_new_queue(person, len(queues) + 1)

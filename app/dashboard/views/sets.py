@@ -108,8 +108,9 @@ def _recipe_text(episode_set: CurationSet) -> str:
 def _draw_set(episode_set: CurationSet, others: list[CurationSet]) -> None:
     st.subheader(escape_markdown(episode_set.label))
     recipe = _recipe_text(episode_set) or "every episode"
-    text = f"{episode_set.size}, frozen {time_words(episode_set.created)} UTC; {recipe}"
-    st.caption(escape_markdown(text), help=f"Hash of the ids: {episode_set.ids_hash}")
+    counts = f"{episode_set.size}, frozen {time_words(episode_set.created)} UTC"
+    counts += f" by {episode_set.person}" if episode_set.person else ""
+    st.caption(escape_markdown(f"{counts}; {recipe}"), help=f"Hash of the ids: {episode_set.ids_hash}")
     sets = cached_reads.workspace().sets
     certificate = cached_reads.limited(lambda: sets[episode_set.label].certificate)
     if certificate:

@@ -72,6 +72,7 @@ def test_lanes_show_spans_and_the_text_of_now_and_keys_go_from_boundary_to_bound
         assert _second(page) == 2.0
 
 
+@pytest.mark.nightly
 def test_thousands_of_segments_in_dozens_of_lanes_are_folded_and_no_megabytes(
     browser: Browser, shown: tuple[str, str, str]
 ) -> None:

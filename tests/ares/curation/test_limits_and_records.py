@@ -397,6 +397,7 @@ def test_views_and_sets_say_what_there_is(curated: Workspace, ids: list[str], tm
         "recipe": {"where": ""},
         "episodes": 5,
         "ids_hash": sets["good"].ids_hash,
+        "person": user_name(),
     }
     sets.write_lock(sets["good"], tmp_path / "lock")
     assert (tmp_path / "lock").read_text().endswith("}\n") and not list(tmp_path.glob("*.tmp"))
