@@ -115,14 +115,15 @@ def maker_words(makers: Mapping[str, Maker], maker_id: str) -> str:
         return "an unknown maker"
     if maker.kind == "person":
         return " ".join(["a person", maker.model, *map(str, maker.settings.values())]).strip()
+    model = _HASH.sub("", maker.model)
     alike = [
         other_id
         for other_id, other in makers.items()
         if (other.annotator, other.version) == (maker.annotator, maker.version)
-        and model_words(other.model) == model_words(maker.model)
+        and _HASH.sub("", other.model) == model
     ]
     number = f", settings {alike.index(maker_id) + 1} of {len(alike)}" if len(alike) > 1 else ""
-    return f"{model_words(maker.model) or code_words(maker.annotator)}, version {maker.version}{number}"
+    return f"{model or code_words(maker.annotator)}, version {maker.version}{number}"
 
 
 def value_words(column: str, value: str, makers: Mapping[str, Maker]) -> str:
@@ -162,7 +163,7 @@ def document_words(document: Mapping[str, Json], makers: Mapping[str, Maker]) ->
             text = f"{len(value):,} of them"
         else:
             text = value_words(name, format_value_for_people(value), makers)
-        rows[VERDICTS.get(name) or format_column_label(name)] = model_words(text)
+        rows[VERDICTS.get(name) or format_column_label(name)] = _HASH.sub("", text)
     return rows
 
 

@@ -430,13 +430,13 @@ def _read_spread(name: str, names: tuple[str, ...], where: str) -> SignalSpread 
             future = _spreads[key] = Future()
             tables = cached_reads.workspace().stores.tables
             Thread(
-                target=_scan, args=(tables, name, names, where, future), name="spread", daemon=True
+                target=_scan_spread, args=(tables, name, names, where, future), name="spread", daemon=True
             ).start()
     wait([future], timeout=_SPREAD_SECONDS)
     return future.result() if future.done() else None
 
 
-def _scan(
+def _scan_spread(
     tables: Tables, name: str, names: tuple[str, ...], where: str, future: Future[SignalSpread]
 ) -> None:
     import pyarrow as pa

@@ -53,10 +53,11 @@ CODE_WORDS = r"""(names) => {
     const read = (node) => {
         if (node.nodeType === Node.TEXT_NODE) {
             const text = names.reduce((rest, name) => rest.replaceAll(name, ""), node.textContent);
-            if (node.parentElement?.checkVisibility() !== false) found.push(...(text.match(code) ?? []));
+            const parent = node.parentElement;
+            const isIcon = parent && getComputedStyle(parent).fontFamily.includes("Material");
+            if (!isIcon && parent?.checkVisibility() !== false) found.push(...(text.match(code) ?? []));
         }
-        const isNoText = "style, script, code, pre, dd, [role=img], [data-testid^=stIcon], [data-testid=stJson]";
-        if (node.matches?.(isNoText)) return;
+        if (node.matches?.("style, script, code, pre, dd, [data-testid=stJson]")) return;
         if (node.shadowRoot) read(node.shadowRoot);
         node.childNodes.forEach(read);
     };
