@@ -184,7 +184,8 @@ class WorkspaceStatus:
         done = ", ".join(f"{name} {counts.done}" for name, counts in self.annotations.items())
         failed = sum(failure.count for failure in self.failures)
         return (
-            f"WorkspaceStatus({self.workspace!r}: {self.episodes} episode{'s'[: self.episodes != 1]}; done: {done or 'nothing'}; "
+            f"WorkspaceStatus({self.workspace!r}: {self.episodes} episode{'s'[: self.episodes != 1]}; "
+            f"done: {done or 'nothing'}; "
             f"failed: {failed}; more in .datasets, .annotations, .failures, .sets, .tags)"
         )
 
