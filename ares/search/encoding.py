@@ -180,7 +180,7 @@ def _check_own_vectors(
             "vectors are an array (N, D), one for each id", f"got {vectors.shape} for {len(ids):,} ids"
         )
     if isinstance(document, dict) and vectors.shape[1] != document["dim"]:
-        raise RequestError(f"a vector of {name!r} has {document['dim']} numbers", f"got {vectors.shape[1]}")
+        raise RequestError(f"a vector of {name!r} has width {document['dim']}", f"got {vectors.shape[1]}")
     wrong = np.flatnonzero(~(np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)))
     if len(wrong):
         raise RequestError(

@@ -424,7 +424,8 @@ class Episodes:
             return set_values(self._stores, column, *read_values(values, column))
         if len(values) != len(ids):
             raise RequestError(
-                "a view takes a value for each episode", f"{len(values)} values, {len(ids)} episodes"
+                "a view takes a value for each episode",
+                f"{count_of(len(values), 'value')}, {count_of(len(ids), 'episode')}",
             )
         return set_values(self._stores, column, ids, make_values_array(values))
 

@@ -185,7 +185,8 @@ class WorkspaceStatus:
         done = ", ".join(f"{name} {counts.done}" for name, counts in self.annotations.items())
         failed = sum(failure.count for failure in self.failures)
         return (
-            f"WorkspaceStatus({self.workspace!r}: {count_of(self.episodes, 'episode')}; done: {done or 'nothing'}; "
+            f"WorkspaceStatus({self.workspace!r}: {count_of(self.episodes, 'episode')}; "
+            f"done: {done or 'nothing'}; "
             f"failed: {failed}; more in .datasets, .annotations, .failures, .sets, .tags)"
         )
 
