@@ -29,7 +29,7 @@ from ares.export import (
 from ares.formats import ACTION_KEY, REWARD_KEY, STATE_KEY, camera_key
 from ares.imports import import_optional
 from ares.loader.step_store import WEIGHT, StepLayout, StepStore, StepStoreWriter, StoredSteps
-from ares.media import frames_at, frames_in_order
+from ares.media import OpenVideos, frames_at, frames_in_order
 from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ _SIGNAL_KEYS = {"state": STATE_KEY, "action": ACTION_KEY, "reward": REWARD_KEY, 
 # How far a time may be from that of a step (LeRobot: the same).
 _TOLERANCE_SECONDS = 1e-4
 _CACHED_EPISODES = 64
+# Videos that a process holds open between items: a decoder of 1080p takes tens of megabytes.
+_OPEN_VIDEOS = 16
 # How the values of a signal are normalised: mean 0 and deviation 1, or from -1 to 1.
 Normalisation = Literal["mean_std", "min_max"]
 _NORMALISATIONS = get_args(Normalisation)
@@ -74,8 +76,8 @@ class StepDataset:
     (3, H, W) uint8 RGB. A key of `delta_seconds` has a window: (K, D) or (K, 3, H, W), and KEY_is_pad (K,) bool says
     where it reaches beyond the episode; there the first or the last step is repeated.
 
-    It opens its files when it is first used in a process, and no video longer than one item takes. Signals lie in a
-    folder of temporary files that processes share, which is removed with the dataset.
+    It opens its files when it is first used in a process, and holds at most 16 videos open between items. Signals lie
+    in a folder of temporary files that processes share, which is removed with the dataset.
 
     Args:
         folder: Folder of the step store.
@@ -88,6 +90,7 @@ class StepDataset:
     def __init__(self, folder: Path, request: LoaderRequest) -> None:
         self._folder = folder
         self._opened: StepStore | None = None
+        self._videos = OpenVideos(_OPEN_VIDEOS)
         layout, cameras = self._store.layout, request.cameras
         self.rate_hz = layout.rate_hz
         self.cameras = layout.cameras if cameras is None else _known_cameras(cameras, layout.cameras)
@@ -216,15 +219,15 @@ class StepDataset:
         media = episode.media[number]
         seconds = self._store.camera_seconds(number, np.arange(rows.start, rows.stop))
         if seconds == sorted(seconds):
-            return frames_in_order(media, seconds)
-        return iter(frames_at(media, seconds))
+            return frames_in_order(media, seconds, self._videos)
+        return iter(frames_at(media, seconds, self._videos))
 
     def content_hash(self) -> str:
         """Hash of its episodes and their order: two datasets with the same hash have the same steps."""
         return self._store.content_hash()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": None}
+        return {**self.__dict__, "_opened": None, "_videos": OpenVideos(_OPEN_VIDEOS)}
 
     def __repr__(self) -> str:
         cameras = ", ".join(self.cameras) or "none"
@@ -283,7 +286,7 @@ class StepDataset:
         return torch.from_numpy(np.ascontiguousarray(frames.transpose(0, 3, 1, 2)))
 
     def _read_frames(self, number: int, rows: NDArray[np.int64], episode: StoredSteps) -> NDArray[np.uint8]:
-        return frames_at(episode.media[number], self._store.camera_seconds(number, rows))
+        return frames_at(episode.media[number], self._store.camera_seconds(number, rows), self._videos)
 
 
 @lru_cache(maxsize=_CACHED_EPISODES)
