@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from annotators.options import OwnOptions, parse_options
-from ares.annotation import Annotation, Cost, Maker, SubjectKind
+from ares.annotation import Annotation, Column, Cost, Maker, SubjectKind
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, MediaError, NotTried, RequestError
-from ares.jobs import ComputePlan, ReasonCount
+from ares.jobs import ComputePlan, FunctionAnnotator, ReasonCount, read_function_value
 from ares.process_tuning import fast_slots_pickling
 from ares.settings import Settings
 
@@ -533,3 +534,61 @@ def new_annotation(
         cost=cost or Cost(),
         subject_kind=work.subject.kind,
     )
+
+
+class CellAnnotator:
+    """A plain function of a notebook as an annotator; what it returns fills columns, and None fills none.
+
+    Args:
+        name: Its name.
+        plan: The function, with its columns.
+        options: As every factory gets them.
+        stores: Stores of the workspace.
+    """
+
+    def __init__(self, name: str, plan: FunctionAnnotator, options: Options, stores: Stores) -> None:
+        own = {
+            column.name
+            for maker in stores.annotations.makers().values()
+            if maker.annotator == name
+            for column in maker.columns
+        }
+        if clashes := plan.columns.keys() & (set(stores.tables.episodes.snapshot().arrow_schema.names) - own):
+            raise RequestError(
+                f"there is a column {min(clashes)!r} already", f"{name} fills it; give it another name"
+            )
+        meaning = f"What the function {name} returned."
+        columns = [
+            Column(name=key, type=type_name, meaning=meaning) for key, type_name in plan.columns.items()
+        ]
+        self.maker = Maker(
+            annotator=name, version="1", settings={"source": plan.source}, columns=tuple(columns)
+        )
+        self.batch_size = max(1, plan.batch_size)
+        # Signals are read for many episodes at once where the function names them.
+        code = getattr(plan.function, "__code__", None)
+        self.needs_signals = code is not None and "trajectory" in code.co_names
+        self._plan, self._stores = plan, stores
+
+    def process(self, works: Sequence[Work]) -> Sequence[Outcome]:
+        """One annotation per episode. Raises RequestError for a result that its columns cannot have."""
+        from ares.workspace import StoredEpisode
+
+        episodes = [StoredEpisode.from_episode(work.episode, self._stores) for work in works]
+        for episode, work in zip(episodes, works, strict=True):
+            if work.trajectory is not None:
+                vars(episode)["trajectory"] = work.trajectory
+        values = (
+            self._plan.function(episodes)
+            if self._plan.batch_size
+            else [self._plan.function(episode) for episode in episodes]
+        )
+        if len(values) != len(works):
+            raise RequestError(
+                "a function returns a value for each episode", f"{len(values)} for {len(works)}"
+            )
+        read = partial(read_function_value, name=self.maker.annotator, columns=self._plan.columns)
+        return [
+            Result(annotations=[new_annotation(work, self.maker, value)])
+            for work, value in zip(works, map(read, values), strict=True)
+        ]

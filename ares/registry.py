@@ -108,6 +108,22 @@ class Registry:
         return tuple(_installed_entry_points().select(group=f"ares.{self.kind}s"))
 
 
+# The command that makes a column, of those that are most asked for; a table lacks them until it has run.
+_MADE_BY = {
+    **dict.fromkeys(("caption", "verb", "object"), "annotate caption"),
+    **dict.fromkeys(("grade", "acceptable", "grade_trust"), "annotate grade"),
+    **dict.fromkeys(("idle_share", "path_length", "mean_speed", "joint_path_length"), "annotate motion"),
+    **dict.fromkeys(("map_x", "map_y"), "annotate map"),
+    "tags": "tag add",
+    "notes": "note",
+}
+
+
+def say_who_makes(column: str) -> str:
+    """ "`ares annotate caption` makes it; " for a column that a command makes, or ""."""
+    return f"`ares {_MADE_BY[column]}` makes it; " if column in _MADE_BY else ""
+
+
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """ "did you mean 'caption'? " for the nearest of some names, or ""."""
     from difflib import get_close_matches
@@ -150,6 +166,9 @@ def describe_exception(error: BaseException) -> str:
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
+_PACKAGES = ("ares", "ingest", "annotators", "app")
+
+
 def _first_line(error: BaseException) -> str:
     try:
         lines = str(error).strip().splitlines()
@@ -160,11 +179,16 @@ def _first_line(error: BaseException) -> str:
 
 
 def _error_location(error: BaseException) -> str:
-    """File and line that raised it: "annotator.py:12"."""
-    from traceback import extract_tb
+    """File and line of the plug-in that raised it, or that called what did: "annotator.py:12"."""
+    from traceback import walk_tb
 
-    frames = extract_tb(error.__traceback__)
-    return f"{PurePath(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    frames = [
+        (str(frame.f_globals.get("__name__")).partition(".")[0], frame.f_code.co_filename, line)
+        for frame, line in walk_tb(error.__traceback__)
+    ]
+    guest = next((package for package, *_ in frames if package not in _PACKAGES), "")
+    own = [f"{PurePath(file).name}:{line}" for package, file, line in frames if package == guest or not guest]
+    return own[-1] if own else ""
 
 
 @cache

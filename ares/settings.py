@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
@@ -39,6 +40,7 @@ class ConfigFile(TypedDict, total=False):
     export_dirs: str | tuple[str, ...]
     source_dirs: str | tuple[str, ...]
     query_seconds: float | int
+    job_days: float | int
     trusted_proxies: str | tuple[str, ...]
     max_megapixels: float | int
     reader_gb: float | int
@@ -122,6 +124,7 @@ _CONFIG_NAME, _CONFIG_VARIABLE = "ares.toml", "ARES_CONFIG"
 _NUMBERS = {
     "media_cache_gb": "gigabytes such as 10",
     "query_seconds": "seconds such as 10",
+    "job_days": "days such as 30",
     "max_megapixels": "millions such as 100",
     "reader_gb": "gigabytes such as 4",
     "record_seconds": "seconds such as 300",
@@ -143,6 +146,7 @@ _VARIABLES = {
     "export_dirs": "ARES_EXPORT_DIRS",
     "source_dirs": "ARES_SOURCE_DIRS",
     "query_seconds": "ARES_QUERY_SECONDS",
+    "job_days": "ARES_JOB_DAYS",
     "trusted_proxies": "ARES_TRUSTED_PROXIES",
     "max_megapixels": "ARES_MAX_MEGAPIXELS",
     "reader_gb": "ARES_READER_GB",
@@ -199,6 +203,7 @@ class Settings:
         source_dirs: Folders below which pages read datasets to ingest, separated as in PATH (ARES_SOURCE_DIRS); none by
             default.
         query_seconds: Time limit of each query of the dashboard (ARES_QUERY_SECONDS).
+        job_days: Days after which the log of a job of the dashboard is deleted (ARES_JOB_DAYS).
         trusted_proxies: Addresses or networks of reverse proxies before the dashboard (ARES_TRUSTED_PROXIES, separated
             by commas).
         max_megapixels: Millions of pixels of one image or video frame of a dataset (ARES_MAX_MEGAPIXELS).
@@ -226,6 +231,7 @@ class Settings:
     export_dirs: tuple[str, ...] = ()
     source_dirs: tuple[str, ...] = ()
     query_seconds: float = 10.0
+    job_days: float = 30.0
     trusted_proxies: tuple[str, ...] = ()
     max_megapixels: float = 100.0
     reader_gb: float = 4.0
@@ -344,12 +350,29 @@ def environment_variables() -> dict[str, str]:
     }
 
 
+PERSON_VARIABLE = "ARES_PERSON"
+_acting_person: ContextVar[str] = ContextVar("acting_person", default="")
+
+
+@contextmanager
+def acting_as(person: str) -> Iterator[None]:
+    """Let `user_name` be this person inside the block, in this thread; "" changes nothing."""
+    token = _acting_person.set(person.strip() or _acting_person.get())
+    try:
+        yield
+    finally:
+        _acting_person.reset(token)
+
+
 def user_name() -> str:
-    """Return the name of the user, who is the person behind an action; "unknown" where the system has none."""
+    """Return the name of the person behind an action; "unknown" where nobody says it and the system has none.
+
+    It is that of `acting_as`, else ARES_PERSON, which a job of a page has, else that of the system's user.
+    """
     import getpass
 
     try:
-        return getpass.getuser()
+        return _acting_person.get() or os.environ.get(PERSON_VARIABLE, "").strip() or getpass.getuser()
     except (OSError, KeyError):  # a container whose user has no entry
         return "unknown"
 

@@ -93,10 +93,12 @@ class FileIngester(FolderIngester):
 
     def __init__(self, name: str, suffix: str, read: ReadFile) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise PluginError("the name of a FileIngester is lower case", f"got {name!r}, not as 'steps'")
+            raise PluginError(
+                "the name of a FileIngester is lower case", f"got {name!r}; give one such as 'steps'"
+            )
         if not isinstance(suffix, str) or not re.fullmatch(r"(\.[^./\\]+)+", suffix):
             raise PluginError(
-                "the suffix of a FileIngester begins with a dot", f"got {suffix!r}, not as '.npz'"
+                "the suffix of a FileIngester begins with a dot", f"got {suffix!r}; give one such as '.npz'"
             )
         if "<" in getattr(read, "__qualname__", "<"):
             detail = f"got {read!r}; workers import it by its name"

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ares.console import count_of
+from ares.console import count_are, count_of
 from ares.episode import Episode, Json, Record, SourceSegment
 from ares.errors import AresError, SourceError
 from ares.input import (
@@ -89,7 +89,8 @@ class FileTally:
             yield f"{count} with different values, which are not read ({_some_of(self.repeated)})"
         for column, values in self.no_outcome.items():
             shown = _some_of(dict.fromkeys(values))
-            yield f"{len(values)} values of {column} in {self.name} are no outcome ({shown}): kept as metadata.{LABELS}"
+            values_are = count_are(len(values), "value", f"{column} in {self.name}")
+            yield f"{values_are} no outcome ({shown}): kept as metadata.{LABELS}"
 
 
 def _some_of(values: Iterable[str]) -> str:

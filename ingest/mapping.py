@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.checks import missing_cameras
+from ares.console import count_of
 from ares.episode import (
     MISSING_CAMERAS,
     ArrayUse,
@@ -223,12 +224,13 @@ def _cut_slice(part: SliceSpec, signal: Signal, role: str, where: str) -> Signal
     if not part.start < stop <= width:
         raise SourceError(
             "slice of the spec is outside its array",
-            f"{where}: {role} takes {part.start} to {stop} of {part.key}, which has {width} numbers",
+            f"{where}: {role} takes {part.start} to {stop} of {part.key}, which has {count_of(width, 'number')}",
         )
     if len(part.names) not in (1, stop - part.start):
         raise SourceError(
             "names of the spec are not as many as the numbers",
-            f"{where}: {role} has {len(part.names)} names for {stop - part.start} numbers of {part.key}",
+            f"{where}: {role} has {count_of(len(part.names), 'name')} for "
+            f"{count_of(stop - part.start, 'number')} of {part.key}",
         )
     names = (
         part.names

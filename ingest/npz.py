@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ares.console import count_of
 from ares.episode import Camera, Episode, Json, MediaRef, Record, SourceArray, Trajectory
 from ares.errors import AresError, SourceError
 from ares.formats import INFO_PATH
@@ -325,7 +326,10 @@ def _read_rows(entry: NpzEntry, reader: ArrayRowReader, key: str, array: Any, su
             reader.warnings[text] = None
         return
     reader.shapes[key] = (array.shape, str(array.dtype))
-    reader.leave_out(key, f"is not stored ({array.shape[0]} rows for {reader.stop - reader.start} steps)")
+    reader.leave_out(
+        key,
+        f"is not stored ({count_of(array.shape[0], 'row')} for {count_of(reader.stop - reader.start, 'step')})",
+    )
     if has_zarr_images(array):
         raise SourceError("a camera cannot be stored", f"{entry.path}: {key} {reader.unused[key]}")
 

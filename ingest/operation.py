@@ -79,4 +79,18 @@ def ingest(
 
 def plan_ingest(existing_stores: Callable[[], Stores | None], request: IngestRequest) -> IngestPlan:
     """What `ingest` would read; see `Workspace.plan_ingest`."""
-    return find_datasets(existing_stores(), request, sample=True).plan
+    from ares.jobs import measure_rate
+
+    stores = existing_stores()
+    plan = find_datasets(stores, request, sample=True).plan
+    if stores is None:
+        return plan
+    formats = {dataset.format for dataset in plan.datasets}
+    rates = {name: measure_rate(stores.annotations, "ingest", formats=[name]) for name in formats}
+    timed = [
+        replace(dataset, seconds=rate.seconds / rate.items * dataset.episodes, timed=rate.items)
+        if (rate := rates[dataset.format])
+        else dataset
+        for dataset in plan.datasets
+    ]
+    return replace(plan, datasets=tuple(timed))

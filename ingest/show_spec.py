@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ares.console import count_of
 from ares.episode import Camera, Record, SourceArray
 from ares.errors import SourceError
 from ingest.base import Ingester, Source, SourceOptions, SpecIngester
@@ -166,7 +167,7 @@ def _describe_frames(camera: Camera) -> str:
     """Array, number and rate of the frames of a camera: "camera /front/image (200 frames, 30 Hz)"."""
     media = camera.media
     key = f" {_one_line(media.key)}" if media.key and media.key != camera.name else ""
-    return f"camera{key} ({media.num_frames} frames, {media.rate_hz:.4g} Hz)"
+    return f"camera{key} ({count_of(media.num_frames, 'frame')}, {media.rate_hz:.4g} Hz)"
 
 
 def _describe_use(array: SourceArray) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ares.clock import TimeUnit
+from ares.console import count_of
 from ares.contract import (
     PROPERTIES,
     VALUES,
@@ -58,7 +59,7 @@ class SliceSpec(BaseModel):
             if width < 1:
                 raise ValueError(f"stop {self.stop} is not after start {self.start}")
             if len(self.names) not in (1, width):
-                raise ValueError(f"{len(self.names)} names for {width} numbers")
+                raise ValueError(f"{count_of(len(self.names), 'name')} for {count_of(width, 'number')}")
         return self
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ares.console import count_of
+from ares.console import count_are, count_of
 from ares.errors import AresError, SourceError
 from ares.io import list_folder
 from ares.media import (
@@ -62,7 +62,7 @@ class StepEpisodes:
             episodes = count_of(len(self.episodes), "episode")
             yield f"files are one time step each: put together by their numbers to {episodes}, one up to each gap"
         elif self.num_outside:
-            yield f"{count_of(self.num_outside, 'file')} of one time step are in no range of {self.table.name}"
+            yield f"{count_are(self.num_outside, 'file', 'one time step')} in no range of {self.table.name}"
 
 
 def read_step_arrays(first: str, num_steps: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ares.console import count_of
 from ares.episode import Camera, MediaRef, Record, SourceArray
 from ares.errors import SourceError
 from ares.formats import INFO_PATH, is_zarr_folder, is_zarr_zip
@@ -309,7 +310,8 @@ def _read_ends(store: ZarrStore, key: str) -> tuple[int, ...]:
     rows = _most_rows(store)
     if array.shape[0] > rows:
         raise SourceError(
-            "store has more episodes than steps", f"{where}: {array.shape[0]} ends, {rows} steps"
+            "store has more episodes than steps",
+            f"{where}: {count_of(array.shape[0], 'end')}, {count_of(rows, 'step')}",
         )
     with translate_zarr_errors(where):
         ends: NDArray[np.int64] = np.asarray(array[:], np.int64)

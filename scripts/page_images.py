@@ -22,6 +22,7 @@ import ares
 from app.demo import make_demo_settings, run_demo_job
 from ares.errors import ModelError
 from ares.jobs import FailureLog
+from ares.review import QueueRequest
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import QUIET, serve
@@ -32,14 +33,24 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 _SERVE = (
     "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
-    "from app.demo import make_demo_settings; from app.server.asgi import serve;"
-    "serve(open_workspace(sys.argv[1], make_demo_settings(Settings())), port=0)"
+    "from app.dashboard import make_served_pages; from app.demo import make_demo_settings;"
+    "from app.server.asgi import serve;"
+    "serve(open_workspace(sys.argv[1], make_demo_settings(Settings())), make_served_pages(), port=0)"
 )
 # Width, height and pixels per CSS pixel; a page is taken down to its end, or so far.
 _DESKTOP, _PHONE = (1400, 900, 1.0), (390, 844, 2.0)
 _MOST_DESKTOP, _MOST_PHONE = 2000, 1700
-_QUALITY = 80
+_QUALITY = 65
 _SETTLE_MS = 900
+# Whether every picture in sight has arrived, also those within components.
+_HAS_IMAGES = """() => {
+    const isBelow = (node) => node.getBoundingClientRect().top > innerHeight;
+    const isThere = (node) =>
+        (node.tagName !== "IMG" || node.complete || isBelow(node))
+        && (!node.shadowRoot || [...node.shadowRoot.children].every(isThere))
+        && [...node.children].every(isThere);
+    return isThere(document.body);
+}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +98,9 @@ def _open_demo(folder: Path) -> Workspace:
     ids = sorted(workspace.stores.tables.episodes.ids())
     workspace.tag("blurred", where="instruction LIKE '%drawer%'")
     workspace.note("the gripper slips", where=f"episode_id = '{ids[0]}'")
+    workspace.review.create(
+        QueueRequest(name="captions", question="acceptable", person="ann", random_items=20)
+    )
     workspace.sets.create("drawers", where="instruction LIKE '%drawer%'")
     workspace.sets.create("drawers", where="instruction LIKE '%drawer%' AND success")
     maker_id = next(
@@ -100,7 +114,7 @@ def _open_demo(folder: Path) -> Workspace:
 def _pictures(workspace: Workspace) -> list[Picture]:
     episodes = workspace.stores.tables.episodes
     graded = min(episodes.ids("grade = 'not_acceptable'") or episodes.ids("caption IS NOT NULL"))
-    failed = min(episodes.ids())
+    failed, second, *_ = sorted(episodes.ids("dataset = 'metaworld_sawyer'"))
     return [
         Picture(name="browse", path="", ready=".card >> nth=23"),
         Picture(name="search", path="?q=open+the+drawer", ready=".corner.score >> nth=0"),
@@ -111,6 +125,17 @@ def _pictures(workspace: Workspace) -> list[Picture]:
         Picture(
             name="failure", path=f"episode?episode={failed}", ready=".grid.small .card", prepare=_show_failure
         ),
+        Picture(name="compare", path=f"compare?a={failed}&b={second}", ready=".plot canvas"),
+        Picture(name="find", path="", ready=".card >> nth=5", prepare=_find),
+        Picture(name="statistics", path="statistics", ready=".grid.small .card"),
+        Picture(
+            name="beside",
+            path=f"statistics?f.dataset=metaworld_sawyer&episode={failed}",
+            ready=".grid.small .card",
+        ),
+        Picture(name="review", path="review", ready="[data-verdict]"),
+        Picture(name="judges", path="review?tab=judges", ready=".bar"),
+        Picture(name="jobs", path="jobs?job=annotate&names=motion", ready="h2", prepare=_plan),
         Picture(name="sets", path="sets?set=accepted", ready=".grid.small .card", prepare=_compare),
         Picture(name="health", path="health", ready="[data-testid=stMetric] >> nth=3"),
         Picture(name="status", path="status", ready="[data-testid=stMetric] >> nth=3"),
@@ -142,6 +167,18 @@ def _open_set_form(page: Page) -> None:
 
 def _show_failure(page: Page) -> None:
     page.get_by_role("button", name="Try caption again").wait_for()
+
+
+def _find(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    page.get_by_role("dialog").get_by_role("combobox").fill("drawer")
+    page.get_by_role("option").first.wait_for()
+
+
+def _plan(page: Page) -> None:
+    page.get_by_role("button", name="Plan").click()
+    page.wait_for_timeout(2 * _SETTLE_MS)  # the plan before this one is still shown
+    page.get_by_role("button", name="Start it").wait_for()
 
 
 def _compare(page: Page) -> None:
@@ -185,6 +222,7 @@ def _screenshot(browser: Browser, address: str, picture: Picture, style: str) ->
     page.set_viewport_size({"width": width, "height": max(height, min(most, content))})
     page.mouse.move(1, 1)
     page.locator("[data-testid=stMain]").evaluate("main => main.scrollTo(0, 0)")
+    page.wait_for_function(_HAS_IMAGES)
     page.wait_for_timeout(_SETTLE_MS)
     image = page.screenshot()
     page.close()

@@ -163,6 +163,7 @@ def test_a_benchmark_prints_what_it_measured(
     assert re.search(_COMMANDS[command], printed), printed
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", _WITH_RAY)
 def test_a_benchmark_of_a_cluster_prints_what_it_measured(
     command: str, ray_cluster: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -172,6 +173,7 @@ def test_a_benchmark_of_a_cluster_prints_what_it_measured(
     assert re.search(_WITH_RAY[command], printed), printed
 
 
+@pytest.mark.nightly
 def test_memory_compares_two_sizes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +219,7 @@ def test_the_page_is_measured_in_a_browser(
     assert re.search(r"\| key to the next question, 2 at once \| \d+\.\d\d s \|", printed), printed
 
 
+@pytest.mark.nightly
 def test_success_is_measured_on_simulated_episodes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

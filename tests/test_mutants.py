@@ -48,6 +48,7 @@ def test_every_kind_of_change_is_found_and_is_a_program() -> None:
         assert changed != PROGRAM and ast.parse(changed) and mutant.function == 2
 
 
+@pytest.mark.nightly
 def test_a_sample_follows_from_its_seed_and_has_every_room() -> None:
     first = sample(random.Random("a"), 20, "")
     assert first == sample(random.Random("a"), 20, "") != sample(random.Random("b"), 20, "")
@@ -151,6 +152,7 @@ def leave(file):
 """
 
 
+@pytest.mark.nightly
 def test_a_test_that_never_ends_counts_as_one_that_notices_and_leaves_no_process(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -131,9 +131,11 @@ def log_of(folder: Path) -> str:
 def test_a_night_exports_what_matches_and_another_night_reads_nothing_twice(
     folder: Path, robot_data: Path
 ) -> None:
+    assert nightly("robot-data").returncode == 2
     for _ in range(2):
-        done = nightly("robot-data", "curation", "exports")
+        done = nightly("robot-data", "curation", "exports", ARES_KEEP="1")
         assert done.returncode == 0, done.stderr + log_of(folder)
+    assert len(list((folder / "exports").glob("20*T*"))) == 1
     info = json.loads((folder / "exports" / "latest" / "meta" / "info.json").read_text())
     assert info["total_episodes"] > 0 and (folder / "exports" / "latest").is_symlink()
     # The lock of a run that goes on: the second says so, and writes nothing.
@@ -153,8 +155,9 @@ def test_a_night_in_which_nothing_matches_is_no_alarm(folder: Path, clips: Path)
 
 def test_a_night_with_a_bad_file_exports_the_rest_and_says_so(folder: Path, clips: Path) -> None:
     (clips / "drawer_001.mp4").write_bytes(b"no video")
-    done = nightly("clips", "curation", "exports", ARES_FILTER="num_steps > 0")
-    assert done.returncode == 1, log_of(folder)
+    gone = {"ARES_NIGHTLY_MODEL": "openai:m@http://127.0.0.1:9/v1", "ARES_PRICE": "1,1"}
+    done = nightly("clips", "curation", "exports", ARES_FILTER="num_steps > 0", **gone)
+    assert done.returncode == 1 and "status 4 of ares annotate caption" in log_of(folder), log_of(folder)
     assert (folder / "exports" / "latest" / "meta" / "info.json").exists()
 
 

@@ -18,6 +18,7 @@ from tests.torture.__main__ import PARTS, Plan, main
 from tests.torture.trials import Attempt, Trial
 
 
+@pytest.mark.nightly
 def test_the_short_form_of_two_parts_is_clean(tmp_path: Path) -> None:
     """Of other parts and of another seed each time; `make nightly` tries all of them for an hour."""
     seed = secrets.token_hex(4)

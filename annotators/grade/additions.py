@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from unicodedata import combining, normalize
 
 from ares.annotation import short_hash
+from ares.console import count_of
 from ares.episode import Json
 from ares.rubric import NOT_COMPLETED, OTHER, SlotValues
 from ares.store import quote_literal
@@ -92,7 +93,7 @@ def rule_on_extra_words(words: Sequence[str], slots: SlotValues) -> str:
     if address:
         return f"it may speak to the judge: {address!r}"
     if len(words) > MOST_WORDS:
-        return f"{len(words)} words say what no slot says"
+        return f"{count_of(len(words), 'word')} {'says' if len(words) == 1 else 'say'} what no slot says"
     is_latin = all(_is_latin(value) for value in slots.values())
     if any(len(word) > _LONGEST_WORD or (is_latin and not _is_latin(word)) for word in words):
         return "words of another script, or that are none"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -69,6 +69,7 @@ from annotators.grade.slot_values import ReadSlots, SentenceSlots, read_stored_s
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Maker, short_hash
+from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.registry import did_you_mean
@@ -380,9 +381,8 @@ class GradeAnnotator:
         prices = [] if grader.judge.is_free else self._describe_calibrations()
         return replace(checked, warnings=[*checked.warnings, *related, *outcomes, *prices])
 
-    def _describe_calibrations(self) -> list[str]:
+    def _describe_calibrations(self) -> Iterator[str]:
         """A line for each dataset on which the judge is calibrated in this run: what that costs, once."""
-        lines = []
         for name in self._plan.calibrated_datasets:
             episodes = self._stores.tables.episodes.read(f"dataset = {quote_literal(name)}", limit=_SAMPLE)
             quote = RunQuote(self._stores, self._grader.judge, self.maker.maker_id)
@@ -391,8 +391,8 @@ class GradeAnnotator:
             total = quote.total.scaled(self._plan.datasets[name].episodes / max(1, len(sample)))
             cost = total.to_cost(self._price, self._is_remote)
             usd = "price unknown" if cost.usd is None else f"{cost.usd:.2f} USD"
-            lines.append(f"calibration of the judge on {name}: about {cost.calls:,} calls, {usd}, once")
-        return lines
+            calls = count_of(cost.calls, "call", comma=True)
+            yield f"calibration of the judge on {name}: about {calls}, {usd}, once"
 
     def _read_captioned(self, episodes: Sequence[Episode]) -> list[Subject]:
         """The captions of episodes as subjects; an episode without one stands for itself."""

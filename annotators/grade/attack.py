@@ -23,6 +23,7 @@ from annotators.grade.control_plan import ControlPlan, plan_attack
 from annotators.grade.panel import GradeOptions
 from ares.annotation import Annotation, Cost
 from ares.clock import needs_timestamps
+from ares.console import count_of
 from ares.errors import AresError, RequestError
 from ares.registry import did_you_mean
 from ares.rubric import CONTROL, JudgeTrust, describe_trust, measure_judge_trust, read_verbs, split_outcome
@@ -229,7 +230,7 @@ def _truth_warnings(episodes: Sequence[Episode]) -> list[str]:
     unknown = sum(episode.success is None for episode in episodes)
     if unknown:
         warnings.append(
-            f"the outcome of {unknown} episodes is not recorded: their instructions may not be fulfilled, "
+            f"the outcome of {count_of(unknown, 'episode')} is not recorded: their instructions may not be fulfilled, "
             "and no outcome of theirs is turned"
         )
     return warnings

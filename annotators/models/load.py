@@ -11,7 +11,7 @@ from annotators.base import Preflight
 from annotators.models.base import ServedVlm, Vlm, VlmFailure, VlmReply, VlmRequest
 from annotators.models.paid_calls import CachedVlm, ReplyCache
 from ares.console import announce_if_slow
-from ares.errors import ModelError, RequestError
+from ares.errors import ModelError, RequestError, ServerError
 from ares.registry import encoders
 from ares.search import Encoder, load_encoder_model
 
@@ -161,7 +161,7 @@ def load_named_encoder(spec: str, device: str) -> NamedEncoder:
 
 
 def check_reachable(url: str) -> None:
-    """Raises ModelError when nothing listens at the address: better before a run than for each of its episodes."""
+    """Raises ServerError when nothing listens at the address: better before a run than for each of its episodes."""
     import socket
     from urllib.parse import urlsplit
 
@@ -170,7 +170,7 @@ def check_reachable(url: str) -> None:
     try:
         socket.create_connection((parts.hostname or "", port), timeout=_CONNECT_TIMEOUT_SECONDS).close()
     except OSError as error:
-        raise ModelError("model server cannot be reached", f"{url}: {error}") from None
+        raise ServerError("model server cannot be reached", f"{url}: {error}") from None
 
 
 _SIDE, _GREY = 256, 128

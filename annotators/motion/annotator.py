@@ -52,6 +52,7 @@ from ares.search import (
     name_motion_space,
     read_feature_scale,
 )
+from ares.signals import EpisodeSignals, estimate_action_lag, paired_dimensions
 from ares.store import quote_literal
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 
     from ares.annotation import Column
     from ares.episode import Json, Signal, Trajectory
+    from ares.signals import ActionMeaning
     from ares.store import Stores
 
 
@@ -242,6 +244,41 @@ def _action_jumps(
     return {"action_jumps": float((np.abs(np.diff(means, axis=0)) / (high - low)[wide]).mean())}
 
 
+# A dimension moves where its range is at least this share of the largest one of the state.
+_MOVING_SHARE = 0.03
+
+
+def measure_action_lag(trajectory: Trajectory, meaning: ActionMeaning | None) -> float | None:
+    """Seconds by which the state follows the action; None where the signals do not say it.
+
+    Args:
+        trajectory: The signals.
+        meaning: What the action commands; None where nothing tells it.
+    """
+    import numpy as np
+
+    state, action, seconds = trajectory.state, trajectory.action, trajectory.timestamps
+    if meaning is None or state is None or action is None or not seconds[-1] > seconds[0]:
+        return None
+    signals = EpisodeSignals(
+        episode_id="",
+        seconds=seconds,
+        state=state.values.astype(np.float64),
+        action=action.values.astype(np.float64),
+        state_names=state.names,
+        action_names=action.names,
+        rate_hz=(len(seconds) - 1) / float(seconds[-1] - seconds[0]),
+    )
+    if not (np.isfinite(signals.state).all() and np.isfinite(signals.action).all()):
+        return None
+    largest = float(np.ptp(signals.state, axis=0).max(initial=0.0))
+    pairs = paired_dimensions(state.names, action.names)
+    estimate = estimate_action_lag(signals, meaning, np.full(len(pairs), _MOVING_SHARE * largest))
+    if estimate is None or estimate.lag_steps is None:
+        return None
+    return round(estimate.lag_steps / signals.rate_hz, 6)
+
+
 _MIN_STEPS = 5
 _COLUMNS_OF_SPACE: Mapping[str, tuple[Column, ...]] = {
     END_EFFECTOR: END_EFFECTOR_COLUMNS,
@@ -283,6 +320,8 @@ def measure_motion(trajectory: Trajectory | None, meaning: MotionMeaning | None 
         **measure_actions(action, periods),
         "timestamp_jitter": round(float(np.std(np.diff(trajectory.timestamps))), 9),
     }
+    lag = measure_action_lag(trajectory, meaning.action_meaning)
+    measures |= {} if lag is None else {"action_lag_seconds": lag}
     reasons: list[Json] = [*_empty_column_reasons(measures, paths, obstacle, action, meaning)]
     arms: list[Json] = [_arm_measures(path) for path in paths] if len(paths) > 1 else []
     parts: dict[str, Json] = {"arms": arms} if arms else {}
@@ -352,6 +391,8 @@ def _empty_column_reasons(
     if "action_saturation" not in measures:
         reason = "there is no action" if action is None else "no action is continuous and finite"
         gaps.append(f"action_saturation, action_jumps: {reason}")
+    if "action_lag_seconds" not in measures:
+        gaps.append("action_lag_seconds: state and action do not say by how much one follows the other")
     return gaps
 
 
@@ -388,7 +429,7 @@ def _arm_measures(path: PathMeasures) -> Json:
     return {"space": path.group.space, "arm": path.group.arm, **kept}
 
 
-_VERSION = "4"
+_VERSION = "5"
 _BATCH_SIZE = 64
 
 

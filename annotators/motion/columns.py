@@ -114,6 +114,12 @@ COLUMNS = (
         meaning="Mean change of the actions in 0.1 s, as a share of their range from 5 % to 95 %.",
     ),
     Column(
+        name="action_lag_seconds",
+        type="float64",
+        unit="s",
+        meaning="Time by which the state follows the action, by the correlation of their speeds.",
+    ),
+    Column(
         name="timestamp_jitter",
         type="float64",
         unit="s",

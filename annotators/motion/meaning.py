@@ -22,6 +22,7 @@ from ares.contract import (
     read_contracts,
 )
 from ares.signals import (
+    ActionMeaning,
     DatasetStatistics,
     DimensionKind,
     TypicalEpisode,
@@ -181,6 +182,8 @@ class MotionMeaning:
         path_signal: The signal whose path is measured: the state, or commanded positions where there is no state.
         end_effectors: Links whose position follows from that signal.
         kinematics_gap: Why there is none although there is a URDF, or "".
+        action_meaning: What the action commands: positions, or motions from where the robot is; None where the contract
+            does not say, or says both.
     """
 
     state_kinds: Kinds
@@ -189,6 +192,7 @@ class MotionMeaning:
     path_signal: SignalName = "state"
     end_effectors: tuple[EndEffector, ...] = ()
     kinematics_gap: str = ""
+    action_meaning: ActionMeaning | None = None
 
     @property
     def path_kinds(self) -> Kinds:
@@ -272,6 +276,7 @@ class DatasetMeanings:
             path_signal=signal,
             end_effectors=ends,
             kinematics_gap=gap,
+            action_meaning=_action_meaning(contract),
         )
 
     def _contract(self, layout: _Layout, stored: StoredContracts) -> MeaningContract | None:
@@ -299,6 +304,20 @@ class DatasetMeanings:
         return nsmallest(
             _SAMPLE_SIZE, itertools.chain.from_iterable(self._stores.tables.episodes.id_batches(where))
         )
+
+
+_ACTION_MEANINGS: Mapping[str, ActionMeaning] = {
+    "absolute": "absolute",
+    "delta": "relative",
+    "velocity": "relative",
+}
+
+
+def _action_meaning(contract: MeaningContract | None) -> ActionMeaning | None:
+    parts = contract.signals if contract else ()
+    moved = [part for part in parts if part.signal == "action" and part.kind in ("arm", "position")]
+    meanings = {_ACTION_MEANINGS.get(part.estimate("mode").value) for part in moved}
+    return meanings.pop() if len(meanings) == 1 else None
 
 
 def _path_signal(layout: _Layout, contract: MeaningContract | None) -> SignalName:

@@ -29,6 +29,7 @@ from annotators.revise.new_captions import (
 )
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.clock import needs_timestamps
+from ares.console import count_of
 from ares.errors import NotTried, RequestError, ServerError
 from ares.rubric import GATES
 from ares.statistics import compare_paired
@@ -141,9 +142,8 @@ class Spent:
         error = getattr(outcome, "error", outcome)
         self.failed_calls = self.failed_calls + 1 if isinstance(error, ServerError) else 0
         if self.failed_calls >= MAX_REPEATED_FAILURES:
-            self.server = (
-                f"the server is given up after {self.failed_calls} failures in a row, the last: {error}"
-            )
+            failures = count_of(self.failed_calls, "failure")
+            self.server = f"the server is given up after {failures} in a row, the last: {error}"
         if not isinstance(outcome, Result) and not isinstance(error, NotTried):
             reason = str(getattr(error, "reason", error))
             self.failures[reason] = self.failures.get(reason, 0) + 1

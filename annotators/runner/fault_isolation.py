@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from annotators.base import (
     CameraSeconds,
@@ -21,11 +21,12 @@ from annotators.base import (
     Subject,
     Work,
 )
-from ares.annotation import Annotation, Column, Cost, Maker
+from ares.annotation import Annotation, Column, ColumnType, Cost, Maker
+from ares.console import count_of
 from ares.errors import AresError, PluginError, StoreError
 from ares.jobs import WorkerNeeds
 from ares.registry import plugin_faults
-from ares.store import annotation_to_row, type_mismatch
+from ares.store import annotation_to_row, episode_schema, type_mismatch
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -230,6 +231,15 @@ def check_annotator(label: str, annotator: Any) -> GuardedAnnotator:
     read = _read_members(label, annotator)
     if not all(isinstance(column, Column) for column in read.maker.columns):
         raise PluginError(f"{label} has a column that is no Column", _shorten_value(read.maker.columns))
+    for column in read.maker.columns:
+        types = get_args(ColumnType)
+        if column.type not in types:  # nothing could read the workspace once such a maker is stored
+            detail = f"got {_shorten_value(column.type)}; a type is {', '.join(types)}"
+            raise PluginError(f"{label} has a column {column.name!r} of an unknown type", detail)
+        if column.name in episode_schema().names and read.maker.subject_kind == "episode":
+            raise PluginError(
+                f"{label} has a column {column.name!r}", "every episode has that; give another name"
+            )
     for name, limit in (("batch_size", _MAX_BATCH_SIZE), ("workers", _MAX_WORKERS)):
         value = getattr(read, name)
         if not isinstance(value, int) or not 1 <= value <= limit:
@@ -243,7 +253,9 @@ def check_annotator(label: str, annotator: Any) -> GuardedAnnotator:
 def _read_members(label: str, annotator: Any) -> GuardedAnnotator:
     """What a plug-in has of the members of an annotator. Raises PluginError when it lacks one, or misspelt one."""
     if not callable(getattr(annotator, "process", None)):
-        raise PluginError(f"{label} is no annotator", f"its factory returned {_describe_value(annotator)}")
+        raise PluginError(
+            f"{label} has no method 'process'", f"its factory returned a {type(annotator).__name__}"
+        )
     if not isinstance(getattr(annotator, "maker", None), Maker):
         maker = getattr(annotator, "maker", None)
         raise PluginError(f"{label} has no maker", f"got {_describe_value(maker)}")
@@ -296,9 +308,11 @@ def _vector_problem(rows: FrameVectors, dim: int) -> str:
     if vectors.ndim != 2 or vectors.shape[1] == 0 or not np.issubdtype(vectors.dtype, np.floating):
         return f"shape {vectors.shape} of {vectors.dtype}; give (N, D) float32"
     if seconds.shape != (len(vectors),):
-        return f"{len(vectors)} vectors at {seconds.shape} seconds; give one second for each vector"
+        return (
+            f"{count_of(len(vectors), 'vector')} at {seconds.shape} seconds; give one second for each vector"
+        )
     if dim and vectors.shape[1] != dim:
-        return f"{vectors.shape[1]} numbers; the other vectors of the space have {dim}"
+        return f"{count_of(vectors.shape[1], 'number')}; the other vectors of the space have {dim}"
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
     if not (np.isfinite(seconds.astype(np.float64)).all() and np.isfinite(lengths).all()):
         return "NaN or infinity"
@@ -369,7 +383,9 @@ class GuardedProcess:
             with plugin_faults(self._label):
                 results = list(self._process(tuple(works)))
             if len(results) != len(works):
-                raise self._check.wrong("a wrong number of results", f"{len(results)} for {len(works)} works")
+                raise self._check.wrong(
+                    "a wrong number of results", f"{len(results)} for {count_of(len(works), 'work')}"
+                )
         except StoreError:
             raise
         except AresError as error:

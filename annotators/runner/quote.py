@@ -12,9 +12,10 @@ from annotators.base import Subject
 from annotators.models import UNKNOWN_UNTIL_LOADED, price_usd
 from annotators.runner.annotator_run import AnnotatorRun, list_subject_ids, read_annotations
 from ares.annotation import Cost
+from ares.console import count_of
 from ares.episode import Episode
 from ares.errors import PluginError
-from ares.jobs import AnnotateEstimate, EpisodeSelection
+from ares.jobs import AnnotateEstimate, EpisodeSelection, measure_rate
 from ares.store import batched
 
 if TYPE_CHECKING:
@@ -50,9 +51,25 @@ def estimate_tasks(
         for task in tasks
     ]
     return [
-        _estimate_task(stores, task, task_counts, task_subjects, sample, price, selection.condition)
+        _with_time(
+            stores,
+            task,
+            _estimate_task(stores, task, task_counts, task_subjects, sample, price, selection.condition),
+        )
         for task, task_counts, task_subjects in zip(tasks, counts, subjects, strict=True)
     ]
+
+
+def _with_time(stores: Stores, task: AnnotatorRun, estimate: AnnotateEstimate) -> AnnotateEstimate:
+    """The estimate with the time of the rest, where this maker has worked in the workspace, or its model has."""
+    maker, name = task.annotator.maker, f"annotate {task.name}"
+    rate = measure_rate(stores.annotations, name, maker=maker.maker_id) or measure_rate(
+        stores.annotations, name, model=maker.model
+    )
+    if rate is None:
+        return estimate
+    rest = estimate.planned - (estimate.already or 0)
+    return replace(estimate, seconds=rate.seconds / rate.items * rest, timed=rate.items)
 
 
 class _SubjectCounts(NamedTuple):
@@ -277,11 +294,13 @@ class RenewedQuote:
             except PluginError:  # a quote is no reason to end a run
                 continue
             self._report(
-                f"annotate {task.name}: after {self._done} episodes, {_describe_cost(task.report.cost)} are paid; "
+                f"annotate {task.name}: after {count_of(self._done, 'episode')}, "
+                f"{_describe_cost(task.report.cost)} are paid; "
                 f"about {_describe_cost(left.cost)} are left, by what was measured"
             )
 
 
 def _describe_cost(cost: Cost) -> str:
     usd = "" if cost.usd is None else f" ({cost.usd:.2f} USD)"
-    return f"{cost.calls:,} calls and {cost.tokens_in + cost.tokens_out:,} tokens{usd}"
+    tokens = count_of(cost.tokens_in + cost.tokens_out, "token", comma=True)
+    return f"{count_of(cost.calls, 'call', comma=True)} and {tokens}{usd}"

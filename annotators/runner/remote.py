@@ -26,7 +26,7 @@ from annotators.base import (
 )
 from annotators.runner.annotator_run import read_signals
 from annotators.runner.fault_isolation import GuardedAnnotator, make_guarded_annotator
-from ares.console import print_message
+from ares.console import count_of, print_message
 from ares.errors import AresError, MediaError, ModelError, RequestError, StoreError
 from ares.jobs import (
     BatchFunction,
@@ -265,7 +265,7 @@ def make_replica_options(name: str, options: Options, needs: WorkerNeeds) -> lis
     count = min(requested, _count_room(needs, gpus * per_gpu))
     if count < requested:
         print_message(
-            f"annotate {name}: {count} of {requested} workers, as no more have room on this machine"
+            f"annotate {name}: {count} of {count_of(requested, 'worker')}, as no more have room on this machine"
         )
     devices = [f"cuda:{number // per_gpu}" if gpus else options.device for number in range(1, count)]
     return [replace(options, device=device) for device in devices]

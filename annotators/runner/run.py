@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from annotators.base import (
     Budget,
     CameraSeconds,
+    CellAnnotator,
     Factory,
     Frames,
     LayeredFrames,
@@ -37,8 +38,8 @@ from annotators.runner.remote import (
     restore_torch_threads,
     run_annotator_on_engine,
 )
-from annotators.runner.writer import AnnotationWriter
-from ares.console import print_message
+from annotators.runner.writer import AnnotationWriter, refuse_columns_of_people
+from ares.console import count_are, print_message
 from ares.doctor import delete_unrecorded_vectors
 from ares.errors import AresError, ModelError, PluginError, RequestError, ServerError
 from ares.jobs import (
@@ -170,7 +171,7 @@ def load_run_annotators(
         ModelError, PluginError: No annotator can work; where the request is strict or for a quote, one of them.
     """
     faults: dict[str, AresError] = {}
-    factories = _import_factories(request.names, faults)
+    factories = _import_factories(request, faults)
     own_options = _options_by_annotator(replace(options, budget=budget), factories)
     tasks: list[AnnotatorRun] = []
     for name, factory in factories.items():
@@ -195,12 +196,15 @@ def load_run_annotators(
     return LoadedAnnotators(tasks, faults)
 
 
-def _import_factories(names: Sequence[str], faults: dict[str, AresError]) -> dict[str, Factory]:
+def _import_factories(request: AnnotateRequest, faults: dict[str, AresError]) -> dict[str, Factory]:
     """The factories of annotators; the error of one that cannot be imported goes to `faults`."""
     factories: dict[str, Factory] = {}
-    for name in names:
+    for name in request.names:
         try:
-            factories[name] = registry.get(name)
+            if name in request.functions:
+                factories[name] = partial(CellAnnotator, name, request.functions[name])
+            else:
+                factories[name] = registry.get(name)
         except PluginError as error:
             faults[name] = error
     return factories
@@ -314,7 +318,7 @@ def _annotate_in_order(
 def _group_by_reading(stores: Stores, request: AnnotateRequest) -> list[AnnotateRequest]:
     """The request, or two: the second of the annotators that read what others of it store."""
     faults: dict[str, AresError] = {}
-    factories = _import_factories(request.names, faults)
+    factories = _import_factories(request, faults)
     readers = [
         name
         for name, factory in factories.items()
@@ -360,7 +364,7 @@ def _annotate_on(
         # These are searched slowly until they are indexed: a job of its own, for which no run waits.
         for label, count in stores.tables.unindexed_vectors().items():
             report_line(
-                f"{count} vectors of {label} are compared one by one; `ares index` makes searches fast"
+                f"{count_are(count, 'vector', label)} compared one by one; `ares index` makes searches fast"
             )
     return LoadedAnnotators(tasks, loaded.faults)
 
@@ -374,6 +378,7 @@ def _prepare_run(
     everything before makes no test call.
     """
     makers = [task.annotator.maker for task in loaded.tasks]
+    refuse_columns_of_people(stores, makers)
     able: list[AnnotatorRun] = []
     # The last first: a judge refuses a captioner before the test call of that one is paid.
     for task in reversed(loaded.tasks):

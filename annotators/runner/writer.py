@@ -14,9 +14,9 @@ from annotators.runner.annotator_run import AnnotatorRun, EpisodeBundle, make_fa
 from annotators.runner.remote import RemoteResult, UncommittedResultVectors
 from ares.annotation import Annotation, Maker
 from ares.doctor import UNFINISHED_SPACES
-from ares.errors import StoreError
+from ares.errors import RequestError, StoreError
 from ares.jobs import FailureLog
-from ares.store import UnstorableError
+from ares.store import VALUE_KINDS, UnstorableError, read_history
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -29,6 +29,18 @@ _SECONDS_PER_WRITE = 20.0
 _WRITES_PER_COMPACTION = 50
 # Writes of vectors that workers do at the same time, and those that may wait in memory.
 _WRITING_WORKERS, _MOST_PENDING = 4, 8
+
+
+def refuse_columns_of_people(stores: Stores, makers: Sequence[Maker]) -> None:
+    """Raise RequestError where a maker fills a column that people have set values of."""
+    actions = read_history(stores.annotations).effective(VALUE_KINDS)
+    own = {str(action.details["column"]) for action in actions}
+    for maker in makers:
+        if clashes := own.intersection(column.name for column in maker.columns):
+            raise RequestError(
+                f"{maker.annotator} fills a column that you have set",
+                f"{min(clashes)!r}; `ares undo NUMBER` takes it back, and yours can have another name",
+            )
 
 
 @dataclass(frozen=True, slots=True)

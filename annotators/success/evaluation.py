@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from annotators.success.clip_judge import compute_mean_ranks
 from annotators.success.combination import Combination
 from annotators.success.fitting import Example, fit_with_cross_validation
+from ares.console import count_of
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
@@ -122,7 +123,8 @@ def read_outcome_labels(path: str, stores: Stores) -> Labels:
     if not ids:
         raise RequestError(
             "no label is of an episode of the workspace",
-            f"{path}: {len(labels)} labels, the first for {next(iter(labels), '')!r}; give ids or keys of episodes",
+            f"{path}: {count_of(len(labels), 'label')}, the first for {next(iter(labels), '')!r}; "
+            "give ids or keys of episodes",
         )
     by_id = {ids[name]: label for name, label in labels.items() if name in ids}
     return Labels(labels=by_id, unmatched=unmatched)
@@ -320,7 +322,7 @@ def fit_to_labels(evaluation: SuccessEvaluation, model: str) -> tuple[Combinatio
     if len({example.group for example in examples}) < 2:
         raise RequestError(
             "labels of one task cannot tell what a fitted combination is worth",
-            f"{len(examples)} labels; give labels of at least two tasks",
+            f"{count_of(len(examples), 'label')}; give labels of at least two tasks",
         )
     combination, apart = fit_with_cross_validation(examples, model)
     episodes = [

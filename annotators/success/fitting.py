@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from annotators.success.combination import SIGNAL_DISTANCE, Combination, PartWeight, TypicalSuccessValue
+from ares.console import count_of
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
@@ -115,8 +116,8 @@ def fit_combination(examples: Sequence[Example], *, fitted_for: str = "") -> Com
     if min(successes, failures) < _FEWEST_EXAMPLES:
         raise RequestError(
             "too few labelled episodes to fit a combination",
-            f"{successes} successes and {failures} failures, where one part of the tasks is set aside; at least "
-            f"{_FEWEST_EXAMPLES} of each are needed",
+            f"{count_of(successes, 'success', 'successes')} and {count_of(failures, 'failure')}, where one part of the "
+            f"tasks is set aside; at least {_FEWEST_EXAMPLES} of each are needed",
         )
     names = sorted(
         {name for example in examples for name in example.parts} - {*SIGNAL_PARTS, SIGNAL_DISTANCE}

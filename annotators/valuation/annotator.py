@@ -17,6 +17,7 @@ from annotators.base import Options, Result, Work, new_annotation
 from annotators.options import AnnotatorOptions, takes_options
 from annotators.valuation.valuers import EpisodeScore, EpisodeScorer, Valuer
 from ares.annotation import Column, Maker, short_hash
+from ares.console import count_are
 from ares.episode import Episode, Trajectory
 from ares.errors import RequestError
 from ares.io import existing_path, open_file
@@ -215,7 +216,7 @@ def _valuation_maker(own: ValuationOptions, valuer: Valuer, score_file: EpisodeS
 def _score_file_warnings(score_file: EpisodeScoreFile | None) -> tuple[str, ...]:
     if score_file is None or not score_file.num_unusable:
         return ()
-    return (f"{score_file.num_unusable} rows of the file of scores name no episode",)
+    return (f"{count_are(score_file.num_unusable, 'row', 'the file of scores')} of no episode",)
 
 
 def _annotation_value(column: str, score: EpisodeScore) -> dict[str, Json]:

@@ -19,7 +19,7 @@ from app.cli.arguments import (
 )
 from app.cli.errors import END_STATUSES, ExitStatus
 from app.cli.output import Block, OutputTable, answer, tallies
-from ares.console import count_of, write_stderr
+from ares.console import count_of, describe_seconds, write_stderr
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.jobs import AnnotateReport, AnnotateRequest, EpisodeSelection
@@ -447,6 +447,14 @@ def _estimate_blocks(quotes: list[dict[str, Json]]) -> Iterator[Block]:
     for quote in quotes:
         if quote["measured"]:
             yield f"{quote['annotator']}: scaled up from what {quote['measured']} have cost in this workspace"
+        if quote["planned"] == quote["already"]:
+            pass  # nothing is left that takes time
+        elif (seconds := quote["seconds"]) is None:
+            yield f"{quote['annotator']}: time unknown: no earlier job to measure by"
+        else:
+            assert isinstance(seconds, float) and isinstance(quote["timed"], int)
+            timed = count_of(quote["timed"], "item")
+            yield f"{quote['annotator']}: {describe_seconds(seconds)}, by {timed} of earlier jobs"
         if quote["again"]:
             yield f"{quote['annotator']}: {quote['again']} of them have a value of another maker, made again here"
     unknown = [str(quote["annotator"]) for quote in quotes if quote["already"] is None]

@@ -72,7 +72,7 @@ def run_app(args: argparse.Namespace) -> int:
     from app.server import serve
 
     serve(
-        open_workspace(args),
+        open_workspace(args, create=True),
         make_served_pages(args.export_dir, args.query_seconds),
         host=args.host,
         port=args.port,

@@ -6,15 +6,17 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from app.cli.output import DOCUMENT_FORMATS, ROW_FORMATS
+from app.cli.output import DOCUMENT_FORMATS, ROW_FORMATS, OutputTable, answer
 from ares.console import Verbosity, visible
 from ares.errors import RequestError
 from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
+    from ares.episode import Json
     from ares.jobs import EpisodeSelection
     from ares.workspace import Workspace
 
@@ -332,3 +334,68 @@ def parse_selection(args: argparse.Namespace) -> EpisodeSelection:
         limit=getattr(args, "limit", None),
         min_score=getattr(args, "min_score", None),
     )
+
+
+# How --columns is declared, which `read_columns` reads.
+COLUMNS_OPTION: Mapping[str, Any] = {
+    "default": "",
+    "metavar": "NAME,...",
+    "help": "further columns of the episodes, such as idle_share,path_length, in every format",
+}
+
+
+def read_columns(args: argparse.Namespace, ids: Sequence[str]) -> dict[str, dict[str, Json]]:
+    """Values by episode of each column of --columns. Raises RequestError for an unknown column."""
+    names = [name.strip() for name in args.columns.split(",") if name.strip()]
+    if not names:
+        return {}
+    from ares.registry import did_you_mean
+    from ares.store import ids_filter
+
+    episodes = open_workspace(args).stores.tables.episodes
+    known = episodes.columns()
+    for name in names:
+        if name not in known:
+            hint = f"{did_you_mean(name, known)}there are: {', '.join(known)}"
+            raise RequestError(f"no column named {name!r}", hint)
+    rows = episodes.read_columns(
+        ["episode_id", *dict.fromkeys(name for name in names if name != "episode_id")], ids_filter(ids)
+    ).to_pylist()
+    # Times as text, as JSON has them.
+    return {
+        name: {
+            row["episode_id"]: value.isoformat() if hasattr(value := row[name], "isoformat") else value
+            for row in rows
+        }
+        for name in names
+    }
+
+
+_ROWS_AT_ONCE = 5_000
+
+
+def answer_rows(
+    args: argparse.Namespace,
+    document: Mapping[str, object],
+    rows: Iterable[dict[str, Json]],
+    text: Callable[[], Iterable[str]],
+) -> None:
+    """Print a document or its rows; with --columns each row has those of its episode, and the text is a table."""
+    if not args.columns:
+        answer(args, document, text, rows)
+        return
+    wide = _with_columns(args, rows)
+    answer(args, {**document, "rows": wide}, lambda: _make_table(list(wide)), wide)
+
+
+def _with_columns(args: argparse.Namespace, rows: Iterable[dict[str, Json]]) -> Iterator[dict[str, Json]]:
+    from ares.store import batched
+
+    for batch in batched(rows, _ROWS_AT_ONCE):
+        columns = read_columns(args, [str(row["episode_id"]) for row in batch])
+        for row in batch:
+            yield row | {name: values.get(str(row["episode_id"])) for name, values in columns.items()}
+
+
+def _make_table(rows: Sequence[Mapping[str, Json]]) -> OutputTable:
+    return OutputTable([tuple(row.values()) for row in rows], tuple(rows[0]) if rows else ())

@@ -15,7 +15,7 @@ from app.cli.arguments import (
 )
 from app.cli.errors import ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
-from ares.console import count_of, is_quiet
+from ares.console import count_are, count_of, is_quiet
 from ares.errors import RequestError
 from ares.jobs import CheckRequest, FixRequest, IngestRequest
 from ares.workspace import check_operation, fix_operation
@@ -83,7 +83,7 @@ def _requested_datasets(args: argparse.Namespace) -> IngestRequest:
 
 def _check_options(args: argparse.Namespace) -> None:
     if len(args.source) != 1:
-        raise RequestError("one dataset at a time is corrected", f"got {len(args.source)} sources")
+        raise RequestError("one dataset at a time is corrected", f"got {', '.join(args.source)}")
     options = [name for name in _OTHERS if getattr(args, name)]
     if options:
         flag = options[0].replace("_", "-")
@@ -538,10 +538,9 @@ def _dataset_summary(dataset: DatasetCheck) -> str:
     failed = f", {dataset.num_failed} not read ({dataset.first_failure})" if dataset.num_failed else ""
     without = f", {dataset.num_without_signals} without signals" if dataset.num_without_signals else ""
     counts = f"{count_of(dataset.num_episodes, 'episode')}{without}{failed}"
-    unnamed = (
-        f"; {dataset.num_unnamed} dimensions are not judged for want of names" if dataset.num_unnamed else ""
-    )
-    return f"{dataset.dataset} ({dataset.format}): {counts}; {_describe_lag(dataset)}{unnamed}"
+    unnamed = count_are(dataset.num_unnamed, "dimension")
+    ending = f"; {unnamed} not judged for want of names" if dataset.num_unnamed else ""
+    return f"{dataset.dataset} ({dataset.format}): {counts}; {_describe_lag(dataset)}{ending}"
 
 
 def _video_summary(video: VideoTotals) -> str:

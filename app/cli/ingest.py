@@ -16,10 +16,10 @@ from app.cli.arguments import (
 )
 from app.cli.errors import ExitStatus
 from app.cli.output import answer, tallies
-from ares.console import count_of
+from ares.console import count_of, describe_seconds
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.jobs import ComputePlan, IngestReport, IngestRequest
+from ares.jobs import ComputePlan, IngestPlan, IngestReport, IngestRequest
 from ares.workspace import ingest_operation, plan_ingest_operation
 
 
@@ -159,10 +159,17 @@ def _dry_run(args: argparse.Namespace) -> int:
     plan = plan_ingest_operation()(workspace.existing_stores, request)
     if args.write_options:
         write_options_file(args.write_options, plan, collect_options_by_path(plan, request))
-    answer(args, plan.to_json(), lambda: tuple(format_ingest_plan(plan)))
+    answer(args, plan.to_json(), lambda: (*format_ingest_plan(plan), _time_line(plan)))
     if plan.reads_nothing:
         return ExitStatus.REFUSED
     return ExitStatus.DONE if plan.is_complete else ExitStatus.ITEMS_FAILED
+
+
+def _time_line(plan: IngestPlan) -> str:
+    if plan.seconds is None:
+        return "time unknown: no earlier ingestion of such a dataset to measure by"
+    timed = sum({dataset.format: dataset.timed for dataset in plan.datasets}.values())
+    return f"{describe_seconds(plan.seconds)} where none is stored yet, by {count_of(timed, 'episode')} of earlier jobs"
 
 
 def _show_spec(args: argparse.Namespace) -> int:

@@ -153,7 +153,7 @@ def _purge_lines(report: PurgeReport, preview: RemovalPreview) -> list[str]:
 def _purge_text(report: PurgeReport) -> str:
     return (
         f"deleted {count_of(report.episodes, 'episode')} for good: {count_of(report.annotations, 'annotation')}, "
-        f"{count_of(report.rows, 'row')} of tables, {report.files} folders of videos; "
+        f"{count_of(report.rows, 'row')} of tables, {count_of(report.files, 'folder')} of videos; "
         "a hash of each identity is kept, so that it is refused when it comes again"
     )
 
@@ -164,6 +164,7 @@ _VERBS = {
     "tag": "tagged {episodes} {tag}",
     "untag": "took the tag {tag} from {episodes}",
     "note": "noted of {episodes}: {note}",
+    "set_values": "set {column} of {episodes}",
     "view_save": "saved the view {name}",
     "view_delete": "deleted the view {name}",
     "set_delete": "deleted {labels}",
@@ -240,6 +241,7 @@ def describe_action(action: Action) -> str:
         tag=action.tag,
         labels=", ".join(map(str, labels)) if isinstance(labels, list) else "",
         name=action.details.get("name", ""),
+        column=action.details.get("column", ""),
         note=action.details.get("note", ""),
         undoes=f"action {action.undoes}",
     )

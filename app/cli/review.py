@@ -161,7 +161,7 @@ def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
 
 def _describe_queue(queue: Queue) -> str:
     return (
-        f"queue {queue.name}: {queue.items} items ({queue.random_items} drawn at random within "
+        f"queue {queue.name}: {count_of(queue.items, 'item')} ({queue.random_items} drawn at random within "
         f"{len(queue.strata)} strata), {queue.doubled} for two people; `ares review next {queue.name}`"
     )
 
@@ -376,8 +376,8 @@ def _report_remarks(report: Calibration) -> Iterator[str]:
         )
         both = report.table.get((_REFUSED, _REFUSED), 0)
         yield (
-            f"{report.question}, {report.dataset}: people refuse {both} of {named} instructions that the audit names; "
-            f"it names {both} of {refused} that they refuse"
+            f"{report.question}, {report.dataset}: people refuse {both} of {count_of(named, 'instruction')} "
+            f"that the audit names; it names {both} of {refused} that they refuse"
         )
     for row in report.people:
         if row.stands_out:

@@ -50,7 +50,7 @@ def format_attack_report(run: AttackRun) -> Iterator[Block]:
             f"judge {run.judge}, seed {run.seed}",
             *(block for name, shown in run.datasets.items() for block in _dataset_blocks(name, shown)),
             *failed,
-            f"paid: {run.cost.calls} calls, {usd}",
+            f"paid: {count_of(run.cost.calls, 'call')}, {usd}",
             *_warning_lines(run.warnings),
         ]
     )
@@ -99,7 +99,7 @@ def format_maker_comparison(comparison: MakerComparison) -> Iterator[Block]:
         if comparison.noise is None
         else [describe_difference("noise: repetition - first", comparison.noise)]
     )
-    unpaired = f"{count_of(comparison.unpaired, 'segment')} have a grade on one side alone, and are left out"
+    unpaired = f"{count_of(comparison.unpaired, 'segment')} with a grade on one side alone left out"
     yield from paragraphs(
         [
             OutputTable(rows),
@@ -177,7 +177,7 @@ def format_revision_report(run: RevisionRun) -> Iterator[Block]:
             *noise,
             f"stopped: {run.stopped}",
             *(f"failed {count}: {reason}" for reason, count in run.failures.items()),
-            f"paid: {run.cost.calls} calls, {usd}",
+            f"paid: {count_of(run.cost.calls, 'call')}, {usd}",
             *(f"warning: {warning}" for warning in run.warnings),
         ]
     )

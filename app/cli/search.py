@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli.arguments import (
+    COLUMNS_OPTION,
     add_min_score_argument,
     add_query_arguments,
     add_workspace_arguments,
     episode_count,
     open_workspace,
+    read_columns,
 )
 from app.cli.output import Block, OutputTable, answer, paragraphs
 from ares.console import count_of, print_message
@@ -60,6 +62,7 @@ _HEADER = (
     "second",
     "dataset",
     "source key",
+    "grade",
     "caption",
     "instruction",
 )
@@ -83,12 +86,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         help="most episodes or segments in the answer (default 20)",
     )
     add_min_score_argument(parser)
-    parser.add_argument(
-        "--columns",
-        default="",
-        metavar="NAME,...",
-        help="further columns of the episodes, such as idle_share,path_length, in every format",
-    )
+    parser.add_argument("--columns", **COLUMNS_OPTION)
     add_workspace_arguments(parser, rows=True)
 
 
@@ -97,40 +95,13 @@ def run_search(args: argparse.Namespace) -> int:
     if args.segments:
         return _print_segments(args)
     hits = _list_filtered_episodes(args) if _has_only_filter(args) else _find_hits(args)
-    columns = _read_columns(args, hits)
+    columns = read_columns(args, [hit.episode_id for hit in hits])
     documents: list[dict[str, Json]] = [
         hit.to_json() | {name: values.get(hit.episode_id) for name, values in columns.items()} for hit in hits
     ]
     answer(args, documents, lambda: _hit_table(hits, columns) if hits else "nothing found", documents)
     _warn_of_weak_hits(hits)
     return 0
-
-
-def _read_columns(args: argparse.Namespace, hits: Sequence[Hit]) -> dict[str, dict[str, Json]]:
-    """Values by episode of each column of --columns. Raises RequestError for an unknown column."""
-    names = [name.strip() for name in args.columns.split(",") if name.strip()]
-    if not names:
-        return {}
-    from ares.registry import did_you_mean
-    from ares.store import ids_filter
-
-    episodes = open_workspace(args).stores.tables.episodes
-    known = episodes.columns()
-    for name in names:
-        if name not in known:
-            hint = f"{did_you_mean(name, known)}there are: {', '.join(known)}"
-            raise RequestError(f"no column named {name!r}", hint)
-    rows = episodes.read_columns(
-        ["episode_id", *dict.fromkeys(name for name in names if name != "episode_id")],
-        ids_filter([hit.episode_id for hit in hits]),
-    ).to_pylist()
-    return {name: {row["episode_id"]: _plain_value(row[name]) for row in rows} for name in names}
-
-
-def _plain_value(value: Any) -> Json:
-    """A value of a column as JSON has it; times as text."""
-    plain: Json = value.isoformat() if hasattr(value, "isoformat") else value
-    return plain
 
 
 # Below this a search with words is about something else; the default cut begins at the same score.
@@ -151,15 +122,22 @@ def _warn_of_weak_hits(hits: Sequence[Hit]) -> None:
 
 def _print_segments(args: argparse.Namespace) -> int:
     """Print the matching segments, every one with the columns of all. Raises RequestError for ways to compare."""
-    ways = [name for name in ("image", "like", "by", "min_score", "columns") if getattr(args, name)]
+    ways = [name for name in ("image", "like", "by", "min_score") if getattr(args, name)]
     if ways:
         option = f"--{ways[0].replace('_', '-')}"
         raise RequestError("segments are found by words and --where", f"leave out {option}, or --segments")
     segments = open_workspace(args).search_segments(args.text, where=args.where, limit=args.limit)
-    documents = [segment.to_json() for segment in segments]
+    columns = read_columns(args, [segment.episode_id for segment in segments])
+    documents = [
+        segment.to_json() | {name: values.get(segment.episode_id) for name, values in columns.items()}
+        for segment in segments
+    ]
     names = dict.fromkeys(name for document in documents for name in document)
     rows: list[dict[str, Json]] = [{name: document.get(name) for name in names} for document in documents]
-    table = OutputTable([_segment_row(row) for row in rows], ("episode", *_SEGMENT_HEADER))
+    table = OutputTable(
+        [(*_segment_row(row), *(row[name] for name in columns)) for row in rows],
+        ("episode", *_SEGMENT_HEADER, *columns),
+    )
     answer(args, rows, lambda: table if rows else "nothing found", rows)
     return 0
 
@@ -200,26 +178,26 @@ def _find_hits(args: argparse.Namespace) -> Sequence[Hit]:
 
 
 def _hit_table(hits: Sequence[Hit], columns: Mapping[str, Mapping[str, Json]]) -> OutputTable:
-    """A row for each hit; with the grades of captions where there are any, and the values of other columns."""
-    is_graded = any(hit.grade for hit in hits)
+    """A row for each hit, and the values of other columns; what no hit has is left out: nothing ranks a list."""
     rows = [
         (
             hit.episode_id,
             "" if hit.score is None else f"{hit.score:.2f}",
             " ".join(f"{way}:{rank}" for way, rank in hit.ranks),
             hit.camera,
-            f"{hit.seconds:.2f}",
+            f"{hit.seconds:.2f}" if hit.camera or hit.seconds else "",
             hit.dataset,
             f"{hit.split} {hit.key}".strip(),
-            *([_grade_text(hit)] if is_graded else ()),
+            _grade_text(hit),
             hit.caption,
             hit.instruction,
             *(column.get(hit.episode_id) for column in columns.values()),
         )
         for hit in hits
     ]
-    header = (*_HEADER[:7], *(["grade"] if is_graded else ()), *_HEADER[7:], *columns)
-    return OutputTable(rows, header)
+    header = (*_HEADER, *columns)
+    shown = [n for n in range(len(header)) if n >= len(_HEADER) or any(row[n] for row in rows)]
+    return OutputTable([[row[n] for n in shown] for row in rows], [header[n] for n in shown])
 
 
 def _grade_text(hit: Hit) -> str:
@@ -239,6 +217,7 @@ def add_show_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="EPISODE_ID|DATASET",
         help="16 hex digits, as search prints them, or the start of them; or the name of a dataset",
     )
+    parser.add_argument("--columns", **COLUMNS_OPTION)
     add_workspace_arguments(parser)
 
 
@@ -257,6 +236,9 @@ def run_show(args: argparse.Namespace) -> int:
         if is_id and _show_dataset(args, workspace):
             return 0
         raise
+    if args.columns:
+        values = read_columns(args, [document["episode_id"]])
+        document["columns"] = {name: by_id.get(document["episode_id"]) for name, by_id in values.items()}
     answer(args, document, lambda: _episode_tables(document))
     return 0
 
@@ -267,6 +249,10 @@ def _show_dataset(args: argparse.Namespace, workspace: Workspace) -> bool:
 
     if not is_dataset(workspace.stores, args.episode_id):
         return False
+    if args.columns:
+        raise RequestError(
+            "a dataset has no columns", f"leave out --columns {args.columns}, or name an episode"
+        )
     sheet = workspace.sheet(args.episode_id)
     answer(args, sheet.to_json(), lambda: _sheet_blocks(sheet))
     return True
@@ -298,7 +284,9 @@ def _episode_tables(document: dict[str, Any]) -> Iterator[Block]:
         tables.append(OutputTable(_answer_rows(document)[:_MOST_ROWS], _ANSWER_HEADER))
     annotations: list[Block] = [OutputTable(rows[:_MOST_ROWS])] if rows else []
     if len(rows) > _MOST_ROWS:
-        annotations.append(f"{_MOST_ROWS} of {len(rows)} annotations that are no segments; --json has all")
+        annotations.append(
+            f"{_MOST_ROWS} of {count_of(len(rows), 'annotation')} that are no segments; --json has all"
+        )
     return paragraphs([*tables, *segments, *annotations, *_grade_blocks(document)])
 
 
@@ -333,7 +321,7 @@ def _segment_blocks(document: dict[str, Any]) -> Iterator[Block]:
     yield OutputTable(rows, _SEGMENT_HEADER)
     if len(segments) > _MOST_ROWS:
         every = f"ares search --segments --where \"episode_id = '{id}'\" --limit {len(segments)}"
-        yield f"{_MOST_ROWS} of {len(segments)} segments; --json has all, and so has `{every}`"
+        yield f"{_MOST_ROWS} of {count_of(len(segments), 'segment')}; --json has all, and so has `{every}`"
 
 
 def _grade_blocks(document: dict[str, Any]) -> Iterator[Block]:
@@ -347,7 +335,7 @@ def _grade_blocks(document: dict[str, Any]) -> Iterator[Block]:
         yield f"{annotation['name']}: {why}"
         yield OutputTable([_ruling_row(ruling) for ruling in annotation["value"]["rulings"]], _GRADE_HEADER)
     if len(graded) > _MOST_GRADES:
-        yield f"{_MOST_GRADES} of {len(graded)} grades; --json has all"
+        yield f"{_MOST_GRADES} of {count_of(len(graded), 'grade')}; --json has all"
 
 
 def _ruling_row(ruling: dict[str, Any]) -> tuple[str, ...]:
@@ -383,6 +371,10 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
             f"{document['duration_seconds']:.2f} s at {rate}",
         ),
         *(("depth", text) for text in document.get("depth", ())),
+        *(
+            (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+            for name, value in document.get("columns", {}).items()
+        ),
     ]
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.arguments import (
+    COLUMNS_OPTION,
     add_min_score_argument,
     add_query_arguments,
     add_workspace_arguments,
     add_yes_argument,
+    answer_rows,
     ask_for_confirmation,
     episode_count,
     open_workspace,
@@ -20,7 +22,7 @@ from app.cli.arguments import (
 )
 from app.cli.errors import ExitStatus
 from app.cli.output import Block, OutputTable, answer
-from ares.console import count_of, write_stderr
+from ares.console import count_are, count_of, write_stderr
 from ares.episode import Span
 from ares.errors import RequestError
 from ares.rubric import count_trust_states
@@ -44,6 +46,7 @@ def add_set_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="all sets")
     show = actions.add_parser("show", help="one set with its episodes")
     show.add_argument("name", metavar="NAME")
+    show.add_argument("--columns", **COLUMNS_OPTION)
     lock = actions.add_parser(
         "lock", help="write a set to a card that proves it, and by which another machine makes it"
     )
@@ -252,8 +255,7 @@ def _show_set(workspace: Workspace, args: argparse.Namespace) -> None:
         **({"certificate": certificate} if certificate else {}),
         "episode_ids": episode_set.ids(),
     }
-    ids = ({"episode_id": episode_id} for episode_id in episode_set.ids())
-    answer(args, document, episode_set.ids, ids)
+    answer_rows(args, document, ({"episode_id": id} for id in episode_set.ids()), episode_set.ids)
 
 
 def _show_spans(args: argparse.Namespace, episode_set: StoredSet, removed: int) -> None:
@@ -264,7 +266,7 @@ def _show_spans(args: argparse.Namespace, episode_set: StoredSet, removed: int) 
         f"{span.episode_id} {span.start_seconds:.3f} {span.stop_seconds:.3f} {' '.join(span.text.split())}".rstrip()
         for span in episode_set.spans
     )
-    answer(args, document, lambda: lines, (span.to_json() for span in episode_set.spans))
+    answer_rows(args, document, (span.to_json() for span in episode_set.spans), lambda: lines)
 
 
 def _describe_certificate(certificate: Mapping[str, Json]) -> str:
@@ -308,11 +310,7 @@ def _rebuild_set(workspace: Workspace, args: argparse.Namespace) -> int:
     outcome = (
         f"set {report.set}: {count_of(report.episodes, 'episode')}" if report.set else "the set was not made"
     )
-    export = (
-        f"; {count_of(report.same_files, 'file')} of {report.path} are those of the card"
-        if report.path
-        else ""
-    )
+    export = f"; {count_are(report.same_files, 'file', report.path)} as in the card" if report.path else ""
     lines = [
         f"{outcome}, {count_of(report.annotations, 'label')}{export}",
         *(f"differs: {difference}" for difference in report.differences),
@@ -546,7 +544,7 @@ def _describe_split(parts: Mapping[str, StoredSet], plan: SplitPlan) -> list[Blo
         f"compared {compared or 'none'}",
     ]
     lines += [f"kept apart from nothing: {unknown}"] if unknown else []
-    lines += [f"{count_of(plan.missing, 'member')} are not in the workspace any more"] if plan.missing else []
+    lines += [f"{count_are(plan.missing, 'member')} not in the workspace any more"] if plan.missing else []
     return [OutputTable(rows, ("set", "episodes", "share", "wanted")), *lines]
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from app.dashboard.column_words import format_column_label, format_value_for_people
-from ares.annotation import WITHDRAWN, Annotation, Maker
+from app.dashboard.column_words import (
+    VERDICTS,
+    code_words,
+    format_column_label,
+    format_value_for_people,
+    maker_words,
+    value_words,
+)
+from ares.annotation import SOURCE_PREFIX, WITHDRAWN, Annotation, Maker
 from ares.checks import CODES, QualityFinding
 from ares.contract import MeaningContract
 from ares.curation import maker_catalog
@@ -70,7 +78,7 @@ def _ruling_group_data(basis: _Basis, rulings: Sequence[Mapping[str, Any]]) -> J
         "source": _SOURCES.get(source, source),
         "observed": observed,
         "seconds": list[Json](seconds),
-        "reasons": [f"{verdict}: {reason}" for verdict, reason in shared],
+        "reasons": [f"{VERDICTS.get(verdict, verdict)}: {reason}" for verdict, reason in shared],
         "rulings": [_ruling_data(ruling, basis, shared) for ruling in rulings],
     }
 
@@ -130,8 +138,8 @@ class EpisodeAnnotations:
         subjects: Ids of the episode, and of its segments and annotations.
         lanes: Its segments on the clock of the player, see `make_segment_lanes`.
         judged: The text that people rule on beside the picture, see `components/player/judge.js`; None without one.
-        outcome: What a person has said of the outcome: verdict, kind of failure, severity and who; empty
-            for nothing.
+        outcome: What a person has said of the outcome: verdict, kind of failure, severity and who; empty for nothing.
+        makers: All makers by id.
     """
 
     captions: list[Json]
@@ -141,6 +149,7 @@ class EpisodeAnnotations:
     subjects: list[str]
     judged: dict[str, Json] | None
     outcome: dict[str, str]
+    makers: Mapping[str, Maker]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +202,7 @@ def read_annotations(
         annotations=annotations,
         catalog=catalog,
         shown=shown_annotation_ids(annotations, catalog),
-        grades={segment["id"]: dict(segment["values"]).get("grade", "") for segment in segments},
+        grades={segment["id"]: segment["grade"] for segment in segments},
     )
     described = log.sorted(_caption_annotations(log))
     # Those of the whole episode are the first: the timeline has the evidence of one of them. The others are in order.
@@ -215,6 +224,7 @@ def read_annotations(
         lanes=make_segment_lanes(segments, episode.duration_seconds, catalog.makers),
         judged=_judged_text(log, described[0]) if described else None,
         outcome=_outcome_by_people(labels) if labels else {},
+        makers=catalog.makers,
     )
 
 
@@ -228,8 +238,9 @@ def _judged_text(log: _EpisodeLog, text: Annotation) -> dict[str, Json]:
         "text": str(text.value["text"]),
         "slots": [[name, str(value)] for name, value in slots.items()] if isinstance(slots, dict) else [],
         "grade": str(newest.value.get("grade") or "error") if newest else "ungraded",
-        "why": str(newest.value.get("why") or "") if newest else "",
+        "why": _plain_reason(newest) if newest else "",
         "made": _provenance_text(log, text),
+        "maker": text.maker_id,
         "criteria": _judged_criteria(log, text, _grade_rulings(newest)) if newest else [],
     }
 
@@ -292,6 +303,7 @@ def _caption_data(log: _EpisodeLog, caption: Annotation) -> dict[str, Json]:
         "text": str(caption.value["text"]),
         "grade": log.grades.get(caption.annotation_id) or newest,
         "made": f"{span}, {_provenance_text(log, caption)}",
+        "maker": caption.maker_id,
         "shown": log.is_shown(caption),
         "grades": list[Json](grades),
     }
@@ -303,15 +315,13 @@ def _grade_data(log: _EpisodeLog, grade: Annotation) -> dict[str, Json]:
     score = grade.value.get("score")
     score_text = f"score {score:.2f}, " if isinstance(score, int | float) else ""
     is_whole = bool(rulings) and not grade.part
-    name, why = (
-        str(grade.value.get("grade") or ("error" if is_whole else "")),
-        str(grade.value.get("why") or ""),
-    )
+    name, why = str(grade.value.get("grade") or ("error" if is_whole else "")), _plain_reason(grade)
     if is_whole and not why and "rubric_version" in grade.value:
         why = OLDER_GRADE.format_map({"rubric": "", **grade.value, "grade": name})
     return {
         "grade": name,
         "made": score_text + _provenance_text(log, grade),
+        "maker": grade.maker_id,
         "note": _display_note(log, grade),
         "why": why,
         "groups": group_rulings(rulings),
@@ -322,6 +332,13 @@ def _grade_data(log: _EpisodeLog, grade: Annotation) -> dict[str, Json]:
 def _grade_rulings(grade: Annotation) -> list[Mapping[str, Any]]:
     rulings = grade.value.get("rulings")
     return [ruling for ruling in rulings if isinstance(ruling, dict)] if isinstance(rulings, list) else []
+
+
+def _plain_reason(grade: Annotation) -> str:
+    """The grade in one sentence, with its criteria in words; "" for an older grade."""
+    codes = {str(ruling.get("criterion") or "") for ruling in _grade_rulings(grade)}
+    words = re.split(r"(\w+)", str(grade.value.get("why") or ""))
+    return "".join(code_words(word) if word in codes else word for word in words)
 
 
 def _display_note(log: _EpisodeLog, annotation: Annotation) -> str:
@@ -336,19 +353,21 @@ def _display_note(log: _EpisodeLog, annotation: Annotation) -> str:
 def _column_values(log: _EpisodeLog, annotation: Annotation) -> list[list[Json]]:
     maker = log.maker(annotation)
     names = [column.name for column in maker.columns if column.name in annotation.value] if maker else []
-    return [[format_column_label(name), format_value_for_people(annotation.value[name])] for name in names]
+    makers = log.catalog.makers
+    return [
+        [
+            format_column_label(name),
+            value_words(name, format_value_for_people(annotation.value[name]), makers),
+        ]
+        for name in names
+    ]
 
 
 def _provenance_text(log: _EpisodeLog, annotation: Annotation) -> str:
-    maker = log.maker(annotation)
-    if maker is None:
-        name = f"an unknown maker ({annotation.maker_id[:8]})"
-    elif maker.kind == "person":
-        name = " ".join(["a person", maker.model, *map(str, maker.settings.values())])
-    else:
-        name = f"{maker.annotator} {maker.version} {maker.model}"
+    name = maker_words(log.catalog.makers, annotation.maker_id)
     candidate = f", candidate {annotation.ordinal + 1}" if annotation.ordinal else ""
-    return f"by {name.strip()}" + (f" from {annotation.camera}" if annotation.camera else "") + candidate
+    camera = f", from the camera {annotation.camera}" if annotation.camera else ""
+    return f"by {name}{camera}{candidate}"
 
 
 # Segments of one episode that a page reads.
@@ -359,7 +378,8 @@ def read_segments(stores: Stores, episode: Episode) -> list[dict[str, Json]]:
     """Return the first segments of an episode that the tables show, in order of time, whoever made them."""
     own_columns = {*(field.name for field in segment_schema()), "style", "author"}
     rows = stores.tables.segments.read(ids_filter([episode.episode_id])).slice(0, MOST_SEGMENTS).to_pylist()
-    return [_segment_data(row, own_columns) for row in rows]
+    makers = stores.annotations.makers()
+    return [_segment_data(row, own_columns, makers) for row in rows]
 
 
 def _is_verdict_column(name: str) -> bool:
@@ -368,9 +388,11 @@ def _is_verdict_column(name: str) -> bool:
     return criterion != name and criterion.upper() not in RESERVED_CRITERIA
 
 
-def _segment_data(row: Mapping[str, Any], own_columns: set[str]) -> dict[str, Json]:
+def _segment_data(
+    row: Mapping[str, Any], own_columns: set[str], makers: Mapping[str, Maker]
+) -> dict[str, Json]:
     values: list[Json] = [
-        [format_column_label(name), format_value_for_people(value)]
+        [format_column_label(name), value_words(name, format_value_for_people(value), makers)]
         for name, value in row.items()
         if name not in own_columns and value not in (None, []) and not _is_verdict_column(name)
     ]
@@ -378,6 +400,7 @@ def _segment_data(row: Mapping[str, Any], own_columns: set[str]) -> dict[str, Js
         "id": row["annotation_id"],
         "start": row["start_seconds"],
         "stop": row["stop_seconds"],
+        "by": _lane_label((row["annotator"], row.get("style") or "", "")),
         "annotator": row["annotator"],
         "style": row.get("style") or "",
         "author": row.get("author") or "",
@@ -431,12 +454,15 @@ def _lane_order(key: tuple[str, str, str]) -> tuple[object, ...]:
     """Subtasks beside each other, of the source first; then what annotators say, then what else the source says."""
     annotator, style, _ = key
     is_subtask = style == "subtask" or annotator == "source_subtask"
-    return not is_subtask, annotator.startswith("source_") != is_subtask, key
+    return not is_subtask, annotator.startswith(SOURCE_PREFIX) != is_subtask, key
 
 
 def _lane_label(key: tuple[str, str, str]) -> str:
+    """What names the parts, in words: "subtask, of the source"; "segment: subtask" of an annotator."""
     annotator, style, _ = key
-    return annotator if not style or annotator == f"source_{style}" else f"{annotator}: {style}"
+    name = annotator.removeprefix(SOURCE_PREFIX)
+    label = code_words(name) if not style or name == style else f"{code_words(name)}: {style}"
+    return label if name == annotator else f"{label}, of the source"
 
 
 def _lane_data(
@@ -451,10 +477,11 @@ def _lane_data(
         # A text that is cut here is not edited here.
         ids = [segment["id"]] if len(segments) <= _MOST_EDITED and text == segment["text"] else []
         spans.append([round(segment["start"], 6), round(segment["stop"], 6), row, number, *ids])
-    by = " ".join(part for part in (key[0], maker.version, maker.model) if part) if maker else key[2]
+    by = maker_words({key[2]: maker} if maker else {}, key[2])
     authors = sorted({segment["author"] for segment in segments} - {""})
     written = f", written by {', '.join(authors[:3])}{', ...' if len(authors) > 3 else ''}" if authors else ""
     return {
+        "name": key[0],
         "label": _lane_label(key),
         "about": f"made by {by}{written}",
         "rows": max(rows) + 1,
@@ -505,7 +532,8 @@ def make_finding_lanes(findings: Sequence[QualityFinding], duration_seconds: flo
     order = sorted(by_code, key=lambda code: (CODES[code].severity != "fault", code))
     return [
         {
-            "label": f"{code} {CODES[code].name}",
+            "code": code,
+            "label": CODES[code].name.replace("-", " ").capitalize(),
             "meaning": CODES[code].meaning,
             "severity": CODES[code].severity,
             "spans": [_finding_span(finding, duration_seconds) for finding in by_code[code]],
@@ -541,12 +569,12 @@ def make_finding_rows(health: DatasetHealth) -> list[dict[str, Json | tuple[str,
     ]
 
 
-def make_contract_rows(contract: MeaningContract) -> list[dict[str, Json]]:
+def make_contract_rows(contract: MeaningContract) -> list[dict[str, Json | tuple[str, str]]]:
     """A row for each property that a signal has: its value, who said it, and how sure that is."""
     return [
         {
             "signal": signal.name,
-            "property": name,
+            "property": (code_words(name), name),
             "value": str(estimate),
             "said by": _ORIGINS[estimate.origin],
             "confidence": None if estimate.origin == "none" else round(estimate.confidence, 2),
@@ -557,13 +585,16 @@ def make_contract_rows(contract: MeaningContract) -> list[dict[str, Json]]:
     ]
 
 
-def make_worst_episode_rows(health: DatasetHealth) -> list[dict[str, Json]]:
-    """A row for each of the worst episodes."""
+def make_worst_episode_rows(health: DatasetHealth) -> list[dict[str, Json | tuple[str, str]]]:
+    """A row for each of the worst episodes; the codes are the tip of what was found."""
     return [
         {
             "episode": episode.key,
             "faults": episode.num_faults,
-            "checks": ", ".join(episode.codes),
+            "findings": (
+                ", ".join(code.partition(" ")[2].replace("-", " ") for code in episode.codes),
+                ", ".join(episode.codes),
+            ),
         }
         for episode in health.worst
     ]

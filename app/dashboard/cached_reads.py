@@ -121,6 +121,8 @@ _WITHOUT_FACET = frozenset(
         "episode_id",
         "key",
         "source",
+        "source_stamp",
+        "camera_stamps",
         "content_hash",
         "duplicate_of",
         "instructions",

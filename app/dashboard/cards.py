@@ -125,7 +125,7 @@ def list_badges(episode: Episode, values: Mapping[str, Any]) -> list[Json]:
     badges += [
         ("open", f"{part} by an older maker", f"Is the {part} by the current maker?") for part in stale
     ]
-    if differing := ", ".join(values.get(DISAGREEMENT) or ()):
+    if differing := ", ".join(format_column_label(name) for name in values.get(DISAGREEMENT) or ()):
         badges.append(("open", f"makers differ: {differing}", "Do all makers say the same?"))
     if trust := _TRUST_NOTICES.get(str(values.get(TRUST_COLUMN))):
         badges.append((*trust, "Can the judge of the caption be trusted?"))

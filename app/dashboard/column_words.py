@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from ares.annotation import Maker
@@ -46,6 +47,7 @@ _LABELS: Mapping[str, str] = {
     "joint_jerk_ldlj": "joint smoothness by jerk (LDLJ)",
     "joint_sparc": "joint smoothness by spectrum (SPARC)",
     "idle_share": "share of time at rest",
+    "action_lag_seconds": "lag of the state behind the action (s)",
     "grade_trust": "trust in the judge",
     "grade_split": "criteria that judges differ on",
     "grade_margin": "certainty of the grade",
@@ -63,6 +65,16 @@ VERDICTS: Mapping[str, str] = {
     "NA": "does not apply",
     "ERROR": "no answer",
 }
+
+
+# A hash at the end of the name of a model: letters and digits, which no date and no word has.
+_HASH = re.compile(r"[@-](?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7,}\b")
+_LONG_HASH = re.compile(r"[0-9a-f]{16,}")
+# Names of columns within a sentence, and the verdict on a criterion, with who said it.
+_SNAKE_CASE = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b")
+_VERDICT = re.compile(r"(\w+)=(\w+)(?:\((\w+)\))?")
+# What a person reads of a stored document: neither its ids nor its hashes.
+_UNREAD_ENDINGS = ("_id", "_hash", "_ids")
 
 
 def format_column_label(column: str) -> str:
@@ -86,14 +98,31 @@ def column_group(column: str) -> str:
     return EPISODE_GROUP
 
 
+def code_words(code: str) -> str:
+    """Return a code as words: "END_POSE" is "end pose", "not_acceptable" is "not acceptable"."""
+    return code.lower().replace("_", " ")
+
+
+def model_words(text: str) -> str:
+    """Return the name of a model without the hashes of its weights."""
+    return _HASH.sub("", text)
+
+
 def maker_words(makers: Mapping[str, Maker], maker_id: str) -> str:
-    """Return a maker for people: the model or the plug-in with its version; the start of its id for an unknown one."""
+    """Return a maker for people: the model or the plug-in with its version; of those with the same words its number."""
     maker = makers.get(maker_id)
     if maker is None:
-        return f"an unknown maker ({maker_id[:8]})"
+        return "an unknown maker"
     if maker.kind == "person":
         return " ".join(["a person", maker.model, *map(str, maker.settings.values())]).strip()
-    return f"{maker.model or maker.annotator}, version {maker.version} ({maker_id[:4]})"
+    alike = [
+        other_id
+        for other_id, other in makers.items()
+        if (other.annotator, other.version) == (maker.annotator, maker.version)
+        and model_words(other.model) == model_words(maker.model)
+    ]
+    number = f", settings {alike.index(maker_id) + 1} of {len(alike)}" if len(alike) > 1 else ""
+    return f"{model_words(maker.model) or code_words(maker.annotator)}, version {maker.version}{number}"
 
 
 def value_words(column: str, value: str, makers: Mapping[str, Maker]) -> str:
@@ -102,7 +131,39 @@ def value_words(column: str, value: str, makers: Mapping[str, Maker]) -> str:
         return maker_words(makers, value)
     if column.startswith("grade_") and value in VERDICTS:
         return VERDICTS[value]
-    return value.replace("_", " ") if column in ("grade", "grade_trust", "rate_source") else value
+    if column == "grade_verdicts":
+        return ", ".join(
+            f"{code_words(code)} {VERDICTS.get(verdict, verdict)}{f' (by {by})' if by else ''}"
+            for code, verdict, by in _VERDICT.findall(value)
+        )
+    if column.endswith("_gaps"):
+        return _SNAKE_CASE.sub(lambda part: format_column_label(part[0]), value)
+    if column == "quality_codes":
+        # A code and its name, "A006 saturated".
+        return ", ".join((code.partition(" ")[2] or code).replace("-", " ") for code in value.split(", "))
+    return code_words(value) if column in ("grade", "grade_trust", "rate_source") else value
+
+
+def time_words(created: str) -> str:
+    """Return a time of the log to the minute: "2026-11-27 17:20"."""
+    return created[:16].replace("T", " ")
+
+
+def document_words(document: Mapping[str, Json], makers: Mapping[str, Maker]) -> dict[str, str]:
+    """Return what an annotation, a report or the settings of a maker say: labels and values, without ids and hashes."""
+    rows = {}
+    for name, value in document.items():
+        is_hash = isinstance(value, str) and _LONG_HASH.fullmatch(value)
+        if value in (None, "", [], {}) or name.endswith(_UNREAD_ENDINGS) or is_hash:
+            continue
+        if isinstance(value, dict):
+            text = ", ".join(f"{label} {part}" for label, part in document_words(value, makers).items())
+        elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+            text = f"{len(value):,} of them"
+        else:
+            text = value_words(name, format_value_for_people(value), makers)
+        rows[VERDICTS.get(name) or format_column_label(name)] = model_words(text)
+    return rows
 
 
 def format_value_for_people(value: Json) -> str:

@@ -177,7 +177,6 @@ def draw_table(
     key: str,
     action: str = "",
     on_action: Callable[[int], None] | None = None,
-    order: Sequence[str] = (),
 ) -> int | None:
     """Draw rows of text that wrap, can be searched and copied.
 
@@ -186,14 +185,13 @@ def draw_table(
         key: Streamlit key of the component.
         action: What the button of each row says; "" draws none.
         on_action: Called with the number of a row whose button is clicked, before the page is drawn again.
-        order: The columns; by default those of the rows.
 
     Returns:
         The number of the row whose button was clicked last, where nothing is called with it; else None.
     """
     import streamlit as st
 
-    names = list(order) or list(dict.fromkeys(name for row in rows for name in row))
+    names = list(dict.fromkeys(name for row in rows for name in row))
     state = f"{key}.row"
 
     def handle_selected() -> None:

@@ -12,11 +12,13 @@ from urllib.parse import urlsplit
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.column_words import time_words
 from app.dashboard.components import draw_table
 from app.dashboard.job_panels import draw_jobs
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import Job, start_job
+from ares.console import count_of
 from ares.curation import Failure, FailureSelection, episodes_of_failures, failures_of, list_failures
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -246,11 +248,12 @@ def _price_text(quote: RetryQuote) -> str:
 
 def _calls_text(quote: RetryQuote) -> str:
     cost = quote.estimate.cost
-    return f"{cost.calls:,} calls, {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out."
+    tokens_in = count_of(cost.tokens_in, "token", comma=True)
+    return f"{count_of(cost.calls, 'call', comma=True)}, {tokens_in} in and {cost.tokens_out:,} out."
 
 
 def _progress_text(job: Job) -> str:
-    return f"{_retry_label(job)}: {job.total:,} to do, since {escape_markdown(job.started)}"
+    return f"{_retry_label(job)}: {job.total:,} to do, since {time_words(job.started)} UTC"
 
 
 def _retry_label(job: Job) -> str:
@@ -296,7 +299,7 @@ def draw_episode_failures(episode_id: str, subjects: Sequence[str]) -> None:
     for failure in failures:
         text = f"**{escape_markdown(failure.work)} failed: {escape_markdown(failure.reason)}**"
         detail = f"\n\n{escape_markdown(failure.detail)}" if failure.detail else ""
-        st.warning(f"{text} ({escape_markdown(failure.created)}){detail}", icon=":material/error:")
+        st.warning(f"{text} ({time_words(failure.created)} UTC){detail}", icon=":material/error:")
     for work, maker_id in _failed_makers(failures):
         retry = Retry(work=work, maker_id=maker_id, episode_id=episode_id)
         draw_retry_button(retry, f"Try {escape_markdown(work)} again")
@@ -345,6 +348,10 @@ def make_failure_rows(stores: Stores, failures: Sequence[Failure]) -> list[dict[
     """Some failures as rows: episode, detail and time of each."""
     owners = episodes_of_failures(stores, failures)
     return [
-        {"episode": owners[failure.subject], "detail": failure.detail, "when": failure.created}
+        {
+            "episode": owners[failure.subject],
+            "detail": failure.detail,
+            "when (UTC)": time_words(failure.created),
+        }
         for failure in failures
     ]

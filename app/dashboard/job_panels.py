@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
 from app.dashboard import navigation
+from app.dashboard.column_words import document_words
+from app.dashboard.components import draw_pairs
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import Job, JobKind, find_job_path, list_jobs, start_job, stop_job
-from ares.console import count_of
+from ares.console import count_of, describe_seconds
 from ares.curation import CurationSet
-from ares.errors import AresError, RequestError
+from ares.errors import AresError
 from ares.export import TaskSource
 from ares.store import Stores
-from ares.workspace import Workspace
 
 # Jobs of a subject that are shown, and how often their progress is read.
 _MAX_JOBS, _REFRESH_SECONDS = 5, 0.5
@@ -75,6 +72,13 @@ def _draw_running(stores: Stores, job: Job, text: str) -> None:
         )  # fmt: skip
 
 
+def describe_time_left(job: Job) -> str:
+    """How long a job still takes, as far as its first items say it."""
+    if job.left_seconds is None:
+        return "time left not known yet"
+    return f"{describe_seconds(job.left_seconds)} left"
+
+
 def start_export(
     stores: Stores, episode_set: CurationSet, format: str, dest: Path, task: TaskSource, person: str
 ) -> Job:
@@ -98,14 +102,6 @@ def start_export(
     )  # fmt: skip
 
 
-def run_export_job(workspace: Workspace, job: Job, progress: Callable[[int], None]) -> dict[str, Any]:
-    """Write the export of a job, in its process; returns the report."""
-    from ares.export import ExportRequest, export_set
-
-    request = ExportRequest(set=workspace.sets[job.subject], destination=Path(job.name), **job.arguments)
-    return export_set(request, workspace.stores, progress).to_json()
-
-
 def start_set_command(stores: Stores, label: str, words: Sequence[str], person: str) -> Job:
     """Start what `ares set WORDS` does.
 
@@ -125,24 +121,6 @@ def start_set_command(stores: Stores, label: str, words: Sequence[str], person: 
     )  # fmt: skip
 
 
-def run_set_job(stores: Stores, job: Job) -> dict[str, Any]:
-    """Run the command of a job, and return what `--json` prints. The reasons of a composition wait beside the job.
-
-    Raises:
-        RequestError: The command refuses, with its reason.
-    """
-    words = list(job.arguments["words"])
-    if words[0] == "create":
-        words += ["--reasons", str(find_reasons_path(stores, job))]
-    command = [sys.executable, "-m", "ares", "set", *words, "--workspace", stores.location, "--json"]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    document: dict[str, Any] = json.loads(ended.stdout) if ended.stdout else {}
-    if ended.returncode:
-        error = document.get("error") or {"reason": "the command failed", "detail": ended.stderr[-500:]}
-        raise RequestError(error["reason"], error["detail"])
-    return document
-
-
 def find_reasons_path(stores: Stores, job: Job) -> Path:
     """The file in which a composition says why each episode is kept or left out."""
     return find_job_path(stores, job.kind, job.name).with_suffix(".csv")
@@ -154,7 +132,8 @@ def draw_exports(stores: Stores, label: str) -> None:
 
 
 def _progress_text(job: Job) -> str:
-    return f"{job.done:,} of {count_of(job.total, 'episode', comma=True)} to {escape_markdown(job.name)}"
+    of = count_of(job.total, "episode", comma=True)
+    return f"{job.done:,} of {of} to {escape_markdown(job.name)}, {describe_time_left(job)}"
 
 
 def _draw_end(job: Job) -> None:
@@ -163,9 +142,10 @@ def _draw_end(job: Job) -> None:
         st.success(f"Exported to {dest}", icon=":material/check_circle:")
         if failed := job.report.get("failed"):
             st.warning(
-                f"{count_of(failed, 'episode', comma=True)} of the set failed and are not in the export"
+                f"{count_of(failed, 'episode', comma=True)} of the set failed, and the export is without"
             )
-        st.json(job.report, expanded=False)
+        with st.expander("Report"):
+            draw_pairs(document_words(job.report, {}), f"export.report.{job.name}")
     elif job.state == "failed":
         navigation.show_error(AresError(job.reason, f"{job.name}: {job.detail}"))
     elif job.state == "stopped":

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pickle
 import signal
+import subprocess
 import sys
-import time
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from app.server import Job, read_job, run_command_job, write_job
+from app.server import Job, JobProgress, read_job, run_command_job, write_job
 from app.stop_signals import SignalWatch
 from ares.console import escape_logs
-from ares.errors import AresError
+from ares.errors import AresError, RequestError
+from ares.jobs import watch_progress
 from ares.settings import Settings
 
-_WRITE_SECONDS = 0.5
+if TYPE_CHECKING:
+    from ares.store import Stores
+    from ares.workspace import Workspace
+
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -43,10 +49,11 @@ def main() -> None:
 
 
 def _run_recorded_job(path: Path, job: Job, location: str, settings: Settings) -> None:
-    progress = _Progress(path, job)
+    progress = JobProgress(path, job)
+    watch_progress(progress.tell)
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
-        report = _do_job(job, location, settings, progress)
+        report = _do_job(job, location, settings)
     except AresError as error:
         write_job(path, progress.job, state="failed", reason=error.reason, detail=error.detail)
     except KeyboardInterrupt:
@@ -59,30 +66,44 @@ def _run_recorded_job(path: Path, job: Job, location: str, settings: Settings) -
         write_job(path, progress.job, state="finished", report=report)
 
 
-def _do_job(job: Job, location: str, settings: Settings, progress: _Progress) -> dict[str, Any]:
+def _do_job(job: Job, location: str, settings: Settings) -> dict[str, Any]:
     from app.dashboard.failed_work import run_retry
-    from app.dashboard.job_panels import run_export_job, run_set_job
     from ares.workspace import open_workspace
 
     workspace = open_workspace(location, settings, create=False)
     if job.kind == "export":
-        return run_export_job(workspace, job, progress.advance)
-    return run_set_job(workspace.stores, job) if job.kind == "set" else run_retry(workspace, job)
+        return _run_export_job(workspace, job)
+    return _run_set_job(workspace.stores, job) if job.kind == "set" else run_retry(workspace, job)
 
 
-class _Progress:
-    """Counts episodes, and writes the count into the file of the job twice a second at most."""
+def _run_export_job(workspace: Workspace, job: Job) -> dict[str, Any]:
+    """Write the export of a job, in its process; returns the report."""
+    from ares.export import ExportRequest, export_set
+    from ares.jobs import Progress
 
-    def __init__(self, path: Path, job: Job) -> None:
-        self._path, self.job, self._done = path, job, 0
-        self._written_at = time.monotonic()
+    request = ExportRequest(set=workspace.sets[job.subject], destination=Path(job.name), **job.arguments)
+    with closing(Progress(f"export {job.subject}", job.total, None)) as progress:
+        return export_set(request, workspace.stores, progress.advance).to_json()
 
-    def advance(self, episodes: int = 1) -> None:
-        """Add to the number of episodes written."""
-        self._done += episodes
-        if time.monotonic() - self._written_at >= _WRITE_SECONDS:
-            self.job = write_job(self._path, self.job, done=self._done)
-            self._written_at = time.monotonic()
+
+def _run_set_job(stores: Stores, job: Job) -> dict[str, Any]:
+    """Run the command of a job, and return what `--json` prints. The reasons of a composition wait beside the job.
+
+    Raises:
+        RequestError: The command refuses, with its reason.
+    """
+    from app.dashboard.job_panels import find_reasons_path
+
+    words = list(job.arguments["words"])
+    if words[0] == "create":
+        words += ["--reasons", str(find_reasons_path(stores, job))]
+    command = [sys.executable, "-m", "ares", "set", *words, "--workspace", stores.location, "--json"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    document: dict[str, Any] = json.loads(ended.stdout) if ended.stdout else {}
+    if ended.returncode:
+        error = document.get("error") or {"reason": "the command failed", "detail": ended.stderr[-500:]}
+        raise RequestError(error["reason"], error["detail"])
+    return document
 
 
 if __name__ == "__main__":

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, cast
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.column_words import code_words, maker_words
 from app.dashboard.components import draw_bars
 from app.dashboard.navigation import entered_text, escape_markdown
+from app.dashboard.selection_bar import read_person_name
 from app.dashboard.view_state import ColumnFilter, ViewState, browse_address
+from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError
 from ares.rubric import describe_kind, read_judge_trust
+from ares.settings import acting_as
 from ares.store import maker_column
 
 if TYPE_CHECKING:
@@ -66,7 +70,7 @@ def _draw_groups(questions: Sequence[JudgedQuestion], makers: Mapping[str, Maker
     """Draw the answers to one question, by everything that they are counted by."""
     st.subheader("One question in detail")
     names = [question.name for question in questions]
-    selected = st.selectbox("Question", names, key=_QUESTION, width=320)
+    selected = st.selectbox("Question", names, key=_QUESTION, width=320, format_func=_question_words)
     question = questions[names.index(str(selected))]
     for title, column, head in _GROUPS:
         counts = cached_reads.read_judgements(question, column)
@@ -138,7 +142,7 @@ def _group_filter(count: JudgementCount, column: str) -> list[ColumnFilter]:
 
 def _group_name(count: JudgementCount, column: str, makers: Mapping[str, Maker]) -> str:
     if not column:
-        return count.question.name
+        return _question_words(count.question.name)
     if column in (_JUDGE, _CAPTIONER) and count.group:
         return _maker_name(makers, count.group)
     known = {"true": "success", "false": "failure", "": "not known"}
@@ -146,9 +150,13 @@ def _group_name(count: JudgementCount, column: str, makers: Mapping[str, Maker])
 
 
 def _maker_name(makers: Mapping[str, Maker], maker_id: str) -> str:
-    """A maker for people: its model and the start of its id."""
-    model = makers[maker_id].model if maker_id in makers else ""
-    return f"{model or 'without a model'} ({maker_id[:8]})" if maker_id else "no judge"
+    """A maker for people."""
+    return maker_words(makers, maker_id) if maker_id else "no judge"
+
+
+def _question_words(name: str) -> str:
+    """The name of a question; a criterion as words."""
+    return code_words(name) if name.isupper() else name
 
 
 def _browse_link(filters: Iterable[ColumnFilter]) -> str:
@@ -186,7 +194,7 @@ def _agreement_row(
     ]
     # The audit of instructions is no maker of annotations, and says itself what it is.
     judge = _maker_name(makers, report.judge) if report.judge in makers else report.model
-    name = f"{report.question}, {report.dataset}, {judge}"
+    name = f"{_question_words(report.question)}, {report.dataset}, {judge}"
     parts = [_make_part("good", share.share, "reviewed", reviewed)] if share else []
     kappa = "" if report.kappa is None else f"; kappa {report.kappa:.2f}"
     text = f"{_estimate_text(share)} of {report.random_items}{kappa}"
@@ -259,7 +267,8 @@ def _certify_set() -> None:
     navigation.settle_address()
     sets = cached_reads.workspace().sets
     try:
-        cached_reads.limited(partial(sets.create_certified, name, precision, where=where), where)
+        with acting_as(read_person_name()):
+            cached_reads.limited(partial(sets.create_certified, name, precision, where=where), where)
     except AresError as error:
         navigation.show_error(error)
 
@@ -298,8 +307,8 @@ def _draw_comparison(first: str, second: str, judge: str, makers: Mapping[str, M
     )
     change = comparison.change
     st.caption(
-        f"Difference {change.difference:+.2f} ({change.low:+.2f} to {change.high:+.2f}, 95 %); {comparison.unpaired:,} "
-        "captions that only one side has a grade of are left out."
+        f"Difference {change.difference:+.2f} ({change.low:+.2f} to {change.high:+.2f}, 95 %), "
+        f"without {count_of(comparison.unpaired, 'caption', comma=True)} that only one side has a grade of."
     )
 
 

@@ -14,6 +14,7 @@ import streamlit as st
 from app.dashboard import cached_reads
 from app.dashboard.view_state import FILTER_PREFIX, AddressError, ViewState, view_from_params, view_to_params
 from app.server import CONNECTION_HEADER, UNKNOWN_PAGE, release_next_message
+from ares.console import count_of
 from ares.errors import AresError, FilterError, RequestError
 
 if TYPE_CHECKING:
@@ -97,7 +98,10 @@ def read_view(parameters: Parameters | None = None) -> ViewState:
     size = sum(map(len, texts)) + sum(map(len, params))
     if size > _MAX_CHARACTERS or len(texts) > _MAX_VALUES:
         limit = f"at most {_MAX_CHARACTERS:,} characters and {_MAX_VALUES:,} values"
-        raise RequestError("the address is too long", f"{size:,} characters, {len(texts):,} values; {limit}")
+        raise RequestError(
+            "the address is too long",
+            f"{count_of(size, 'character', comma=True)}, {count_of(len(texts), 'value', comma=True)}; {limit}",
+        )
     return view_from_params(params)
 
 

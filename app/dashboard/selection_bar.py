@@ -20,6 +20,7 @@ from app.server import PERSON_HEADER
 from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError, RequestError
+from ares.settings import acting_as, user_name
 from ares.store import TAGS, ids_filter
 
 if TYPE_CHECKING:
@@ -91,7 +92,10 @@ def _create_set(view: ViewState) -> None:
     result: CurationSet | AresError
     try:
         selection = select_episodes_of_view(view)
-        result = freeze_selection(cached_reads.workspace().stores, entered_text("set_form.name"), selection)
+        with acting_as(read_person_name()):
+            result = freeze_selection(
+                cached_reads.workspace().stores, entered_text("set_form.name"), selection
+            )
     except AresError as error:
         result = error
     st.session_state[_CREATED] = (view_to_params(view), result)
@@ -252,13 +256,11 @@ def _draw_exclusion(view: ViewState, is_all: bool, count: int) -> None:
 
 def read_person_name() -> str:
     """Return the name that the log has for what is done on this page: that of the log-in proxy, where one says it."""
-    from ares.settings import user_name
-
-    return _proxy_person() or entered_text(_PERSON) or user_name()
+    return read_login_name() or entered_text(_PERSON) or user_name()
 
 
-def _proxy_person() -> str:
-    """The name that a trusted proxy has logged in; "" without one."""
+def read_login_name() -> str:
+    """The name that a trusted proxy has logged in, which nobody can change on a page; "" without one."""
     text = st.context.headers.get(PERSON_HEADER) or ""
     return text.encode("latin-1", "replace").decode("utf-8", "replace")
 
@@ -270,7 +272,7 @@ def remember_person_name(name: str) -> None:
 
 
 def _draw_person() -> None:
-    if person := _proxy_person():
+    if person := read_login_name():
         st.caption(f"as {escape_markdown(person)}", width="content")
         return
     # Set again in every run: Streamlit forgets the value of a field that is not drawn.

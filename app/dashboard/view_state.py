@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from app.dashboard.column_words import format_column_label, value_words
 from ares.annotation import Maker
+from ares.console import count_of
 from ares.errors import RequestError
 from ares.store import in_condition, parenthesize, polygon_fault, quote_literal
 
@@ -297,7 +298,7 @@ def _parse_filter(column: str, texts: Sequence[str]) -> ColumnFilter:
     values = [text for text in texts if text not in (_MISSING, *ranges)]
     low, high = _parse_range(name, ranges[0]) if ranges else (None, None)
     if len(ranges) > 1:
-        raise AddressError(name, f"{column} has {len(ranges)} ranges", "give one")
+        raise AddressError(name, f"{column} has {count_of(len(ranges), 'range')}", "give one")
     unknown = [text for text in values if text.startswith("~") and not text.startswith("~~")]
     if unknown or not texts:
         detail = (

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from app.server.jobs import (
         Job as Job,
         JobKind as JobKind,
-        find_job_folder as find_job_folder,
+        JobProgress as JobProgress,
         find_job_path as find_job_path,
+        keep_upload as keep_upload,
         list_all_jobs as list_all_jobs,
         list_jobs as list_jobs,
         read_job as read_job,

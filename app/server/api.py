@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import wraps
 from http import HTTPStatus
@@ -27,7 +28,7 @@ from app.server.command_jobs import (
     start_command,
 )
 from app.server.jobs import Job, find_job_folder, find_job_path, list_all_jobs, read_job, stop_job
-from app.server.protection import VERSION_HEADER
+from app.server.protection import MOST_NAME, PERSON_HEADER, VERSION_HEADER
 from ares import __version__
 from ares.deadline import Deadline, limit_time
 from ares.episode import Json
@@ -42,7 +43,7 @@ from ares.errors import (
     UnknownEpisode,
 )
 from ares.registry import did_you_mean
-from ares.settings import Settings
+from ares.settings import Settings, acting_as
 from ares.workspace import MOST_NAMES, Workspace, find_names
 
 API_PREFIX = "/api"
@@ -53,12 +54,19 @@ Offset = Annotated[int, Field(ge=0)]
 Rows = Annotated[int, Field(ge=1, le=_MOST_ROWS)]
 Hits = Annotated[int, Field(ge=1, le=_MOST_HITS)]
 Columns = Annotated[str, Field(description="names of columns, separated by commas; all where it is empty")]
+# Of an action that may leave open who does it.
+_WHO_ACTS = "who does it; by default the person of the log-in, without one the user of the server"
+Person = Annotated[str, Field(description=_WHO_ACTS)]
 Filter = Annotated[
     str, Field(description="SQL condition over the columns, such as num_steps > 20 AND success")
 ]
 _SUMMARY = """The requests are those of Python: `GET /episodes` is `ws.episodes`, `GET /search` is `ws.search`.
 
 Texts of data, such as captions, are values. An error is a JSON object with `reason` and `detail`."""
+
+
+class OtherPerson(RequestError):
+    """The request acts in the name of somebody who is not logged in."""
 
 
 class NotStored(RequestError):
@@ -76,10 +84,11 @@ class EpisodeChoice(BaseModel):
     set: str | None = Field(default=None, description='name of a set, or "name@version"')
     search: str | None = Field(default=None, description="text; the best `limit` episodes for it")
     limit: int | None = Field(default=None, ge=1)
+    person: str = Field(default="", description=_WHO_ACTS)
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of the verbs of a workspace that select these episodes."""
-        return self.model_dump(exclude_none=True, exclude={"name"})
+        return self.model_dump(exclude_none=True, exclude={"name", "person"})
 
 
 class NewSet(EpisodeChoice):
@@ -135,20 +144,21 @@ class NewJob(BaseModel):
         return [*words, *([PLAN] if self.plan else [])]
 
 
-def make_api(workspace: Workspace, *, files_allowed: bool = False) -> FastAPI:
+def make_api(workspace: Workspace, *, files_allowed: bool = False, people_by_proxy: bool = False) -> FastAPI:
     """The application that answers the requests below `API_PREFIX`.
 
     Args:
         workspace: The workspace.
         files_allowed: Whether a search may name an image by its path: only where the caller is the user of this
             process, as on the socket of `ares search`.
+        people_by_proxy: Whether a log-in proxy says who acts: then a request acts in the name of nobody else.
     """
     # Pages of documentation would load scripts of other servers: the document itself is served.
     api = FastAPI(
         title="ARES", version=__version__, description=_SUMMARY, docs_url=None, redoc_url=None,
         openapi_url="/openapi.json", dependencies=[Depends(_refuse_unknown_parameters)],
     )  # fmt: skip
-    for method, path, endpoint in Endpoints(workspace, files_allowed).table():
+    for method, path, endpoint in Endpoints(workspace, files_allowed, people_by_proxy).table():
         api.add_api_route(
             path, endpoint, methods=[method], response_model=None, summary=inspect.getdoc(endpoint)
         )
@@ -186,10 +196,12 @@ class Endpoints:
     Args:
         workspace: The workspace.
         files_allowed: Whether a search may name an image by its path.
+        people_by_proxy: Whether a log-in proxy says who acts.
     """
 
-    def __init__(self, workspace: Workspace, files_allowed: bool) -> None:
+    def __init__(self, workspace: Workspace, files_allowed: bool, people_by_proxy: bool) -> None:
         self.workspace, self._files_allowed = workspace, files_allowed
+        self._people_by_proxy = people_by_proxy
 
     def table(self) -> Iterable[tuple[str, str, Callable[..., Response]]]:
         """Method, path and function of every request."""
@@ -325,17 +337,18 @@ class Endpoints:
         return _as_json({"rulings": [row.to_json() for row in rows]})
 
     @_limit_query_time
-    def add_ruling(self, ruling: NewRuling) -> Response:
+    def add_ruling(self, ruling: NewRuling, request: Request) -> Response:
         """Store what a person says; it takes the place of what the same person said of the same before."""
         from ares.review import answer_from_row
 
-        answer = answer_from_row(ruling.model_dump(exclude_none=True))
+        person = self._check_person(request, ruling.person)
+        answer = answer_from_row({**ruling.model_dump(exclude_none=True), "person": person})
         return _as_json({"ruling_id": self.workspace.review.give(answer)}, HTTPStatus.CREATED)
 
     @_limit_query_time
-    def withdraw_ruling(self, ruling_id: str, person: str) -> Response:
+    def withdraw_ruling(self, ruling_id: str, person: str, request: Request) -> Response:
         """Take back what a person has said."""
-        self.workspace.review.withdraw(ruling_id, person)
+        self.workspace.review.withdraw(ruling_id, self._check_person(request, person))
         return _as_json({"ruling_id": ruling_id})
 
     @_limit_query_time
@@ -344,9 +357,10 @@ class Endpoints:
         return _as_json({"sets": [stored.to_json() for stored in self.workspace.sets.values()]})
 
     @_limit_query_time
-    def create_set(self, new: NewSet) -> Response:
+    def create_set(self, new: NewSet, request: Request) -> Response:
         """Freeze a selection as the next version of a name; the same selection again gives the same version."""
-        stored = self.workspace.sets.create(new.name, **new.arguments())
+        with self._acting(request, new.person):
+            stored = self.workspace.sets.create(new.name, **new.arguments())
         return _as_json(stored.to_json(), HTTPStatus.CREATED)
 
     @_limit_query_time
@@ -357,10 +371,11 @@ class Endpoints:
         return _as_json({**stored.to_json(), "offset": offset, "ids": list(ids)})
 
     @_limit_query_time
-    def delete_set(self, label: str) -> Response:
+    def delete_set(self, label: str, request: Request, person: Person = "") -> Response:
         """Delete a set; its episodes stay, and undo brings it back."""
         self._find_set(label)
-        return _as_json(self.workspace.sets.delete(label).to_json())
+        with self._acting(request, person):
+            return _as_json(self.workspace.sets.delete(label).to_json())
 
     @_limit_query_time
     def list_tags(self) -> Response:
@@ -368,19 +383,22 @@ class Endpoints:
         return _as_json({"tags": [use.to_json() for use in self.workspace.tags]})
 
     @_limit_query_time
-    def add_tag(self, tag: str, episodes: EpisodeChoice) -> Response:
+    def add_tag(self, tag: str, episodes: EpisodeChoice, request: Request) -> Response:
         """Add a tag to episodes."""
-        return _as_json(self.workspace.tag(tag, **episodes.arguments()).to_json())
+        with self._acting(request, episodes.person):
+            return _as_json(self.workspace.tag(tag, **episodes.arguments()).to_json())
 
     @_limit_query_time
-    def remove_tag(self, tag: str, episodes: EpisodeChoice) -> Response:
+    def remove_tag(self, tag: str, episodes: EpisodeChoice, request: Request) -> Response:
         """Remove a tag from episodes."""
-        return _as_json(self.workspace.untag(tag, **episodes.arguments()).to_json())
+        with self._acting(request, episodes.person):
+            return _as_json(self.workspace.untag(tag, **episodes.arguments()).to_json())
 
     @_limit_query_time
-    def undo(self, number: int | None = None) -> Response:
-        """Take back an action by its number, by default the last."""
-        return _as_json(self.workspace.undo(number).undone.to_json())
+    def undo(self, request: Request, number: int | None = None, person: Person = "") -> Response:
+        """Take back an action by its number, by default the last of the person."""
+        with self._acting(request, person):
+            return _as_json(self.workspace.undo(number).undone.to_json())
 
     @_limit_query_time
     def list_jobs(self) -> Response:
@@ -388,23 +406,57 @@ class Endpoints:
         return _as_json({"jobs": [self._describe_job(job) for job in list_all_jobs(self.workspace.stores)]})
 
     @_limit_query_time
-    def start_job(self, new: NewJob) -> Response:
+    def start_job(self, new: NewJob, request: Request) -> Response:
         """Start a job, or a plan of one."""
-        job = start_command(self.workspace.stores, new.words(self.workspace.settings), new.person)
+        person = self._check_person(request, new.person)
+        job = start_command(self.workspace.stores, new.words(self.workspace.settings), person)
         return _as_json(self._describe_job(job), HTTPStatus.CREATED)
 
     @_limit_query_time
-    def resume_job(self, job_id: str, person: str) -> Response:
+    def resume_job(self, job_id: str, person: str, request: Request) -> Response:
         """Start an ended job again; it goes on with what is open."""
+        person = self._check_person(request, person)
         job = resume_job(self.workspace.stores, self._find_job(job_id), person)
         return _as_json(self._describe_job(job), HTTPStatus.CREATED)
 
     @_limit_query_time
-    def stop_job(self, job_id: str, person: str) -> Response:
+    def stop_job(self, job_id: str, person: str, request: Request) -> Response:
         """Ask a job to end; what it has done stays."""
-        job = self._find_job(job_id)
+        person, job = self._check_person(request, person), self._find_job(job_id)
         stop_job(self.workspace.stores, job, person)
         return _as_json(self._describe_job(job))
+
+    def _acting(self, request: Request, person: str) -> AbstractContextManager[None]:
+        """The time in which the log has the person of a request for what is done."""
+        return acting_as(self._check_person(request, person))
+
+    def _check_person(self, request: Request, person: str) -> str:
+        """Who acts: behind a log-in proxy the person that it says, and nobody else.
+
+        Raises:
+            OtherPerson: The proxy says nobody, or somebody else.
+            RequestError: The name is no name.
+        """
+        if len(person) > MOST_NAME or not person.isprintable():
+            raise RequestError(
+                "the name of a person is too long or cannot be printed",
+                f"{person[:40]!r}; at most {MOST_NAME} characters",
+            )
+        if not self._people_by_proxy:
+            return person
+        sent = request.headers.get(PERSON_HEADER) or ""
+        logged_in = sent.encode("latin-1", "replace").decode("utf-8", "replace")
+        if not logged_in:
+            raise OtherPerson(
+                "the log-in proxy has not said who acts",
+                "it has to set X-Forwarded-User on requests below /api as well",
+            )
+        if person not in ("", logged_in):
+            raise OtherPerson(
+                "a request acts in the name of who is logged in, and of nobody else",
+                f"{person!r} is not {logged_in!r}",
+            )
+        return logged_in
 
     def _find_job(self, job_id: str) -> Job:
         path = find_job_folder(self.workspace.stores) / f"{job_id}.json"
@@ -464,6 +516,7 @@ _STATUSES: tuple[tuple[type[AresError], HTTPStatus], ...] = (
     (NotStored, HTTPStatus.NOT_FOUND),
     (UnknownEpisode, HTTPStatus.NOT_FOUND),
     (EpisodeIndexError, HTTPStatus.NOT_FOUND),
+    (OtherPerson, HTTPStatus.FORBIDDEN),
     (RequestError, HTTPStatus.BAD_REQUEST),
     (ReadOnlyWorkspace, HTTPStatus.FORBIDDEN),
     (StoreError, HTTPStatus.INTERNAL_SERVER_ERROR),

@@ -14,18 +14,22 @@ import threading
 import time
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.server.jobs import start_module_process
+from app.server.jobs import clean_jobs, start_module_process
+from app.server.login import LoginSessions
 from ares.console import escape_logs, print_message, showing_progress
 from ares.errors import AresError, RequestError
 from ares.imports import needs_extra
+from ares.io import is_url
 from ares.settings import Settings
+from ares.store import check_may_be_created, workspace_exists
 from ares.workspace import Dashboard, Workspace, open_workspace
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     import streamlit as st
     import uvicorn
     from starlette.middleware import Middleware
+    from starlette.types import ASGIApp
 
     from ares.episode import Json
 
@@ -132,7 +137,7 @@ def serve(
     """Serve a workspace until interrupted; the address is printed on standard error.
 
     Args:
-        workspace: Workspace to show.
+        workspace: Workspace to show; one that does not exist is made when a person presses a button on the first page.
         pages: The pages.
         host: Address to listen on.
         port: Port to listen on; 0 for any free one.
@@ -140,19 +145,31 @@ def serve(
         trusted_proxies: Addresses or networks of reverse proxies whose X-Forwarded-For, -Proto and -User count.
 
     Raises:
-        RequestError: The port is in use, the host needs a password, an option cannot be read, or the extra `app` is not
-            installed.
+        RequestError: The port is in use, the host needs a password, an option cannot be read, the extra `app` is not
+            installed, or no workspace can be made there.
     """
-    with listening(workspace, pages, host, port, trusted_proxies=trusted_proxies) as (
-        server,
-        listener,
-        address,
-    ):
+    access = _Access(host, _parse_proxies(trusted_proxies or workspace.settings.trusted_proxies))
+    exists = workspace_exists(workspace.path)
+    first = (
+        _make_server(_make_application(workspace, pages, access))
+        if exists
+        else _make_first_server(workspace, access)
+    )
+    with _open_listener(host, port) as listener:
+        address = _address_of(host, listener)
         print_message(f"ARES dashboard: {address}  (Ctrl+C ends it)")
         if open_browser:
             threading.Timer(_BROWSER_SECONDS, webbrowser.open, [address]).start()
-        with showing_progress(), _ending_on_signals(server):
-            server.run(sockets=[listener])
+        # A server closes its socket; requests wait at the other one until the next server has begun.
+        with showing_progress(), listener.dup() as waiting:
+            _run_server(first, listener)
+            if not exists and workspace_exists(workspace.path):
+                _run_server(_make_server(_make_application(workspace, pages, access)), waiting)
+
+
+def _run_server(server: uvicorn.Server, listener: socket.socket) -> None:
+    with _ending_on_signals(server):
+        server.run(sockets=[listener])
 
 
 @contextmanager
@@ -199,32 +216,87 @@ def listening(
     trusted_proxies: Sequence[str],
 ) -> Iterator[tuple[uvicorn.Server, socket.socket, str]]:
     """The server, the socket that it listens on, and its address. Raises as `serve`."""
+    access = _Access(host, _parse_proxies(trusted_proxies or workspace.settings.trusted_proxies))
+    server = _make_server(_make_application(workspace, pages, access))
+    with _open_listener(host, port) as listener:
+        yield server, listener, _address_of(host, listener)
+
+
+def _make_server(app: ASGIApp) -> uvicorn.Server:
     from app.server.protection import make_bounded_protocol
 
     with needs_extra("app"):
         import uvicorn
 
-    proxies = _parse_proxies(trusted_proxies or workspace.settings.trusted_proxies)
-    app = _make_application(workspace, pages, host, proxies)
     _log_to_stderr()
-    with _open_listener(host, port) as listener:
-        url_host = f"[{host}]" if ":" in host else host
-        address = f"http://{url_host}:{listener.getsockname()[1]}"
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            ws="websockets-sansio",
-            ws_max_size=_MAX_MESSAGE_BYTES,
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=3,
-            limit_concurrency=_MOST_CONNECTIONS,
-            http=make_bounded_protocol(),
-        )
-        yield uvicorn.Server(config), listener, address
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        ws="websockets-sansio",
+        ws_max_size=_MAX_MESSAGE_BYTES,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=3,
+        limit_concurrency=_MOST_CONNECTIONS,
+        http=make_bounded_protocol(),
+    )
+    return uvicorn.Server(config)
 
 
-def _make_application(workspace: Workspace, pages: ServedPages, host: str, proxies: list[str]) -> st.App:
+def _address_of(host: str, listener: socket.socket) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """Who may ask the server.
+
+    Attributes:
+        host: Address that it listens on.
+        proxies: Networks of trusted proxies.
+        sessions: Browsers that are logged in.
+    """
+
+    host: str
+    proxies: list[str]
+    sessions: LoginSessions = field(default_factory=LoginSessions)
+
+
+def _make_first_server(workspace: Workspace, access: _Access) -> uvicorn.Server:
+    """The server that offers to make the workspace, and ends when it is made.
+
+    Raises:
+        RequestError: It cannot be made there, or the extra `app` is not installed.
+    """
+    with needs_extra("app"):
+        import_module("streamlit")  # the next server needs it at once
+        from starlette.applications import Starlette
+
+    from app.server.routes import build_first_routes
+
+    def create() -> None:
+        assert workspace.stores
+
+    def end() -> None:
+        for listening in server.servers:  # what connects from now on waits for the next server
+            listening.close()
+        server.should_exit = True
+
+    _require_password(access.host, workspace.settings)
+    check_may_be_created(workspace.path, workspace.settings)
+    if not is_url(workspace.path):
+        ancestor = next(path for path in Path(workspace.path).absolute().parents if path.exists())
+        if not ancestor.is_dir():
+            raise RequestError(f"there can be no workspace at {workspace.path!r}", f"{ancestor} is no folder")
+    app = Starlette(
+        routes=build_first_routes(workspace.path, create, end),
+        middleware=_list_access_checks(access, workspace.settings.app_password),
+    )
+    server = _make_server(app)
+    return server
+
+
+def _make_application(workspace: Workspace, pages: ServedPages, access: _Access) -> st.App:
     with needs_extra("app"):
         import streamlit as st
         from starlette.routing import Mount
@@ -235,7 +307,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str, proxi
     from app.server.routes import build_changes_route, build_media_routes
 
     password = workspace.settings.app_password
-    _require_password(host, workspace.settings)
+    _require_password(access.host, workspace.settings)
     _ignore_current_folder(config)
     for name, value in _CONFIG.items():
         config.set_option(name, value)
@@ -243,22 +315,30 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str, proxi
     # option sets the levels of all its loggers, so this comes behind.
     get_logger("streamlit.runtime.caching.cache_data_api").setLevel("ERROR")
     pages.show(workspace, bool(password))
-    middleware = _list_middleware(pages, host, password, proxies)
+    from starlette.middleware import Middleware
+
+    from app.server.routes import MessageOrderMiddleware, PageAddressMiddleware
+
     return st.App(
         pages.script,
         routes=[
             *build_media_routes(workspace.stores),
             build_changes_route(partial(pages.changes, workspace)),
-            Mount(API_PREFIX, make_api(workspace)),
+            Mount(API_PREFIX, make_api(workspace, people_by_proxy=bool(access.proxies))),
         ],
-        middleware=middleware,
+        middleware=[
+            *_list_access_checks(access, password),
+            # Behind the log-in, which sends a browser back to the address that it asked for.
+            Middleware(PageAddressMiddleware, names=pages.names, first=pages.first),
+            Middleware(MessageOrderMiddleware),
+        ],
         lifespan=_make_lifespan(workspace, pages.preload),
         on_script_error=pages.show_error,
     )
 
 
-def _list_middleware(pages: ServedPages, host: str, password: str, proxies: list[str]) -> list[Middleware]:
-    """What every request passes, from the outside in."""
+def _list_access_checks(access: _Access, password: str) -> list[Middleware]:
+    """What every request passes first, from the outside in."""
     from starlette.middleware import Middleware
     from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
@@ -269,21 +349,16 @@ def _list_middleware(pages: ServedPages, host: str, password: str, proxies: list
         SecurityHeadersMiddleware,
         is_loopback,
     )
-    from app.server.routes import MessageOrderMiddleware, PageAddressMiddleware
 
-    middleware = [
+    proxies = access.proxies
+    return [
         Middleware(ProxyPersonMiddleware, networks=proxies),
         # Behind it, since it puts the address of the browser in place of that of the proxy.
         *([Middleware(ProxyHeadersMiddleware, trusted_hosts=proxies)] if proxies else []),
         Middleware(SecurityHeadersMiddleware),
-        Middleware(SameOriginMiddleware, loopback_only=is_loopback(host)),
+        Middleware(SameOriginMiddleware, loopback_only=is_loopback(access.host)),
+        *([Middleware(LoginMiddleware, password=password, sessions=access.sessions)] if password else []),
     ]
-    if password:
-        middleware.append(Middleware(LoginMiddleware, password=password))
-    # Behind the log-in, which sends a browser back to the address that it asked for.
-    middleware.append(Middleware(PageAddressMiddleware, names=pages.names, first=pages.first))
-    middleware.append(Middleware(MessageOrderMiddleware))
-    return middleware
 
 
 def _ignore_current_folder(config: Any) -> None:
@@ -334,6 +409,9 @@ def _make_lifespan(
         """Load what the first page needs while the browser is still connecting, and answer `ares search`."""
         from app.server.command_searches import serve_command_searches
 
+        if workspace.stores.is_writable:
+            with suppress(AresError, OSError):  # it is tried again with the next job
+                clean_jobs(workspace.stores)
         threading.Thread(target=preload, name="preload", daemon=True).start()
         with serve_command_searches(workspace):
             yield None

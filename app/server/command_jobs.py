@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.server.jobs import Job, find_job_path, start_job, write_job
+from app.server.jobs import Job, JobProgress, find_job_path, start_job, write_job
+from ares.console import count_of, describe_seconds
 from ares.errors import RequestError
+from ares.jobs import watch_progress
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -62,14 +64,17 @@ def run_command_job(path: Path, job: Job, location: str) -> None:
     for descriptor, target in ((1, output), (2, path.with_suffix(".log"))):
         with target.open("wb") as file:
             os.dup2(file.fileno(), descriptor)
+    progress = JobProgress(path, job)
+    watch_progress(progress.tell)
     status = operations.get("command")([*job.arguments["words"], "--workspace", location, "--json"])
     sys.stdout.flush()
     document = _read_document(output)
+    job = progress.job
     if status >= _SIGNALLED:
         write_job(path, job, state="stopped")
         return
     if status in _ENDED:
-        write_job(path, job, state="finished", done=1, report={"status": status, "document": document})
+        write_job(path, job, state="finished", report={"status": status, "document": document})
         return
     error = document.get("error", {}) if isinstance(document, dict) else {}
     reason = str(error.get("reason") or "the command failed")
@@ -111,7 +116,10 @@ def describe_plan(document: Json) -> list[dict[str, Json]]:
     """Rows of a plan: of `ingest` a row for each dataset, of `annotate` one for each annotator with its price."""
     if isinstance(document, Mapping) and "datasets" in document:
         names = ("dataset", "format", "episodes", "files", "bytes", "path", "error")
-        return [{name: row.get(name) for name in names} for row in _list_mappings(document["datasets"])]
+        return [
+            {**{name: row.get(name) for name in names}, "time": _describe_time(row)}
+            for row in _list_mappings(document["datasets"])
+        ]
     plans = document if isinstance(document, list) else [document]
     return [
         {
@@ -122,10 +130,20 @@ def describe_plan(document: Json) -> list[dict[str, Json]]:
             "tokens in": row.get("tokens_in"),
             "tokens out": row.get("tokens_out"),
             "US dollars": row.get("usd"),
+            "time": _describe_time(row),
         }
         for row in _list_mappings(plans)
         if "annotator" in row
     ]
+
+
+def _describe_time(row: Mapping[str, Any]) -> str:
+    """The time that earlier jobs let expect, and of how many items these were."""
+    if row.get("seconds") is None:
+        return "unknown: no earlier job to measure by"
+    return (
+        f"{describe_seconds(row['seconds'])}, by {count_of(row['timed'], 'item', comma=True)} of earlier jobs"
+    )
 
 
 def _list_mappings(value: Any) -> list[Mapping[str, Any]]:

@@ -12,15 +12,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from ares.errors import ReadOnlyWorkspace, RequestError
-from ares.settings import inherited_environment, inherited_path
-from ares.store import Stores
+from ares.settings import PERSON_VARIABLE, inherited_environment, inherited_path
+from ares.store import Stores, quote_literal
 
 JobKind = Literal["export", "retry", "set", "command"]
 State = Literal["running", "finished", "failed", "stopped", "lost"]
@@ -38,6 +40,8 @@ class Job:
         total: Episodes to write, or subjects to annotate.
         started: ISO 8601 time in UTC.
         done: How many of them are done.
+        step: What is being counted, such as the annotators, or "" before anything is.
+        left_seconds: How long the rest takes by the rate of the last minute; None where that is not known.
         pid: Number of its process; 0 until the process has begun.
         state: "lost" is a process that ended without saying how, such as a killed one.
         report: Report of the work, once it has finished.
@@ -54,6 +58,8 @@ class Job:
     total: int
     started: str
     done: int = 0
+    step: str = ""
+    left_seconds: float | None = None
     pid: int = 0
     state: State = "running"
     report: Mapping[str, Any] | None = None
@@ -108,13 +114,51 @@ def read_job(path: Path) -> Job | None:
 
 
 def write_job(path: Path, job: Job, **changes: object) -> Job:
-    """Write a job with some fields changed, in one step; returns it."""
+    """Write a job with some fields changed, in one step; returns it. Of one that has ended nothing is left."""
     job = replace(job, **changes)  # type: ignore[arg-type]
+    job = replace(job, left_seconds=None) if job.ended else job
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".tmp")
     partial.write_text(json.dumps(asdict(job)))
     partial.replace(path)
     return job
+
+
+_WRITE_SECONDS, _RATE_SECONDS = 0.5, 60.0
+
+
+class JobProgress:
+    """Writes into the file of a job how far it is, twice a second at most. Safe to update from threads.
+
+    Args:
+        path: The file.
+        job: The job.
+    """
+
+    def __init__(self, path: Path, job: Job) -> None:
+        self._path, self.job = path, job  # as far as it has come, also what is not written yet
+        self._lock = threading.Lock()
+        # When how much was done, of the last minute.
+        self._counts: deque[tuple[float, int]] = deque()
+
+    def tell(self, step: str, done: int, total: int | None) -> None:
+        """Say what is being done, how much of it is done, and of how much, where that is known."""
+        now = time.monotonic()
+        with self._lock:
+            if step != self.job.step:
+                self._counts.clear()
+            is_due = not self._counts or now - self._counts[-1][0] >= _WRITE_SECONDS
+            if is_due:
+                self._counts.append((now, done))
+            while now - self._counts[0][0] > _RATE_SECONDS and len(self._counts) > 2:
+                self._counts.popleft()
+            (began, before), left = self._counts[0], None
+            if total is not None and done > before:
+                left = (total - done) * (now - began) / (done - before)
+            self.job = replace(self.job, step=step, done=done, total=total or 0, left_seconds=left)
+            if is_due:
+                with suppress(OSError):  # a full disk ends no job that needs none of it
+                    write_job(self._path, self.job)
 
 
 def take_job_lock(path: Path) -> int:
@@ -148,7 +192,7 @@ def is_job_process_alive(path: Path) -> bool:
 
 
 # Files of jobs that have ended are deleted beyond so many.
-_MAX_KEPT = 100
+_MAX_KEPT, _DAY_SECONDS, _UPLOADS = 100, 86_400.0, "uploads"
 # A page that asks whether the process lives has its lock for a moment; a process that has written its end, for longer.
 _LOCK_SECONDS, _END_SECONDS = 0.2, 5.0
 
@@ -172,7 +216,7 @@ def start_job(
     if not stores.is_writable:
         raise ReadOnlyWorkspace("the workspace is read-only", str(stores.folder))
     path = find_job_path(stores, kind, name)
-    _forget_oldest(find_job_folder(stores))
+    clean_jobs(stores, arguments.get("words", ()))
     lock = _wait_for_job_lock(path)
     job = Job(
         kind=kind, subject=subject, name=name, arguments=arguments, total=total, person=person,
@@ -181,19 +225,52 @@ def start_job(
     try:
         path.with_suffix(".stop").unlink(missing_ok=True)
         write_job(path, job)
-        _start_process(stores, path, lock)
+        _start_process(stores, path, lock, person)
     finally:
         os.close(lock)  # the process has its own
     return job
 
 
-def _forget_oldest(folder: Path) -> None:
-    newest_first = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in newest_first[_MAX_KEPT:]:
-        if not is_job_process_alive(path):
-            path.unlink(missing_ok=True)
-            for ending in (".lock", ".stop", ".csv", ".log", ".out"):
+def clean_jobs(stores: Stores, used_words: Sequence[str] = ()) -> None:
+    """Delete the files of jobs that ended long ago, and uploaded files that nothing refers to any more.
+
+    Args:
+        stores: Stores of the workspace.
+        used_words: Words of a command that is about to start, which may name an uploaded file.
+    """
+    folder, oldest = find_job_folder(stores), time.time() - stores.settings.job_days * _DAY_SECONDS
+    times = {path: _modified_at(path) for path in folder.glob("*.json")}
+    newest_first = sorted(times, key=lambda path: times[path], reverse=True)
+    for number, path in enumerate(newest_first):
+        if (number >= _MAX_KEPT or times[path] < oldest) and not is_job_process_alive(path):
+            for ending in (".json", ".lock", ".stop", ".csv", ".log", ".out"):
                 path.with_suffix(ending).unlink(missing_ok=True)
+    open_words, finished_words = set(used_words), set[str]()
+    for job in list_all_jobs(stores):
+        names = finished_words if job.state == "finished" else open_words
+        names.update(map(str, job.arguments.get("words", ())))
+    for path in (folder / _UPLOADS).glob("*"):
+        is_new = _modified_at(path) > time.time() - _DAY_SECONDS and str(path) not in finished_words
+        # What a dataset was read from stays.
+        source = f"starts_with(source, {quote_literal(str(path))})"
+        if not (is_new or str(path) in open_words or stores.tables.episodes.count(source)):
+            path.unlink(missing_ok=True)
+
+
+def _modified_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # another server has deleted it
+        return time.time()
+
+
+def keep_upload(stores: Stores, name: str, content: bytes) -> Path:
+    """Store an uploaded file until the job that it is for has finished, once; returns its path."""
+    path = find_job_folder(stores) / _UPLOADS / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():  # a page is drawn many times
+        path.write_bytes(content)
+    return path
 
 
 def _wait_for_job_lock(path: Path) -> int:
@@ -224,11 +301,11 @@ def stop_job(stores: Stores, job: Job, person: str) -> None:
         os.kill(current.pid, signal.SIGINT)
 
 
-def _start_process(stores: Stores, path: Path, lock: int) -> None:
+def _start_process(stores: Stores, path: Path, lock: int, person: str) -> None:
     # The settings may hold a password: they are passed by a pipe.
     message = (stores.location, stores.settings)
     process = start_module_process(
-        "app.dashboard.job_process", [str(path), str(lock)], message, inherited=[lock]
+        "app.dashboard.job_process", [str(path), str(lock)], message, inherited=[lock], person=person
     )
     assert process.stdin
     process.stdin.close()
@@ -250,6 +327,7 @@ def start_module_process(
     *,
     inherited: Sequence[int] = (),
     stdout: int | None = None,
+    person: str = "",
 ) -> subprocess.Popen[bytes]:
     """Run a module as the main one of a process that Ctrl+C in the terminal does not reach.
 
@@ -259,7 +337,9 @@ def start_module_process(
         message: What it reads from its standard input by `pickle.load`; the pipe stays open.
         inherited: File descriptors that it keeps.
         stdout: As for `subprocess.Popen`.
+        person: Whose name the log has for what it does; by default that of this process.
     """
+    printable = "".join(character for character in person if character.isprintable())
     command = [sys.executable, "-P", "-c", _PROGRAM, json.dumps(inherited_path()), module, *arguments]
     process = subprocess.Popen(
         command,
@@ -267,7 +347,7 @@ def start_module_process(
         stdout=stdout,
         pass_fds=inherited,
         start_new_session=True,
-        env=inherited_environment(),
+        env={**inherited_environment(), **({PERSON_VARIABLE: printable} if printable else {})},
     )
     assert process.stdin
     pickle.dump(message, process.stdin)

@@ -153,27 +153,31 @@ _COOKIE = "ares_login"
 _MAX_FORM_BYTES = 4096
 _log = logging.getLogger("ares.login")
 
-_FORM = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>ARES: log in</title>
+# A page with one form, which needs nothing else of this server.
+FORM_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>ARES: {title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; display: grid; place-items: center; min-height: 90vh;
   color: light-dark(#0f172a, #e2e8f0); background: light-dark(#fff, #0f172a); }}
-form {{ display: grid; gap: .75rem; width: 18rem; }}
+form {{ display: grid; gap: .75rem; width: min(90vw, {width}); overflow-wrap: anywhere; }}
+h1 {{ font-size: 1rem; margin: 0; }}
 input, button {{ font: inherit; padding: .5rem .75rem; border-radius: .5rem; }}
 input {{ border: 1px solid light-dark(#cbd5e1, #475569); }}
 button {{ background: #2563eb; border: 1px solid #2563eb; color: white; cursor: pointer; }}
-p {{ margin: 0; min-height: 1.5em; color: light-dark(#b91c1c, #fca5a5); }}
+p {{ margin: 0; }}
+[role=alert] {{ min-height: 1.5em; color: light-dark(#b91c1c, #fca5a5); }}
 </style></head><body>
-<form method="post" action="{path}">
-<strong>ARES dashboard</strong>
+<main><form method="post" action="{path}">
+{fields}
+<button type="submit">{button}</button><p role="alert">{message}</p>
+</form></main></body></html>
+"""
+_FIELDS = """<h1>ARES dashboard</h1>
 <input type="hidden" name="next" value="{next}">
 <input type="password" name="password" aria-label="Password" placeholder="Password"
- autocomplete="current-password" required autofocus>
-<button type="submit">Log in</button><p role="alert">{message}</p>
-</form></body></html>
-"""
+ autocomplete="current-password" required autofocus>"""
 
 
 class LoginMiddleware:
@@ -183,13 +187,20 @@ class LoginMiddleware:
         app: Application behind the check.
         password: The password; compared in constant time.
         attempts: Limit of failed attempts; by default a new one.
+        sessions: Browsers that are logged in; by default none.
     """
 
-    def __init__(self, app: ASGIApp, password: str, attempts: LoginAttempts | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        password: str,
+        attempts: LoginAttempts | None = None,
+        sessions: LoginSessions | None = None,
+    ) -> None:
         self._app = app
         self._password_digest = _hash_for_comparison(password.encode())
         self._attempts = attempts or LoginAttempts()
-        self._sessions = LoginSessions()
+        self._sessions = sessions or LoginSessions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not is_request(scope):
@@ -342,7 +353,10 @@ async def _ask_to_log_in(scope: Scope, send: Send, reason: str = "a log-in is ne
 async def _send_form(
     send: Send, status: int, next_url: str, message: str, headers: list[tuple[bytes, bytes]] | None = None
 ) -> None:
-    page = _FORM.format(path=LOGIN_PATH, next=html.escape(next_url), message=html.escape(message))
+    page = FORM_PAGE.format(
+        title="log in", width="18rem", path=LOGIN_PATH, button="Log in", message=html.escape(message),
+        fields=_FIELDS.format(next=html.escape(next_url)),
+    )  # fmt: skip
     # Not Basic: a browser would then show a dialogue of its own, and could not log out.
     challenge = (b"www-authenticate", b'Form realm="ARES"')
     await respond(send, status, b"text/html; charset=utf-8", page.encode(), [challenge, *(headers or [])])

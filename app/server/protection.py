@@ -65,7 +65,7 @@ def is_loopback(host: str) -> bool:
 
 # What a log-in proxy says of the person, and how pages get it; a browser cannot set the second.
 _PROXY_PERSON, PERSON_HEADER = b"x-forwarded-user", "x-ares-person"
-_MOST_NAME = 100
+MOST_NAME = 100
 
 
 class ProxyPersonMiddleware:
@@ -100,7 +100,7 @@ class ProxyPersonMiddleware:
         is_trusted = any(address in network for network in self._networks)
         is_name = (
             len(names) == 1
-            and len(names[0]) <= _MOST_NAME
+            and len(names[0]) <= MOST_NAME
             and names[0].decode("utf-8", "replace").isprintable()
         )
         return names[0] if is_trusted and is_name else b""

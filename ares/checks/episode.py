@@ -42,6 +42,7 @@ from ares.checks.record import (
     findings_of,
 )
 from ares.checks.values import check_jumps, check_state_values, find_zero_runs
+from ares.console import count_of
 from ares.signals import (
     ActionLagEstimate,
     EpisodeSignals,
@@ -448,7 +449,9 @@ def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> Ep
     if typical is None or any(finding.code == NOT_FINITE.code for finding in single):
         return EpisodeCheck(findings=single, lag=unknown)
     if len(typical.state.range) != signals.state.shape[1]:
-        raise ValueError(f"statistics of {len(typical.state.range)} dimensions, not {signals.state.shape[1]}")
+        raise ValueError(
+            f"statistics of {count_of(len(typical.state.range), 'dimension')}, not {signals.state.shape[1]}"
+        )
     jitter = tuple(_check_jitter(signals, typical))
     if not (signals.state_names or signals.action_names):  # of videos alone only the clock can be checked
         return EpisodeCheck(findings=(*_check_rate(signals), *single, *jitter), lag=unknown)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import pi
 from typing import TYPE_CHECKING
 
+from ares.console import count_of
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
@@ -132,7 +133,9 @@ def convert_rotation(values: Array, source: str, target: str) -> Array:
         if name not in WIDTHS:
             raise RequestError(f"no rotation convention {name!r}", f"there are: {', '.join(WIDTHS)}")
     if values.shape[-1] != WIDTHS[source]:
-        raise RequestError(f"a rotation as {source} has {WIDTHS[source]} numbers", f"got {values.shape[-1]}")
+        raise RequestError(
+            f"a rotation as {source} has {count_of(WIDTHS[source], 'number')}", f"got {values.shape[-1]}"
+        )
     return _FROM_QUATERNION[target](_TO_QUATERNION[source](values))
 
 

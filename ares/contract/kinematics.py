@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from ares.console import count_of
 from ares.errors import RequestError, SourceError
 from ares.input import read_xml
 from ares.registry import did_you_mean
@@ -260,7 +261,7 @@ def _joints_to_link(link: str, base_link: str, robot: _UrdfElements) -> list[Ele
 
 def _check_link(link: str, robot: _UrdfElements) -> None:
     if link not in robot.links:
-        meant = did_you_mean(link, sorted(robot.links)) or f"there are {len(robot.links)} links"
+        meant = did_you_mean(link, sorted(robot.links)) or f"there are {count_of(len(robot.links), 'link')}"
         raise RequestError(f"URDF has no link {link!r}", f"{robot.path}: {meant}")
 
 

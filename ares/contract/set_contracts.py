@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, cast
 
+from ares.console import count_of
 from ares.contract.contracts import (
     NO_ESTIMATE,
     UNKNOWN,
@@ -494,7 +495,8 @@ def _rotation_step(contract: MeaningContract, group: SignalContract, target: str
     width = WIDTHS[source]
     if WIDTHS[target] != width:
         raise RequestError(
-            f"{group.name} of {contract.dataset} is {source} with {width} numbers, {target} has {WIDTHS[target]}",
+            f"{group.name} of {contract.dataset} is {source} with {count_of(width, 'number')}, "
+            f"{target} has {WIDTHS[target]}",
             "an export keeps the number of dimensions",
         )
     if width == 3 and _require_known_value(contract, group, "unit") != "rad":

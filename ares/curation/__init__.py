@@ -86,7 +86,6 @@ if TYPE_CHECKING:
     )
     from ares.curation.sets import (
         EXPORTS as EXPORTS,
-        MEMBERS_COLLECTION as MEMBERS_COLLECTION,
         CurationSet as CurationSet,
         SetDiff as SetDiff,
         Sets as Sets,
@@ -114,6 +113,7 @@ if TYPE_CHECKING:
         notes_of as notes_of,
         remove_tag as remove_tag,
         save_view as save_view,
+        set_values as set_values,
         tag_filter as tag_filter,
         tags_of as tags_of,
     )

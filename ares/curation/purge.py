@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from ares.console import count_of, print_message, write_stderr
 from ares.contract import DatasetKey, delete_contracts_except
 from ares.curation.selection import SelectedEpisodes, selected_ids
-from ares.curation.sets import MEMBERS_COLLECTION, hash_members
+from ares.curation.sets import hash_members
 from ares.episode import Json
 from ares.errors import RequestError, StoreError
 from ares.jobs import ACCEPTED_FAILURES, FAILURES, EpisodeSelection, utc_now
@@ -23,6 +23,7 @@ from ares.store import (
     ACTIONS,
     MODEL_REPLIES,
     PURGES,
+    SET_MEMBERS,
     SPENT_PREFIX,
     TOMBSTONES,
     Action,
@@ -188,7 +189,7 @@ def _correct_sets(log: AnnotationStore) -> None:
     """Let every set have the count and the hash of the members that are left."""
     for key, document in log.find_documents("sets"):
         header = cast("dict[str, Json]", document)
-        blocks = (cast("list[str]", block) for _, block in log.find_documents(MEMBERS_COLLECTION, f"{key}/"))
+        blocks = (cast("list[str]", block) for _, block in log.find_documents(SET_MEMBERS, f"{key}/"))
         ids_hash, episodes, count = hash_members(member for block in blocks for member in block)
         lost = int(str(header.get("spans", header["episodes"]))) - count
         if lost:

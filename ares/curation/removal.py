@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -23,6 +23,7 @@ from ares.store import (
     batched,
     ids_filter,
     new_members_key,
+    read_action_member_documents,
     read_action_members,
     read_history,
     record_action,
@@ -155,11 +156,24 @@ def remove_episodes(
 
 
 def record_and_apply_action(
-    stores: Stores, kind: ActionKind, selected: SelectedEpisodes, details: Mapping[str, Json], person: str
+    stores: Stores,
+    kind: ActionKind,
+    members: Iterable[Json],
+    details: Mapping[str, Json],
+    person: str,
+    block_size: int = _BATCH,
 ) -> Action:
-    """Add an action about selected episodes to the log, and apply it to the tables.
+    """Add an action about some episodes to the log, and apply it to the tables.
 
     Where an interrupted command had left the same action, and it was completed now, that one is returned.
+
+    Args:
+        stores: Stores of the workspace.
+        kind: What is done.
+        members: Ids of the episodes, or pairs of an id and a value, sorted; iterated again where that is needed.
+        details: What else the action says.
+        person: Who does it; the user by default.
+        block_size: Members per document of the log.
 
     Raises:
         StoreError: The log or the tables cannot be written, or an earlier action could not be completed.
@@ -167,11 +181,12 @@ def record_and_apply_action(
     log, person = stores.annotations, person.strip() or user_name()
     _require_earlier_actions(stores)
     for action in _completed_actions(stores, kind, person):
-        if action.details == details and set(selected) == _members_of(stores, action):
+        blocks = read_action_member_documents(log, action)
+        if action.details == details and list(members) == [member for block in blocks for member in block]:
             return action
     with _record_together(stores, kind) as recorded:
         key = new_members_key()
-        count = write_action_members(log, key, selected)
+        count = write_action_members(log, key, members, block_size)
         recorded.append(record_action(log, kind, person, count=count, members=key, details=details))
     return recorded[0]
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import canonical_json
+from ares.console import count_are
 from ares.curation.sets import CurationSet, Sets
 from ares.episode import Json, Span
 from ares.errors import RequestError
@@ -233,7 +234,7 @@ def _select_listed(stores: Stores, ids: Collection[str], where: str, limit: int 
         unknown = database.query("SELECT count(*) AS n, arg_min(episode_id, position) AS first FROM unknown")
         count, first = unknown["n"][0].as_py(), unknown["first"][0].as_py()
         if count:
-            raise RequestError(f"{count} ids are not among the episodes", f"first: {first!r}")
+            raise RequestError(f"{count_are(count, 'id')} not among the episodes", f"first: {first!r}")
         limit_clause = f"LIMIT {limit}" if limit is not None else ""
         distinct = f"SELECT episode_id FROM listed GROUP BY episode_id ORDER BY min(position) {limit_clause}"
         for batch in database.stream(distinct):

@@ -13,54 +13,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from ares.annotation import canonical_json
 from ares.console import count_of
 from ares.episode import Json, Span
 from ares.errors import RequestError
 from ares.registry import did_you_mean
 from ares.settings import user_name
-from ares.store import Action, ActionHistory, ActionKind, StagedIds, read_history, record_action
+from ares.store import (
+    SET_HEADERS,
+    SET_MEMBERS,
+    Action,
+    ActionKind,
+    SetEdits,
+    StagedIds,
+    read_set_edits,
+    record_action,
+)
 
 if TYPE_CHECKING:
     from ares.store import AnnotationStore
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetEdits:
-    """What has happened to sets since they were frozen; a key is a name with the number of a version.
-
-    Attributes:
-        deleted: Keys that sets were frozen under and that are deleted.
-        renamed: The key of today by the key that a set was frozen under.
-        notes: The note by the key that a set was frozen under.
-    """
-
-    deleted: set[str] = field(default_factory=set)
-    renamed: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-
-
-def read_set_edits(annotations: AnnotationStore) -> SetEdits:
-    """The changes of all sets. Raises StoreError."""
-    return replay_set_edits(read_history(annotations))
-
-
-def replay_set_edits(history: ActionHistory) -> SetEdits:
-    """The changes of all sets that the actions of a history make together."""
-    changes = SetEdits()
-    for action in history.effective(("set_delete", "set_rename", "set_note")):
-        if action.kind == "set_delete":
-            changes.deleted.update(_set_keys_of_action(action))
-        elif action.kind == "set_rename":
-            changes.renamed.update(_set_keys_of_action(action))
-        else:
-            changes.notes.update(dict.fromkeys(_set_keys_of_action(action), str(action.details["note"])))
-    return changes
-
-
-def _set_keys_of_action(action: Action) -> Mapping[str, str]:
-    """The sets that an action is about: the new key by the key that each was frozen under."""
-    return cast("Mapping[str, str]", action.details["keys"])
 
 
 # Tokens joined into one piece, so that a terminal is not flushed at every line.
@@ -100,9 +70,7 @@ def _as_list(items: Iterator[object]) -> list[object]:
     return _StreamedList(chain(first_item, items)) if first_item else []
 
 
-_HEADERS_COLLECTION = "sets"
 _VERSIONS_COLLECTION = "set_versions"
-MEMBERS_COLLECTION = "set_members"
 # Exports of sets, by the key of the set and a hash of the folder: "set", "path", "created", "options" of the request,
 # and "failed", the members that are not in it.
 EXPORTS = "exports"
@@ -125,6 +93,7 @@ class CurationSet:
         episodes: Number of episodes that are members, or of which spans are.
         ids_hash: 16 hex digits over the sorted members.
         note: What a person wrote of it, or "".
+        person: Who froze it; "" where an earlier version of ARES has not kept it.
         purged: Former members that were deleted for good; `episodes` and `ids_hash` are those of the rest.
         frozen_as: Name and version that it was frozen under, where it was renamed since; else "".
         num_spans: Number of members where these are spans; None where they are whole episodes.
@@ -138,6 +107,7 @@ class CurationSet:
     episodes: int
     ids_hash: str
     note: str = ""
+    person: str = ""
     purged: int = 0
     frozen_as: str = ""
     num_spans: int | None = None
@@ -175,6 +145,7 @@ class CurationSet:
             **({} if self.num_spans is None else {"spans": self.num_spans}),
             "ids_hash": self.ids_hash,
             **({"note": self.note} if self.note else {}),
+            **({"person": self.person} if self.person else {}),
             **({"purged": self.purged} if self.purged else {}),
         }
 
@@ -235,31 +206,29 @@ class Sets:
             raise RequestError("a set needs a plain name", f"{name!r}; use letters, digits, '-', '_' and '.'")
         with StagedIds(members) as staged:
             if not staged.count:
+                matched = ", ".join(f"{name} {value}" for name, value in recipe.items() if value)
+                hint = "; what is missing fulfils only IS NULL and IS NOT TRUE" if recipe.get("where") else ""
                 raise RequestError(
-                    "the set would be empty", f"nothing matched {canonical_json(dict(recipe))}"
+                    "the set would be empty", f"nothing matched {matched or 'the empty list'}{hint}"
                 )
             with self._store.atomic():
-                return self._create(name, staged, recipe, are_spans=are_spans)
-
-    def _create(
-        self, name: str, staged: StagedIds, recipe: Mapping[str, Json], *, are_spans: bool
-    ) -> CurationSet:
-        ids_hash, episodes, count = hash_members(_distinct_spans(staged) if are_spans else staged)
-        versions = self.versions(name)
-        if versions and versions[-1].ids_hash == ids_hash:
-            return versions[-1]
-        created = datetime.now(UTC).isoformat(timespec="seconds")
-        selection = CurationSet(
-            name=name,
-            version=self._claim_version(name, versions[-1].version if versions else 0, created),
-            created=created,
-            recipe=dict(recipe),
-            episodes=episodes,
-            ids_hash=ids_hash,
-            num_spans=count if are_spans else None,
-        )
-        self._write(selection, _distinct_spans(staged) if are_spans else iter(staged))
-        return selection
+                ids_hash, episodes, count = hash_members(_distinct_spans(staged) if are_spans else staged)
+                versions = self.versions(name)
+                if versions and versions[-1].ids_hash == ids_hash:
+                    return versions[-1]
+                created = datetime.now(UTC).isoformat(timespec="seconds")
+                selection = CurationSet(
+                    name=name,
+                    version=self._claim_version(name, versions[-1].version if versions else 0, created),
+                    created=created,
+                    recipe=dict(recipe),
+                    episodes=episodes,
+                    ids_hash=ids_hash,
+                    person=user_name(),
+                    num_spans=count if are_spans else None,
+                )
+                self._write(selection, _distinct_spans(staged) if are_spans else iter(staged))
+                return selection
 
     def delete(self, name: str, person: str = "") -> Action:
         """Delete all versions of "name", or exactly "name@2"; `undo` brings them back.
@@ -362,13 +331,13 @@ class Sets:
     def _all(self, prefix: str = "", changes: SetEdits | None = None) -> Iterator[CurationSet]:
         """The sets that are not deleted, under their names of today."""
         changes = read_set_edits(self._store) if changes is None else changes
-        for key, document in self._store.find_documents(_HEADERS_COLLECTION, prefix):
+        for key, document in self._store.find_documents(SET_HEADERS, prefix):
             if key not in changes.deleted:
                 yield _apply_changes(_read_header(document), key, changes)
 
     def stored_keys(self) -> set[str]:
         """The keys that all sets were frozen under, deleted ones included: the first parts of the keys of members."""
-        return {key for key, _ in self._store.find_documents(_HEADERS_COLLECTION)}
+        return {key for key, _ in self._store.find_documents(SET_HEADERS)}
 
     def ids(self, selection: CurationSet) -> Iterator[str]:
         """Ids of the episodes that are members, or of which spans are, sorted, streamed."""
@@ -377,7 +346,7 @@ class Sets:
 
     def episodes_of(self, frozen_key: str) -> Iterator[str]:
         """Ids of the episodes of the set that was frozen under a key, sorted, also where it was deleted since."""
-        blocks = self._store.find_documents(MEMBERS_COLLECTION, f"{frozen_key}/")
+        blocks = self._store.find_documents(SET_MEMBERS, f"{frozen_key}/")
         return _episodes_of_lines(member for _, block in blocks for member in cast("list[str]", block))
 
     def spans(self, selection: CurationSet) -> Iterator[Span]:
@@ -387,7 +356,7 @@ class Sets:
     def members(self, selection: CurationSet) -> Iterator[str]:
         """The members, sorted, streamed: ids of episodes, or lines of spans."""
         yield from selection.listed
-        for _, block in self._store.find_documents(MEMBERS_COLLECTION, f"{selection.frozen_key}/"):
+        for _, block in self._store.find_documents(SET_MEMBERS, f"{selection.frozen_key}/"):
             yield from cast("list[str]", block)
 
     def diff(self, a: CurationSet, b: CurationSet) -> SetDiff:
@@ -432,6 +401,8 @@ class Sets:
     ) -> None:
         """Write a set with its members to a JSON file, for a training repository; `read_lock` reads it.
 
+        Who froze it stays in the workspace.
+
         Args:
             selection: The set.
             path: The file.
@@ -440,7 +411,8 @@ class Sets:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(path.name + ".tmp")
         with partial.open("w") as file:
-            file.writelines(stream_json({**selection.to_json(), **recipe, "ids": self.members(selection)}))
+            header = replace(selection, person="").to_json()
+            file.writelines(stream_json({**header, **recipe, "ids": self.members(selection)}))
             file.write("\n")
         partial.replace(path)
 
@@ -463,10 +435,10 @@ class Sets:
     def _write(self, selection: CurationSet, ids: Iterator[str]) -> None:
         for number, block in enumerate(_blocks_of_members(ids)):
             self._store.put_documents(
-                MEMBERS_COLLECTION, {f"{selection.frozen_key}/{number:06d}": list[Json](block)}
+                SET_MEMBERS, {f"{selection.frozen_key}/{number:06d}": list[Json](block)}
             )
         # The header is written last, so that every set that can be read is complete.
-        self._store.put_documents(_HEADERS_COLLECTION, {selection.frozen_key: selection.to_json()})
+        self._store.put_documents(SET_HEADERS, {selection.frozen_key: selection.to_json()})
 
 
 def read_lock(path: Path) -> tuple[CurationSet, list[str]]:
@@ -496,7 +468,7 @@ def parse_lock(document: Json, path: Path) -> tuple[CurationSet, list[str]]:
         expected = f"{selection.num_members} with {selection.ids_hash}"
         raise RequestError(
             "the lock file was changed after it was written",
-            f"{path}: {count} ids with hash {ids_hash}, expected {expected}",
+            f"{path}: {count_of(count, 'id')} with hash {ids_hash}, expected {expected}",
         )
     return selection, ids
 
@@ -562,6 +534,7 @@ def _read_header(document: Json) -> CurationSet:
         recipe=cast("Mapping[str, Json]", fields["recipe"]),
         episodes=int(cast("int", fields["episodes"])),
         ids_hash=str(fields["ids_hash"]),
+        person=str(fields.get("person", "")),
         purged=int(cast("int", fields.get("purged", 0))),
         num_spans=None if fields.get("spans") is None else int(cast("int", fields["spans"])),
     )

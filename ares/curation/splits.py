@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from ares.console import count_of
+from ares.console import count_are, count_of
 from ares.curation.composition import check_shares, draw_order, read_group_values
 from ares.curation.near_duplicates import (
     LinkedItems,
@@ -125,8 +125,8 @@ def plan_split(stores: Stores, selection: CurationSet, request: SplitRequest) ->
         largest = max(map(len, groups), default=0)
         raise RequestError(
             f"the part {empty[0]!r} would be empty",
-            f"{count_of(len(ids), 'episode')} are {count_of(len(groups), 'group')}, "
-            f"the largest of {largest}; split by fewer names",
+            f"{count_are(len(ids), 'episode')} {count_of(len(groups), 'group')}, the largest of {largest}: "
+            "what shares a value of --by, or is a near duplicate, stays together; split by fewer names, or by none",
         )
     return SplitPlan(
         request=request,

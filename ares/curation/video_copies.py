@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.console import print_message
+from ares.console import count_of, print_message
 from ares.curation.course_copies import (
     COURSE_RATE_HZ,
     CourseCopies,
@@ -101,7 +101,9 @@ def _read_videos(stores: Stores, ids: Sequence[str]) -> Iterator[tuple[int, Fram
     position_of = {episode_id: position for position, episode_id in enumerate(ids)}
     cache = stores.media_cache
     if len(ids) > _EPISODES_AT_ONCE:
-        print_message(f"decodes the videos of {len(ids):,} episodes once, to compare them")
+        print_message(
+            f"decodes the videos of {count_of(len(ids), 'episode', comma=True)} once, to compare them"
+        )
 
     def read_cameras(episode: Episode) -> list[Frames]:
         return [frames for camera in episode.cameras for frames in _read_camera(camera.media, cache)]

@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ares.console import count_of
 from ares.curation import (
-    MEMBERS_COLLECTION,
     CurationSet,
     Sets,
     apply_failure_clearings,
@@ -27,10 +27,12 @@ from ares.search import TEXT_ENCODER_FOLDER, is_text_encoder_usable
 from ares.store import (
     ACTION_MEMBERS,
     NOTES,
+    SET_MEMBERS,
     TAGS,
     applied_action,
     batched,
     find_outdated_texts,
+    find_outdated_values,
     lance_errors,
     list_removed_but_present,
     list_restored_but_absent,
@@ -212,12 +214,12 @@ def check_sets(stores: Stores, database: TempDatabase, repair: bool) -> Iterator
     # Deleted sets keep their members: they can be brought back.
     prefixes = sets.stored_keys()
     count, example = 0, ""
-    keys = (key for key, _ in stores.annotations.find_documents(MEMBERS_COLLECTION))
+    keys = (key for key, _ in stores.annotations.find_documents(SET_MEMBERS))
     # The document of a set is written last: members without it were left by a killed command.
     orphans = (key for key in keys if key.rpartition("/")[0] not in prefixes)
     for chunk in batched(orphans, _CHUNK):
         if repair:
-            stores.annotations.drop_documents(MEMBERS_COLLECTION, chunk)
+            stores.annotations.drop_documents(SET_MEMBERS, chunk)
         count, example = count + len(chunk), example or chunk[0]
     if count:
         yield Finding(
@@ -252,7 +254,7 @@ def _check_set(sets: Sets, episode_set: CurationSet, database: TempDatabase) -> 
         yield Finding(
             check=f"set {episode_set.label} has the members that it was frozen with",
             count=abs(episode_set.num_members - count) or 1,
-            example=f"{count} members with hash {ids_hash}, frozen were {expected[0]} with {expected[1]}",
+            example=f"{count_of(count, 'member')} with hash {ids_hash}, frozen were {expected[0]} with {expected[1]}",
             repaired=False,
             remedy="restore the annotations from a backup, or the set from its lock file",
         )
@@ -297,11 +299,14 @@ def check_applied_actions(stores: Stores, database: TempDatabase, repair: bool) 
         list_removed_but_present(stores.tables, removed),
         list_restored_but_absent(stores.tables, removed),
     )
-    texts = {column: _find_wrong(stores, history, database, column) for column in (TAGS, NOTES)}
+    wrong_columns = {
+        column: _find_wrong(stores, history, database, column)
+        for column in (TAGS, NOTES, *history.own_columns())
+    }
     wrong = {
         "no removed episode is in the tables": (len(hidden), hidden.slice(0, 1).to_pylist()),
         "each episode that was brought back is in the tables": (len(absent), absent.slice(0, 1).to_pylist()),
-        **{f"the {column} match the log": wrong_texts for column, wrong_texts in texts.items()},
+        **{f"the {column} match the log": counted for column, counted in wrong_columns.items()},
         "the tables show every action": (
             len(history.shown_after(applied_action(stores.tables))),
             [f"action {history.last}"],
@@ -321,13 +326,18 @@ def check_applied_actions(stores: Stores, database: TempDatabase, repair: bool) 
 def _find_wrong(
     stores: Stores, history: ActionHistory, database: TempDatabase, column: str
 ) -> tuple[int, list[str]]:
-    """Number of episodes whose tags or notes differ from the log, and an example."""
-    count = find_outdated_texts(stores.tables, stores.annotations, history, database, column)
-    if not count:
-        return 0, []
-    rows = database.query("SELECT * FROM wrong_texts ORDER BY episode_id LIMIT 1").to_pylist()
-    database.drop_tables("wrong_texts")
-    return count, [f"episode {row['episode_id']}: the log says {row['texts'] or []}" for row in rows]
+    """Number of episodes whose tags, notes or values set by people differ from the log, and an example."""
+    is_texts = column in (TAGS, NOTES)
+    find_outdated, table = (
+        (find_outdated_texts, "wrong_texts") if is_texts else (find_outdated_values, "wrong_values")
+    )
+    count = find_outdated(stores.tables, stores.annotations, history, database, column)
+    rows = database.query(f"SELECT * FROM {table} ORDER BY episode_id LIMIT 1").to_pylist() if count else []
+    database.drop_tables("wrong_texts", "wrong_values", "current_values", "desired_values")
+    return count, [
+        f"episode {row['episode_id']}: the log says {(row['texts'] or []) if is_texts else row['value']}"
+        for row in rows
+    ]
 
 
 def _check_members(stores: Stores, repair: bool) -> Iterator[Finding]:
@@ -339,7 +349,7 @@ def _check_members(stores: Stores, repair: bool) -> Iterator[Finding]:
             yield Finding(
                 check=f"action {action.number} has its members",
                 count=abs(action.count - action.purged - count),
-                example=f"{count} members of {action.count - action.purged}",
+                example=f"{count_of(count, 'member')} of {action.count - action.purged}",
                 repaired=False,
                 remedy="restore the annotations from a backup",
             )

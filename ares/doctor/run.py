@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from ares.console import count_of
 from ares.doctor.checks import (
     Finding,
     check_applied_actions,
@@ -126,7 +127,7 @@ def _relocation_finding(report: RelocationReport) -> Finding:
     old, new = report.example
     if report.copied:
         example = (
-            f"the workspace holds copies of the videos of the {report.copied} files there, "
+            f"the workspace holds copies of the videos of the {count_of(report.copied, 'file')} there, "
             "and needs them no more"
         )
     elif report.moved:

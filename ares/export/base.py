@@ -68,7 +68,7 @@ class ExportFailures:
     def __init__(self, folder: Path, strict: bool) -> None:
         self._file, self._strict = folder / FAILURES_FILE, strict
         self.members: set[str] = set()
-        self._messages: list[str] = []
+        self._labels: dict[str, str] = {}
         self._report = Report()
 
     @property
@@ -84,8 +84,8 @@ class ExportFailures:
         span = Span.parse(member) if " " in member else None
         label = str(span) if span else member
         self._report.add_failure(error, label)
-        if len(self._messages) < _MAX_LISTED:
-            self._messages.append(f"{label}: {error}")
+        if len(self._labels) < _MAX_LISTED:
+            self._labels.setdefault(str(error), label)
         subject: dict[str, Json] = span.to_json() if span else {"episode_id": member}
         line = canonical_json({**subject, "reason": error.reason, "detail": error.detail})
         with self._file.open("a", encoding="utf-8", errors="replace") as file:
@@ -100,8 +100,8 @@ class ExportFailures:
         count = len(self.members)
         if not self.fatal and count < max(total, 1):
             return
-        listed = "; ".join(self._messages)
-        rest = f"; and more, {count} in all" if count > len(self._messages) else ""
+        listed = "; ".join(f"{label}: {error}" for error, label in self._labels.items())
+        rest = f"; and more, {count} in all" if count > len(self._labels) else ""
         reason = (
             "not every episode of the set can be exported" if self._strict else "no episode can be exported"
         )
@@ -500,7 +500,7 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
             "ares": version("ares-curation"),
             "times": {"file": TIMES_FILE},
             "format": self._format,
-            "set": {name: value for name, value in selection.items() if name != "created"},
+            "set": {name: value for name, value in selection.items() if name not in ("created", "person")},
             "export": self._request.options,
             "counts": counts,
             "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},

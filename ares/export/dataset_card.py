@@ -140,7 +140,8 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
     sections = [
         "\n".join(("---", *_front_matter(sources, str(manifest["format"]), counts), "---")),
         f"# {' + '.join(labels)}",
-        f"{counts['episodes']} episode{'s'[: counts['episodes'] != 1]}, {counts['frames']} steps, {hours:.3g} hours, "
+        f"{counts['episodes']} episode{'s'[: counts['episodes'] != 1]}, {count_of(counts['frames'], 'step')}, "
+        f"{hours:.3g} hours, "
         f"{counts['tasks']} task{'s'[: counts['tasks'] != 1]}, as {manifest['format']}; "
         f"exported by ARES {manifest['ares']}. `manifest.json` has all numbers and hashes.",
         "## Sources",

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ares.console import count_of
 from ares.contract import (
     ClashError,
     DimensionPlan,
@@ -378,7 +379,7 @@ def _keep_features(
     for name, dimensions in plan.features.items():
         values = named[name].values if name in named else np.zeros((steps, len(dimensions)), np.float32)
         if values.shape[1] != len(dimensions):
-            detail = f"{name}: {values.shape[1]} numbers, the plan has {len(dimensions)}"
+            detail = f"{name}: {count_of(values.shape[1], 'number')}, the plan has {len(dimensions)}"
             raise SourceError("a feature has another number of dimensions", detail)
         kept[name] = Signal(values.astype(np.float32), dimensions)
     if plan.features:
@@ -490,7 +491,7 @@ def _refuse_same_names(layouts: Sequence[LayoutContract]) -> None:
     for (key, state, action), count in counts.items():
         if count > 1 and (state or action):
             raise RequestError(
-                f"the plan gives {count} kinds of episodes of {key.dataset} the same names",
+                f"the plan gives {count_of(count, 'kind')} of episodes of {key.dataset} the same names",
                 "their units may differ; use one of them (`use: false`), or ingest them as datasets of their own",
             )
 

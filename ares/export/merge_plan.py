@@ -13,6 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ares.console import count_of
 from ares.contract import ROTATION_FORMS, SignalName, replace_names, rotation_width
 from ares.episode import Role
 from ares.errors import RequestError, SourceError
@@ -389,7 +390,8 @@ def match_features(
         name: goal if len(goals.get(goal, ())) == len(own[name]) else DROP for name, goal in names.items()
     }
     notes = [
-        f"feature {name} of {label} has {len(own[name])} numbers, not {len(goals[names[name]])}: it is dropped"
+        f"feature {name} of {label} has {count_of(len(own[name]), 'number')}, not {len(goals[names[name]])}: "
+        "it is dropped"
         for name, goal in mapping.items()
         if goal == DROP
     ]
@@ -522,7 +524,8 @@ def _rotation_faults(source: PlannedSource) -> Iterator[str]:
             if not unknown and ASK not in forms:
                 arms = [count / rotation_width(form) for count, form in zip(widths, forms, strict=True)]
                 if arms[0] != arms[1] or arms[0] < 1 or arms[0] % 1:
-                    yield f"rotations of {widths[0]} numbers as {forms[0]} are none of {widths[1]} as {forms[1]}"
+                    numbers = count_of(widths[0], "number")
+                    yield f"rotations of {numbers} as {forms[0]} are none of {widths[1]} as {forms[1]}"
 
 
 def open_questions(plan: MergePlan) -> Iterator[str]:

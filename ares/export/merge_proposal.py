@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice, permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ares.console import count_are
 from ares.contract import (
     AGREEMENT_EPISODES,
     ROTATION_FORMS,
@@ -441,7 +442,9 @@ def _group_texts(counts: Mapping[str, int], notes: list[str]) -> dict[str, tuple
             notes.append(f"texts are one task, {task!r}: {shorten_names([repr(text) for text in texts[1:]])}")
     plain = [texts for texts in tasks.values() if len({_plain_form(text) for text in texts}) == 1]
     if plain:
-        notes.append(f"{len(plain)} tasks are written in several ways, which differ in case and marks alone")
+        notes.append(
+            f"{count_are(len(plain), 'task')} written in several ways, that differ in case and marks alone"
+        )
     return tasks
 
 

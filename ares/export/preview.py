@@ -11,6 +11,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ares.console import count_of
 from ares.episode import Camera, Signal
 from ares.errors import AresError, RequestError
 from ares.export.base import (
@@ -133,7 +134,7 @@ def _make_sections(
 def _make_section(retimed: RetimedEpisode, task: EpisodeTaskText, reasons: Sequence[str]) -> str:
     episode, signals = retimed.episode, retimed.trajectory
     facts = (
-        f"{episode.num_steps} steps at {episode.rate_hz:g} Hz, split {episode.split or 'none'}, "
+        f"{count_of(episode.num_steps, 'step')} at {episode.rate_hz:g} Hz, split {episode.split or 'none'}, "
         f"id {episode.episode_id}"
     )
     changed = "".join(f"<li>{html.escape(reason)}</li>" for reason in reasons)

@@ -117,7 +117,7 @@ class _TrimCounts:
         """The counts as lines of a report."""
         left_out = [f"{count_of(count, 'episode')}: {reason}" for reason, count in sorted(self.gone.items())]
         if self.short:
-            left_out.append(f"{self.short} parts of fewer than {_LEAST_STEPS} steps")
+            left_out.append(f"{count_of(self.short, 'part')} of fewer than {_LEAST_STEPS} steps")
         if self.beyond:
             left_out.append(f"what {count_of(self.beyond, 'span')} hold behind the end of their episode")
         if self.lost_rewards:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ares.console import count_of
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.export.base import SAMPLE_WEIGHT
@@ -80,7 +81,7 @@ def _describe_calibration(
             yield {"reason": f"{SAMPLE_WEIGHT} beside {name}", **_compare_scores(pairs)}
         elif labels is not outcomes or not is_circular:
             alike = ", all alike" if len(labels) >= _LEAST_ITEMS else ""
-            unknown.append(f"{name} is known of {len(labels)} episodes{alike}")
+            unknown.append(f"{name} is known of {count_of(len(labels), 'episode')}{alike}")
     if not is_known:
         yield {"reason": f"{SAMPLE_WEIGHT} is uncalibrated: {'; '.join(unknown)}"}
 

@@ -437,7 +437,7 @@ def _check_progress(own: _WeighedSet, name: str) -> Iterator[str]:
                 continue
             values = signal.values.reshape(len(signal.values), -1)
             if values.shape[1] != 1 or not ((values >= 0) & (values <= 1)).all():
-                size = f"{values.shape[1]} dimensions from {values.min():g} to {values.max():g}"
+                size = f"{count_of(values.shape[1], 'dimension')} from {values.min():g} to {values.max():g}"
                 detail = f"{name!r} of episode {id} has {size}"
                 raise RequestError("progress is one number from 0 to 1 at each step", detail)
             changes |= bool(np.ptp(values) > 0)

@@ -56,7 +56,7 @@ class SpanTally:
 
     def line(self, reason: str) -> str:
         """How many spans a reason is of, with examples."""
-        return f"{self.name}: {self.counts[reason]} spans {reason} ({', '.join(self.examples[reason])})"
+        return f"{self.name}: spans that {reason}: {self.counts[reason]} ({', '.join(self.examples[reason])})"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
+from ares.console import count_of
 from ares.errors import SourceError
 from ares.input.files import check_input_file, open_input, read_input, read_lines
 from ares.input.limits import input_budgets
@@ -63,7 +64,9 @@ def _check_depth(value: Any, limit: int, where: str) -> None:
     while level := [item for item in level if isinstance(item, list | dict)]:
         depth += 1
         if depth > limit:
-            raise SourceError("document is nested too deeply", f"{where}: more than {limit} levels")
+            raise SourceError(
+                "document is nested too deeply", f"{where}: more than {count_of(limit, 'level')}"
+            )
         level = [part for item in level for part in (item.values() if isinstance(item, dict) else item)]
 
 
@@ -108,14 +111,18 @@ def _expanded_nodes(node: Any, counts: dict[int, int], depth: int, where: str) -
     """Nodes of a YAML document after its aliases are expanded. Raises SourceError beyond the budgets."""
     budgets = input_budgets()
     if depth > budgets.depth:
-        raise SourceError("document is nested too deeply", f"{where}: more than {budgets.depth} levels")
+        raise SourceError(
+            "document is nested too deeply", f"{where}: more than {count_of(budgets.depth, 'level')}"
+        )
     if id(node) not in counts:
         counts[id(node)] = budgets.entries + 1  # until it is known: an alias of itself is endless
         children = node.value if isinstance(node.value, list) else []
         nodes = [part for child in children for part in (child if isinstance(child, tuple) else (child,))]
         counts[id(node)] = 1 + sum(_expanded_nodes(part, counts, depth + 1, where) for part in nodes)
     if counts[id(node)] > budgets.entries:
-        raise SourceError("aliases of the document expand too far", f"{where}: over {budgets.entries} nodes")
+        raise SourceError(
+            "aliases of the document expand too far", f"{where}: over {count_of(budgets.entries, 'node')}"
+        )
     return counts[id(node)]
 
 
@@ -170,7 +177,7 @@ class _BoundedTree:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth, self._elements = self._depth + 1, self._elements + 1
         if self._depth > self._budgets.depth:
-            limit = f"more than {self._budgets.depth} levels"
+            limit = f"more than {count_of(self._budgets.depth, 'level')}"
             raise SourceError("document is nested too deeply", f"{self._where}: {limit}")
         if self._elements > self._budgets.entries:
             raise SourceError(
@@ -257,7 +264,7 @@ def check_parquet_read(
     if num_bytes > budgets.array_bytes or num_values > budgets.elements:
         raise SourceError(
             "columns of the data file are larger than allowed",
-            f"{where}: {num_values} values, {num_bytes} bytes",
+            f"{where}: {count_of(num_values, 'value')}, {num_bytes} bytes",
         )
 
 
@@ -315,7 +322,8 @@ def _read_separated(path: Path) -> Iterator[tuple[int, dict[str, Any] | SourceEr
 def _build_row(names: list[str], values: list[str], location: str) -> dict[str, Any] | SourceError:
     if len(values) > len(names):
         return SourceError(
-            "metadata line has a wrong form", f"{location}: {len(values)} cells, {len(names)} columns"
+            "metadata line has a wrong form",
+            f"{location}: {count_of(len(values), 'cell')}, {count_of(len(names), 'column')}",
         )
     return dict(zip(names, (value.strip() for value in values), strict=False))
 

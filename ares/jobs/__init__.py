@@ -43,12 +43,15 @@ if TYPE_CHECKING:
         ACCEPTED_FAILURES as ACCEPTED_FAILURES,
         FAILURES as FAILURES,
         FailureLog as FailureLog,
+        MeasuredRate as MeasuredRate,
         Progress as Progress,
         Report as Report,
         location_subject as location_subject,
+        measure_rate as measure_rate,
         record_job as record_job,
         resolved_failures as resolved_failures,
         utc_now as utc_now,
+        watch_progress as watch_progress,
     )
     from ares.jobs.requests import (
         AnnotateKeywords as AnnotateKeywords,
@@ -57,9 +60,11 @@ if TYPE_CHECKING:
         ComputePlan as ComputePlan,
         EpisodeSelection as EpisodeSelection,
         FixRequest as FixRequest,
+        FunctionAnnotator as FunctionAnnotator,
         IngestRequest as IngestRequest,
         MediaMode as MediaMode,
         make_annotate_request as make_annotate_request,
+        read_function_value as read_function_value,
     )
     from ares.jobs.worker_pool import (
         machine_memory as machine_memory,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol
 
+from ares.console import count_of
 from ares.errors import AresError, RequestError
 from ares.jobs.engine import DEFAULT_NEEDS, R, T, WorkerNeeds
 from ares.jobs.worker_pool import Worker, WorkerDied, map_with_retries
@@ -139,7 +140,9 @@ class ElasticWorkerPool(Generic[T, R]):
         with self._changed:
             before, self._room = self._workers, room
             if self._workers != before:
-                self._report(f"the cluster has room for {self._workers} workers now, and had for {before}")
+                self._report(
+                    f"the cluster has room for {count_of(self._workers, 'worker')} now, and had for {before}"
+                )
             for slot in self._without_room():
                 self._end(slot)
             self._changed.notify_all()

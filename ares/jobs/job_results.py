@@ -49,6 +49,8 @@ class PlannedDataset:
         error: Why it cannot be opened, or "".
         failures: The episodes of which a dry run knows that they will fail, by reason.
         lost: The episodes of which a dry run knows that they lack pictures, by camera.
+        seconds: How long reading it takes by what earlier ingestions of its format took; None where there is none.
+        timed: Episodes of these earlier ones.
     """
 
     path: str
@@ -64,9 +66,11 @@ class PlannedDataset:
     error: str = ""
     failures: tuple[ReasonCount, ...] = ()
     lost: tuple[ReasonCount, ...] = ()
+    seconds: float | None = None
+    timed: int = 0
 
     def to_json(self) -> dict[str, Json]:
-        """One element of `datasets`; `failures` and `lost` only where there are some."""
+        """One element of `datasets`; `failures`, `lost` and the time only where there are some."""
         return {
             "path": self.path,
             "format": self.format,
@@ -81,6 +85,7 @@ class PlannedDataset:
             "error": self.error,
             **({"failures": [failure.to_json() for failure in self.failures]} if self.failures else {}),
             **({"lost": [loss.to_json() for loss in self.lost]} if self.lost else {}),
+            **({} if self.seconds is None else {"seconds": round(self.seconds, 1), "timed": self.timed}),
         }
 
 
@@ -126,6 +131,15 @@ class IngestPlan:
         """Episodes that would be read: those of all datasets, or as many as the limit allows."""
         total = sum(dataset.episodes for dataset in self.datasets)
         return total if self.limit is None else min(total, self.limit)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long reading takes where nothing is stored yet; None where the time of a dataset is not known."""
+        times = [dataset.seconds for dataset in self.datasets]
+        total = sum(dataset.episodes for dataset in self.datasets)
+        if not total or None in times:
+            return None
+        return sum(time or 0.0 for time in times) * self.num_episodes / total
 
     @property
     def reads_nothing(self) -> bool:
@@ -232,6 +246,10 @@ class IngestReport(JobCounts):
     lost: int = 0
     plan: IngestPlan = field(default_factory=IngestPlan)
 
+    def __repr__(self) -> str:
+        counts = f"planned={self.planned}, kept={self.kept}, already={self.already}, failed={self.failed}"
+        return f"IngestReport({counts}; {len(self.warnings)} kinds of warnings; more in .failures, .warnings, .plan)"
+
     def to_json(self) -> dict[str, Json]:
         """The document of `ares ingest --json`."""
         return {
@@ -301,6 +319,9 @@ class AnnotateEstimate:
         frames: Frames to decode for the rest, or for all where that is unknown.
         cost: Calls, tokens and money for the rest; `usd` is None when the price is not known.
         measured: Subjects whose cost was measured in the workspace and is scaled up; 0 where it is computed.
+        seconds: How long the rest takes by what earlier runs of this maker, or of its model, took; None where there is
+            none.
+        timed: Subjects of these earlier runs.
     """
 
     annotator: str
@@ -310,6 +331,8 @@ class AnnotateEstimate:
     cost: Cost
     measured: int = 0
     again: int = 0
+    seconds: float | None = None
+    timed: int = 0
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares annotate --dry-run --json`."""
@@ -320,6 +343,8 @@ class AnnotateEstimate:
             **_cost_json(self.cost),
             "measured": self.measured,
             "again": self.again,
+            "seconds": None if self.seconds is None else round(self.seconds, 1),
+            "timed": self.timed,
         }
 
 

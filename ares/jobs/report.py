@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -258,6 +258,60 @@ def record_job(store: AnnotationStore, name: str, report: Mapping[str, Json]) ->
     store.put_documents(JOBS, {f"{utc_now()}/{name}": {"job": name, **report}})
 
 
+_MOST_JOBS_MEASURED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRate:
+    """How fast earlier jobs of one kind were in a workspace.
+
+    Attributes:
+        jobs: Number of jobs.
+        items: Items that they worked on, those left out that were done before.
+        seconds: What that took.
+    """
+
+    jobs: int
+    items: int
+    seconds: float
+
+
+def measure_rate(store: AnnotationStore, name: str, **same: Json) -> MeasuredRate | None:
+    """The rate of the newest jobs of a name whose reports have these values; None where no such job did anything.
+
+    The time of a run of several annotators is shared out by how long each of them worked.
+
+    Args:
+        store: The log.
+        name: As for `record_job`.
+        same: Values of fields of the report.
+    """
+    reports = [report for _, report in store.find_documents(JOBS) if isinstance(report, dict)]
+    together: dict[object, float] = {}
+    for report in reports:
+        run = report.get("run_seconds")
+        together[run] = together.get(run, 0.0) + float(cast("float", report.get("seconds", 0.0)))
+    jobs, items, seconds = 0, 0, 0.0
+    for report in reversed(reports):
+        done = int(cast("int", report.get("kept", 0))) + int(cast("int", report.get("failed", 0)))
+        if done and report["job"] == name and all(report.get(key) == value for key, value in same.items()):
+            own, run = float(cast("float", report["seconds"])), report.get("run_seconds")
+            share = own if run is None else float(cast("float", run)) * own / (together[run] or 1.0)
+            jobs, items, seconds = jobs + 1, items + done, seconds + share
+        if jobs == _MOST_JOBS_MEASURED:  # older ones may be of another machine
+            break
+    return MeasuredRate(jobs, items, seconds) if items else None
+
+
+ProgressWatcher = Callable[[str, int, int | None], None]
+_watchers: list[ProgressWatcher] = []
+
+
+def watch_progress(watcher: ProgressWatcher) -> None:
+    """Let a function hear, from any thread, what every `Progress` of this process counts: label, done and total."""
+    _watchers.append(watcher)
+
+
 # As after any silence, see `ares.console`.
 LINE_SECONDS = 10.0
 _BAR_SECONDS = 0.1
@@ -298,6 +352,8 @@ class Progress:
         """Count items that ended, whether they succeeded or failed."""
         with self._lock:
             self._done += items
+            for watcher in _watchers:
+                watcher(self._label, self._done, self._known_total())
             self._show_if_due(_BAR_SECONDS if self._is_terminal else LINE_SECONDS)
 
     def close(self) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from ares.errors import RequestError
-from ares.store import conjunction, quote_literal
+from ares.store import conjunction, quote_literal, type_mismatch
 
 if TYPE_CHECKING:
+    from ares.annotation import ColumnType
     from ares.episode import Json
     from ares.jobs.engine import WorkerNeeds
 
@@ -235,6 +236,54 @@ _PER_WORKER = ("cpus", "memory_gb", "gpus")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionAnnotator:
+    """A plain function that annotates episodes: that of a cell of a notebook.
+
+    Attributes:
+        function: Gets a `StoredEpisode`, or a list of them, and returns a value, a dict of values by column, or None;
+            of a list as many.
+        columns: Type of every column that it fills.
+        batch_size: Episodes in a list, or 0 for one episode by itself.
+        source: Hash of its source text: another text is another maker.
+    """
+
+    function: Callable[[Any], Any]
+    columns: Mapping[str, ColumnType]
+    batch_size: int
+    source: str
+
+
+def read_function_value(
+    value: Any, name: str, columns: Mapping[str, ColumnType] | None = None
+) -> dict[str, Json]:
+    """What a function returned, by column: a dict as it is, one value under the name of the function, None as nothing.
+
+    Args:
+        value: What it returned.
+        name: Name of the function.
+        columns: The columns that it fills, which the values are checked against; None before they are known.
+
+    Raises:
+        RequestError: A value is none of a column, or of another type than its column.
+    """
+    named = value if isinstance(value, Mapping) else {} if value is None else {name: value}
+    # Numbers of NumPy are those of Python.
+    plain = {str(key): item.item() if hasattr(item, "item") else item for key, item in named.items()}
+    for key, item in plain.items():
+        if columns is None:
+            break
+        if key not in columns:
+            raise RequestError(
+                "a function returned what is none of its columns", f"{key!r}; give columns={{...}}"
+            )
+        if fault := type_mismatch(item, columns[key], key):
+            raise RequestError(
+                "a function returned a value of another type", f"{fault}; give columns={{...}}"
+            )
+    return plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotateRequest:
     """A run of annotators over the episodes that lack their annotation; its quote gets the same object.
 
@@ -252,6 +301,7 @@ class AnnotateRequest:
         engine: "local", or "ray" for a cluster.
         workers: Most workers of an annotator that computes itself, or None for one per GPU.
         per_worker: What one worker takes: "cpus", "memory_gb" and "gpus"; the rest is what its annotator states.
+        functions: Those of the names that are functions of the caller.
 
     Raises:
         RequestError: No annotator is named, a budget or a number of workers cannot be right, fields do not go together,
@@ -270,8 +320,13 @@ class AnnotateRequest:
     engine: str = "local"
     workers: int | None = None
     per_worker: Mapping[str, float] | None = None
+    functions: Mapping[str, FunctionAnnotator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.functions and self.engine != "local":
+            raise RequestError(
+                "a function works in this process", f"got the engine {self.engine!r}; leave it out"
+            )
         _check_names(self.names)
         if len(self.selection.ids) or self.selection.set or self.selection.is_search:
             raise RequestError("annotators run over a filter", f"got {self.selection.describe()}; give where")
@@ -304,10 +359,16 @@ class AnnotateRequest:
 
 
 def make_annotate_request(
-    names: tuple[str, ...], *, where: str = "", limit: int | None = None, **fields: Unpack[RunKeywords]
+    names: tuple[str, ...],
+    *,
+    where: str = "",
+    limit: int | None = None,
+    functions: Mapping[str, FunctionAnnotator] | None = None,
+    **fields: Unpack[RunKeywords],
 ) -> AnnotateRequest:
     """The request of a run over the episodes of a filter. Raises as `AnnotateRequest`."""
-    return AnnotateRequest(names=names, selection=EpisodeSelection(where=where, limit=limit), **fields)
+    selection = EpisodeSelection(where=where, limit=limit)
+    return AnnotateRequest(names=names, selection=selection, functions=functions or {}, **fields)
 
 
 def _check_names(names: tuple[str, ...]) -> None:

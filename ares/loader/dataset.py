@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from ares.console import count_of
 from ares.errors import RequestError
 from ares.export import (
     SAMPLE_WEIGHT,
@@ -230,8 +231,9 @@ class StepDataset:
         return {**self.__dict__, "_opened": None, "_videos": OpenVideos(_OPEN_VIDEOS)}
 
     def __repr__(self) -> str:
-        cameras = ", ".join(self.cameras) or "none"
-        return f"StepDataset({len(self):,} steps of {self.num_episodes:,} episodes, cameras {cameras})"
+        steps = count_of(len(self), "step", comma=True)
+        size = f"{steps} of {count_of(self.num_episodes, 'episode', comma=True)}"
+        return f"StepDataset({size}, cameras {', '.join(self.cameras) or 'none'})"
 
     @property
     def _store(self) -> StepStore:
@@ -398,7 +400,7 @@ class StepStream:
         worker = torch.utils.data.get_worker_info()
         number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
         if self._lanes % workers:
-            raise RequestError("the lanes are shared out evenly", f"{self._lanes} lanes, {workers} workers")
+            raise RequestError("the lanes are shared out evenly", f"{self._lanes} lanes, workers: {workers}")
         batches = self._lane_batches()
         readers = [_BlockReader(self._dataset, self._order) for _ in range(self._lanes)]
         total = sum(map(len, batches))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ares.console import count_of
 from ares.errors import MediaError, SourceError
 from ares.formats import ROSBAG2_METADATA, recording_files, zarr_metadata_files
 from ares.input import (
@@ -168,7 +169,9 @@ def _compare_stamps(
 ) -> MediaError | None:
     """The first difference between files and their stamps, each as [size, version, fingerprint]."""
     if len(stamps) != len(states):
-        return _changed_error(uri, f"it was a recording of {len(stamps)} files, it is one of {len(states)}")
+        return _changed_error(
+            uri, f"it was a recording of {count_of(len(stamps), 'file')}, it is one of {len(states)}"
+        )
     for path, state, (size, version, checksum) in zip(paths, states, stamps, strict=True):
         if is_lfs_pointer(path, state.size):
             raise lfs_pointer_error(path)

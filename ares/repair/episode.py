@@ -17,6 +17,7 @@ from ares.checks import (
     find_spikes,
     find_turns,
 )
+from ares.console import count_of
 from ares.signals import (
     FEWEST_STEPS,
     Correction,
@@ -90,7 +91,7 @@ def _why_not_filled(column: NDArray[np.float64], start: int, stop: int) -> str:
     import numpy as np
 
     if stop - start > _LONGEST_GAP:
-        return f"a gap is {stop - start} steps long, more than {_LONGEST_GAP}"
+        return f"a gap is {count_of(stop - start, 'step')} long, more than {_LONGEST_GAP}"
     if start == 0 or stop == len(column):
         return "a gap is at the start or end of the episode, with values on one side only"
     distance = stop - start + 1

@@ -102,7 +102,7 @@ def github_annotations(report: CheckReport) -> Iterator[str]:
         for count in dataset.counts:
             yield _finding_line(dataset, count)
         if dataset.num_failed:
-            message = f"{dataset.dataset}: {dataset.num_failed} records not read: {dataset.first_failure}"
+            message = f"{dataset.dataset}: {count_of(dataset.num_failed, 'record')} not read: {dataset.first_failure}"
             yield _workflow_command("error", dataset.path, "not read", message)
     for path, reason in report.failed.items():
         yield _workflow_command("error", path, "not read", reason)
@@ -183,7 +183,7 @@ def _sarif_invocation(report: CheckReport) -> Json:
     """What could not be read is no result of a rule, but a notification of the run."""
     failures = [f"{path}: {reason}" for path, reason in report.failed.items()]
     failures += [
-        f"{dataset.path}: {dataset.num_failed} records not read: {dataset.first_failure}"
+        f"{dataset.path}: {count_of(dataset.num_failed, 'record')} not read: {dataset.first_failure}"
         for dataset in report.datasets
         if dataset.num_failed
     ]

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from ares.annotation import canonical_json
+from ares.console import count_of
 from ares.errors import RequestError
 from ares.review.answers import ACCEPTABLE
 from ares.review.drawing import list_queues
@@ -104,7 +105,7 @@ class Certificate:
         """One sentence for people."""
         return (
             f"precision of acceptable at least {self.precision:g} with {CONFIDENCE:.0%} confidence at coverage "
-            f"{self.coverage:.2f} ({self.labels} answers tested it, {self.errors} of them errors; "
+            f"{self.coverage:.2f} ({count_of(self.labels, 'answer')} tested it, {self.errors} of them errors; "
             f"grade_margin >= {self.cut:g})"
         )
 
@@ -299,7 +300,7 @@ def find_reasons_void(
         reasons.extend(reason for item in part if (reason := _find_change(item, now.get(item.subject_id))))
     changed = sum(1 for _ in find_changed_members(stores, certificate, members))
     if changed:
-        reasons.append(f"of {changed} members another caption or grade is shown now")
+        reasons.append(f"of {count_of(changed, 'member')} another caption or grade is shown now")
     return tuple(reasons)
 
 
@@ -381,6 +382,6 @@ def _make_refusal(
     missing = max(1, labels_for_precision(precision, errors, CONFIDENCE) - labels)
     return RequestError(
         f"precision {precision:g} is not shown yet",
-        f"{labels} answers tested it, {errors} of them errors; about {2 * missing} more random answers on accepted "
-        "captions are missing: half of them choose the cut",
+        f"{count_of(labels, 'answer')} tested it, {errors} of them errors; about {2 * missing} more random answers on "
+        "accepted captions are missing: half of them choose the cut",
     )

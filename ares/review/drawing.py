@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from ares.console import count_of
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.review.allocation import (
@@ -267,7 +268,9 @@ def read_guideline(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError("the guideline cannot be read", f"{str(path)!r}: {error}") from None
     if len(text) > _LONGEST_GUIDELINE:
-        raise RequestError("the guideline is too long", f"{len(text):,} characters, at most 100,000")
+        raise RequestError(
+            "the guideline is too long", f"{count_of(len(text), 'character', comma=True)}, at most 100,000"
+        )
     return text
 
 

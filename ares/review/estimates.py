@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ares.console import count_of
 from ares.statistics import share_lower_bound, wilson_interval
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ def estimate_true_share(
         ValueError: The first two differ in length.
     """
     if len(labels) != len(judged):
-        raise ValueError(f"{len(labels)} labels and {len(judged)} judgements: each item has one of both")
+        raise ValueError(
+            f"{count_of(len(labels), 'label')} and {count_of(len(judged), 'judgement')}: each item has one of both"
+        )
     hits = sum(labels)
     if min(hits, len(labels) - hits) < LEAST_RARER or not len(judged_unlabelled):
         low, high = wilson_interval(hits, len(labels))

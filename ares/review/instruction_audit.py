@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from uuid import uuid4
 
 from ares.annotation import Maker
+from ares.console import count_are, count_of
 from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION, Answer
 from ares.review.drawing import Queue, QueueRequest, create_queue
@@ -132,11 +133,12 @@ class InstructionAudit:
 
     def __str__(self) -> str:
         if self.verdict == "unsure":
-            return f"{self.dataset}: unsure, {self.reason}; {self.episodes} episodes, nobody is named"
+            return f"{self.dataset}: unsure, {self.reason}; {count_of(self.episodes, 'episode')}, nobody is named"
         return (
             f"{self.dataset}: {len(self.findings)} of {self.judged} judged episodes fit another instruction better; "
-            f"{self.instructions} instructions are told apart, the own one fits best in {self.accuracy:.2f} "
-            f"(by chance {self.chance:.2f}); {self.episodes - self.judged} episodes are not judged"
+            f"{count_of(self.instructions, 'instruction')} are told apart, the own one fits best in "
+            f"{self.accuracy:.2f} (by chance {self.chance:.2f}); "
+            f"{count_are(self.episodes - self.judged, 'episode')} not judged"
         )
 
     def to_json(self) -> dict[str, Json]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from ares.console import count_of
 from ares.rubric import lexicon
 from ares.rubric.caption_parser import Outcome, find_verb_base_form, normalize_caption
 from ares.rubric.slots import COMPLETED, SlotValues
@@ -132,7 +133,7 @@ def check_imperative_form(caption: CheckInput) -> CheckResult:
     if re.search(r"[.!?;\n]\s*\S", text):
         return CheckResult(Verdict.UNMET, "more than one sentence", text[:80])
     if len(text.split()) > _MAX_WORD_COUNT:
-        return CheckResult(Verdict.UNMET, "too long", f"{len(text.split())} words")
+        return CheckResult(Verdict.UNMET, "too long", f"{count_of(len(text.split()), 'word')}")
     if (
         first_word in lexicon.DETERMINERS
         or first_word in {"robot", "arm", "gripper", "it", "there"}
@@ -170,7 +171,9 @@ def check_success_without_motion(caption: CheckInput) -> CheckResult:
     if trajectory is None or trajectory.state is None or len(trajectory.timestamps) < 2:
         return INAPPLICABLE
     if caption.slots.get("outcome") == COMPLETED and _is_still(trajectory.state.values):
-        return CheckResult(Verdict.UNMET, "robot never moves", f"over {len(trajectory.timestamps)} steps")
+        return CheckResult(
+            Verdict.UNMET, "robot never moves", f"over {count_of(len(trajectory.timestamps), 'step')}"
+        )
     return INAPPLICABLE
 
 

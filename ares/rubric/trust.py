@@ -13,7 +13,8 @@ from ares.rubric.slots import SLOTS
 from ares.statistics import effective_items, share_lower_bound, share_upper_bound
 
 if TYPE_CHECKING:
-    from ares.episode import Json
+    from ares.console import count_of
+from ares.episode import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +79,10 @@ def count_panel_control_errors(values: Iterable[Mapping[str, Json]]) -> PanelCon
 
 def describe_votes(document: Mapping[str, Json]) -> str:
     """One line for people about `PanelControlErrors.to_json`."""
-    judges, effective = document["judges"], document["effective_votes"]
+    judges, effective = count_of(int(str(document["judges"])), "judge"), document["effective_votes"]
     if effective is None:
-        return f"the errors of {judges} judges cannot be compared yet"
-    return f"{judges} judges count as {effective} votes (errors correlate by {document['error_correlation']})"
+        return f"the errors of {judges} cannot be compared yet"
+    return f"{judges} count as {effective} votes (errors correlate by {document['error_correlation']})"
 
 
 def _judge_errors(value: Mapping[str, Json]) -> list[dict[str, bool]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from ares.console import count_of
 from ares.episode import Json
 from ares.rubric.slots import SLOTS
 from ares.rubric.trust import (
@@ -128,7 +129,7 @@ def describe_missing(document: Mapping[str, Any]) -> str:
     if not (missing := document.get("missing")):
         return ""
     parts = [f"{count} {describe_kind(kind)}" for kind, count in missing["controls"].items()]
-    calls = f", about {missing['calls']} calls" if missing["calls"] else ""
+    calls = f", about {count_of(missing['calls'], 'call')}" if missing["calls"] else ""
     return f"to prove it: {', '.join(parts)}{calls} (ares annotate grade --calibrate yes)"
 
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         SPACES_COLLECTION as SPACES_COLLECTION,
         TEXT_ENCODER_FOLDER as TEXT_ENCODER_FOLDER,
         Encoder as Encoder,
+        add_own_vectors as add_own_vectors,
         embed_texts as embed_texts,
         find_embedding_space as find_embedding_space,
         is_text_encoder_usable as is_text_encoder_usable,

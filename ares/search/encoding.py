@@ -6,6 +6,7 @@ import hashlib
 import os
 import threading
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from ares.console import announce_if_slow, print_message
 from ares.errors import ModelError, RequestError
 from ares.registry import did_you_mean, encoders, plugin_faults, text_encoders
+from ares.store import check_ids_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ares.episode import Json
     from ares.store import Stores
 
 
@@ -95,6 +98,9 @@ def find_embedding_space(stores: Stores, name: str = "") -> EmbeddingSpace:
     """The space with that name, or the newest. Raises RequestError when it does not exist."""
     spaces = list_embedding_spaces(stores)
     if name and name not in spaces:
+        document = stores.annotations.get_document(SPACES_COLLECTION, name)
+        if isinstance(document, dict) and document["model"] == _OWN_MODEL:
+            return _to_space(name, dict[str, object](document))
         raise RequestError(
             f"no embedding space {name!r}",
             f"{did_you_mean(name, spaces)}there are: {', '.join(spaces) or 'none'}",
@@ -102,6 +108,86 @@ def find_embedding_space(stores: Stores, name: str = "") -> EmbeddingSpace:
     if not spaces:
         raise RequestError("there are no frame vectors to search", "run `ares annotate embed` first")
     return spaces[name or list(spaces)[-1]]
+
+
+# What a space says of itself whose vectors people have brought, and vectors that are written at once.
+_OWN_MODEL, _VECTOR_BATCH = "own", 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _EpisodeVector:
+    """The vector of a whole episode, (1, D), as the tables take those of frames."""
+
+    episode_id: str
+    vectors: NDArray[np.float32]
+    seconds: NDArray[np.float64]
+    camera: str = ""
+
+
+def add_own_vectors(stores: Stores, name: str, ids: Sequence[str], vectors: NDArray[np.float64]) -> int:
+    """Store a vector of each of some episodes, in a space of people's own; those that they have there are replaced.
+
+    Args:
+        stores: Stores of the workspace.
+        name: Name of the space: letters, digits, "_" and "-".
+        ids: N episodes, each once.
+        vectors: (N, D) numbers; they are stored with unit length.
+
+    Returns:
+        N.
+
+    Raises:
+        RequestError: The name is that of a space of a model, an id is no episode, or a vector has another length, is
+            zero or not finite.
+        StoreError: The table cannot be written.
+    """
+    import numpy as np
+
+    document = stores.annotations.get_document(SPACES_COLLECTION, name)
+    _check_own_vectors(stores, name, ids, vectors, document)
+    with stores.write_lock(f"vectors of {name}"):
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if document is None:
+            created = datetime.now(UTC).isoformat(timespec="seconds")
+            own: dict[str, Json] = {
+                "encoder": "",
+                "model": _OWN_MODEL,
+                "dim": vectors.shape[1],
+                "created": created,
+            }
+            stores.annotations.put_documents(SPACES_COLLECTION, {name: own})
+        for start in range(0, len(ids), _VECTOR_BATCH):
+            part = slice(start, start + _VECTOR_BATCH)
+            unit = (vectors[part] / lengths[part]).astype(np.float32)[:, None]
+            stores.tables.vectors(name).add(
+                [_EpisodeVector(id, vector, np.zeros(1)) for id, vector in zip(ids[part], unit, strict=True)]
+            )
+    return len(ids)
+
+
+def _check_own_vectors(
+    stores: Stores, name: str, ids: Sequence[str], vectors: NDArray[np.float64], document: Json
+) -> None:
+    """Raise RequestError as `add_own_vectors`."""
+    import numpy as np
+
+    stores.tables.vectors(name)  # raises for a name that cannot be one
+    own = isinstance(document, dict) and document["model"] == _OWN_MODEL
+    if name in stores.tables.spaces() and not own:
+        raise RequestError(f"the vectors of {name!r} are those of a model", "give yours another name")
+    if vectors.ndim != 2 or len(vectors) != len(ids) or not vectors.size:
+        raise RequestError(
+            "vectors are an array (N, D), one for each id", f"got {vectors.shape} for {len(ids):,} ids"
+        )
+    if isinstance(document, dict) and vectors.shape[1] != document["dim"]:
+        raise RequestError(f"a vector of {name!r} has {document['dim']} numbers", f"got {vectors.shape[1]}")
+    wrong = np.flatnonzero(~(np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)))
+    if len(wrong):
+        raise RequestError(
+            "a vector has finite numbers, and one that is not 0",
+            f"that of episode {ids[wrong[0]]!r} has not: {vectors[wrong[0]][:4].tolist()} ...",
+        )
+    check_ids_once(stores, ids)
 
 
 _loading = threading.RLock()

@@ -135,8 +135,9 @@ def run_concurrently(functions: Sequence[Callable[[], _T]]) -> list[_T]:
         ]
 
 
-# Episodes that each ranker returns per episode of the answer: fusion needs more than what is shown.
-_RANKED_PER_HIT = 2
+# Episodes that each ranker returns per episode of the answer, and at least: fusion needs more than what is shown, or an
+# episode with all words, which pictures rank low, is missing from a short answer.
+_RANKED_PER_HIT, _LEAST_RANKED = 2, 100
 _HIT_COLUMNS = (
     "episode_id",
     "dataset",
@@ -169,7 +170,7 @@ def search_moments(stores: Stores, query: Query) -> list[Hit]:
     encoded = {name: ranker.encode(query) for name, ranker in rankers.items()}
     parts = [(name, part) for name, encoded_parts in encoded.items() for part in encoded_parts]
     # The episodes of the query itself are dropped below: two more are ranked in their place.
-    limit = query.limit * _RANKED_PER_HIT + 2
+    limit = max(query.limit * _RANKED_PER_HIT, _LEAST_RANKED) + 2
     results = run_concurrently([partial(rankers[name].rank, part, candidates, limit) for name, part in parts])
     ranked = [(name, moments) for (name, _), moments in zip(parts, results, strict=True) if moments]
     rankings = [Ranking(moments, weights[name]) for name, moments in ranked]
@@ -194,13 +195,15 @@ def complete_query_ids(stores: Stores, query: Query) -> Query:
 
 
 def list_episodes(stores: Stores, where: str, limit: int) -> list[Hit]:
-    """Episodes that a filter selects, in the order of the table, as hits that nothing ranks.
+    """Episodes that a filter selects, in the order of the sources, as hits that nothing ranks.
 
     Raises RequestError for an invalid filter.
     """
-    rows = stores.tables.episodes.read_columns(["episode_id"], where, limit)
+    rows = stores.tables.episodes.scan(["episode_id"], where, limit, order_by="dataset, version, split, key")
     moments = [
-        Moment(episode_id=id, camera="", seconds=0.0, score=0.0) for id in rows["episode_id"].to_pylist()
+        Moment(episode_id=id, camera="", seconds=0.0, score=0.0)
+        for batch in rows
+        for id in batch["episode_id"].to_pylist()
     ]
     return _to_hits(stores, moments, {}, {moment.episode_id: {} for moment in moments})
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from ares.signals.plain_arrays import (
         ActionLagEstimate as ActionLagEstimate,
+        ActionMeaning as ActionMeaning,
         EpisodeSignals as EpisodeSignals,
         episode_signals as episode_signals,
         estimate_action_lag as estimate_action_lag,

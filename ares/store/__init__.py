@@ -8,26 +8,36 @@ if TYPE_CHECKING:
     from ares.store.actions import (
         ACTION_MEMBERS as ACTION_MEMBERS,
         NOTE_KINDS as NOTE_KINDS,
+        SET_HEADERS as SET_HEADERS,
+        SET_MEMBERS as SET_MEMBERS,
         TAG_KINDS as TAG_KINDS,
         TOMBSTONES as TOMBSTONES,
+        VALUE_KINDS as VALUE_KINDS,
         VIEW_KINDS as VIEW_KINDS,
         Action as Action,
         ActionHistory as ActionHistory,
         ActionKind as ActionKind,
         RemovedIds as RemovedIds,
+        SetEdits as SetEdits,
         action_key as action_key,
         add_tombstones as add_tombstones,
+        find_set as find_set,
         hash_episode_identity as hash_episode_identity,
         new_members_key as new_members_key,
         read_action_member_documents as read_action_member_documents,
         read_action_members as read_action_members,
         read_history as read_history,
+        read_set_edits as read_set_edits,
         record_action as record_action,
         removed_id_array as removed_id_array,
         write_action_members as write_action_members,
     )
     from ares.store.filters import parse_polygon as parse_polygon, polygon_fault as polygon_fault
-    from ares.store.folder import WorkspaceBusy as WorkspaceBusy, workspace_exists as workspace_exists
+    from ares.store.folder import (
+        WorkspaceBusy as WorkspaceBusy,
+        check_may_be_created as check_may_be_created,
+        workspace_exists as workspace_exists,
+    )
     from ares.store.lance.episode_snapshot import (
         DEEP_OFFSET as DEEP_OFFSET,
         EpisodeSnapshot as EpisodeSnapshot,
@@ -44,6 +54,8 @@ if TYPE_CHECKING:
     from ares.store.lance.schema import (
         EpisodeTableRows as EpisodeTableRows,
         arrow_type as arrow_type,
+        episode_schema as episode_schema,
+        is_column_name as is_column_name,
         records_to_table_rows as records_to_table_rows,
         type_mismatch as type_mismatch,
     )
@@ -53,6 +65,11 @@ if TYPE_CHECKING:
         segment_schema as segment_schema,
     )
     from ares.store.lance.text import TextHashes as TextHashes, WordRows as WordRows
+    from ares.store.lance.trajectories import (
+        SignalPart as SignalPart,
+        SignalSpread as SignalSpread,
+        measure_spread as measure_spread,
+    )
     from ares.store.lance_tables import Tables as Tables
     from ares.store.log.protocol import (
         ACTIONS as ACTIONS,
@@ -73,13 +90,19 @@ if TYPE_CHECKING:
     from ares.store.sql import (
         TrustedFilter as TrustedFilter,
         batched as batched,
+        column_membership as column_membership,
         conjunction as conjunction,
         ids_filter as ids_filter,
         in_condition as in_condition,
         parenthesize as parenthesize,
         quote_literal as quote_literal,
+        replace_membership as replace_membership,
     )
-    from ares.store.stores import Stores as Stores, open_stores as open_stores
+    from ares.store.stores import (
+        Stores as Stores,
+        check_ids_once as check_ids_once,
+        open_stores as open_stores,
+    )
     from ares.store.sync.apply import (
         applied_action as applied_action,
         applied_sequence as applied_sequence,
@@ -107,6 +130,7 @@ if TYPE_CHECKING:
         TAGS as TAGS,
         conflict_changes as conflict_changes,
         find_outdated_texts as find_outdated_texts,
+        find_outdated_values as find_outdated_values,
         list_removed_but_present as list_removed_but_present,
         list_restored_but_absent as list_restored_but_absent,
         refresh_conflicts as refresh_conflicts,

@@ -8,9 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ares.episode import Json
+from ares.errors import RequestError
+from ares.registry import did_you_mean
 from ares.store.log.protocol import ACTIONS
 from ares.store.sql import batched
 
@@ -26,6 +28,7 @@ ActionKind = Literal[
     "tag",
     "untag",
     "note",
+    "set_values",
     "view_save",
     "view_delete",
     "set_delete",
@@ -38,8 +41,9 @@ ActionKind = Literal[
 ]
 TAG_KINDS: frozenset[ActionKind] = frozenset(("tag", "untag"))
 NOTE_KINDS: frozenset[ActionKind] = frozenset(("note",))
+VALUE_KINDS: frozenset[ActionKind] = frozenset(("set_values",))
 # Kinds that the tables show; all others are read from the log alone.
-_TABLE_KINDS: frozenset[ActionKind] = TAG_KINDS | NOTE_KINDS | {"remove", "purge", "set_delete"}
+_TABLE_KINDS: frozenset[ActionKind] = TAG_KINDS | NOTE_KINDS | VALUE_KINDS | {"remove", "purge", "set_delete"}
 VIEW_KINDS: frozenset[ActionKind] = frozenset(("view_save", "view_delete"))
 
 
@@ -55,8 +59,8 @@ class Action:
         count: Episodes, sets or failures that it is about.
         members: Key of the list of episodes or failures in the log, or "".
         purged: Of its episodes, how many were deleted for good since.
-        details: What else the kind needs: `tag`, `labels`, `name`, `note`, `query`, `undoes`, and the `recipe` of a
-            selection.
+        details: What else the kind needs: `tag`, `labels`, `name`, `note`, `query`, `undoes`, `column` with its `type`,
+            and the `recipe` of a selection.
     """
 
     number: int
@@ -161,6 +165,22 @@ class ActionHistory:
         new = (action for action in self.actions if action.number > number)
         return tuple(action.number for action in new if self.root(action).kind in _TABLE_KINDS)
 
+    def own_columns(self, after: int = 0) -> dict[str, str]:
+        """Type of every column that people have set values of, those that were taken back too.
+
+        Args:
+            after: Only columns that an action after this number is about.
+        """
+        roots = [self.root(action) for action in self.actions if action.number > after]
+        changed = {str(root.details["column"]) for root in roots if root.kind == "set_values"}
+        every = [
+            *filter(lambda action: action.kind == "set_values", self.actions),
+            *self.effective(VALUE_KINDS),
+        ]
+        # What counts decides: a name that was taken back may have got another type since.
+        types = {str(action.details["column"]): str(action.details["type"]) for action in every}
+        return {name: types[name] for name in types if name in changed}
+
     def kinds_after(self, number: int) -> set[ActionKind]:
         """The kinds of change that the actions after a number make; an undo makes that of what it takes back."""
         return {self.root(action).kind for action in self.actions if action.number > number}
@@ -178,10 +198,19 @@ def new_members_key() -> str:
     return uuid.uuid4().hex
 
 
-def write_action_members(annotations: AnnotationStore, key: str, members: Iterable[Json]) -> int:
-    """Write the members of an action before the action itself. Returns their number. Raises StoreError."""
+def write_action_members(
+    annotations: AnnotationStore, key: str, members: Iterable[Json], size: int = _DOCUMENT_IDS
+) -> int:
+    """Write the members of an action before the action itself. Returns their number. Raises StoreError.
+
+    Args:
+        annotations: The log.
+        key: Of the list, see `new_members_key`.
+        members: Ids of episodes, or pairs of an id and what else there is of it.
+        size: Members per document.
+    """
     count = 0
-    for number, block in enumerate(batched(members, _DOCUMENT_IDS)):
+    for number, block in enumerate(batched(members, size)):
         annotations.put_documents(ACTION_MEMBERS, {f"{key}/{number:06d}": list[Json](block)})
         count += len(block)
     return count
@@ -261,6 +290,10 @@ SELECT episode_id, list_sort(list(tag)) AS texts FROM (
     SELECT episode_id, tag FROM operations GROUP BY episode_id, tag HAVING arg_max(is_added, number)
 ) GROUP BY episode_id
 """
+# The last action about an episode decides; an empty value takes an earlier one away.
+_VALUES = """
+SELECT episode_id, arg_max_null(value, number) AS value FROM operations GROUP BY episode_id HAVING value IS NOT NULL
+"""
 _NOTES = "SELECT episode_id, list(note ORDER BY number) AS texts FROM operations GROUP BY episode_id"
 
 
@@ -310,6 +343,43 @@ def write_desired_notes(annotations: AnnotationStore, history: ActionHistory, da
     database.drop_tables("operations")
 
 
+def write_desired_values(
+    annotations: AnnotationStore, history: ActionHistory, database: TempDatabase, column: str
+) -> None:
+    """Write the table "desired_values" (episode_id, value) of the temporary database: a column that people have set.
+
+    Args:
+        annotations: The log.
+        history: Its actions.
+        database: The temporary database.
+        column: The column.
+    """
+    import pyarrow as pa
+
+    from ares.store.lance.schema import arrow_type
+
+    type_name = history.own_columns()[column]
+    schema = pa.schema(
+        [("episode_id", pa.string()), ("value", arrow_type(type_name)), ("number", pa.int64())]
+    )
+    batches = (
+        pa.record_batch(
+            [
+                pa.array([pair[0] for pair in pairs], pa.string()),
+                pa.array([pair[1] for pair in pairs], schema.field("value").type),
+                pa.array([action.number] * len(pairs), pa.int64()),
+            ],
+            schema=schema,
+        )
+        for action in history.effective(VALUE_KINDS)
+        if (action.details["column"], action.details["type"]) == (column, type_name)
+        for pairs in cast("Iterator[list[list[Any]]]", read_action_member_documents(annotations, action))
+    )
+    database.insert("operations", schema, batches)
+    database.create_table_as("desired_values", _VALUES)
+    database.drop_tables("operations")
+
+
 def _tag_operations(
     annotations: AnnotationStore, history: ActionHistory, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
@@ -347,3 +417,63 @@ class RemovedIds:
         ):
             return PURGED_REASON
         return ""
+
+
+# Headers of sets by the name and version that they were frozen under, and their members in blocks below these keys.
+SET_HEADERS, SET_MEMBERS = "sets", "set_members"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetEdits:
+    """What has happened to sets since they were frozen; a key is a name with the number of a version.
+
+    Attributes:
+        deleted: Keys that sets were frozen under and that are deleted.
+        renamed: The key of today by the key that a set was frozen under.
+        notes: The note by the key that a set was frozen under.
+    """
+
+    deleted: set[str] = field(default_factory=set)
+    renamed: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+def read_set_edits(annotations: AnnotationStore) -> SetEdits:
+    """The changes of all sets. Raises StoreError."""
+    changes = SetEdits()
+    for action in read_history(annotations).effective(("set_delete", "set_rename", "set_note")):
+        if action.kind == "set_delete":
+            changes.deleted.update(_set_keys_of_action(action))
+        elif action.kind == "set_rename":
+            changes.renamed.update(_set_keys_of_action(action))
+        else:
+            changes.notes.update(dict.fromkeys(_set_keys_of_action(action), str(action.details["note"])))
+    return changes
+
+
+def _set_keys_of_action(action: Action) -> Mapping[str, str]:
+    """The sets that an action is about: the new key by the key that each was frozen under."""
+    return cast("Mapping[str, str]", action.details["keys"])
+
+
+def find_set(annotations: AnnotationStore, name: str) -> tuple[str, Iterator[str]]:
+    """The label of the newest version of a set "name", or of "name@2", and the ids of its episodes, streamed.
+
+    Raises RequestError naming the sets that there are.
+    """
+    edits, keys = read_set_edits(annotations), dict[tuple[str, int], str]()
+    for key, _ in annotations.find_documents(SET_HEADERS):
+        if key not in edits.deleted:
+            plain, _, version = edits.renamed.get(key, key).rpartition("@")
+            keys[plain, int(version)] = key
+    plain, _, number = name.partition("@")
+    versions = [version for other, version in keys if other == plain and number in ("", str(version))]
+    if not versions:
+        names = sorted({other for other, _ in keys})
+        raise RequestError(
+            f"no set {name!r}", f"{did_you_mean(name, names)}there are: {', '.join(names) or 'none yet'}"
+        )
+    blocks = annotations.find_documents(SET_MEMBERS, f"{keys[plain, max(versions)]}/")
+    # Spans are lines that begin with the id of their episode.
+    members = (member.partition(" ")[0] for _, block in blocks for member in cast("list[str]", block))
+    return f"{plain}@{max(versions)}", members

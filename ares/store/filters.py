@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from ares.errors import FilterError
+from ares.registry import say_who_makes
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
@@ -57,10 +58,8 @@ def unknown_column(name: str, columns: Collection[str]) -> str:
         columns, key=lambda column: (-SequenceMatcher(None, name.lower(), column).ratio(), column)
     )
     more = ["..."] if len(ordered) > _MAX_COLUMNS else []
-    return (
-        f"no column named {name!r}{suggest_nearest_name(name, columns)}; the columns are "
-        f"{', '.join([*ordered[:_MAX_COLUMNS], *more])}"
-    )
+    hint = f": {say_who_makes(name)}" if say_who_makes(name) else f"{suggest_nearest_name(name, columns)}; "
+    return f"no column named {name!r}{hint}the columns are {', '.join([*ordered[:_MAX_COLUMNS], *more])}"
 
 
 def suggest_nearest_name(name: str, names: Collection[str]) -> str:
@@ -106,6 +105,8 @@ _SIGNATURES = (
     ("text", "number", "length char_length character_length octet_length"),
     ("text text", "number", "strpos instr"),
     ("text text", "bool", "starts_with ends_with contains"),
+    ("name", "bool", "in_set tagged"),
+    ("", "bool", "reviewed"),
     ("text pattern pattern?", "bool", "regexp_like"),
     ("text pattern pattern?", "list", "regexp_match"),
     ("number", "number", "abs sqrt exp ln log log2 log10 signum"),
@@ -139,6 +140,10 @@ _KEYWORDS = {
 _KEYWORDS |= {name: name for name in ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "IS", "NULL")}
 _KEYWORDS |= {name: name for name in ("INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP")}
 _KEYWORDS |= {name: name for name in ("TRUE", "FALSE")}
+# Words that can be the name of no column.
+FILTER_WORDS = frozenset(
+    ("and", "or", "not", "in", "between", "like", "ilike", "is", "null", "true", "false")
+)
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`")
 _TOKEN = re.compile(rf"{_QUOTED.pattern}|\w+|[^\w\s]")
 # Lance reads a condition up to its first ';', and ends with a panic at a placeholder; a comment could hide the
@@ -485,22 +490,22 @@ class FilterChecker:
                 f"no function named {node.name[:100]!r} for filters{suggest_nearest_name(name, FUNCTIONS)}",
             )
         kinds, result = FUNCTIONS[name]
-        if kinds[-1].endswith("..."):
+        if kinds and kinds[-1].endswith("..."):
             kinds = ["same"] * max(2, len(arguments))
         if not sum("?" not in kind for kind in kinds) <= len(arguments) <= len(kinds):
-            self._fail(node, f"{name} takes {' and '.join(kinds)}, but got {len(arguments)} arguments")
+            expected = " and ".join(kinds) or "nothing"
+            self._fail(node, f"{name} takes {expected}, but got {len(arguments)} arguments")
+        if not kinds:
+            return result
         first_kind = self._kind(arguments[0])
         for kind, argument in zip(kinds, arguments, strict=False):
             is_pattern = kind.startswith("pattern")
+            if kind == "name" and not (argument.key == "literal" and argument.is_string):
+                self._fail(argument, "a name is a text in quotes, such as 'accepted'")
             if name == "in_polygon":
                 self._check_polygon_argument(kind, argument)
-            kind = (
-                "text"
-                if is_pattern or kind == "polygon"
-                else first_kind
-                if kind == "same"
-                else kind.rstrip("?")
-            )
+            is_text = is_pattern or kind in ("polygon", "name")
+            kind = "text" if is_text else first_kind if kind == "same" else kind.rstrip("?")
             self._require(kind, argument)
             if is_pattern or result in ("text", "same"):
                 self._check_size(argument, is_pattern)

@@ -107,17 +107,13 @@ def read_or_create(path: str, settings: Settings) -> dict[str, object]:
         StoreError: A newer version wrote the workspace, or the object store cannot be reached.
     """
     if not workspace_exists(path):
-        _check_empty(path)
-        if is_url(path) and not settings.mongo_uri:
-            raise RequestError(
-                "a workspace on an object store keeps its annotations in MongoDB",
-                "set ARES_MONGO_URI to a server: an SQLite file cannot be on an object store",
-            )
+        check_may_be_created(path, settings)
         _create_manifest(path, settings)
     return _read_manifest(path)
 
 
-def _check_empty(path: str) -> None:
+def check_may_be_created(path: str, settings: Settings) -> None:
+    """Raise RequestError where no workspace can be created: beside other content, or on an object store alone."""
     folder = parse_path(path)
     with _store_errors(path):
         # Another process may be creating the workspace right now.
@@ -128,6 +124,11 @@ def _check_empty(path: str) -> None:
     if is_other_content:
         remedy = "choose an empty folder, a new folder, or a workspace"
         raise RequestError(f"{path!r} is not a workspace", remedy)
+    if is_url(path) and not settings.mongo_uri:
+        raise RequestError(
+            "a workspace on an object store keeps its annotations in MongoDB",
+            "set ARES_MONGO_URI to a server: an SQLite file cannot be on an object store",
+        )
 
 
 def _create_manifest(path: str, settings: Settings) -> None:

@@ -11,8 +11,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ares.console import count_of
 from ares.errors import RequestError, StoreError
 from ares.process_tuning import load_package_later
+from ares.store.lance.episode_snapshot import no_set
 from ares.store.lance.episodes import EpisodeTable, RemovedEpisodesTable, delete_rows
 from ares.store.lance.lance_api import (
     data_bytes,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from lance.lance import _Session as Session
     from lancedb.db import DBConnection
 
+    from ares.store.lance.episode_snapshot import FindSet
     from ares.store.lance.segments import SegmentTable
     from ares.store.lance.table import ScalarIndexKind
     from ares.store.vectors.tables import TextVectorTable, VectorTable
@@ -342,6 +345,7 @@ class Tables:
 
     Args:
         uri: Folder or object-store URI of the tables.
+        find_set: Finds the members of a set that a filter names; see `ares.store.actions`.
 
     Attributes:
         connection: Opens tables by name, for checks and repairs.
@@ -350,9 +354,10 @@ class Tables:
         StoreError: The folder cannot be created.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, find_set: FindSet) -> None:
         self.uri = uri
         self.connection = LanceConnection(uri)
+        self._find_set = find_set
         self._vectors: dict[str, VectorTable] = {}
         self._texts: dict[str, TextVectorTable] = {}
 
@@ -376,12 +381,13 @@ class Tables:
             lambda: self.trajectories,
             self.uri.rstrip("/").rpartition("/")[0],
             self.removed,
+            self._find_set,
         )
 
     @cached_property
     def removed(self) -> RemovedEpisodesTable:
         """The rows of removed episodes."""
-        return RemovedEpisodesTable(self.connection.lazy_table("removed_episodes"))
+        return RemovedEpisodesTable(self.connection.lazy_table("removed_episodes"), self._find_set)
 
     @cached_property
     def trajectories(self) -> TrajectoryTable:
@@ -393,7 +399,8 @@ class Tables:
         """One row per caption."""
         from ares.store.lance.segments import SegmentTable, segment_schema
 
-        return SegmentTable(self.connection.table("segments", segment_schema(), text_column="text"))
+        table = self.connection.table("segments", segment_schema(), text_column="text")
+        return SegmentTable(table, lambda where: self.episodes.ids(where))
 
     def vectors(self, space: str) -> VectorTable:
         """Return the frame vectors of an embedding space; the first vectors added create the table.
@@ -524,9 +531,9 @@ class Tables:
         ]
 
 
-def open_tables(uri: str) -> Tables:
+def open_tables(uri: str, find_set: FindSet = no_set) -> Tables:
     """Open the tables in a folder or under an object-store URI. Raises StoreError when it cannot be used."""
-    return Tables(uri)
+    return Tables(uri, find_set)
 
 
 def _table_name(prefix: str, space: str) -> str:
@@ -540,7 +547,9 @@ def _refresh_index(
 ) -> None:
     state = table.state()
     if state.rows >= min_rows and state.indexed < state.rows:
-        report(f"indexing {state.rows - state.indexed} vectors of {label}; they can be searched meanwhile")
+        report(
+            f"indexing {count_of(state.rows - state.indexed, 'vector')} of {label}; they can be searched meanwhile"
+        )
     try:
         tuning = table.refresh(min_rows)
     except StoreError as error:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
@@ -37,6 +38,44 @@ def quote_literal(text: str) -> str:
 def in_condition(column: str, values: Collection[str]) -> str:
     """The condition that a column is one of the values; never true for none."""
     return f"{column} IN ({','.join(map(quote_literal, values))})" if values else "false"
+
+
+# Calls that Lance does not know: what sets, tags and people say of an episode.
+MEMBERSHIP = re.compile(r"\b(in_set|tagged|reviewed)\s*\(([^()]*)\)", re.IGNORECASE)
+# Looks for `in_set`, also in quotes: it takes no time where there is none.
+find_set_call = re.compile(r"\bin_set\s*\(", re.IGNORECASE).search
+
+
+def names_sets(where: str) -> bool:
+    """Whether `in_set` stands in a filter, and not in quotes."""
+    text = where.user_filter if isinstance(where, TrustedFilter) else where
+    return find_set_call(mask_quotes(text)) is not None
+
+
+def replace_membership(where: str, replace: Callable[[str, str], str | None]) -> str:
+    """The filter, or the query, with other SQL for calls of `in_set`, `tagged` and `reviewed`.
+
+    Args:
+        where: The filter.
+        replace: The SQL for the name of the function and its argument, or None to leave the call as it is.
+    """
+    parts, end = list[str](), 0
+    for call in MEMBERSHIP.finditer(mask_quotes(where)):
+        argument = where[call.start(2) : call.end(2)].strip()[1:-1].replace("''", "'")
+        new = replace(call[1].lower(), argument)
+        parts += [where[end : call.start()], where[call.start() : call.end()] if new is None else new]
+        end = call.end()
+    return "".join([*parts, where[end:]])
+
+
+def column_membership(name: str, argument: str, columns: Collection[str]) -> str | None:
+    """The SQL of `tagged` and `reviewed` over the columns of a table of episodes; None for `in_set`."""
+    column = {"tagged": "tags", "reviewed": "reviewed"}.get(name)
+    if column is None:
+        return None
+    if column not in columns:
+        return "false"
+    return f"coalesce({f'array_has(tags, {quote_literal(argument)})' if name == 'tagged' else column}, false)"
 
 
 def ids_filter(episode_ids: Collection[str]) -> TrustedFilter:

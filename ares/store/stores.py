@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.clock import settle_measured_clock
-from ares.console import print_message, write_stderr
+from ares.console import count_of, print_message, write_stderr
 from ares.episode import Record
-from ares.errors import AresError, ReadOnlyWorkspace, StoreError
+from ares.errors import AresError, ReadOnlyWorkspace, RequestError, StoreError
 from ares.io import describe_os_error, is_url
 from ares.settings import Settings
 from ares.store.folder import FORMAT, WorkspaceBusy, lock_folder, read_format, read_or_create, write_format
@@ -128,7 +128,13 @@ class Stores:
     def _tables(self) -> Tables:
         from ares.store.lance_tables import open_tables
 
-        return open_tables(f"{self.location}/lance")
+        return open_tables(f"{self.location}/lance", self._find_set)
+
+    def _find_set(self, name: str) -> tuple[str, Iterator[str]]:
+        """The label and the members of a set that a filter names. Raises RequestError."""
+        from ares.store.actions import find_set
+
+        return find_set(self.annotations, name)
 
     @cached_property
     def annotations(self) -> AnnotationStore:
@@ -294,6 +300,21 @@ class Stores:
         from ares.store.sync.apply import apply_log
 
         return apply_log(self._tables, self.annotations)
+
+
+def check_ids_once(stores: Stores, ids: Any) -> None:
+    """Raise RequestError where an id of a list, or of strings in Arrow, is no episode or is repeated."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else pa.array(ids, pa.string())
+    unknown = array.filter(pc.invert(pc.is_in(array, value_set=stores.tables.episodes.arrow_ids().array)))
+    if len(unknown):
+        raise RequestError(f"{count_of(len(unknown), 'id')} of no episode", f"first: {unknown[0].as_py()!r}")
+    counts = pc.value_counts(array)
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
+    if len(repeated):
+        raise RequestError("each episode is named once", f"{repeated[0]['values'].as_py()!r} is repeated")
 
 
 # What the code of layout 1 knew of its annotators, and the log says itself from layout 2 on.

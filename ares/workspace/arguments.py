@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from ares.episode import Episode
 from ares.errors import RequestError
 from ares.search import Hit
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
     from ares.export import RetimeMode, TaskSource, TrimRequest
     from ares.jobs import EpisodeSelection
     from ares.search import MinScore
@@ -58,6 +62,8 @@ def read_episode_ids(items: Iterable[object]) -> list[str]:
         raise RequestError(
             "ids are a list of episode ids", f"got a {kind}; give for example df['episode_id']"
         )
+    if type(items).__name__ in ("Episodes", "StoredSet"):
+        return list(items.ids())  # type: ignore[attr-defined]
     return [_episode_id(item, kind) for item in items]
 
 
@@ -71,6 +77,93 @@ def _episode_id(item: object, kind: str) -> str:
     raise RequestError(
         "ids are a list of episode ids", f"got a {kind} with {type(item).__name__} {item!r} in it"
     )
+
+
+def read_values(values: object, column: str) -> tuple[pa.Array, pa.Array]:
+    """(N,) ids and (N,) values of a mapping by id, or of a frame or Series of pandas, Polars or Arrow.
+
+    Args:
+        values: A frame has the ids as its index or in the column `episode_id`.
+        column: Its column with the values, where it has several.
+
+    Raises:
+        RequestError: It is something else, an id is no text, or the values are of several types.
+    """
+    import pyarrow as pa
+
+    kind = f"{type(values).__module__.partition('.')[0]}.{type(values).__name__}"
+    if isinstance(values, Mapping):
+        ids = [key if isinstance(key, str) else _episode_id(key, kind) for key in values]
+        return pa.array(ids, pa.string()), make_values_array(list(values.values()))
+    if kind == "pandas.Series":
+        return _id_array(values.index), make_values_array(values)  # type: ignore[attr-defined]
+    if kind == "pandas.DataFrame" and "episode_id" not in values:  # type: ignore[operator]
+        values = values.rename_axis("episode_id").reset_index()  # type: ignore[attr-defined]
+    if kind == "polars.DataFrame":
+        values = values.to_arrow()  # type: ignore[attr-defined]
+    names = [str(name) for name in getattr(values, "column_names", getattr(values, "columns", ()))]
+    others = [name for name in names if name != "episode_id"]
+    if column not in others and len(others) == 1:
+        column = others[0]
+    if kind not in ("pandas.DataFrame", "polars.DataFrame", "pyarrow.Table") or {"episode_id", column} - {
+        *names
+    }:
+        raise RequestError(
+            "values are a mapping by id, or a frame with the ids as its index or in the column episode_id",
+            f"got a {kind}{f' with {names}' if names else ''}; give for example {{id: 0.5}}",
+        )
+    return _id_array(values["episode_id"]), make_values_array(values[column])  # type: ignore[index]
+
+
+def _id_array(ids: Any) -> pa.Array:
+    import pyarrow as pa
+
+    array = make_values_array(ids)
+    try:
+        return array.cast(pa.string()) if not pa.types.is_integer(array.type) else pa.array([0], pa.string())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        example = array[0].as_py()
+        raise RequestError(
+            "ids are a list of episode ids", f"got {example!r}; use set_index('episode_id')"
+        ) from None
+
+
+def make_values_array(values: Any) -> pa.Array:
+    """Values as one Arrow array, a missing one as null. Raises RequestError for several types, or none of Arrow."""
+    import pyarrow as pa
+
+    if isinstance(values, pa.ChunkedArray | pa.Array):
+        return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if isinstance(values, list) and bool in (kinds := set(map(type, values))) and kinds - {bool, type(None)}:
+        raise RequestError("the values of a column are of one type", "got true or false beside others")
+    try:
+        array = pa.array(values, from_pandas=True)
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowTypeError,
+        pa.ArrowNotImplementedError,
+        UnicodeError,
+        OverflowError,
+    ) as error:
+        line = str(error).splitlines()[0]
+        raise RequestError("the values of a column are of one type, flags, numbers or texts", line) from None
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def read_vectors(vectors: object) -> tuple[list[str], NDArray[np.float64]]:
+    """N ids and an array (N, D) of a mapping by id, or of a pair. Raises RequestError for anything else."""
+    import numpy as np
+
+    if isinstance(vectors, Mapping):
+        vectors = list(vectors), list(vectors.values())
+    if not isinstance(vectors, tuple | list) or len(vectors) != 2:
+        raise RequestError(
+            "vectors are a mapping by id, or ids with an array (N, D)", f"got a {type(vectors).__name__}"
+        )
+    try:
+        return read_episode_ids(vectors[0]), np.asarray(vectors[1], np.float64)
+    except (TypeError, ValueError) as error:
+        raise RequestError("vectors have the same number of numbers", str(error).splitlines()[0]) from None
 
 
 class IdFile(Collection[str]):

@@ -120,7 +120,9 @@ def _most_frequent(column: pa.ChunkedArray, unit: str = "") -> str:
     if len(ordered) == 1:
         return ordered[0][0]
     shown = ", ".join(f"{value} in {count}" for value, count in ordered[:_MOST_VALUES])
-    return shown + (f" and {len(ordered) - _MOST_VALUES} more values" if len(ordered) > _MOST_VALUES else "")
+    return shown + (
+        f" and {count_of(len(ordered) - _MOST_VALUES, 'more value')}" if len(ordered) > _MOST_VALUES else ""
+    )
 
 
 def _plain_value(value: Json) -> Json:
@@ -172,7 +174,7 @@ def _signal_lines(stored: StoredContracts) -> Iterator[SheetLine]:
     """The names of the dimensions of each layout, and every property of each of their groups."""
     for contract in stored.contracts:
         for signal, names in (("state", contract.state_names), ("action", contract.action_names)):
-            belief = f"{len(names)} dimensions: {', '.join(names)}" if names else "none"
+            belief = f"{count_of(len(names), 'dimension')}: {', '.join(names)}" if names else "none"
             key = f"{signal}: [{{key: KEY, names: [...]}}]"
             yield SheetLine(what=signal, belief=belief, origin="source", key=key)
         for group in correct_contract(contract, stored.stated).signals:

@@ -305,7 +305,7 @@ class SearchResults(ResultTable[StoredHit]):
         "score": lambda hit: "" if hit.score is None else f"{hit.score:.2f}",
         "found by": lambda hit: " ".join(f"{way}:{rank}" for way, rank in hit.ranks),
         "camera": lambda hit: hit.camera,
-        "second": lambda hit: f"{hit.seconds:.2f}",
+        "second": lambda hit: f"{hit.seconds:.2f}" if hit.camera or hit.seconds else "",
         "dataset": lambda hit: hit.dataset,
         "source key": lambda hit: f"{hit.split} {hit.key}".strip(),
         "caption": lambda hit: hit.caption,

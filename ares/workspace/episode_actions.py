@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from ares.errors import RequestError
 from ares.registry import refuse_unknown_keywords
-from ares.workspace.arguments import SelectionOptions, make_selection
+from ares.workspace.arguments import SelectionOptions, make_selection, read_values
 from ares.workspace.printed_tables import ResultTable
 
 if TYPE_CHECKING:
@@ -108,8 +108,47 @@ class EpisodeActions:
 
         return self._act(ids, conditions, lambda selected: add_note(self._stores, text, selected))
 
+    def set_values(self, column: str, values: Any) -> Action:
+        """Set values of a column of your own, which filters, tables, Browse and exports have from then on.
+
+            >>> ws.set_values("my_score", {"3f2a90c1d2e3f405": 0.5})
+            >>> ws.set_values("my_score", frame.set_index("episode_id")["score"])
+            >>> ws.episodes.where("my_score > 0.4")
+
+        Args:
+            column: Small letters, digits and "_"; a new name, or that of a column that was set before.
+            values: By id: a mapping, or a Series or frame of pandas, Polars or Arrow with the ids as its index or in
+                the column `episode_id`. A column keeps its type: true or false, whole numbers, numbers or texts. A
+                missing value, NaN too, takes away what an episode has.
+
+        Raises:
+            RequestError: The name is in use, an id is no episode, or the values are of another type.
+        """
+        from ares.curation import set_values
+
+        return set_values(self._stores, column, *read_values(values, column))
+
+    def add_vectors(self, space: str, vectors: Any) -> int:
+        """Store a vector of your own for episodes, and find similar ones by it; returns how many were stored.
+
+            >>> ws.add_vectors("my_model", {"3f2a90c1d2e3f405": numpy.ones(8)})
+            >>> ws.add_vectors("my_model", (ids, array))
+            >>> ws.episodes.similar("3f2a90c1d2e3f405", space="my_model")
+
+        Args:
+            space: Name of your model: letters, digits, "_" and "-".
+            vectors: By id; or N ids and an array (N, D). An episode has one, which a later one replaces.
+
+        Raises:
+            RequestError: An id is no episode, or a vector has another length, is zero or not finite.
+        """
+        from ares.search import add_own_vectors
+        from ares.workspace.arguments import read_vectors
+
+        return add_own_vectors(self._stores, space, *read_vectors(vectors))
+
     def undo(self, number: int | None = None) -> UndoReport:
-        """Take back a removal, a tag or a change of a set, as `ares undo` does.
+        """Take back a removal, a tag, values or a change of a set, as `ares undo` does.
 
             >>> ws.undo()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 
 from ares.console import count_of
 from ares.episode import Episode
 from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode
 from ares.imports import import_optional
-from ares.registry import explain_mistakes
+from ares.registry import did_you_mean, explain_mistakes, say_who_makes
 from ares.search import Hit
 from ares.store import TAGS, quote_literal
 from ares.workspace.arguments import read_episode_ids
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.settings import Settings
-    from ares.store import EpisodeTable, Stores
-    from ares.workspace.episode import DuplicateTable, GroupTable
+    from ares.store import Action, EpisodeTable, Stores
+    from ares.workspace.episode import DuplicateTable, GroupTable, SearchResults
 
 Result = TypeVar("Result")
 # Groups that a view is split into at most.
 _MOST_GROUPS = 10_000
+# Ids in the filter of a job.
+_MOST_LISTED = 20_000
 
 
 # Episodes that the text and the page of a view show.
@@ -133,9 +136,14 @@ class Episodes:
         return self.sort(column, descending)
 
     def tagged(self, tag: str) -> Episodes:
-        """Keep the episodes with a tag. Raises RequestError where no episode has any tag."""
-        self._table.schema([TAGS])
-        return self.where(f"array_has({TAGS}, {quote_literal(tag)})")
+        """Keep the episodes with a tag."""
+        if TAGS not in self.columns:  # it appears with the first tag
+            return self.take(0)
+        return self.where(f"tagged({quote_literal(tag)})")
+
+    def reviewed(self) -> Episodes:
+        """Keep the episodes of which people have said something."""
+        return self.where("reviewed()")
 
     def in_set(self, name: str) -> Episodes:
         """Keep the members of a set, "name" or "name@version". Raises RequestError where there is none."""
@@ -208,6 +216,9 @@ class Episodes:
         if isinstance(key, str):
             if key in self.columns:
                 return self.to_pandas([key])[key]
+            hint = say_who_makes(key) or (key.isidentifier() and did_you_mean(key, self.columns))
+            if hint:
+                raise UnknownEpisode(f"no episode and no column {key!r}", hint.rstrip("; "))
             return StoredEpisode.from_episode(
                 self._table.get_episode(self._table.resolve_id(key)), self._stores
             )
@@ -239,7 +250,8 @@ class Episodes:
         if values.dtype.kind == "b":
             if len(values) != count:
                 raise RequestError(
-                    "a mask has a flag for each episode", f"{len(values)} flags, {count} episodes"
+                    "a mask has a flag for each episode",
+                    f"{count_of(len(values), 'flag')}, {count_of(count, 'episode')}",
                 )
             return np.flatnonzero(values)
         numbers = np.where(values < 0, values + count, values).astype(np.int64)
@@ -276,14 +288,33 @@ class Episodes:
         return self._view(self._selection.sliced(start, max(start, stop)))
 
     def ids(self) -> Iterator[str]:
-        """Ids of the episodes, in order, streamed."""
-        for batch in self._selection.batches(self._table.snapshot(), ["episode_id"]):
-            yield from batch["episode_id"].to_pylist()
+        """Ids of the episodes, in order."""
+        # As one column: of many rows picking them is far slower than reading all.
+        ids = self._selection.table(self._table.snapshot(), ["episode_id"])["episode_id"]
+        for chunk in ids.chunks:
+            yield from chunk.to_pylist()
 
     @property
     def columns(self) -> dict[str, str]:
         """Type of every column that `where`, `sort` and `to_pandas` take, those of annotators among them."""
         return self._table.columns()
+
+    def condition(self) -> str:
+        """The filter of these episodes: as it was written, or of a list, a slice or a sample their ids.
+
+        Raises RequestError for a list of more than 20,000.
+        """
+        from ares.store import ids_filter
+
+        if self._selection.base is None and not self._selection.is_cut:
+            return self._selection.where
+        ids = list(self.ids())
+        if len(ids) > _MOST_LISTED:
+            raise RequestError(
+                f"a list has at most {_MOST_LISTED:,} episodes here",
+                f"got {len(ids):,}; freeze them by ws.sets.create(name, view) and give where=\"in_set('name')\"",
+            )
+        return ids_filter(ids)
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Columns of the episodes as an Arrow table, in order.
@@ -361,6 +392,42 @@ class Episodes:
         """What a function returns for each row, a dict of its columns, in order."""
         return [function(row) for row in self.to_arrow(columns).to_pylist()]
 
+    def set_values(self, column: str, values: Any) -> Action:
+        """Set values of a column of your own for these episodes, see `Workspace.set_values`.
+
+            >>> view.set_values("seen", True)
+            >>> view.set_values("per_second", lambda row: row["num_steps"] / row["duration_seconds"])
+
+        Args:
+            column: The column.
+            values: One value for all; as many as there are episodes, in order; by id; or a function of a row, a dict
+                of its columns.
+
+        Raises:
+            RequestError: As `Workspace.set_values`, or their number is another one.
+        """
+        import pyarrow as pa
+
+        from ares.curation import set_values
+        from ares.workspace.arguments import make_values_array, read_values
+
+        snapshot = self._table.snapshot()
+        ids = self._selection.table(snapshot, ["episode_id"])["episode_id"].combine_chunks()
+        if callable(values):
+            batches = self._selection.batches(snapshot, list(snapshot.columns()))
+            values = [values(row) for batch in batches for row in batch.to_pylist()]
+        elif values is None or isinstance(values, str) or not hasattr(values, "__len__"):
+            values = pa.repeat(make_values_array([values])[0], len(ids))
+        elif (
+            isinstance(values, Mapping) or hasattr(values, "column_names") or getattr(values, "ndim", 1) == 2
+        ):
+            return set_values(self._stores, column, *read_values(values, column))
+        if len(values) != len(ids):
+            raise RequestError(
+                "a view takes a value for each episode", f"{len(values)} values, {len(ids)} episodes"
+            )
+        return set_values(self._stores, column, ids, make_values_array(values))
+
     def describe(self) -> pd.DataFrame:
         """Count, mean, spread, extremes and quartiles of the columns of numbers."""
         from ares.workspace.view_tables import describe_numbers, number_columns
@@ -406,10 +473,12 @@ class Episodes:
         Raises:
             RequestError: The query cannot be run.
         """
+        from ares.store import find_set
         from ares.workspace.view_tables import run_sql
 
         import_optional("pandas", instead="use to_arrow()")
-        return run_sql(query, self.to_arrow, list(self.columns))
+        find = partial(find_set, self._stores.annotations)
+        return run_sql(query, self.to_arrow, list(self.columns), find)
 
     def plot(self, column: str = "num_steps", color: str = "") -> Any:
         """A chart of a column for a notebook: how numbers spread, or how often each value is.
@@ -424,6 +493,28 @@ class Episodes:
         from ares.workspace.view_tables import plot_column
 
         return plot_column(self.to_pandas(list(dict.fromkeys(filter(None, (column, color))))), column, color)
+
+    def similar(self, episode: str | Episode | Hit, limit: int = 20, space: str = "") -> SearchResults:
+        """The episodes of this view whose vectors are nearest to those of an episode, best first.
+
+            >>> ws.episodes.where("success").similar(ws.episodes[0], space="my_model")
+
+        Args:
+            episode: Its id, or the episode.
+            limit: Most episodes in the answer.
+            space: Name of an embedding space, as of `Workspace.add_vectors`; by default the newest of a model.
+
+        Raises:
+            RequestError: There is no such space, or the episode has no vector in it.
+        """
+        from ares.search import Query, search
+        from ares.workspace.episode import SearchResults, StoredHit
+
+        like, where = read_episode_ids([episode])[0], self.condition()
+        hits = search(
+            self._stores, Query(like=like, by="frames", where=where, limit=_check_count(limit), space=space)
+        )
+        return SearchResults(StoredHit.from_hit(hit, self._stores) for hit in hits)
 
     def find_duplicates(self, ways: Sequence[str] = (), seed: int = 0) -> DuplicateTable:
         """Find the near duplicates among the episodes, and keep the group of each in the column `duplicate_group`.

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
 
+from ares.console import count_of
 from ares.curation import Sets
 from ares.errors import RequestError
 from ares.store import TAGS, TrustedFilter, in_condition, quote_literal
@@ -71,7 +72,8 @@ def find_names(stores: Stores, text: str, limit: int = 20) -> list[NameHit]:
     text = text.strip()
     if len(text) > MOST_CHARACTERS:
         raise RequestError(
-            "the text is too long for a name", f"{len(text):,} characters; at most {MOST_CHARACTERS}"
+            "the text is too long for a name",
+            f"{count_of(len(text), 'character', comma=True)}; at most {MOST_CHARACTERS}",
         )
     if not 1 <= limit <= MOST_NAMES:
         raise RequestError("a limit is a number from 1 to 100", f"got {limit}")

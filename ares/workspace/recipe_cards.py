@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ares.console import count_of
 from ares.contract import DatasetKey, read_contracts
 from ares.curation import (
     EXPORTS,
@@ -453,7 +454,7 @@ def _locate_sources(
             continue
         root = _locate_source(source, folders)
         if root is None:
-            files = f"{len(source.files)} files, the first {source.folder}/{source.files[0].path}"
+            files = f"{count_of(len(source.files), 'file')}, the first {source.folder}/{source.files[0].path}"
             differences.append(
                 RebuildDifference(kind="source", name=source.dataset, expected=files, actual="missing")
             )

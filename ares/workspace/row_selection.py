@@ -199,9 +199,9 @@ def _listed_offsets(snapshot: EpisodeSnapshot, ids: frozenset[str]) -> NDArray[n
     import pyarrow.compute as pc
 
     known_ids = pa.array(sorted(ids), pa.string())
-    batches = snapshot.reader(["episode_id"])
-    is_listed = [pc.is_in(batch["episode_id"], known_ids).to_numpy(zero_copy_only=False) for batch in batches]
-    return np.flatnonzero(np.concatenate(is_listed)) if is_listed else np.zeros(0, np.int64)
+    # All at once: for each batch anew the ids would be hashed.
+    episode_ids = snapshot.reader(["episode_id"]).read_all()["episode_id"]
+    return np.flatnonzero(pc.is_in(episode_ids, value_set=known_ids).to_numpy())
 
 
 def _combine_rows(

@@ -180,6 +180,14 @@ class WorkspaceStatus:
     spent: Mapping[str, Cost] = field(default_factory=dict)
     judge_trust: Mapping[str, Json] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        done = ", ".join(f"{name} {counts.done}" for name, counts in self.annotations.items())
+        failed = sum(failure.count for failure in self.failures)
+        return (
+            f"WorkspaceStatus({self.workspace!r}: {self.episodes} episodes; done: {done or 'nothing'}; "
+            f"failed: {failed}; more in .datasets, .annotations, .failures, .sets, .tags)"
+        )
+
     def to_json(self) -> dict[str, Json]:
         """The document of `ares status --json`."""
         return {

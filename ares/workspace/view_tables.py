@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import RequestError
 from ares.imports import import_optional
+from ares.store import column_membership, replace_membership
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,33 +23,49 @@ _INSTALL = "pip install 'ares-curation[notebook]', or use to_pandas()"
 
 
 def run_sql(
-    query: str, table: Callable[[Sequence[str] | None], pa.Table], columns: Sequence[str]
+    query: str,
+    table: Callable[[Sequence[str] | None], pa.Table],
+    columns: Sequence[str],
+    find_set: Callable[[str], tuple[str, Iterator[str]]],
 ) -> pd.DataFrame:
     """The result of a query over the table `episodes`; only the columns that it names are read.
 
     Args:
-        query: A SELECT of DuckDB.
+        query: A SELECT of DuckDB; `in_set`, `tagged` and `reviewed` stand in it as in a filter.
         table: Reads columns of the rows; None for all.
         columns: Names of all columns.
+        find_set: Finds the members of a set.
 
     Raises:
         RequestError: The query cannot be read, or is no SELECT.
     """
     import duckdb
+    import pyarrow as pa
 
     if not re.match(r"\s*(select|with|from)\b", query, re.IGNORECASE):
         raise RequestError("a query is a SELECT over the table episodes", f"got {query[:100]!r}")
+    members: dict[str, pa.Table] = {}
+
+    def expand(name: str, argument: str) -> str | None:
+        if name != "in_set":
+            return column_membership(name, argument, columns)
+        ids = pa.array(find_set(argument)[1], pa.string())
+        members[f"members_of_set_{len(members)}"] = pa.table({"id": ids})
+        return f"(episode_id IN (SELECT id FROM members_of_set_{len(members) - 1}))"
+
+    query = replace_membership(query, expand)
     named = set(re.findall(r"\w+", query))
     is_all = re.search(r"\*(?!\s*\))|\bfrom\s+episodes\s*$|^\s*from\b", query, re.IGNORECASE)
     read_columns = None if is_all else [name for name in columns if name in named] or ["episode_id"]
     with duckdb.connect(config={"enable_external_access": "false"}) as connection:
-        connection.register("episodes", table(read_columns))
+        for name, rows in {"episodes": table(read_columns), **members}.items():
+            connection.register(name, rows)
         try:
-            rows: pd.DataFrame = connection.sql(query).to_arrow_table().to_pandas()
+            result: pd.DataFrame = connection.sql(query).to_arrow_table().to_pandas()
         except duckdb.Error as error:
             line = str(error).strip().splitlines()[0]
             raise RequestError("the query cannot be run", f"{line}; the table is episodes") from None
-    return rows
+    return result
 
 
 def describe_numbers(frame: pd.DataFrame) -> pd.DataFrame:

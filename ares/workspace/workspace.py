@@ -27,9 +27,10 @@ from ares.workspace.operations import (
     estimate_operation,
     ingest_operation,
     plan_ingest_operation,
+    read_annotators,
 )
 from ares.workspace.review import Reviews
-from ares.workspace.sets import SetCollection
+from ares.workspace.sets import SetCollection, StoredSet
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -220,6 +221,9 @@ class Workspace:
     tag = _method_of("actions", EpisodeActions.tag)
     untag = _method_of("actions", EpisodeActions.untag)
     note = _method_of("actions", EpisodeActions.note)
+    set_values = _method_of("actions", EpisodeActions.set_values)
+    add_vectors = _method_of("actions", EpisodeActions.add_vectors)
+    similar = _method_of("episodes", Episodes.similar)
     undo = _method_of("actions", EpisodeActions.undo)
 
     @refuse_unknown_keywords
@@ -451,15 +455,24 @@ class Workspace:
 
     @refuse_unknown_keywords
     def annotate(
-        self, *names: str, quiet: bool = False, **keywords: Unpack[AnnotateKeywords]
+        self,
+        *names: str | Callable[[Any], Any] | Episodes | StoredSet,
+        quiet: bool = False,
+        columns: Mapping[str, object] | None = None,
+        batch_size: int = 0,
+        **keywords: Unpack[AnnotateKeywords],
     ) -> AnnotateReports:
         """Run annotators over the episodes that lack their annotation, as `ares annotate` does.
 
             >>> ws.annotate("caption", where="success", options={"caption": {"layout": "sheets"}}, limit=100)
+            >>> ws.annotate(my_score, ws.episodes.where("dataset = 'bridge'"))
 
         Args:
-            names: Annotators, in order; a later one gets what an earlier one made.
+            names: Annotators, in order; a later one gets what an earlier one made. A function gets an episode and
+                returns a value for the column of its name, or a dict by column. A view comes last.
             quiet: Show no progress.
+            columns: Types of what a function returns, {"my_score": float}; by default as of the first episodes.
+            batch_size: Episodes that a function gets as a list, for which it returns a list; 0 for one by itself.
             where: SQL filter over the episodes.
             model: Model for the annotator, when one is named.
             device: torch device; by default a GPU when there is one.
@@ -479,7 +492,11 @@ class Workspace:
         """
         from ares.workspace.episode import AnnotateReports
 
-        request = make_annotate_request(names, **keywords)
+        where = keywords.get("where", "")
+        called, keywords["where"], functions = read_annotators(
+            self.stores, self.episodes, names, where, columns, batch_size
+        )
+        request = make_annotate_request(called, functions=functions, **keywords)
         return AnnotateReports(annotate_operation()(self.stores, request, quiet=quiet))
 
     @refuse_unknown_keywords

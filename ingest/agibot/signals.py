@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ares.clock import infer_stamp_unit
+from ares.console import count_of
 from ares.episode import ArrayUse, RateSource, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
 from ares.input import (
@@ -315,7 +316,7 @@ def _times_of_spec(
     if array.dtype.kind not in "iuf" or array.shape[:1] != (reader.steps,):
         raise SourceError(
             "timestamps of the spec are not one number per step",
-            f"{reader.path}: {key} has {array.shape} {array.dtype}, and there are {reader.steps} steps",
+            f"{reader.path}: {key} has {array.shape} {array.dtype}, and there are {count_of(reader.steps, 'step')}",
         )
     return compute_spec_step_times(
         reader.read(key, array), key, unit, user_rate_hz, reader.path, reader.warnings

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
+from ares.console import count_are
 from ares.errors import SourceError
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
 from ingest.agibot.episode import (
@@ -147,10 +148,10 @@ def _source_warnings(root: Path, tasks: dict[str, list[str]]) -> Iterator[str]:
     }
     absent = len(described - tasks.keys())
     if absent:
-        yield f"{absent} tasks of task_info have no episode here: they were not downloaded or not unpacked"
+        yield f"{count_are(absent, 'task', 'task_info')} without an episode here: not downloaded or not unpacked"
     archives = sum(1 for part in _PARTS for _ in _find_archives(root / part))
     if archives:
-        yield f"{archives} archives are not unpacked: run tar -xf on each in its folder"
+        yield f"{count_are(archives, 'archive')} not unpacked: run tar -xf on each in its folder"
 
 
 def _find_archives(folder: Path) -> Iterator[Path]:

@@ -9,6 +9,7 @@ from math import prod
 from string import digits
 from typing import TYPE_CHECKING, Any
 
+from ares.console import count_are
 from ares.episode import (
     Camera,
     Episode,
@@ -139,7 +140,8 @@ def count_steps(datasets: Mapping[str, Any], action: Sequence[str], where: str) 
     file_bytes = file_state(actions[0].file.filename).size
     if actions[0].nbytes > max(_LARGEST_COMPRESSION_RATIO * file_bytes, _SMALL_BYTES):
         raise SourceError(
-            "HDF5 file is cut or damaged", f"{where}: {len(actions[0])} steps are more than it can hold"
+            "HDF5 file is cut or damaged",
+            f"{where}: {count_are(len(actions[0]), 'step')} more than it can hold",
         )
     return len(actions[0])
 

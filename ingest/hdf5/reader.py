@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ares.console import count_of
 from ares.episode import ArrayUse, Camera, Json, MediaRef, Signal, SourceArray
 from ares.errors import MediaError, SourceError
 from ares.input import (
@@ -323,7 +324,7 @@ class HDF5EpisodeReader:
         elif rows == self.steps + 1:
             self.warnings.append(f"{warning} by one: the terminal one is not stored")
         elif rows > self.steps:
-            detail = f"{self.path} {self.group}: {warning}: {rows} rows for {self.steps} steps"
+            detail = f"{self.path} {self.group}: {warning}: {count_of(rows, 'row')} for {count_of(self.steps, 'step')}"
             raise SourceError("data has more rows than there are steps", detail)
 
     def _reason_unusable(self, values: Any) -> str:

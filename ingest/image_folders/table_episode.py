@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ares.console import count_are, count_of
 from ares.episode import Camera, FramePairing, Json, MediaRef, Record
 from ares.errors import MediaError, SourceError
 from ares.input import check_pixels, check_relative_path, decode_image, parse_image_header, read_input
@@ -71,7 +72,9 @@ def read_cameras(
         groups = group_images(list(entries.files), (*IMAGE_SUFFIXES, *DEPTH_SUFFIXES))
         if left_out := count_images(entries) - sum(len(images.names) for images in groups.values()):
             where = entries.path.relative_to(folder).as_posix()
-            tables.warnings[f"{left_out} images of {where} are left out: their names hold no number"] = None
+            tables.warnings[f"{count_are(left_out, 'image', where)} left out: their names hold no number"] = (
+                None
+            )
         for prefix, images in groups.items():
             name = name_camera_of_images(folder, entries.path, prefix)
             of_depth = find_depth_of_files(name, entries.path, prefix, images.names, tables.warnings)
@@ -123,7 +126,7 @@ def _folder_camera(
     elif count != tables.num_steps:
         raise SourceError(
             "camera has no image for each step, and no stamps in its names",
-            f"{folder}: {count} images for {tables.num_steps} steps",
+            f"{folder}: {count_of(count, 'image')} for {count_of(tables.num_steps, 'step')}",
         )
     media = MediaRef(
         kind="images",

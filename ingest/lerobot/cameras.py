@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ares.console import count_of
 from ares.episode import Camera, Json, MediaRef
 from ares.errors import MediaError, SourceError
 from ares.formats import CONTENT_HASH_COLUMN, ROWS_HASH_COLUMN, hash_written_episode, video_columns
@@ -187,7 +188,9 @@ def find_video_span(feature: CameraFeature, search: VideoSearch) -> tuple[VideoS
         raise SourceError("the metadata names no video", f"{search.info.root}: episode {search.episode}")
     if not claim.is_whole and claim.start_seconds > 0 and file_state_or_none(claim.path) is not None:
         # Its first frame may be another's as well as its last one may be missing.
-        raise SourceError(BEHIND_VIDEO, f"{claim.path}: from {claim.start_seconds:g} s, {search.steps} steps")
+        raise SourceError(
+            BEHIND_VIDEO, f"{claim.path}: from {claim.start_seconds:g} s, {count_of(search.steps, 'step')}"
+        )
     return claim, ""
 
 

@@ -570,8 +570,8 @@ def _count_unopened(stores: Stores, counts: Report, discovery: IngestSources, st
 
 
 def _job_document(report: IngestCounts) -> dict[str, Json]:
-    """The report for the history of jobs: counts, without the lists of datasets and files."""
-    document = report.to_json()
+    """The report for the history of jobs: counts and formats, without the lists of datasets and files."""
+    document = {**report.to_json(), "formats": [*sorted({item.format for item in report.plan.datasets})]}
     return {key: value for key, value in document.items() if key not in ("datasets", "left_files")}
 
 

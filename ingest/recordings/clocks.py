@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.clock import measure_clock
+from ares.console import count_of
 from ares.errors import SourceError
 from ares.media import TopicImages, message_times
 from ares.registry import did_you_mean
@@ -132,7 +133,7 @@ def _even_times(times: NDArray[np.int64], rate_hz: float, where: str) -> NDArray
     count = int(float(times[-1] - times[0]) / 1e9 * rate_hz + 1e-6) + 1
     if count > _MAX_EVEN_STEPS:
         raise SourceError(
-            "stamps are too far apart for the rate", f"{where}: {count} steps at {rate_hz:g} Hz"
+            "stamps are too far apart for the rate", f"{where}: {count_of(count, 'step')} at {rate_hz:g} Hz"
         )
     even_times: NDArray[np.int64] = times[0] + np.round(np.arange(count) * (1e9 / rate_hz)).astype(np.int64)
     return even_times
@@ -248,5 +249,5 @@ def check_topics_meet_steps(
         is_before = topic_times[-1] < step_times[0] and len(topic_times) >= _FEW_MESSAGES
         if is_before or topic_times[0] > step_times[-1]:
             gap = max(step_times[0] - topic_times[-1], topic_times[0] - step_times[-1]) / 1e9
-            detail = f"{where}: {len(topic_times)} messages of {topic}, {gap:.3g} s away"
+            detail = f"{where}: {count_of(len(topic_times), 'message')} of {topic}, {gap:.3g} s away"
             raise SourceError("no message of a topic lies in the time of the steps", detail)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ares.console import count_of
 from ares.episode import (
     ArrayUse,
     Camera,
@@ -232,7 +233,7 @@ def _no_content_error(contents: RecordingContents, uri: str) -> SourceError:
     is_unreadable = contents.skipped and not contents.unused
     reason = "no topic can be read" if is_unreadable else "holds no camera and no signal"
     topics = "; ".join(parts[:12]) or "no topic"
-    return SourceError(reason, f"{uri}: {contents.num_messages} messages; {topics}")
+    return SourceError(reason, f"{uri}: {count_of(contents.num_messages, 'message')}; {topics}")
 
 
 def _build_tracks(contents: RecordingContents, uri: str) -> dict[str, dict[str, SignalTrack]]:

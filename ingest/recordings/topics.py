@@ -11,6 +11,7 @@ from numbers import Real
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
+from ares.console import count_of
 from ares.episode import Json, Signal
 from ares.errors import MediaError, SourceError
 from ares.input import ImageInfo
@@ -321,7 +322,7 @@ class TopicSummary:
     def __str__(self) -> str:
         seconds = (self.last - self.first) / 1e9
         rate = f", {(self.count - 1) / seconds:.4g} Hz" if self.count > 1 and seconds > 0 else ""
-        return f"{self.schema or 'no type'}, {self.count} messages{rate}"
+        return f"{self.schema or 'no type'}, {count_of(self.count, 'message')}{rate}"
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from ares.console import count_of
 from ares.episode import Json
 from ares.errors import SourceError
 from ares.input import decompress_zlib, input_budgets, parse_json, read_input
@@ -279,9 +280,9 @@ def _reason_misfit(spec_slice: SliceSpec, feature: Feature | None) -> str:
         return f"{spec_slice.key} does not exist"
     size = feature.size or 0
     if (spec_slice.stop or spec_slice.start + 1) > size:
-        return f"{spec_slice.key} has {size} numbers"
+        return f"{spec_slice.key} has {count_of(size, 'number')}"
     if spec_slice.stop is None and len(spec_slice.names) not in (1, size - spec_slice.start):
-        return f"{spec_slice.key} has {size} numbers, {len(spec_slice.names)} are named"
+        return f"{spec_slice.key} has {count_of(size, 'number')}, {len(spec_slice.names)} are named"
     return ""
 
 

@@ -127,7 +127,14 @@ OPERATIONS: dict[str, Callable[[Workspace], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+# Those that take longest: no operation of every day, or one that another of these is like.
+_NIGHTLY = {"lock a set", "quote and run over captions", "doctor"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.nightly] if name in _NIGHTLY else []) for name in OPERATIONS],
+)
 def test_memory_does_not_grow_with_the_workspace(
     grown: list[Workspace], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

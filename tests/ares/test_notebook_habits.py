@@ -36,6 +36,35 @@ def ids(view: Any) -> list[str]:
     return list(view.ids())
 
 
+def per_second(episode: Any) -> float:
+    """Steps per second."""
+    return float(episode.num_steps / episode.duration_seconds)
+
+
+def cameras_of(episodes: list[Any]) -> list[dict[str, object]]:
+    """What the cameras of episodes are."""
+    return [
+        {"num_views": len(one.camera_names), "has_wrist": "wrist" in one.camera_names} for one in episodes
+    ]
+
+
+def fails_once(episode: Any) -> np.float64:
+    """The last stamp, but of the longest episode."""
+    if episode.num_steps > 115:
+        raise ValueError("too long")
+    return np.float64(episode.trajectory.timestamps[-1])
+
+
+def returns_an_object(episode: Any) -> object:
+    """What no column can have."""
+    return object()
+
+
+def num_steps(episode: Any) -> int:
+    """The name of a column of the source."""
+    return 1
+
+
 # What is typed, and what is equal to its result by another way.
 EQUAL: dict[str, tuple[Try, Try]] = {
     "len(ws)": (len, lambda ws: 9),
@@ -201,6 +230,157 @@ EQUAL: dict[str, tuple[Try, Try]] = {
         lambda ws: ws.episodes.plot("num_steps", color="dataset").to_dict()["encoding"]["color"]["field"],
         lambda ws: "dataset",
     ),
+    "set_values of a dict": (
+        lambda ws: (
+            ws.set_values("of_dict", {id: n / 2 for n, id in enumerate(ids(ws.episodes))}).count,
+            len(ws.episodes.where("of_dict > 2")),
+            ws.sql("SELECT max(of_dict) AS m FROM episodes")["m"][0],
+            [facet.type for facet in ws.facets(columns=["of_dict"])],
+        ),
+        lambda ws: (9, 4, 4.0, ["float64"]),
+    ),
+    "set_values of a Series": (
+        lambda ws: (
+            ws.set_values("of_series", ws.episodes.to_pandas().set_index("episode_id")["num_steps"]).count,
+            len(ws.episodes.where("of_series = num_steps")),
+        ),
+        lambda ws: (9, 9),
+    ),
+    "set_values of a frame": (
+        lambda ws: ws.set_values("of_frame", ws.episodes.to_pandas(["episode_id", "success"])).details["type"],
+        lambda ws: "bool",
+    ),
+    "set_values of Arrow": (
+        lambda ws: ws.set_values("of_arrow", ws.episodes.to_arrow(["episode_id", "dataset"])).details["type"],
+        lambda ws: "string",
+    ),
+    "view.set_values of one value": (
+        lambda ws: (ws.episodes.take(4).set_values("one", 3.0).count, ws.episodes["one"].count()),
+        lambda ws: (4, 4),
+    ),
+    "view.set_values of a list": (
+        lambda ws: (
+            ws.episodes.take(2).set_values("listed", ["a", "b"]),
+            ws.episodes.to_arrow()["listed"].to_pylist()[:3],
+        )[1],
+        lambda ws: ["a", "b", None],
+    ),
+    "view.set_values of a function": (
+        lambda ws: (ws.episodes.set_values("twice", lambda row: 2 * row["num_steps"]), ws.episodes["twice"].sum())[1],
+        lambda ws: 2 * ws.episodes["num_steps"].sum(),
+    ),
+    "set_values again, and undo": (
+        lambda ws: [
+            (change(), ws.episodes.to_arrow(["again"])["again"].to_pylist()[0])[1]
+            for change in (
+                lambda: ws.episodes.set_values("again", 1),
+                lambda: ws.episodes.take(1).set_values("again", 7),
+                lambda: ws.episodes.take(1).set_values("again", None),
+                ws.undo,
+                ws.undo,
+            )
+        ],
+        lambda ws: [1, 7, None, 7, 1],
+    ),
+    "undo takes a new column away": (
+        lambda ws: (ws.episodes.set_values("gone", 1), ws.undo(), "gone" in ws.episodes.columns)[2],
+        lambda ws: False,
+    ),
+    "a name that was undone gets another type": (
+        lambda ws: (
+            ws.episodes.set_values("retyped", 1), ws.undo(), ws.episodes.set_values("retyped", "a"),
+            ws.episodes.columns["retyped"],
+        )[3],
+        lambda ws: "string",
+    ),
+    "own values of what was removed come back": (
+        lambda ws: (
+            ws.episodes.take(2).set_values("kept", 5), ws.remove(ws.episodes.take(1)), ws.undo(),
+            ws.episodes["kept"].count(),
+        )[3],
+        lambda ws: 2,
+    ),
+    "in_set in a filter": (
+        lambda ws: set(ids(ws.episodes.where("in_set('short')"))), lambda ws: set(ids(ws.sets["short"])),
+    ),
+    "NOT in_set OR": (
+        lambda ws: set(ids(ws.episodes.where("NOT (in_set('short@1') AND num_steps > 45) OR IN_SET('short')"))),
+        lambda ws: set(ids(ws.episodes)),
+    ),
+    "in_set beside a column": (
+        lambda ws: ids(ws.episodes.where("in_set('short') AND num_steps > 50").sort("num_steps")),
+        lambda ws: ids((ws.episodes & ws.sets["short"]).where("num_steps > 50").sort("num_steps")),
+    ),
+    "NOT in_set, page by page": (
+        lambda ws: ids(ws.episodes.where("NOT in_set('short')").skip(1).take(2)),
+        lambda ws: ids(ws.episodes - ws.sets["short"])[1:3],
+    ),
+    "in_set in quotes is text": (
+        lambda ws: len(ws.episodes.where("instruction <> 'in_set(''short'')'")), lambda ws: 9,
+    ),
+    "tagged in a filter": (
+        lambda ws: set(ids(ws.episodes.where("NOT tagged('odd')"))),
+        lambda ws: set(ids(ws.episodes - ws.episodes.tagged("odd"))),
+    ),
+    "reviewed in a filter": (
+        lambda ws: (len(ws.episodes.where("reviewed()")), len(ws.episodes.reviewed())), lambda ws: (0, 0),
+    ),
+    "in_set in sql": (
+        lambda ws: ws.sql(
+            "SELECT count(*) FILTER (in_set('short')) AS a, count(*) FILTER (tagged('odd')) AS b,"
+            " count(*) FILTER (NOT reviewed()) AS c FROM episodes"
+        ).iloc[0].tolist(),
+        lambda ws: [3, 2, 9],
+    ),
+    "in_set for segments": (
+        lambda ws: len(ws.search_segments(where="in_set('short') OR tagged('odd') OR reviewed()")),
+        lambda ws: 0,
+    ),
+    "in_set for facets": (
+        lambda ws: sum(count for _, count in ws.facets("in_set('short')", columns=["dataset"])[0].counts),
+        lambda ws: 3,
+    ),
+    "a new version of a set": (
+        lambda ws: [
+            (ws.sets.create("grows", ws.episodes.take(n)), len(ws.episodes.where("in_set('grows')")))[1]
+            for n in (2, 5)
+        ],
+        lambda ws: [2, 5],
+    ),
+    "annotate by a function": (
+        lambda ws: (
+            ws.annotate(per_second, ws.episodes.where("dataset = 'video'"), quiet=True)[0].kept,
+            ws.annotate(per_second, quiet=True)[0].kept,
+            ws.annotate(per_second, quiet=True)[0].kept,
+            len(ws.episodes.where("per_second > 0")),
+            ws.makers()["per_second"][0].settings.keys(),
+        ),
+        lambda ws: (6, 3, 0, 9, {"source"}),
+    ),
+    "annotate by a function of lists": (
+        lambda ws: (
+            ws.annotate(cameras_of, ws.episodes[::2], batch_size=4, quiet=True)[0].kept,
+            ws.episodes.columns["has_wrist"], ws.episodes.columns["num_views"],
+        ),
+        lambda ws: (5, "bool", "int64"),
+    ),
+    "a failure costs one episode": (
+        lambda ws: [
+            (report.kept, report.failed)
+            for report in ws.annotate(fails_once, columns={"fails_once": float}, quiet=True)
+        ],
+        lambda ws: [(8, 1)],
+    ),
+    "add_vectors": (
+        lambda ws: (
+            ws.add_vectors("my_model", (ids(ws.episodes), np.eye(9) + 0.1)),
+            ws.add_vectors("my_model", {ids(ws.episodes)[0]: (np.eye(9) + 0.1)[1]}),
+            ws.episodes.similar(ws.episodes[0], 1, "my_model")[0].episode_id,
+            len(ws.episodes.where("dataset != 'video'").similar(ws.episodes[0], space="my_model")),
+            ws.search(like=ids(ws.episodes)[1], by="frames", space="my_model", limit=1)[0].episode_id,
+        ),
+        lambda ws: (9, 1, ids(ws.episodes)[1], 2, ids(ws.episodes)[0]),
+    ),
     "episode.plot": (
         lambda ws: "facet" in ws.episodes.where("dataset != 'video'")[0].plot().to_dict(), lambda ws: True,
     ),
@@ -242,6 +422,11 @@ REFUSED: dict[str, tuple[Try, str]] = {
     "view[99]": (lambda ws: ws.episodes[99], "counted from 0"),
     "view[[99]]": (lambda ws: ws.episodes[[99]], "the view has 9"),
     "view['nothing']": (lambda ws: ws.episodes["nothing"], "nothing"),
+    "view['num_stps']": (lambda ws: ws.episodes["num_stps"], "did you mean 'num_steps'"),
+    "a column to come": (
+        lambda ws: ws.episodes.where("caption = 'a'").head(),
+        "`ares annotate caption` makes it",
+    ),
     "view[1.5]": (lambda ws: ws.episodes[1.5], "list of episode ids"),
     "view[None]": (lambda ws: ws.episodes[None], "list of episode ids"),
     "short mask": (lambda ws: ws.episodes[[True, False]], "9 episodes"),
@@ -256,6 +441,87 @@ REFUSED: dict[str, tuple[Try, str]] = {
     "open of a number": (lambda ws: ares.open(5), ""),  # type: ignore[arg-type]
     "columns of a text": (lambda ws: ws.episodes.to_arrow("dataset"), "['dataset']"),
     "head of None": (lambda ws: ws.episodes.head(None), "whole number"),  # type: ignore[arg-type]
+    "set_values of another type": (
+        lambda ws: (ws.episodes.set_values("typed", 1.5), ws.episodes.set_values("typed", "a")),
+        "numbers",
+    ),
+    "set_values of a float in whole numbers": (
+        lambda ws: (ws.episodes.set_values("whole", 1), ws.episodes.set_values("whole", 1.5)),
+        "whole numbers",
+    ),
+    "set_values of a column of the source": (
+        lambda ws: ws.episodes.set_values("num_steps", 1),
+        "another name",
+    ),
+    "set_values of tags": (lambda ws: ws.episodes.set_values("tags", "a"), "another name"),
+    "set_values of a wrong name": (lambda ws: ws.episodes.set_values("My score", 1), "small letters"),
+    "set_values of a word of filters": (lambda ws: ws.episodes.set_values("not", 1), "small letters"),
+    "set_values of an unknown id": (lambda ws: ws.set_values("new", {"nothing": 1}), "no episode"),
+    "set_values of nothing": (lambda ws: ws.set_values("new", {}), "numbers or texts"),
+    "set_values of a number": (lambda ws: ws.set_values("new", 5), "{id: 0.5}"),
+    "set_values of lists": (lambda ws: ws.set_values("new", {ids(ws.episodes)[0]: [1]}), "numbers or texts"),
+    "set_values of several types": (
+        lambda ws: ws.episodes.set_values("new", [1, "a"] + [None] * 7),
+        "one type",
+    ),
+    "set_values of infinity": (lambda ws: ws.episodes.set_values("new", float("inf")), "finite"),
+    "set_values of a short list": (lambda ws: ws.episodes.set_values("new", [1, 2]), "9 episodes"),
+    "set_values by numbers of rows": (
+        lambda ws: ws.set_values("new", ws.episodes["num_steps"]),
+        "set_index('episode_id')",
+    ),
+    "set_values of an id twice": (
+        lambda ws: ws.set_values("new", ws.episodes.to_pandas(["episode_id", "num_steps"]).iloc[[0, 0]]),
+        "repeated",
+    ),
+    "in_set of no set": (lambda ws: ws.episodes.where("in_set('shrt')"), "did you mean 'short'"),
+    "in_set of no version": (lambda ws: ws.episodes.where("in_set('short@7')"), "there are"),
+    "in_set of a column": (lambda ws: ws.episodes.where("in_set(dataset)"), "in quotes"),
+    "in_set of nothing in a filter": (lambda ws: ws.episodes.where("in_set()"), "takes name"),
+    "reviewed of something": (lambda ws: ws.episodes.where("reviewed(1)"), "takes nothing"),
+    "five sets in a filter": (
+        lambda ws: (
+            [ws.sets.create(f"s{n}", ws.episodes.take(2)) for n in range(5)],
+            len(ws.episodes.where(" OR ".join(f"in_set('s{n}')" for n in range(5)))),
+        ),
+        "at most 4",
+    ),
+    "sql of no set": (lambda ws: ws.sql("SELECT * FROM episodes WHERE in_set('shrt')"), "short"),
+    "annotate by a lambda": (lambda ws: ws.annotate(lambda episode: 1, quiet=True), "def my_score"),
+    "annotate into a column of the source": (lambda ws: ws.annotate(num_steps, quiet=True), "another name"),
+    "annotate by what returns an object": (
+        lambda ws: ws.annotate(returns_an_object, quiet=True),
+        "the types are",
+    ),
+    "annotate on a cluster": (lambda ws: ws.annotate(per_second, engine="ray", quiet=True), "leave it out"),
+    "annotate with a wrong type": (
+        lambda ws: ws.annotate(per_second, columns={"per_second": complex}, quiet=True),
+        "the types are",
+    ),
+    "add_vectors of another length": (
+        lambda ws: (
+            ws.add_vectors("short_one", {ids(ws.episodes)[0]: [1, 2]}),
+            ws.add_vectors("short_one", {ids(ws.episodes)[1]: [1, 2, 3]}),
+        ),
+        "has 2 numbers",
+    ),
+    "add_vectors of NaN": (lambda ws: ws.add_vectors("v", {ids(ws.episodes)[0]: [1, np.nan]}), "finite"),
+    "add_vectors of zeros": (lambda ws: ws.add_vectors("v", {ids(ws.episodes)[0]: [0, 0]}), "not 0"),
+    "add_vectors of an unknown id": (lambda ws: ws.add_vectors("v", {"nothing": [1, 2]}), "no episode"),
+    "add_vectors of a wrong name": (lambda ws: ws.add_vectors("v v", {ids(ws.episodes)[0]: [1]}), "letters"),
+    "add_vectors of unequal lengths": (
+        lambda ws: ws.add_vectors("v", dict(zip(ids(ws.episodes), ([1], [1, 2]), strict=False))),
+        "same number",
+    ),
+    "add_vectors of a number": (lambda ws: ws.add_vectors("v", 5), "mapping by id"),
+    "similar in no space": (lambda ws: ws.episodes.similar(ws.episodes[0], space="none"), "there are"),
+    "words in a space of one's own": (
+        lambda ws: (
+            ws.add_vectors("wordless", {ids(ws.episodes)[0]: [1, 2]}),
+            ws.search("a drawer", by="frames", space="wordless"),
+        ),
+        "like='EPISODE_ID'",
+    ),
     "groupby of two": (lambda ws: ws.episodes.groupby(["dataset", "success"]), ""),  # type: ignore[arg-type]
 }
 

@@ -65,6 +65,7 @@ def test_the_whole_job(
     assert not any(tmp_path.rglob("*.lance")) and not any(tmp_path.rglob("annotations.sqlite"))
 
 
+@pytest.mark.nightly
 def test_a_table_whose_creator_was_killed_is_created_again(
     ares: Ares, workspace_uri: str, demo_samples: Path, s3_environ: Any
 ) -> None:
@@ -136,6 +137,7 @@ def test_two_who_make_it_at_once_make_one(workspace_uri: str) -> None:
     assert len(set(ids)) == 1
 
 
+@pytest.mark.nightly
 def test_two_who_append_at_once_lose_no_row(workspace_uri: str) -> None:
     """Without any lock of ours: the store's own conditional writes make the commits follow one another."""
     open_workspace(workspace_uri, settings_from_environment()).close()

@@ -146,7 +146,7 @@ def test_deep_documents_are_kept(store: AnnotationStore, make_annotation: Make) 
     deep = make_annotation("deep", value={"deep": _nested(MAX_DEPTH - 10), "wide": [{}] * 1000})
     store.append([deep])
     assert [annotation for _, annotation in store.read()] == [deep]
-    assert serialization._nesting_depth({"a": [[1], {"b": []}], "c": "text"}) == 4
+    assert serialization._nesting_depth('{"a":[[1],{"b":["]"]}],"c":"[[[[["}') == 4
 
 
 def test_a_key_is_claimed_once(store: AnnotationStore) -> None:

@@ -300,8 +300,8 @@ def read_nothing(path: str) -> FileEpisode:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("Steps", ".json", read_nothing), "lower case: got 'Steps', not as 'steps'"),
-        (("steps", "json", read_nothing), "begins with a dot: got 'json', not as '.npz'"),
+        (("Steps", ".json", read_nothing), "lower case: got 'Steps'; give one such as 'steps'"),
+        (("steps", "json", read_nothing), "begins with a dot: got 'json'; give one such as '.npz'"),
         (("steps", ".json", lambda path: read_nothing(path)), "no function of a module: got <function"),
     ],
 )

@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 from scripts.house_numbers import frequent_basenames, one_word_functions, uncalled_definitions
 from tests.house.imports import SOURCES, file_name
@@ -112,3 +113,44 @@ def test_words_of_names_are_found_in_every_form() -> None:
         name for _, name in identifiers(ast.parse("def f(found):\n    for one in found:\n        x.told = 1"))
     }
     assert names == {"f", "found", "one", "told"}
+
+
+# What messages count. After a number of these stands `count_of`, as one of them is no "1 episodes".
+COUNTED = (
+    "annotations", "answers", "calls", "cameras", "captions", "characters", "columns", "datasets",
+    "dimensions", "episodes", "exports", "failures", "files", "folders", "frames", "grades", "images",
+    "instructions", "items", "jobs", "judges", "labels", "levels", "members", "messages", "numbers",
+    "records", "rows", "segments", "spans", "steps", "tasks", "tokens", "values", "vectors", "videos",
+    "warnings", "workers",
+)  # fmt: skip
+# Names before them, and texts for models, which stay as they were when models answered.
+NO_COUNTS = {"{group.suffix} files", "{opened.format} datasets", "{report['annotator']} warnings"}
+PROMPTS = {
+    "annotators/caption/frame_plan.py", "annotators/revise/new_captions.py", "annotators/success/model_judge.py"
+}  # fmt: skip
+
+
+def counts_without_singular(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and words of texts in which a number, that may be 1, stands before a plural."""
+    plural = re.compile(rf" (?:more |other |different )?(?:{'|'.join(COUNTED)})\b")
+    for node in ast.walk(tree):
+        parts = node.values if isinstance(node, ast.JoinedStr) else []
+        for value, after in pairwise(parts):
+            if isinstance(value, ast.FormattedValue) and isinstance(after, ast.Constant):
+                match, expression = plural.match(str(after.value)), ast.unparse(value.value)
+                is_constant = re.fullmatch(r"(\w+\.)*_?[A-Z][A-Z_]*(\[\w+\])?", expression)
+                if match and not is_constant and not expression.startswith("count_of("):
+                    yield value.lineno, f"{{{expression}}}{match[0]}"
+
+
+def test_a_count_has_a_singular() -> None:
+    text = ast.parse('f"{n} episodes {n:,} more files {A_B} jobs"')
+    assert [words for _, words in counts_without_singular(text)] == ["{n} episodes", "{n} more files"]
+    wrong = [
+        f"{file_name(path)}:{line}: {words}"
+        for path in SOURCES
+        if file_name(path) not in PROMPTS
+        for line, words in counts_without_singular(ast.parse(path.read_text()))
+        if words not in NO_COUNTS
+    ]
+    assert not wrong, "ares.console.count_of(number, noun) says it"

@@ -57,7 +57,7 @@ def test_an_export_of_label_studio_beside_the_episodes_is_by_people(tmp_path: Pa
         ),
     )
     (warning,) = source.warnings
-    assert warning.startswith("export.json: 1 spans name episodes that are not here")
+    assert warning.startswith("export.json: spans that name episodes that are not here")
     uses = {Path(file.path).name: file.use for file in source.files()}
     assert uses["export.json"] == "metadata"
 
@@ -80,7 +80,9 @@ def test_faults_of_a_table_of_spans_are_one_line_each(tmp_path: Path) -> None:
     assert list_spans(records["ep_000.npz"]) == [(0.0, 0.2, "reach")]
     assert list_spans(records["ep_001.npz"]) == [(0.1, 0.6, "lift"), (0.2, 0.3, "over")]
     assert records["ep_001.npz"].segments[0].fields == {"stated_span": [0.1, 9.0]}
-    reasons = sorted(line.removeprefix("spans.csv: 1 spans ").partition(" (")[0] for line in source.warnings)
+    reasons = sorted(
+        line.removeprefix("spans.csv: spans that ").partition(": 1 (")[0] for line in source.warnings
+    )
     assert [reason.split(",")[0] for reason in reasons] == [
         *("are named twice", "end before they start", "have no number as start or end", "have no text"),
         "name episodes that are not here",
@@ -100,7 +102,7 @@ def test_a_table_that_may_be_seconds_or_frames_is_refused_in_one_line(tmp_path: 
     source, records = load_by_key(tmp_path / "d")
     assert not any(record.segments or record.episode.metadata for record in records.values())
     (warning,) = source.warnings
-    assert warning.startswith("spans.csv: 4 spans have whole numbers") and "start_frame" in warning
+    assert warning.startswith("spans.csv: spans that have whole numbers") and "start_frame" in warning
 
 
 def test_labels_of_an_episode_and_its_spans_may_stand_in_one_object(tmp_path: Path) -> None:

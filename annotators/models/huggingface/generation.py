@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from annotators.models.base import MAX_IMAGE_SIDE, VlmFailure, VlmReply, VlmRequest
 from annotators.models.paid_calls import shrink_image
 from ares.annotation import Cost
+from ares.console import count_of
 from ares.errors import ModelError
 from ares.imports import needs_extra
 
@@ -475,7 +476,7 @@ def _read_rows(
     texts = [runtime.tokenizer.decode(ids, skip_special_tokens=True) for ids in replies if ids is not None]
     if texts:
         return VlmReply(text=texts[0], cost=cost, samples=tuple(texts))
-    error = ModelError("reply was cut at its length limit", f"{limit} tokens from {runtime.name}")
+    error = ModelError("reply was cut at its length limit", f"{count_of(limit, 'token')} from {runtime.name}")
     return VlmFailure(error, cost, is_unusable_reply=True)
 
 

@@ -132,13 +132,9 @@ def _without_query(names: Collection[str], view: ViewState) -> ViewState:
 
 def _draw_result_line(view: ViewState, page: ResultPage) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="browse.line"):
-        matching, total = f"{page.matching:,}", f"{page.total:,}"
-        text = (
-            f"**{page.shown:,} of {total} episodes**"
-            if view.is_search
-            else f"**{matching} of {total} episodes**"
-        )
-        st.markdown(text, width="content")
+        part = page.shown if view.is_search else page.matching
+        total = f"{page.total:,} episode{'s'[: page.total != 1]}"
+        st.markdown(f"**{part:,} of {total}**", width="content")
         if view.is_search:
             st.caption(f"score from {page.cut:.2f}", width="content")
         _draw_filter_buttons(view)

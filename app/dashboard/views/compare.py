@@ -11,7 +11,14 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.annotation_rows import read_annotations, read_segments
-from app.dashboard.column_words import format_column_label, format_value_for_people
+from app.dashboard.column_words import (
+    VERDICTS,
+    code_words,
+    format_column_label,
+    format_value_for_people,
+    maker_words,
+    value_words,
+)
 from app.dashboard.components import draw_compare
 from app.dashboard.navigation import entered_text, read_parameter, write_parameter
 from app.dashboard.player_data import group_dimensions, make_gripper_ticks, make_player_source, short_name
@@ -136,10 +143,10 @@ def _read_side(episode_id: str, maker: str, parameter: str) -> _Side:
     documents: Sequence[Mapping[str, Any]] = cached_reads.limited(
         lambda: read_annotations(stores, episode, segments).annotations
     )
+    known = cached_reads.read_makers()
     makers = {
-        str(document["maker_id"]): " ".join(
-            str(document[part]) for part in ("annotator", "model", "version") if document.get(part)
-        )
+        str(document["maker_id"]): f"{code_words(str(document['annotator']))}: "
+        + maker_words(known, str(document["maker_id"]))
         for document in documents
     }
     if maker and maker not in makers:
@@ -224,7 +231,7 @@ def _compare_data(
         "ticks": _make_event_ticks(events[:1] if is_same_episode else events, shifts),
         "signals": [] if is_same_episode else _make_curves(sides, shifts, duration),
         "tables": [
-            {"title": "Rulings", "rows": compare_rows(first.rulings, second.rulings)},
+            {"title": "Rulings", "rows": compare_rows(*(_ruling_words(side.rulings) for side in sides))},
             {"title": "Values", "rows": compare_rows(_values_of(first), _values_of(second))},
         ],
     }
@@ -271,11 +278,18 @@ def compare_rows(first: Mapping[str, str], second: Mapping[str, str]) -> list[Js
     return [[name, left, right, left != right] for name, left, right in rows]
 
 
+def _ruling_words(rulings: Mapping[str, str]) -> dict[str, str]:
+    return {code_words(code): VERDICTS.get(verdict, verdict) for code, verdict in rulings.items()}
+
+
 def _values_of(side: _Side) -> dict[str, str]:
     """What a maker has written, or the columns of the episode."""
+    makers = cached_reads.read_makers()
     if side.maker:
         return {
-            f"{document['name']}: {field}": format_value_for_people(value)
+            f"{code_words(str(document['name']))}: {format_column_label(field)}": value_words(
+                field, format_value_for_people(value), makers
+            )
             for document in side.documents
             for field, value in document["value"].items()
             if field not in _SHOWN_ELSEWHERE and not isinstance(value, dict)
@@ -286,7 +300,7 @@ def _values_of(side: _Side) -> dict[str, str]:
         lambda: table.read_columns(names, ids_filter([side.episode.episode_id])).to_pylist()
     )
     return {
-        format_column_label(name): format_value_for_people(value)
+        format_column_label(name): value_words(name, format_value_for_people(value), makers)
         for name, value in rows[0].items()
         if value is not None
     }

@@ -25,6 +25,12 @@ from app.dashboard.cards import (
     list_badges,
     make_episode_page_params,
 )
+from app.dashboard.column_words import (
+    VERDICTS,
+    code_words,
+    document_words,
+    maker_words,
+)
 from app.dashboard.components import (
     draw_findings,
     draw_grid,
@@ -57,6 +63,8 @@ if TYPE_CHECKING:
     from ares.review import Answer
 
 _MAX_SIMILAR = 6
+# Characters of the JSON that is the tip of an annotation.
+_MOST_TIP = 2000
 # Segments in the table below the player: the lanes have all of them.
 _MOST_ROWS = 100
 _ROUNDING_SECONDS = 0.01
@@ -290,7 +298,11 @@ def _take_own_last_back(episode_id: str) -> None:
 
 
 def _describe_answer(answer: Answer) -> str:
-    return "new text" if answer.question == "text" else f"{answer.question} {answer.verdict}"
+    if answer.question == "text":
+        return "new text"
+    # The outcome is said as it is, a criterion by whether it is met.
+    about = "outcome" if answer.question == "success" else code_words(answer.question)
+    return f"{about}: {VERDICTS.get(answer.verdict.upper(), answer.verdict)}"
 
 
 def _apply_tick(episode_id: str, act: Mapping[str, Any]) -> _Done:
@@ -409,9 +421,10 @@ def _draw_segments(episode: Episode, segments: list[dict[str, Json]]) -> None:
         st.subheader("Segments")
         draw_segments(segments[:_MOST_ROWS], key="episode.segments")
     if len(segments) > _MOST_ROWS:
-        count = f"{len(segments):,}" if len(segments) < MOST_SEGMENTS else f"at least {len(segments):,}"
+        least = "" if len(segments) < MOST_SEGMENTS else "at least "
+        count = f"{least}{count_of(len(segments), 'segment', comma=True)}"
         query = f"ares search --segments --where \"episode_id = '{episode.episode_id}'\" --limit 1000000"
-        st.caption(f"The first {_MOST_ROWS} of {count} segments; all of them: `{query}`")
+        st.caption(f"The first {_MOST_ROWS} of {count}; all of them: `{query}`")
 
 
 def _draw_rest(episode: Episode, shown: int, count: int, what: str) -> None:
@@ -439,10 +452,10 @@ def _draw_identity(episode: Episode) -> None:
         "rate": f"{episode.rate_hz:g} Hz ({origin})",
         "stamps": _describe_stamps(episode),
         "outcome": f"{format_outcome_label(episode) or 'unknown'}"
-        + (f" (from {episode.success_source})" if episode.success_source else ""),
+        + (f", as {episode.success_source} says" if episode.success_source else ""),
         "depth": "; ".join(episode.depth_texts),
         "source": episode.source,
-        "content": episode.content_hash,
+        "hash of the content": episode.content_hash,
         "id": episode.episode_id,
     }
     draw_pairs({name: value for name, value in rows.items() if value}, key="episode.identity")
@@ -464,24 +477,26 @@ def _describe_stamps(episode: Episode) -> str:
 
 def _draw_annotations(episode: Episode, annotations: EpisodeAnnotations) -> None:
     count = annotations.counts[1]
+    # In words; the JSON of a value and the id of its maker are tips.
     with st.expander(f"All {count_of(count, 'annotation')}, with what made them", icon=":material/history:"):
-        rows = [
-            {**annotation, "value": json.dumps(annotation["value"], ensure_ascii=False)}
-            for annotation in annotations.annotations
-        ]
-        order = [
-            "name",
-            "shown",
-            "value",
-            "annotator",
-            "model",
-            "version",
-            "camera",
-            "created",
-            "usd",
-            "maker_id",
-        ]
-        draw_table(rows, "episode.annotations", order=order)
+        rows = []
+        for document in annotations.annotations:
+            value = cast("Mapping[str, Json]", document["value"])
+            says = document_words(value, annotations.makers).items()
+            stored = json.dumps(value, ensure_ascii=False)[:_MOST_TIP]
+            name, maker_id, created = (str(document[key]) for key in ("name", "maker_id", "created"))
+            rows.append(
+                {
+                    "annotation": (code_words(name), name),
+                    "in filters": document["shown"],
+                    "says": ("\n".join(f"{label}: {text}" for label, text in says), stored),
+                    "made by": (maker_words(annotations.makers, maker_id), f"maker {maker_id}"),
+                    "camera": document["camera"],
+                    "when (UTC)": (created[:16].replace("T", " "), created),
+                    "US dollars": document["usd"],
+                }
+            )
+        draw_table(rows, "episode.annotations")
         if len(rows) < count:
             _draw_rest(episode, len(rows), count, "annotations")
 

@@ -13,10 +13,10 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.annotation_rows import make_contract_rows, make_finding_rows, make_worst_episode_rows
 from app.dashboard.components import draw_table
 from app.dashboard.navigation import escape_markdown, read_parameter, write_parameters
+from app.dashboard.selection_bar import read_person_name
 from app.dashboard.view_state import AddressError
-from ares.console import count_of
+from ares.console import count_are, count_of
 from ares.reports import DatasetHealth
-from ares.settings import user_name
 
 if TYPE_CHECKING:
     from ares.review import InstructionAudit, InstructionFinding
@@ -70,7 +70,7 @@ def _draw_tiles(health: DatasetHealth) -> None:
         "State behind action",
         lag,
         border=True,
-        help=f"Median of {health.num_lags} episodes; the data of {health.num_unknown_lags} do not say.",
+        help=f"Median of {count_of(health.num_lags, 'episode')}; the data of {health.num_unknown_lags} do not say.",
     )
     tiles.metric("Episodes with faults, by code", f"{faults:,}", border=True)
 
@@ -126,7 +126,7 @@ def _make_instruction_queue() -> None:
     reviews = cached_reads.workspace().review
     names = {queue.name for queue in reviews.queues()}
     name = next(name for number in count(1) if (name := f"instructions-{number}") not in names)
-    reviews.create_from_audits(QueueRequest(name=name, question="instruction", person=user_name()))
+    reviews.create_from_audits(QueueRequest(name=name, question="instruction", person=read_person_name()))
     navigation.open_page("review", {"queue": [name]})
 
 
@@ -150,7 +150,7 @@ def _draw_instruction_actions(finding: InstructionFinding) -> None:
 
 def accept_correction(finding: InstructionFinding) -> None:
     """Store the other instruction as what the user says; the source stays as it is."""
-    cached_reads.workspace().review.give(finding.correction(user_name()))
+    cached_reads.workspace().review.give(finding.correction(read_person_name()))
 
 
 def _draw_contracts(health: DatasetHealth) -> None:
@@ -166,7 +166,7 @@ def _draw_contracts(health: DatasetHealth) -> None:
     if len(health.contracts) > _SHOWN_CONTRACTS:
         more = len(health.contracts) - _SHOWN_CONTRACTS
         st.caption(
-            f"{more} more combinations of dimensions are in this sample; `ares check --json` lists all."
+            f"{count_are(more, 'more combination', 'dimensions')} in this sample; `ares check --json` lists all."
         )
 
 

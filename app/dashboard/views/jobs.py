@@ -9,14 +9,16 @@ from datetime import datetime
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.components import draw_table
+from app.dashboard.column_words import document_words
+from app.dashboard.components import draw_pairs, draw_table
+from app.dashboard.job_panels import describe_time_left
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter
 from app.dashboard.selection_bar import read_person_name
 from app.server import (
     PLAN,
     Job,
     describe_plan,
-    find_job_folder,
+    keep_upload,
     last_lines_of,
     list_all_jobs,
     make_annotate_words,
@@ -132,11 +134,8 @@ def _draw_review() -> list[str]:
     )
     if file is None:
         return []
-    folder = find_job_folder(cached_reads.workspace().stores) / "uploads"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"answers-{file.file_id}{'.jsonl' if file.name.endswith('.jsonl') else '.csv'}"
-    if not path.exists():  # the page is drawn many times
-        path.write_bytes(file.getvalue())
+    name = f"answers-{file.file_id}{'.jsonl' if file.name.endswith('.jsonl') else '.csv'}"
+    path = keep_upload(cached_reads.workspace().stores, name, file.getvalue())
     return ["review", "import", str(path)]
 
 
@@ -218,7 +217,10 @@ def _draw_job(job: Job) -> None:
 def _title_of(job: Job) -> str:
     if job.kind == "export":
         return f"export {job.subject} to {job.name}"
-    return f"try {job.name} again" if job.kind == "retry" else f"{'set ' * (job.kind == 'set')}{job.name}"
+    if job.kind == "retry":
+        return f"try {job.name} again"
+    name = job.name.removesuffix(f" {PLAN}")
+    return f"{'set ' * (job.kind == 'set')}{'plan of ' * (name != job.name)}{name}"
 
 
 def _describe_state(job: Job) -> str:
@@ -251,19 +253,20 @@ def _resume_job(job: Job) -> None:
 def _draw_outcome(job: Job) -> None:
     """Draw the plan, the report, or the lines that the command has printed last."""
     stores = cached_reads.workspace().stores
+    if not job.ended and job.step:
+        text = f"{job.step}: {job.done:,} of {job.total:,}, {describe_time_left(job)}"
+        st.progress(min(1.0, job.done / max(1, job.total)), text=escape_markdown(text))
     if job.kind != "command":
-        if not job.ended:
-            st.progress(min(1.0, job.done / max(1, job.total)), text=f"{job.done:,} of {job.total:,}")
         if job.report is not None:
             with st.expander("Report"):
-                st.json(job.report)
+                draw_pairs(document_words(job.report, {}), f"jobs.report.{job.kind}.{job.name}")
         return
     document = (job.report or {}).get("document")
     if PLAN in job.arguments["words"] and document:
         draw_table(describe_plan(document), f"jobs.table.{job.name}")
     elif document:
         with st.expander("Report"):
-            st.json(document)
+            draw_pairs(document_words(document, {}), f"jobs.report.{job.name}")
     if lines := last_lines_of(stores, job):
         with st.expander("What it printed", expanded=not job.ended):
             st.code("\n".join(lines), language=None, wrap_lines=True)

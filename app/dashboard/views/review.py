@@ -14,9 +14,11 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import make_poster_url, make_video_url
+from app.dashboard.column_words import VERDICTS, code_words, time_words
 from app.dashboard.components import draw_review, draw_table
 from app.dashboard.judge_tab import draw_judges
 from app.dashboard.navigation import entered_text, read_parameter, write_parameter
+from app.dashboard.selection_bar import read_login_name
 from app.dashboard.view_state import AddressError
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -81,7 +83,7 @@ def _choose_tab() -> None:
 def _draw_questions() -> None:
     workspace = cached_reads.workspace()
     queues = cached_reads.limited(workspace.review.queues)
-    person = read_parameter("person") or user_name()
+    person = read_login_name() or read_parameter("person") or user_name()
     if not queues:
         st.header("Nothing to review yet")
         st.write(
@@ -123,7 +125,7 @@ def _draw_new_queue(person: str, number: int) -> None:
 
 
 def _question_title(question: str) -> str:
-    return _QUESTIONS.get(question, f"Is {question} met?")
+    return _QUESTIONS.get(question, f"Is the criterion “{code_words(question)}” met?")
 
 
 def _make_queue(person: str) -> None:
@@ -160,8 +162,9 @@ def _draw_choice(queues: Sequence[Queue], named: str, person: str) -> None:
         )
     with columns[1]:
         st.text_input(
-            "You are", person, 80, key=f"{_PERSON}.{person}", on_change=_choose_person, args=(person,)
-        )
+            "You are", person, 80, key=f"{_PERSON}.{person}", on_change=_choose_person, args=(person,),
+            disabled=bool(read_login_name()),
+        )  # fmt: skip
     # With another key it is closed once there is one more queue.
     with columns[2], st.popover("New queue", icon=":material/add:", key=f"review.new.{len(queues)}"):
         _draw_new_queue(person, len(queues) + 1)
@@ -347,10 +350,10 @@ def _draw_answers(queue: ReviewQueue, person: str) -> None:
         {
             "item": row.answer.item + 1,
             "episode": row.episode_id,
-            "answer": row.answer.verdict,
+            "answer": _verdict_words(row.answer.verdict),
             "failure": " ".join(filter(None, (row.answer.failure_kind, row.answer.severity))),
             "reason": row.answer.reason,
-            "when": row.created,
+            "when (UTC)": time_words(row.created),
         }
         for row in shown
     ]
@@ -359,13 +362,17 @@ def _draw_answers(queue: ReviewQueue, person: str) -> None:
         _draw_changes(queue, shown[number], person)
 
 
+def _verdict_words(verdict: str) -> str:
+    return VERDICTS.get(verdict.upper(), verdict)
+
+
 def _draw_changes(queue: ReviewQueue, row: AnswerRow, person: str) -> None:
     verdicts = [
         verdict for _, verdict, _ in (_SUCCESS_KEYS if row.answer.question == "success" else _USUAL_KEYS)
     ]
     for verdict, column in zip(verdicts, st.columns(len(verdicts)), strict=True):
         column.button(
-            f"Change to {verdict}",
+            f"Change to “{_verdict_words(verdict)}”",
             key=f"review.change.{verdict}",
             disabled=verdict == row.answer.verdict,
             on_click=_change_answer,

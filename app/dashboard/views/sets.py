@@ -15,7 +15,8 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import build_cards, make_episode_page_params
-from app.dashboard.components import draw_grid, draw_table
+from app.dashboard.column_words import code_words, document_words, time_words
+from app.dashboard.components import draw_grid, draw_pairs, draw_table
 from app.dashboard.job_panels import (
     draw_exports,
     draw_jobs,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from ares.episode import Json
 
 _MAX_CARDS = 24
+# Parts of a recipe whose names say too little.
+_RECIPE_WORDS = {"where": "filter"}
 # Keys of the fields of an export.
 _FORMAT, _TASK, _FOLDER = "sets.format", "sets.task", "sets.folder"
 _TASK_HELP = "The instruction; or the caption where it is acceptable, and the instruction elsewhere."
@@ -69,7 +72,7 @@ def _draw_list(sets: list[CurationSet]) -> CurationSet:
             "set": episode_set.name,
             "version": episode_set.version,
             "episodes": episode_set.episodes,
-            "created": episode_set.created,
+            "created (UTC)": (time_words(episode_set.created), episode_set.created),
             "recipe": _recipe_text(episode_set),
         }
         for episode_set in sets
@@ -97,14 +100,17 @@ def _put_selection_in_url() -> None:
 def _recipe_text(episode_set: CurationSet) -> str:
     # What is certified is said in words below.
     recipe = {name: value for name, value in episode_set.recipe.items() if value and name != "certified"}
-    return ", ".join(f"{name}: {value}" for name, value in recipe.items())
+    return ", ".join(
+        f"{_RECIPE_WORDS.get(name) or code_words(name)}: {value}" for name, value in recipe.items()
+    )
 
 
 def _draw_set(episode_set: CurationSet, others: list[CurationSet]) -> None:
     st.subheader(escape_markdown(episode_set.label))
     recipe = _recipe_text(episode_set) or "every episode"
-    counts = f"{episode_set.size}, frozen {episode_set.created}"
-    st.caption(escape_markdown(f"{counts}, hash {episode_set.ids_hash}; {recipe}"))
+    counts = f"{episode_set.size}, frozen {time_words(episode_set.created)} UTC"
+    counts += f" by {episode_set.person}" if episode_set.person else ""
+    st.caption(escape_markdown(f"{counts}; {recipe}"), help=f"Hash of the ids: {episode_set.ids_hash}")
     sets = cached_reads.workspace().sets
     certificate = cached_reads.limited(lambda: sets[episode_set.label].certificate)
     if certificate:
@@ -339,7 +345,8 @@ def _draw_action_end(job: Job) -> None:
             f"{name}: {escape_markdown(_summarise_action(job.report))}", icon=":material/check_circle:"
         )
         _draw_reasons(job)
-        st.json(job.report, expanded=False)
+        with st.expander("Report"):
+            draw_pairs(document_words(job.report, {}), f"sets.report.{job.name}")
 
 
 def _summarise_action(report: Mapping[str, Any]) -> str:

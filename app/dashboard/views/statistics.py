@@ -6,8 +6,11 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
+from itertools import chain
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -33,15 +36,13 @@ from app.dashboard.view_state import (
 from ares.console import count_of
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.store import conjunction, in_condition
+from ares.store import SignalPart, SignalSpread, conjunction, in_condition, measure_spread
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from ares.curation import GroupCounts, GroupStatistics
-    from ares.episode import Episode
+    from ares.episode import Episode, Signal
     from ares.search import Facet
+    from ares.store import Tables
 
 # What is offered to count by; any other name can be typed, and one that no episode has is refused in one line.
 _NAMES = ("task", "dataset", "robot", "operator", "scene", "day", "split")
@@ -53,6 +54,7 @@ _GROUP, _NUMBER = "statistics.group", "statistics.number"
 _FIRST_NUMBERS = (
     "duration_seconds",
     "idle_share",
+    "action_lag_seconds",
     "jerk_ldlj",
     "joint_jerk_ldlj",
     "path_length",
@@ -62,6 +64,8 @@ _NUMBER_TYPES = ("int64", "float64")
 _EPISODE_ID = re.compile("[0-9a-f]{16}")
 # An episode is compared in so many columns, with so many episodes, and in so many dimensions of a signal.
 _MOST_NUMBERS, _SAMPLE, _MOST_DIMENSIONS, _BINS = 10, 100, 64, 32
+# A page waits so long for the spread over all episodes, and shows that of a sample until it is there.
+_SPREAD_SECONDS = 3.0
 
 
 def render() -> None:
@@ -150,7 +154,10 @@ def _draw_tiles(total: GroupCounts) -> None:
     tiles.metric(
         "Succeeded", total.describe_success(), border=True, help="Of those whose outcome is known; 95 %"
     )
-    tiles.metric("Accepted captions", f"{total.acceptable:,} of {total.graded:,}", border=True)
+    tiles.metric(
+        "Accepted captions", f"{total.acceptable:,} of {total.graded:,}", border=True,
+        help="Of those that a trusted judge or a person has decided",
+    )  # fmt: skip
     tiles.metric("Reviewed by people", f"{total.reviewed:,}", border=True)
 
 
@@ -374,62 +381,103 @@ def _episode_link(episode_id: str, label: str) -> dict[str, Json] | None:
     return {"label": label, "href": f"episode?{urlencode({'episode': episode_id})}"} if episode_id else None
 
 
+# Spreads over all episodes of a dataset, by version of the table: they are read once, and to their end.
+_spreads: dict[tuple[object, ...], Future[SignalSpread]] = {}
+_lock = Lock()
+_MOST_SPREADS = 32
+
+
 def _draw_dimension_spreads(episode: Episode, where: str) -> None:
-    """Draw the values of every dimension of state and action, of a sample of the dataset in grey."""
-    ids = cached_reads.read_ids(where, "episode_id", 0, _SAMPLE)
-    total = cached_reads.count_episodes(where)
-    compared = list(dict.fromkeys([episode.episode_id, *ids]))
-    spreads = _read_spreads(tuple(compared), episode.state_names, episode.action_names)
-    for signal, rows in spreads.items():
-        of = "all" if total <= len(compared) else f"a sample of {len(compared):,} of"
-        shown = f"; the first {_MOST_DIMENSIONS} dimensions" if len(rows) == _MOST_DIMENSIONS else ""
-        st.markdown(f"**{signal.capitalize()}**, values of {of} {count_of(total, 'episode')}{shown}")
-        draw_spreads(rows, f"statistics.spreads.{signal}")
-
-
-@st.cache_data(ttl=300, max_entries=16, show_spinner=False)
-def _read_spreads(
-    ids: tuple[str, ...], state_names: tuple[str, ...], action_names: tuple[str, ...]
-) -> dict[str, list[dict[str, Json]]]:
-    """Rows for each dimension, from episodes of the same dimensions; the first one is in colour."""
-    import numpy as np
-
-    names = {"state": state_names, "action": action_names}
-    values: dict[str, dict[str, NDArray[np.float64]]] = {"state": {}, "action": {}}
-    trajectories = cached_reads.workspace().stores.tables.trajectories
-    for episode_id, trajectory in cached_reads.limited(lambda: list(trajectories.read(ids))):
-        for signal, own in (("state", trajectory.state), ("action", trajectory.action)):
-            if own is not None and tuple(own.names) == tuple(names[signal]) and len(own.values):
-                values[signal][episode_id] = np.asarray(own.values, np.float64)[:, :_MOST_DIMENSIONS]
-    return {
-        signal: [
-            _dimension_row(values[signal], ids[0], index, name)
-            for index, name in enumerate(names[signal][:_MOST_DIMENSIONS])
+    """Draw the values of every dimension of state and action; all of the dataset in grey, a sample until it is read."""
+    trajectories, total = (
+        cached_reads.workspace().stores.tables.trajectories,
+        cached_reads.count_episodes(where),
+    )
+    trajectory = cached_reads.limited(lambda: trajectories.get(episode.episode_id))
+    for name, signal in (("state", trajectory.state), ("action", trajectory.action)):
+        if signal is None or not len(signal.values):
+            continue
+        spread, own = _read_spread(name, signal.names, where), _signal_part(episode.episode_id, signal)
+        of = "all" if spread else f"a sample of {min(_SAMPLE, total):,} of"
+        shown = f"; the first {_MOST_DIMENSIONS} dimensions" if len(signal.names) > _MOST_DIMENSIONS else ""
+        st.markdown(
+            f"**{name.capitalize()}**, values of {of} {count_of(total, 'episode', comma=True)}{shown}"
+        )
+        if spread is None:
+            st.caption("The others are being read. Load the page again to see the extremes of all.")
+            spread = _sample_spread(name, signal.names, where, own)
+        rows = [
+            _dimension_row(spread, own, index, label)
+            for index, label in enumerate(signal.names[:_MOST_DIMENSIONS])
         ]
-        for signal in names
-        if ids[0] in values[signal]
-    }
+        draw_spreads(rows, f"statistics.spreads.{name}")
 
 
-def _dimension_row(
-    values: Mapping[str, NDArray[np.float64]], own_id: str, index: int, name: str
-) -> dict[str, Json]:
+def _signal_part(episode_id: str, signal: Signal) -> SignalPart:
     import numpy as np
 
-    columns = {id: own[np.isfinite(own[:, index]), index] for id, own in values.items()}
-    columns = {id: own for id, own in columns.items() if len(own)}
-    lowest = min(columns, key=lambda id: float(columns[id].min()), default="")
-    highest = max(columns, key=lambda id: float(columns[id].max()), default="")
-    ends = (float(columns[lowest].min()), float(columns[highest].max())) if columns else (0.0, 1.0)
-    bounds = ends if ends[0] < ends[1] else (ends[0] - 0.5, ends[0] + 0.5)
-    # Each episode counts the same, however long it is.
-    shares = {id: np.histogram(own, _BINS, bounds)[0] / len(own) for id, own in columns.items()}
-    all_shares = np.mean(list(shares.values()), axis=0) if shares else np.zeros(_BINS)
-    own_shares = shares.get(own_id, np.zeros(_BINS))
-    most = max(float(all_shares.max()), float(own_shares.max())) or 1.0
-    own = columns.get(own_id)
-    text = f"{own.min():.4g} to {own.max():.4g}" if own is not None else "no value"
+    return SignalPart([episode_id], np.asarray(signal.values, np.float32), np.zeros(1, np.int64))
+
+
+def _read_spread(name: str, names: tuple[str, ...], where: str) -> SignalSpread | None:
+    """The spread of a signal over all episodes of a filter; None while they are still being read."""
+    key = (cached_reads.workspace().path, cached_reads.newest_version(), where, name, names)
+    with _lock:
+        future = _spreads.get(key)
+        if future is None or (future.done() and future.exception()):
+            while len(_spreads) >= _MOST_SPREADS:
+                del _spreads[next(iter(_spreads))]
+            future = _spreads[key] = Future()
+            tables = cached_reads.workspace().stores.tables
+            Thread(
+                target=_scan, args=(tables, name, names, where, future), name="spread", daemon=True
+            ).start()
+    wait([future], timeout=_SPREAD_SECONDS)
+    return future.result() if future.done() else None
+
+
+def _scan(
+    tables: Tables, name: str, names: tuple[str, ...], where: str, future: Future[SignalSpread]
+) -> None:
+    import pyarrow as pa
+
+    try:
+        ids = pa.array(chain.from_iterable(tables.episodes.id_batches(where)), pa.string())
+        future.set_result(
+            measure_spread(lambda: tables.trajectories.scan_signal(name, names, ids), len(names), _BINS)
+        )
+    except BaseException as error:
+        future.set_exception(error)
+
+
+def _sample_spread(name: str, names: tuple[str, ...], where: str, own: SignalPart) -> SignalSpread:
+    """The spread of a signal over a sample, with the episode itself: ids are hashes."""
+    ids = cached_reads.read_ids(where, "episode_id", 0, _SAMPLE)
+    trajectories = cached_reads.workspace().stores.tables.trajectories
+    read = cached_reads.limited(lambda: list(trajectories.read(ids)))
+    signals = [(id, getattr(trajectory, name)) for id, trajectory in read]
+    parts = [
+        _signal_part(id, signal) for id, signal in signals if signal is not None and signal.names == names
+    ]
+    return measure_spread(lambda: [own, *parts], len(names), _BINS)
+
+
+def _dimension_row(spread: SignalSpread, own: SignalPart, index: int, name: str) -> dict[str, Json]:
+    import numpy as np
+
+    low, high = (float(ends[index]) for ends in spread.ends)
+    is_known = math.isfinite(low)
+    values = own.values[:, index].astype(np.float64)
+    values = values[np.isfinite(values)]
+    bounds = (low, high) if low < high else (low - 0.5, high + 0.5)
+    shares = np.histogram(values, _BINS, bounds)[0] / len(values) if len(values) else np.zeros(_BINS)
+    most = max(float(spread.shares[index].max()), float(shares.max())) or 1.0
+    first, last = (
+        _episode_link(ids[index], f"{end:.4g}") if is_known else None
+        for ids, end in zip(spread.end_ids, (low, high), strict=True)
+    )
     return {
-        "name": name, "all": (all_shares / most).tolist(), "own": (own_shares / most).tolist(), "text": text,
-        "low": _episode_link(lowest, f"{ends[0]:.4g}"), "high": _episode_link(highest, f"{ends[1]:.4g}"),
+        "name": name, "all": (spread.shares[index] / most).tolist(), "own": (shares / most).tolist(),
+        "text": f"{values.min():.4g} to {values.max():.4g}" if len(values) else "no value",
+        "low": first, "high": last,
     }  # fmt: skip

@@ -9,10 +9,11 @@ from typing import Any, cast
 import streamlit as st
 
 from app.dashboard import cached_reads
+from app.dashboard.column_words import code_words, document_words, model_words
 from app.dashboard.components import draw_table
 from app.dashboard.failed_work import draw_failed_work, draw_retry_jobs
 from app.dashboard.navigation import escape_markdown
-from ares.rubric import describe_missing
+from ares.rubric import describe_kind, describe_missing
 
 # Counts of a table, and what they are called on the page.
 _TABLE_COUNTS = {"rows": "rows", "indexed": "indexed", "recall": "recall", "p50_ms": "median (ms)"}
@@ -54,7 +55,10 @@ def _draw_stores(document: Mapping[str, Any]) -> None:
     _draw_table(datasets, "status.datasets", "none yet")
     st.subheader("Tables")
     tables = [
-        {"table": name, **{label: counts[key] for key, label in _TABLE_COUNTS.items()}}
+        {
+            "table": (model_words(name).replace("/", " of "), name),
+            **{label: counts[key] for key, label in _TABLE_COUNTS.items()},
+        }
         for name, counts in document["tables"].items()
     ]
     _draw_table(tables, "status.tables", "none yet")
@@ -62,7 +66,9 @@ def _draw_stores(document: Mapping[str, Any]) -> None:
 
 def _draw_jobs(document: Mapping[str, Any]) -> None:
     st.subheader("Annotations")
-    annotations = [{"annotation": name, **counts} for name, counts in document["annotations"].items()]
+    annotations = [
+        {"annotation": (code_words(name), name), **counts} for name, counts in document["annotations"].items()
+    ]
     _draw_table(annotations, "status.annotations", "none yet")
     st.subheader("Failures by reason")
     _draw_failures(document["failures"])
@@ -71,22 +77,21 @@ def _draw_jobs(document: Mapping[str, Any]) -> None:
 def _draw_makers(document: Mapping[str, Any]) -> None:
     st.subheader("Makers")
     makers = [
-        {"makers of": name, "settings": json.dumps(maker.pop("settings")), **maker}
+        {
+            "makers of": (code_words(name), f"maker {maker['maker_id']}"),
+            "kind": maker["kind"],
+            "model": (model_words(maker["model"]), maker["model"]),
+            **{key: maker.get(key) for key in ("annotations", "current", "pinned", "version")},
+            "settings": (_join_rows(document_words(maker["settings"], {})), json.dumps(maker["settings"])),
+        }
         for name, members in document["makers"].items()
         for maker in members
     ]
-    order = [
-        "makers of",
-        "maker_id",
-        "kind",
-        "model",
-        "annotations",
-        "current",
-        "pinned",
-        "version",
-        "settings",
-    ]
-    _draw_table(makers, "status.makers", "none yet", order)
+    _draw_table(makers, "status.makers", "none yet")
+
+
+def _join_rows(rows: Mapping[str, str]) -> str:
+    return "\n".join(f"{label}: {text}" for label, text in rows.items())
 
 
 def _draw_failures(failures: list[dict[str, Any]]) -> None:
@@ -106,9 +111,9 @@ def _draw_judges(document: Mapping[str, Any]) -> None:
         {
             "dataset": name,
             "state": document["state"],
-            "judge": document.get("label", ""),
-            "false ones accepted": ", ".join(
-                f"{kind} {rate['accepted']}/{rate['total']}"
+            "judge": (model_words(document.get("label", "")), document.get("label", "")),
+            "false ones accepted": "\n".join(
+                f"{rate['accepted']} of {rate['total']} {describe_kind(kind)}"
                 for kind, rate in document.get("kinds", {}).items()
             ),
             "why": "; ".join(document["reasons"]),
@@ -119,14 +124,12 @@ def _draw_judges(document: Mapping[str, Any]) -> None:
     _draw_table(trust, "status.trust", "no captions were graded yet")
 
 
-def _draw_table(
-    rows: list[dict[str, Any]], key: str, placeholder: str, order: Sequence[str] | None = None
-) -> None:
+def _draw_table(rows: Sequence[dict[str, Any]], key: str, placeholder: str) -> None:
     """Draw a table without the columns that no row has a value for."""
     if rows:
-        empty = {name for name in rows[0] if all(row.get(name) in (None, "") for row in rows)}
+        empty = {name for name in rows[0] if all(row[name] in (None, "", ("", "")) for row in rows)}
         shown = [{name: value for name, value in row.items() if name not in empty} for row in rows]
-        draw_table(shown, key, order=[name for name in order or () if name not in empty])
+        draw_table(shown, key)
     else:
         st.caption(placeholder)
 

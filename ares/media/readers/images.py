@@ -12,6 +12,7 @@ from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ares.console import count_of
 from ares.errors import MediaError, SourceError
 from ares.formats import INFO_PATH, RecordLocation, parse_tf_example, read_record
 from ares.input import check_relative_path, decode_image, input_budgets, open_parquet, read_input
@@ -249,7 +250,9 @@ def read_csv_table(path: str, state: FileState) -> CsvTable:
     except (pa.ArrowException, ValueError) as error:
         raise SourceError("table cannot be parsed", f"{path}: {' '.join(str(error).split())[:300]}") from None
     if len(set(names)) < len(names) or len(names) > _MOST_COLUMNS:
-        raise SourceError("table has two columns of one name, or too many", f"{path}: {len(names)} columns")
+        raise SourceError(
+            "table has two columns of one name, or too many", f"{path}: {count_of(len(names), 'column')}"
+        )
     return CsvTable(columns, names, columns.num_rows)
 
 

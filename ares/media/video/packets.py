@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.clock import time_tolerance
+from ares.console import count_of
 from ares.episode import MediaRef
 from ares.errors import MediaError
 from ares.input import open_video
@@ -216,7 +217,7 @@ def _packets_in_span(
     if len(inside) != num_frames:
         raise NotCopyable(
             "frames are not at a constant rate",
-            f"{ref.uri}: {len(inside)} frames where {num_frames} should be",
+            f"{ref.uri}: {count_of(len(inside), 'frame')} where {num_frames} should be",
         )
     if with_neighbours:
         return _add_neighbours(timed_packets, inside, ref, rate_hz)

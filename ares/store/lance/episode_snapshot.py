@@ -6,12 +6,13 @@ import functools
 import operator
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
+from itertools import product
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.deadline import check_deadline, current_deadline, limit_time, wait_for_lock
 from ares.errors import QueryTimeout, RequestError, StoreError
-from ares.registry import did_you_mean
+from ares.registry import did_you_mean, say_who_makes
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import (
     RowIndex,
@@ -23,7 +24,15 @@ from ares.store.lance.row_index import (
 )
 from ares.store.lance.schema import column_types
 from ares.store.lance.text import TextHashCache, TextHashes, WordRows, rows_with_words, search_fulltext
-from ares.store.sql import TrustedFilter, split_conjunction
+from ares.store.sql import (
+    TrustedFilter,
+    column_membership,
+    find_set_call,
+    names_sets,
+    quote_literal,
+    replace_membership,
+    split_conjunction,
+)
 from ares.store.temp_db import TempDatabase
 
 if TYPE_CHECKING:
@@ -37,6 +46,15 @@ if TYPE_CHECKING:
 # From this offset on, sorting all rows costs little more than finding those before the page.
 DEEP_OFFSET = 10_000
 _MAX_ORDERS = 4
+# Sets that one filter may name: each doubles the number of plain filters that it is made of.
+_MAX_SETS = 4
+# The label of a set and the ids of its episodes, by name; see `ares.store.actions.find_set`.
+FindSet = Callable[[str], tuple[str, Iterator[str]]]
+
+
+def no_set(name: str) -> tuple[str, Iterator[str]]:
+    """Refuses the name of a set, for tables without a log. Raises RequestError."""
+    raise RequestError("there are no sets here", f"in_set({name!r}) selects nothing")
 
 
 def parse_order(order_by: str) -> list[ColumnOrdering]:
@@ -152,7 +170,13 @@ _COMPOUND, _FILTERED_TEXTS = ("cameras", "metadata"), {"metadata": "string"}
 
 
 class EpisodeCaches:
-    """What was computed from the versions of one table, shared by its snapshots; each is made on first use."""
+    """What was computed from the versions of one table, shared by its snapshots; each is made on first use.
+
+    Attributes:
+        find_set: Finds the members of a set that a filter names.
+    """
+
+    find_set: FindSet = staticmethod(no_set)
 
     @cached_property
     def row_masks(self) -> RowMaskCache:
@@ -215,14 +239,28 @@ class EpisodeSnapshot:
         return {name: type_name for name, type_name in types.items() if name not in _COMPOUND}
 
     def plan(self, where: str) -> str | None:
-        """The filter as Lance has to read it; it is not evaluated. Raises RequestError for an invalid one."""
-        return plan_filter(self._dataset, where, self.columns() | _FILTERED_TEXTS)
+        """The filter as Lance has to read it, of one that names no set; it is not evaluated. Raises RequestError."""
+        columns = self.columns() | _FILTERED_TEXTS
+        if not (find_set_call(where) and names_sets(where)):
+            return plan_filter(self._dataset, where, columns)
+
+        def expand(name: str, argument: str) -> str | None:
+            if name == "in_set":
+                self._caches.find_set(argument)  # raises for one that does not exist
+                return "true"
+            return column_membership(name, argument, columns)
+
+        return plan_filter(self._dataset, where, columns, expand)
 
     def count(self, where: str = "") -> int:
         """Number of episodes that match a filter. Raises RequestError for an invalid one."""
         condition = self.plan(where)
         row_mask = self._caches.row_masks.get(self.version, where)
-        if row_mask is None and condition and current_deadline():
+        if (
+            row_mask is None
+            and condition
+            and (current_deadline() or (find_set_call(where) and names_sets(where)))
+        ):
             # Lance counts in one call, which cannot be ended; and a page needs the mask for its facets.
             row_mask = self.row_mask(where)
         if row_mask is not None:
@@ -233,6 +271,11 @@ class EpisodeSnapshot:
     def row_mask(self, where: str) -> NDArray[np.bool_]:
         """(P,) whether the row at each position matches a filter; see `row_numbering`. Raises RequestError."""
         self.plan(where)
+        if find_set_call(where) and names_sets(where):
+            # By its version: what is kept of a filter would be wrong once a name has another one.
+            where = _replace_sets(
+                where, lambda name: f"in_set({quote_literal(self._caches.find_set(name)[0])})"
+            )
         row_mask = self._caches.row_masks.get(self.version, where)
         if row_mask is None:
             row_mask = self._compute_row_mask(where)
@@ -250,8 +293,45 @@ class EpisodeSnapshot:
                 raise
             except (RequestError, StoreError):
                 pass
+        if find_set_call(where) and names_sets(where):
+            return self._compute_mask_with_sets(where)
         with lance_errors("episodes", where):
             return self.row_numbering().row_mask(self._matching_rows(where))
+
+    def _compute_mask_with_sets(self, where: str) -> NDArray[np.bool_]:
+        """The rows of a filter that names sets: a plain filter decides for those in each combination of the sets."""
+        import numpy as np
+
+        labels: dict[str, str] = {}
+        _replace_sets(where, lambda label: labels.setdefault(label, ""))
+        if len(labels) > _MAX_SETS:
+            raise RequestError(f"a filter names at most {_MAX_SETS} sets", f"got {len(labels)}")
+        masks = {label: self._member_mask(label) for label in labels}
+        result = np.zeros(self.row_numbering().size, np.bool_)
+        for flags in product((True, False), repeat=len(masks)):
+            is_member = dict(zip(masks, flags, strict=True))
+            rows = functools.reduce(
+                operator.and_, (masks[label] == flag for label, flag in is_member.items()), ~result
+            )
+            if rows.any():
+                constants = {label: str(flag).lower() for label, flag in is_member.items()}
+                result |= rows & self.row_mask(_replace_sets(where, constants.__getitem__))
+        return result
+
+    def _member_mask(self, label: str) -> NDArray[np.bool_]:
+        """(P,) whether the row at each position is of a member of a set."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        row_mask = self._caches.row_masks.get(self.version, label)
+        if row_mask is None:
+            members = pa.array(self._caches.find_set(label)[1], pa.string())
+            # All at once: for each batch anew the members would be hashed.
+            rows = self.reader(["episode_id"], with_row_address=True).read_all()
+            own = rows.filter(pc.is_in(rows["episode_id"], value_set=members))
+            row_mask = self.row_numbering().row_mask(own.to_batches())
+            self._caches.row_masks.put(self.version, label, row_mask)
+        return row_mask
 
     def _matching_rows(self, where: str) -> Iterator[pa.RecordBatch]:
         """Row addresses of the episodes that match a filter; with a deadline in batches that come steadily."""
@@ -302,6 +382,8 @@ class EpisodeSnapshot:
                 return iter(
                     self.take(columns, sorted_rows.page_offsets(row_mask, offset, limit)).to_batches()
                 )
+        if find_set_call(where) and names_sets(where):
+            return self._scan_with_sets(columns, where, limit, offset, order_by)
         options = {
             "batch_size": _SCAN_ROWS,
             "filter": condition,
@@ -312,6 +394,24 @@ class EpisodeSnapshot:
             "with_row_id": bool(order),
         }
         return self._batches(list(columns), where, options)
+
+    def _scan_with_sets(
+        self, columns: Sequence[str], where: str, limit: int | None, offset: int, order_by: str
+    ) -> Iterator[pa.RecordBatch]:
+        import numpy as np
+
+        if not order_by and limit is None and not offset:
+            yield from self.reader(columns, where)
+            return
+        rows = (
+            self.offsets(where, order_by)
+            if order_by
+            else np.flatnonzero(self.row_mask(where)[self.positions()])
+        )
+        rows = rows[offset : None if limit is None else offset + limit]
+        for start in range(0, len(rows), _SCAN_ROWS):
+            check_deadline()
+            yield from self.take(columns, rows[start : start + _SCAN_ROWS]).to_batches()
 
     def _sort(self, order: Sequence[ColumnOrdering]) -> SortedRows:
         names = [ordering.column_name for ordering in order]
@@ -345,6 +445,8 @@ class EpisodeSnapshot:
 
         condition = self.plan(where)
         self._check_columns(columns)
+        if find_set_call(where) and names_sets(where):
+            return self._read_rows(columns, self.row_mask(where), with_row_address)
         with lance_errors("episodes", where):
             # Light columns of many rows: to read them all is faster than to pick the rows that match.
             scanner = self._dataset.scanner(
@@ -357,6 +459,20 @@ class EpisodeSnapshot:
             stream = scanner.to_reader()
         # What fails later, while the stream is read, is an error of ARES too.
         return pa.RecordBatchReader.from_batches(stream.schema, _with_lance_errors(stream, where))
+
+    def _read_rows(
+        self, columns: Sequence[str], row_mask: NDArray[np.bool_], with_row_address: bool
+    ) -> pa.RecordBatchReader:
+        """As `reader`, of the rows at some positions."""
+        import pyarrow as pa
+
+        numbering, stream = self.row_numbering(), self.reader(columns, with_row_address=True)
+        names = [name for name in stream.schema.names if with_row_address or name != "_rowaddr"]
+        schema = pa.schema([stream.schema.field(name) for name in names])
+        batches = (
+            batch.filter(pa.array(row_mask[numbering.positions(batch)])).select(names) for batch in stream
+        )
+        return pa.RecordBatchReader.from_batches(schema, batches)
 
     def offsets(self, where: str, order_by: str) -> NDArray[np.int64]:
         """(N,) offsets in a scan without a filter, in an order, of the episodes that match a filter; see `take`.
@@ -415,7 +531,7 @@ class EpisodeSnapshot:
             if name not in names:
                 raise RequestError(
                     f"no column {name!r} in episodes",
-                    f"{did_you_mean(name, names)}the columns are {', '.join(sorted(names))}",
+                    f"{say_who_makes(name) or did_you_mean(name, names)}the columns are {', '.join(sorted(names))}",
                 )
 
 
@@ -429,6 +545,15 @@ class SelectedRows(NamedTuple):
 
     episodes: EpisodeSnapshot
     row_mask: NDArray[np.bool_]
+
+
+def _replace_sets(where: str, replace: Callable[[str], str]) -> str:
+    """A filter with other SQL in place of each `in_set`, by the name of the set."""
+    user_filter = where.user_filter if isinstance(where, TrustedFilter) else where
+    text = replace_membership(
+        user_filter, lambda name, argument: replace(argument) if name == "in_set" else None
+    )
+    return TrustedFilter(where.trusted, text) if isinstance(where, TrustedFilter) else text
 
 
 def _with_lance_errors(batches: Iterator[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Episode, Record
 from ares.errors import RequestError, UnknownEpisode
-from ares.store.lance.episode_snapshot import EpisodeCaches, EpisodeSnapshot
+from ares.store.lance.episode_snapshot import EpisodeCaches, EpisodeSnapshot, FindSet
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import EpisodeIdArray
 from ares.store.lance.schema import (
@@ -28,7 +28,14 @@ from ares.store.lance.schema import (
 )
 from ares.store.lance.table import CreateOnWriteTable, LanceTable
 from ares.store.lance.text import TextHashes
-from ares.store.sql import TrustedFilter, batched, ids_filter, in_condition, quote_literal
+from ares.store.sql import (
+    TrustedFilter,
+    batched,
+    column_membership,
+    ids_filter,
+    in_condition,
+    quote_literal,
+)
 from ares.store.temp_db import TempDatabase
 
 if TYPE_CHECKING:
@@ -47,10 +54,12 @@ class RemovedEpisodesTable:
 
     Args:
         table: The Lance table "removed_episodes".
+        find_set: Finds the members of a set that a filter names.
     """
 
-    def __init__(self, table: CreateOnWriteTable) -> None:
+    def __init__(self, table: CreateOnWriteTable, find_set: FindSet) -> None:
         self._table = table
+        self._find_set = find_set
 
     @property
     def _dataset(self) -> lance.LanceDataset | None:
@@ -74,7 +83,14 @@ class RemovedEpisodesTable:
         dataset = self._dataset
         if dataset is None:
             return
-        condition = plan_filter(dataset, where, column_types(dataset.schema))
+        types = column_types(dataset.schema)
+
+        def expand(name: str, argument: str) -> str | None:
+            if name == "in_set":
+                return in_condition("episode_id", list(self._find_set(argument)[1]))
+            return column_membership(name, argument, types)
+
+        condition = plan_filter(dataset, where, types, expand)
         with lance_errors(_REMOVED_TABLE_NAME, where):
             for batch in dataset.scanner(columns=list(columns), filter=condition).to_batches():
                 yield batch.select(list(columns))
@@ -138,6 +154,7 @@ class EpisodeTable:
         trajectories: Opens the table of the signals that are written with them.
         root: Folder or URI of the workspace, which copied media are relative to.
         removed: The rows of removed episodes.
+        find_set: Finds the members of a set that a filter names.
     """
 
     def __init__(
@@ -146,12 +163,14 @@ class EpisodeTable:
         trajectories: Callable[[], TrajectoryTable],
         root: str,
         removed: RemovedEpisodesTable,
+        find_set: FindSet,
     ) -> None:
         self._lance_table = lance_table
         self._open_trajectories = trajectories
         self._root = root
         self._removed = removed
         self._caches = EpisodeCaches()
+        self._caches.find_set = find_set
 
     @property
     def _trajectories(self) -> TrajectoryTable:
@@ -278,6 +297,22 @@ class EpisodeTable:
         new = [field for field in columns if field.name not in names and is_column_name(field.name)]
         if new:
             self._add_columns(pa.schema(new))
+
+    def replace_column(self, name: str, values: pa.RecordBatchReader | None) -> None:
+        """Write a column of all episodes anew: many values take the time of few.
+
+        Args:
+            name: The column; it need not exist.
+            values: Its values alone, in the order of a scan of all rows; None drops the column.
+
+        Raises:
+            StoreError: The table cannot be written.
+        """
+        with lance_errors("episodes"):
+            if name in self._writer.schema.names:
+                self._writer.drop_column(name)
+            if values is not None:
+                self._writer.add_columns(values)
 
     def _add_columns(self, columns: pa.Schema) -> None:
         add_columns(self._writer, self.snapshot().arrow_schema, columns)

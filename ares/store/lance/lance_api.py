@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import StoreError
 from ares.store.filters import make_engine_filter_error
-from ares.store.sql import TrustedFilter
+from ares.store.sql import MEMBERSHIP, TrustedFilter, column_membership, replace_membership
 
 if TYPE_CHECKING:
     import lance
@@ -75,13 +76,20 @@ def lance_errors(table: str, where: str = "") -> Iterator[None]:
         raise StoreError(f"the table {table} cannot be used", str(error).splitlines()[0][:500]) from error
 
 
-def plan_filter(dataset: lance.LanceDataset, where: str, columns: Mapping[str, str]) -> str | None:
+def plan_filter(
+    dataset: lance.LanceDataset,
+    where: str,
+    columns: Mapping[str, str],
+    membership: Callable[[str, str], str | None] | None = None,
+) -> str | None:
     """Check and plan a filter without evaluating it.
 
     Args:
         dataset: The table.
         where: SQL condition; "" is none. Of a trusted filter only the user's part is checked and planned.
         columns: Type of every column that may stand in it.
+        membership: The SQL of a call of `in_set`, `tagged` or `reviewed`, see `replace_membership`; by default that
+            over the columns.
 
     Returns:
         The filter as Lance has to read it, or None for none.
@@ -94,6 +102,9 @@ def plan_filter(dataset: lance.LanceDataset, where: str, columns: Mapping[str, s
     user_filter = where.user_filter if isinstance(where, TrustedFilter) else where
     if user_filter.strip():
         user_filter = check_filter(user_filter, columns)
+        if MEMBERSHIP.search(user_filter):
+            expand = membership or partial(column_membership, columns=columns)
+            user_filter = replace_membership(user_filter, expand)
         try:
             # In parentheses, so that nothing can follow the condition.
             dataset.scanner(columns=[], filter=f"({user_filter}\n)", with_row_id=True).explain_plan()

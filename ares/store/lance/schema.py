@@ -214,7 +214,9 @@ def column_types(schema: pa.Schema) -> dict[str, str]:
 
 def is_column_name(name: str) -> bool:
     """Whether a filter can use a column of this name."""
-    return _NAME.fullmatch(name) is not None
+    from ares.store.filters import FILTER_WORDS
+
+    return _NAME.fullmatch(name) is not None and name not in FILTER_WORDS
 
 
 def add_columns(table: TableWriter, existing: pa.Schema, columns: pa.Schema) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import starmap
@@ -21,7 +21,7 @@ from ares.store.lance.text import (
     rows_with_words,
     search_fulltext,
 )
-from ares.store.sql import in_condition
+from ares.store.sql import in_condition, quote_literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -126,16 +126,23 @@ class SegmentTable:
 
     Args:
         lance_table: The Lance table "segments".
+        episode_ids: The ids of the episodes that match a filter.
     """
 
-    def __init__(self, lance_table: LanceTable) -> None:
+    def __init__(self, lance_table: LanceTable, episode_ids: Callable[[str], Collection[str]]) -> None:
         self._lance_table = lance_table
+        self._episode_ids = episode_ids
         self._row_indexes = RowIndexCache()
         self._text_hashes = TextHashCache("text", "start_seconds")
 
     @property
     def _table(self) -> TableWriter:
         return self._lance_table.writer
+
+    def _membership(self, name: str, argument: str) -> str:
+        """The segments of the episodes that are in a set, tagged or reviewed."""
+        call = f"{name}({quote_literal(argument) if argument else ''})"
+        return in_condition("episode_id", self._episode_ids(call))
 
     def columns(self) -> dict[str, str]:
         """Type of every column: an Arrow type name, or "list<string>"."""
@@ -187,7 +194,7 @@ class SegmentTable:
     def count(self, where: str = "") -> int:
         """Number of segments that match a filter. Raises RequestError for an invalid one."""
         dataset = self._lance_table.dataset()
-        condition = plan_filter(dataset, where, column_types(dataset.schema))
+        condition = plan_filter(dataset, where, column_types(dataset.schema), self._membership)
         with lance_errors("segments", where):
             return int(dataset.count_rows(condition))
 
@@ -203,7 +210,7 @@ class SegmentTable:
         A column of `segment_schema` that an older table lacks is empty.
         """
         dataset = self._lance_table.dataset()
-        condition = plan_filter(dataset, where, column_types(dataset.schema))
+        condition = plan_filter(dataset, where, column_types(dataset.schema), self._membership)
         requested = list(columns) or list(dict.fromkeys([*dataset.schema.names, *segment_schema().names]))
         absent = {name for name in segment_schema().names if name not in dataset.schema.names}
         with lance_errors("segments", where):
@@ -226,7 +233,7 @@ class SegmentTable:
         import pyarrow as pa
 
         dataset = self._lance_table.dataset()
-        condition = plan_filter(dataset, where, column_types(dataset.schema))
+        condition = plan_filter(dataset, where, column_types(dataset.schema), self._membership)
         if limit <= 0:
             return []
         with lance_errors("segments", where):

@@ -90,9 +90,14 @@ class TableWriter:
         with undo_truncated_writes(self.newest()) as dataset:
             dataset.delete(where)
 
-    def add_columns(self, columns: pa.Schema) -> None:
-        """Add columns without values."""
-        self.newest().add_columns(columns)
+    def add_columns(self, columns: pa.Schema | pa.RecordBatchReader) -> None:
+        """Add columns without values, or with those of all rows in the order of a scan."""
+        with undo_truncated_writes(self.newest()) as dataset:
+            dataset.add_columns(columns)
+
+    def drop_column(self, name: str) -> None:
+        """Drop a column with its values."""
+        self.newest().drop_columns([name])
 
     def indexed_columns(self) -> dict[str, list[str]]:
         """Columns of every index, by its name."""

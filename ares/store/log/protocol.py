@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,6 +22,7 @@ _JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _DECODER = json.JSONDecoder()
 # Python parses at most about a thousand levels, fewer where its own stack is already deep.
 MAX_DEPTH = 200
+_NO_BRACKETS, _INNERMOST = re.compile(r'"(?:[^"\\]|\\.)*"|[^][{}"]+'), re.compile(r"\[\]|\{\}")
 # Fields of the JSON of every annotation, and those that only few have.
 _COMMON_FIELDS, _UNCOMMON = 6, ("part", "ordinal", "revision")
 # Documents per page: failures are small and many, blocks of a set are large.
@@ -75,8 +77,8 @@ def encode_json(value: Json) -> str:
         raise StoreError("a value that is not JSON cannot be stored", str(error)) from None
     if len(text) > MAX_BYTES:
         raise StoreError("a value is too large to be stored", f"{len(text)} bytes, at most {MAX_BYTES}")
-    # Counting brackets is quick; only the few texts with many brackets are measured level by level.
-    if text.count("[") + text.count("{") > MAX_DEPTH and _nesting_depth(value) > MAX_DEPTH:
+    # Counting brackets is quick; only the few texts with many brackets are measured.
+    if text.count("[") + text.count("{") > MAX_DEPTH and _nesting_depth(text) > MAX_DEPTH:
         raise StoreError("a value is nested too deep to be stored", f"more than {MAX_DEPTH} levels")
     return text
 
@@ -221,22 +223,12 @@ def next_page_size(documents: int, size: int) -> int:
     return min(2 * documents, _PAGE_DOCUMENTS) if size < _PAGE_BYTES else max(1, documents // 2)
 
 
-def _nesting_depth(value: Json) -> int:
-    depth, level = 0, [value]
-    while level and depth <= MAX_DEPTH:
-        depth += 1
-        containers = [item.values() if isinstance(item, Mapping) else item for item in level]
-        level = [
-            child
-            for container in containers
-            if not isinstance(container, str)
-            for child in _child_values(container)
-        ]
+def _nesting_depth(text: str) -> int:
+    """Levels of a JSON text: the innermost pairs of brackets are taken away until none is left."""
+    depth, brackets = 0, _NO_BRACKETS.sub("", text)
+    while brackets and depth <= MAX_DEPTH:
+        depth, brackets = depth + 1, _INNERMOST.sub("", brackets)
     return depth
-
-
-def _child_values(value: object) -> Sequence[Json]:
-    return [*value] if isinstance(value, (list, tuple, type({}.values()))) else []
 
 
 # Indexes that every store needs, so that no query reads all annotations: columns by name. The sequence number and the

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import SubjectKind
+from ares.console import count_of
 from ares.errors import StoreError
 from ares.process_tuning import tuned_garbage_collector
 from ares.store.actions import NOTE_KINDS, TAG_KINDS, read_history, removed_id_array
@@ -35,6 +36,7 @@ from ares.store.sync.refresh import (
     move_in_restored_episodes,
     move_out_removed_episodes,
     refresh_conflicts,
+    refresh_own_columns,
     refresh_reviewed,
     refresh_texts,
 )
@@ -302,7 +304,9 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     job.finish(max(end, job.state.sequence))
     if job.errors:
         count, first = len(job.errors), next(iter(job.errors))
-        raise StoreError(f"{count} values of the annotation log cannot be shown as columns", first)
+        raise StoreError(
+            f"{count_of(count, 'value')} of the annotation log cannot be shown as columns", first
+        )
     return applied
 
 
@@ -445,12 +449,14 @@ class _ApplyJob:
         if "remove" in kinds or "purge" in kinds:
             removed = list_removed_but_present(self._tables, self._removed)
             restored = list_restored_but_absent(self._tables, self._removed)
-            move_out_removed_episodes(self._tables, removed)
+            move_out_removed_episodes(self._tables, removed, self._history.own_columns())
             for ids in move_in_restored_episodes(self._tables, restored):
                 for group in set(self.catalog.groups.values()):
                     self._resolve(ids, group)
             if len(restored):
                 refresh_texts(self._tables, self._annotations, self._history, TAG_KINDS | NOTE_KINDS)
+                own_columns = self._history.own_columns()
+                refresh_own_columns(self._tables, self._annotations, self._history, own_columns)
             forget_restored_episodes(self._tables, restored)
             # Also where nothing is left to be moved: a killed command may have moved it, a purge deleted it.
             self._tables.episodes.mark_duplicates()
@@ -462,6 +468,9 @@ class _ApplyJob:
             # What is certified holds no longer than its set.
             self.state.views_sequence = 0
         refresh_texts(self._tables, self._annotations, self._history, kinds)
+        if "set_values" in kinds:
+            own_columns = self._history.own_columns(self.state.actions)
+            refresh_own_columns(self._tables, self._annotations, self._history, own_columns)
         if self.state.actions != self._history.last:
             self.state.actions = self._history.last
             save_applied_state(self._tables, self.state)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ares.store.actions import NOTE_KINDS, TAG_KINDS, write_desired_notes, write_desired_tags
-from ares.store.lance.schema import episode_schema
+from ares.store.actions import (
+    NOTE_KINDS,
+    TAG_KINDS,
+    VALUE_KINDS,
+    write_desired_notes,
+    write_desired_tags,
+    write_desired_values,
+)
+from ares.store.lance.schema import arrow_type, episode_schema
 from ares.store.sql import batched, ids_filter
 from ares.store.sync.makers import (
     CONFLICT,
@@ -95,6 +102,89 @@ def refresh_texts(
                     tables.episodes.set_values(pa.Table.from_batches([batch]).cast(schema))
 
 
+_WRONG_VALUES = """
+SELECT e.episode_id, d.value FROM current_values e LEFT JOIN desired_values d USING (episode_id)
+WHERE d.value IS DISTINCT FROM e.value
+"""
+_ALL_VALUES = """
+SELECT d.value FROM current_values e LEFT JOIN desired_values d USING (episode_id) ORDER BY e.number
+"""
+
+
+def find_outdated_values(
+    tables: Tables, annotations: AnnotationStore, history: ActionHistory, database: TempDatabase, column: str
+) -> int:
+    """Write the table "wrong_values" (episode_id, value) of a temporary database: where a column differs from the log.
+
+    The tables "current_values" (with the `number` of the row in a scan) and "desired_values" stay beside it.
+
+    Args:
+        tables: The tables.
+        annotations: The log.
+        history: Its actions.
+        database: The temporary database.
+        column: A column that people have set.
+
+    Returns:
+        Number of rows.
+    """
+    import pyarrow as pa
+
+    rows, kind = tables.episodes.snapshot(), arrow_type(history.own_columns()[column])
+    write_desired_values(annotations, history, database, column)
+    schema = pa.schema([("episode_id", pa.string()), ("value", kind), ("number", pa.int64())])
+    names = ["episode_id", *[column] * _has_column(rows.arrow_schema, column, kind)]
+    database.insert("current_values", schema, _numbered_values(rows.reader(names), schema))
+    return database.create_table_as("wrong_values", _WRONG_VALUES)
+
+
+def _has_column(schema: pa.Schema, name: str, kind: pa.DataType) -> bool:
+    return name in schema.names and bool(schema.field(name).type == kind)
+
+
+def _numbered_values(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows of episode_id and a column, or of the id alone, with the numbers of the rows."""
+    import pyarrow as pa
+
+    start = 0
+    for batch in batches:
+        count = batch.num_rows
+        values = batch.column(1) if batch.num_columns > 1 else pa.nulls(count, schema.field("value").type)
+        numbers = pa.array(range(start, start + count), pa.int64())
+        yield pa.RecordBatch.from_arrays([batch["episode_id"], values, numbers], schema=schema)
+        start += count
+
+
+def refresh_own_columns(
+    tables: Tables, annotations: AnnotationStore, history: ActionHistory, columns: Collection[str]
+) -> None:
+    """Write columns that people have set where they differ from the log; one that was taken back is dropped.
+
+    Args:
+        tables: The tables.
+        annotations: The log.
+        history: Its actions.
+        columns: The columns.
+    """
+    import pyarrow as pa
+
+    effective = {str(action.details["column"]) for action in history.effective(VALUE_KINDS)}
+    for column in columns:
+        if column not in effective:
+            tables.episodes.replace_column(column, None)
+            continue
+        existing, kind = tables.episodes.snapshot().arrow_schema, arrow_type(history.own_columns()[column])
+        with TempDatabase() as database:
+            count = find_outdated_values(tables, annotations, history, database, column)
+            if count > _WRITE_ROWS or not _has_column(existing, column, kind):
+                schema, batches = pa.schema([(column, kind)]), database.stream(_ALL_VALUES)
+                rows = (pa.record_batch([batch.column(0)], schema) for batch in batches)
+                tables.episodes.replace_column(column, pa.RecordBatchReader.from_batches(schema, rows))
+            elif count:
+                changed = database.query(f"SELECT episode_id, value AS {column} FROM wrong_values")
+                tables.episodes.set_values(changed)
+
+
 def _with_texts(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
@@ -127,17 +217,23 @@ def list_restored_but_absent(tables: Tables, removed: pa.ChunkedArray) -> pa.Chu
     return ids.filter(pc.invert(pc.is_in(ids, value_set=removed)))
 
 
-def move_out_removed_episodes(tables: Tables, ids: pa.ChunkedArray) -> None:
-    """Move the rows of episodes out of the tables; repeating it after a crash at any point completes it."""
+def move_out_removed_episodes(tables: Tables, ids: pa.ChunkedArray, left_out: Collection[str]) -> None:
+    """Move the rows of episodes out of the tables; repeating it after a crash at any point completes it.
+
+    Args:
+        tables: The tables.
+        ids: The episodes.
+        left_out: Columns that are not moved, as people may set them anew with another type.
+    """
     import pyarrow as pa
 
     if not len(ids):
         return
     for chunk in _id_chunks(ids):
         snapshot = tables.episodes.snapshot()
-        columns = snapshot.arrow_schema.names
+        columns = [name for name in snapshot.arrow_schema.names if name not in left_out]
         rows = snapshot.scan(columns, ids_filter(chunk))
-        tables.removed.write(pa.Table.from_batches(rows, schema=snapshot.arrow_schema))
+        tables.removed.write(pa.Table.from_batches(rows, schema=snapshot.schema(columns)))
         # The row goes last: as long as it exists, the next synchronisation finds the episode again.
         tables.segments.delete_episodes(chunk)
         tables.episodes.delete(chunk)

@@ -387,7 +387,9 @@ def _compared_values(annotation: Annotation, catalog: MakerCatalog) -> Iterator[
         )
         return
     for column in catalog.makers[annotation.maker_id].columns:
-        if column.name in annotation.value and column.type != "float64":
+        # Why a column is empty says nothing of the episode.
+        is_compared = column.type != "float64" and not column.is_gap_reason
+        if column.name in annotation.value and is_compared:
             yield column.name, annotation.value[column.name]
 
 

@@ -42,6 +42,7 @@ def test_a_known_reach() -> None:
         "joint_path_length and others of joints: no dimension of the state is known as a joint",
         "hand_events: no dimension is known as a hand",
         "action_saturation, action_jumps: there is no action",
+        "action_lag_seconds: state and action do not say by how much one follows the other",
     ]
 
 

@@ -246,7 +246,18 @@ def test_an_annotator_that_cannot_be_made_leaves_the_others(
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (None, "is no annotator"),
+        (None, "has no method 'process'"),
+        (
+            SimpleNamespace(
+                maker=Maker(
+                    annotator="x",
+                    version="1",
+                    columns=(Column(name="a", type="flot", meaning=""),),  # type: ignore[arg-type]
+                ),
+                process=_no_results,
+            ),
+            "has a column 'a' of an unknown type: got 'flot'; a type is bool, ",
+        ),
         (SimpleNamespace(maker="mark", process=_no_results), "has no maker"),
         (SimpleNamespace(process=_no_results), "has no maker"),
         (

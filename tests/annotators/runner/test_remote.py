@@ -291,6 +291,7 @@ def test_a_limit_that_a_model_learns_from_its_calls_holds_where_the_calls_are_ma
         assert max(int(str(annotation.value["running"])) for annotation in annotations) == most
 
 
+@pytest.mark.nightly
 def test_the_command_prints_one_document_and_nothing_else(
     workspaces: tuple[Workspace, Workspace], capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,7 +87,7 @@ def test_spans_that_are_lost_end_the_command_with_1_and_are_counted_by_reason(
     document = json.loads(capsys.readouterr().out)
     assert (document["failed"], sorted(loss["count"] for loss in document["lost"])) == (0, [1, 1, 2])
     assert {loss["reason"] for loss in document["lost"]} >= {f"spans {OUTSIDE}"}
-    assert [warning["reason"][:22] for warning in document["warnings"]] == ["spans.csv: 1 spans are"]
+    assert [warning["reason"][:25] for warning in document["warnings"]] == ["spans.csv: spans that are"]
     assert len(shown(ws)) == 1
     path.write_text(f"{header}\n{rows[0]}\n{rows[-1]}\n")
     assert main(command) == 0

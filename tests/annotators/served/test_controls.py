@@ -58,6 +58,7 @@ def test_a_server_that_always_says_yes_makes_nothing_acceptable(
     assert report.cost.calls == len(server.calls())
 
 
+@pytest.mark.nightly
 def test_the_price_of_controls_is_quoted(ws: Workspace, serve: Serve) -> None:
     annotate(ws.stores, ["caption"], _options(serve({"fine": 1}), "Some/Vlm-7B"), quiet=True)
     server = serve({"fine": 1})

@@ -66,8 +66,10 @@ def test_without_anything_all_episodes_are_listed_with_their_keys(workspace: str
     listed = hits(capsys, "-w", workspace)
     assert len(listed) == 12 and {hit["score"] for hit in listed} == {None}
     assert len({(hit["split"], hit["key"]) for hit in listed}) == 12
+    # A list has the order of the sources, and no columns of a ranking.
+    assert [hit["key"] for hit in listed] == [episode.key for episode in ares.open(workspace).episodes]
     lines = output(capsys, "search", "-w", workspace).splitlines()
-    assert "source key" in lines[0] and len(lines) == 13
+    assert lines[0].split() == ["episode", "dataset", "source", "key", "instruction"] and len(lines) == 13
 
 
 def test_columns_of_the_episodes_are_in_every_format(workspace: str, capsys: Capture) -> None:

@@ -29,14 +29,39 @@ QUIET = [
 # Long for a machine with much else to do; what does not come until then never does.
 WAIT_MS = 120_000
 AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
-# What axe calls serious. Of the two sliders of a range only the knobs, 24 pixels wide, take the pointer.
+# What axe calls serious, once nothing is faded that is being renewed. Of the two sliders of a range only the knobs, 24
+# pixels wide, take the pointer.
 VIOLATIONS = """async (script) => {
     if (!window.axe) new Function(script)();
+    const isFaded = () => document.querySelector("[data-stale=true]") !== null;
+    for (let waits = 0; waits < 100 && isFaded(); waits++) await new Promise((done) => setTimeout(done, 100));
     const { violations } = await axe.run(document,
         { resultTypes: ["violations"], rules: { "target-size": { enabled: true } } });
     return violations.filter(({ impact }) => ["serious", "critical"].includes(impact)).flatMap(({ id, nodes }) =>
         nodes.filter((node) => id !== "target-size" || !node.html.includes('type="range"'))
             .map((node) => `${id}: ${node.html.slice(0, 200)}`));
+}"""
+# Words that look like code in what is visible, code blocks and fields apart: snake_case, CODES, hex ids, times of the
+# log and JSON. Names of the data, and what its users wrote, are no code of ours.
+CODE_WORDS = r"""(names) => {
+    const code = new RegExp([
+        "\\b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\\b", "\\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\\b",
+        "\\b(?!LDLJ|SPARC|UMAP|ARES|LIKE)[A-Z]{4,}\\b", "\\b[A-Z]\\d{3}\\b", "\\d\\dT\\d\\d:", "[{}]",
+        "\\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{8,}\\b",
+    ].join("|"), "g");
+    const found = [];
+    const read = (node) => {
+        if (node.nodeType === Node.TEXT_NODE) {
+            const text = names.reduce((rest, name) => rest.replaceAll(name, ""), node.textContent);
+            if (node.parentElement?.checkVisibility() !== false) found.push(...(text.match(code) ?? []));
+        }
+        const isNoText = "style, script, code, pre, dd, [role=img], [data-testid^=stIcon], [data-testid=stJson]";
+        if (node.matches?.(isNoText)) return;
+        if (node.shadowRoot) read(node.shadowRoot);
+        node.childNodes.forEach(read);
+    };
+    read(document.body);
+    return [...new Set(found)];
 }"""
 SERVE_COMMAND = (
     "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"

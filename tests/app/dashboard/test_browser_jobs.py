@@ -66,7 +66,7 @@ def test_a_workspace_is_filled_and_annotated_from_the_page(
     page.get_by_role("textbox", name="File or folder on the server").fill("video")
     page.keyboard.press("Tab")
     page.get_by_role("button", name="Plan").click()
-    expect(page.get_by_text("--dry-run").first).to_be_visible()
+    expect(page.get_by_text("plan of ingest").first).to_be_visible()
     assert ended(workspace, "ingest.*--dry-run").report["document"]["episodes"] == 12  # type: ignore[index]
     assert workspace.stores.tables.episodes.count() == 0
     page.get_by_role("button", name="Start it").click()

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ares.workspace import Workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab
+from tests.app.dashboard.browser import AXE, CODE_WORDS, VIOLATIONS, open_tab
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -43,34 +43,53 @@ def _open_episode(
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="no axe-core: run scripts/node.sh check")
-def test_axe_has_nothing_serious_to_say_of_any_page_in_light_and_dark(
+def test_no_page_shows_code_and_axe_has_nothing_serious_to_say_of_any_in_light_and_dark(
     page: Page, address: str, workspace: Workspace
 ) -> None:
     # So high that the transport, which stays in sight, lies over no other button.
     page.set_viewport_size({"width": 1400, "height": 1400})
-    episode_id = min(workspace.stores.tables.episodes.ids("grade = 'acceptable'"))
+    first, second, *_ = sorted(workspace.stores.tables.episodes.ids("grade = 'acceptable'"))
     metric = "[data-testid=stMetric]"
     pages = {
-        f"episode?episode={episode_id}": ".grid.small .card",
+        f"episode?episode={first}": ".grid.small .card",
         "": ".card",
+        "?show=table": "table",
         "?q=drawer&words=drawer": ".corner.score",
         "sets": "h2, [data-testid=stAlert]",
         "review": "h2",
         "review?tab=judges": ".bar",
         "health": metric,
-        "statistics": ".bar",
+        f"statistics?f.dataset=metaworld_sawyer&episode={first}": ".bar",
         "status": metric,
         "map": "code",
+        "jobs": "h2",
+        f"compare?a={first}&b={second}": ".camera",
     }
+    names = _names_of_data(workspace)
     violations: dict[str, list[str]] = {}
+    codes: dict[str, list[str]] = {}
     for name, element in pages.items():
         page.goto(f"{address}/{name}")
         page.locator(element).first.wait_for()
+        codes[name] = page.evaluate(CODE_WORDS, names)
         for scheme in _SCHEMES:
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function(_HAS_SCHEME, arg=scheme)
             violations[f"{name} {scheme}"] = page.evaluate(VIOLATIONS, AXE.read_text())
     assert {name: own for name, own in violations.items() if own} == {}
+    assert {name: own for name, own in codes.items() if own} == {}
+    page.goto(f"{address}/status")
+    page.locator(metric).first.wait_for()
+    assert "metaworld_sawyer" in page.evaluate(CODE_WORDS, [])
+
+
+def _names_of_data(workspace: Workspace) -> list[str]:
+    """What sources and people have named: it stands on the page as they wrote it."""
+    episodes = list(workspace.stores.tables.episodes.read())
+    own = {text for episode in episodes for text in (episode.dataset, episode.key, episode.success_source)}
+    cameras = {camera.name for episode in episodes for camera in episode.cameras}
+    # The longest first: a name may be a part of another one.
+    return sorted(filter(None, own | cameras), key=len, reverse=True)
 
 
 def test_after_next_only_the_new_player_hears_the_keys(page: Page, address: str) -> None:
@@ -153,6 +172,46 @@ def test_tab_reaches_every_control_of_the_player_and_shows_where_it_is(
         reached.add(kind)
         assert outline != "none", kind
     assert controls <= reached
+
+
+# Marks what has the focus, and whether it shows so; then the visible controls that never had it.
+_MARK_FOCUS = """() => {
+    let at = document.activeElement;
+    while (at.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+    at.isReached = true;
+    return at === document.body;
+}"""
+_NOT_REACHED = """() => {
+    const selector = "button, a[href], input, select, textarea, summary, [tabindex='0']";
+    const missed = [];
+    const read = (node) => {
+        const isControl = node.matches?.(selector) && !node.disabled && node.tabIndex >= 0;
+        // Of a group of choices one has the focus, and arrows move to the others.
+        const isChoice = node.type === "radio" || node.role === "radio";
+        if (isControl && !isChoice && !node.isReached && node.checkVisibility({ visibilityProperty: true }))
+            missed.push(node.outerHTML.slice(0, 160));
+        if (node.shadowRoot) read(node.shadowRoot);
+        for (const child of node.children ?? []) read(child);
+    };
+    read(document.body);
+    return missed;
+}"""
+
+
+def test_tab_reaches_every_control_of_jobs_and_of_two_that_are_compared(
+    page: Page, address: str, workspace: Workspace
+) -> None:
+    first, second, *_ = sorted(workspace.stores.tables.episodes.ids("dataset = 'metaworld_sawyer'"))
+    pages = {"jobs?job=annotate&names=motion": "h2", f"compare?a={first}&b={second}": ".plot canvas"}
+    for name, element in pages.items():
+        page.goto(f"{address}/{name}")
+        page.locator(element).first.wait_for()
+        page.get_by_role("button", name="Find").wait_for()
+        for _ in range(150):
+            page.keyboard.press("Tab")
+            if page.evaluate(_MARK_FOCUS):
+                break
+        assert page.evaluate(_NOT_REACHED) == [], name
 
 
 def test_a_tick_is_evidence_in_the_legend_and_seeks(page: Page, address: str, workspace: Workspace) -> None:

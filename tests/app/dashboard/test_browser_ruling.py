@@ -65,6 +65,10 @@ def _column(workspace: Workspace, name: str) -> Any:
     return workspace.stores.tables.episodes.read_columns([name], "").to_pylist()[0][name]
 
 
+def _words(criterion: str | None) -> str:
+    return str(criterion).lower().replace("_", " ")
+
+
 def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
     browser: Browser, judged: tuple[Workspace, str]
 ) -> None:
@@ -80,15 +84,15 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         rows = page.locator(f"[data-criterion='{criterion}']")
         rows.locator(".choice.unmet").click()
         undo = page.locator(".judge .undo")
-        expect(undo).to_have_text(f"Undo: {criterion} unmet")
+        expect(undo).to_have_text(f"Undo: {_words(criterion)}: not met")
         page.get_by_role("button", name="Failure", exact=True).click()
-        expect(undo).to_have_text("Undo: success failure")
+        expect(undo).to_have_text("Undo: outcome: failure")
         assert _column(workspace, "person_success") is False
         page.reload()
         expect(rows.locator(".choice.unmet.ruled")).to_have_attribute("aria-pressed", "true")
         expect(page.locator(".outcome .choice", has_text="Failure")).to_have_attribute("aria-pressed", "true")
         _tick_and_edit_a_slot_and_undo(page, workspace)
-        expect(undo).to_have_text("Undo: success failure")
+        expect(undo).to_have_text("Undo: outcome: failure")
         page.locator(".judge .edit").fill("open the lid")
         page.keyboard.press("Enter")
         expect(undo).to_have_text("Undo: new text")
@@ -104,7 +108,7 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         assert _column(workspace, "tags") == ["odd"]
         assert _column(workspace, "caption") == _CAPTION
         page.keyboard.press("u")
-        expect(undo).to_have_text(f"Undo: {criterion} unmet")
+        expect(undo).to_have_text(f"Undo: {_words(criterion)}: not met")
         assert _column(workspace, "person_success") is None
 
 
@@ -122,7 +126,7 @@ def _tick_and_edit_a_slot_and_undo(page: Page, workspace: Workspace) -> None:
     page.keyboard.press("x")
     expect(undo).to_have_text("Undo: tick")
     page.keyboard.press("u")
-    expect(undo).to_have_text("Undo: success failure")
+    expect(undo).to_have_text("Undo: outcome: failure")
     page.locator(".judge .slots summary").click()
     page.get_by_label("slot object").fill("the red lid")
     page.keyboard.press("Enter")

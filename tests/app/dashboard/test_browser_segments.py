@@ -60,7 +60,7 @@ def test_lanes_show_spans_and_the_text_of_now_and_keys_go_from_boundary_to_bound
         assert seconds == [0.5, 1.0, 1.1, 1.0]
         now = page.locator(".now")
         assert MARKUP in now.inner_text() and "1. lift 2. throw" in now.inner_text()
-        assert "source_subtask, by person" in now.inner_text()
+        assert "subtask, of the source, by person" in now.inner_text()
         assert page.locator(".segment.current", has_text="lift it").count() == 1
         assert page.locator("img[src=x]").count() == 0 and "broken in" not in page.title()
         # The boundaries of a lane that is folded are passed over.
@@ -72,6 +72,7 @@ def test_lanes_show_spans_and_the_text_of_now_and_keys_go_from_boundary_to_bound
         assert _second(page) == 2.0
 
 
+@pytest.mark.nightly
 def test_thousands_of_segments_in_dozens_of_lanes_are_folded_and_no_megabytes(
     browser: Browser, shown: tuple[str, str, str]
 ) -> None:

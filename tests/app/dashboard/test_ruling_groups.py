@@ -31,7 +31,7 @@ def test_what_several_rulings_rest_on_is_said_once() -> None:
     groups: Any = group_rulings(rulings)
     seen, own = groups
     assert (seen["observed"], seen["seconds"]) == (SAW, [0.5, 1.5])
-    assert seen["reasons"] == ["MET: what was seen fits the caption"]
+    assert seen["reasons"] == ["met: what was seen fits the caption"]
     members = seen["rulings"]
     assert [member["criterion"] for member in members] == ["VERB", "OBJECT", "COLOUR"]
     assert [(member["observed"], member["seconds"]) for member in members] == [("", [])] * 3
@@ -56,8 +56,8 @@ def test_each_claim_keeps_its_own_observation_and_no_ruling_is_lost() -> None:
         "checked by code",
     ]
     assert [member["observed"] for member in groups[0]["rulings"]] == ["saw VERB", "saw OBJECT"]
-    assert groups[0]["reasons"] == ["MET: judged by the frames"]
-    assert groups[2]["reasons"] == ["NA: caption does not say"]
+    assert groups[0]["reasons"] == ["met: judged by the frames"]
+    assert groups[2]["reasons"] == ["does not apply: caption does not say"]
     assert [member["reason"] for member in groups[2]["rulings"]] == ["", ""]
     assert groups[1]["rulings"][0]["verdict"] == "ERROR"
 
@@ -96,7 +96,7 @@ def test_what_was_seen_first_is_said_once_and_a_contested_claim_says_why_it_was_
     assert first["source"] == "seen before anything was known of the caption"
     assert (first["observed"], first["reasons"]) == (
         "open the drawer",
-        ["MET: the observation says the same"],
+        ["met: the observation says the same"],
     )
     assert [ruling["reason"] for ruling in first["rulings"]] == ["", ""]
     (ruling,) = second["rulings"]

@@ -49,10 +49,14 @@ def test_a_lane_is_an_annotator_with_its_style_and_maker_and_subtasks_are_beside
         _segment(2, 9, **{**own, "maker": "unknown"}),
         _segment(2, 9, **{**own, "style": "never seen"}),
     ])["lanes"]  # fmt: skip
-    subtasks = ["source_subtask", "segment: subtask", "segment: subtask"]
-    assert [lane["label"] for lane in lanes] == [*subtasks, "caption", "segment: never seen", "source_vqa"]
-    assert lanes[0]["about"] == "made by source_subtask 1, written by person, qwen"
-    assert {lane["about"] for lane in lanes[1:3]} == {"made by segment 2", "made by unknown"}
+    subtasks = ["subtask, of the source", "segment: subtask", "segment: subtask"]
+    rest = ["caption", "segment: never seen", "vqa, of the source"]
+    assert [lane["label"] for lane in lanes] == [*subtasks, *rest]
+    assert lanes[0]["about"] == "made by source subtask, version 1, written by person, qwen"
+    assert {lane["about"] for lane in lanes[1:3]} == {
+        "made by segment, version 2",
+        "made by an unknown maker",
+    }
     assert lanes[0]["texts"] == [["reach", "person", ""], ["reach", "qwen", ""]]
     assert lanes[3]["texts"] == [["ajar", "", "not_acceptable"]]
     assert lanes[3]["spans"] == [[1, 4, 0, 0, "a1"]]

@@ -211,6 +211,13 @@ def test_a_note_and_a_view_are_kept_with_their_person(page: Page, address: str, 
     page.get_by_role("button", name="Views").click()
     page.get_by_role("button", name="levers", exact=True).click()
     page.wait_for_url(re.compile(r"q=press\+the\+lever.*cut=0\.4"))
+    # Without a search and a filter it is a view of all episodes.
+    page.goto(address)
+    page.get_by_role("button", name="Views").click()
+    page.get_by_label("Name of this view").fill("all of them")
+    page.get_by_role("button", name="Save this view").click()
+    page.get_by_role("button", name="all of them", exact=True).wait_for()
+    assert [view.query for view in list_views(many.stores) if view.name == "all of them"] == [{}]
 
 
 def test_an_image_that_is_dropped_on_the_search_box_is_searched_by(page: Page, address: str) -> None:

@@ -185,8 +185,8 @@ def test_an_episode_shows_its_grade_and_what_made_it(displayed: Workspace) -> No
     (head,) = component_data(app, "headline")
     assert "caption not acceptable" in [badge["text"] for badge in head["badges"]]
     table = tables(app)[0]
-    assert list(table["name"]) == ["quality", "caption", "grade", "motion"]
-    assert list(table["model"])[1:3] == ["hand", "hand"]
+    assert list(table["annotation"]) == ["quality", "caption", "grade", "motion"]
+    assert list(table["made by"])[1:3] == ["hand, version 1", "hand, version 1"]
 
 
 def test_a_set_made_from_a_view_holds_its_episodes_and_is_listed(displayed: Workspace) -> None:
@@ -473,7 +473,7 @@ def test_a_planted_fault_is_on_the_page_of_its_dataset_and_a_lane_of_its_episode
         findings, worst, _, dimensions = tables(app)
         (data, *_others) = component_data(app, "table")
         assert data["rows"][0][0] == ["not finite", "A001"]
-        assert findings["finding"] == ["not finite"] and worst["checks"] == ["A001 not-finite"]
+        assert findings["finding"] == ["not finite"] and worst["findings"] == ["not finite"]
         assert list(dimensions["name"]) == ["shoulder", "elbow", "wrist"] * 2
         (tile,) = [metric for metric in app.metric if metric.label == "State behind action"]
         assert abs(float(tile.value.removesuffix(" s")) - 3 / RATE_HZ) < 1 / RATE_HZ
@@ -483,7 +483,8 @@ def test_a_planted_fault_is_on_the_page_of_its_dataset_and_a_lane_of_its_episode
         trajectory = workspace.stores.tables.trajectories.get(episode.episode_id)
         findings_of_episode = check_stored_episode(episode, trajectory, health.typical)
         (lane,) = make_finding_lanes(findings_of_episode, episode.duration_seconds)
-        assert isinstance(lane, dict) and lane["label"] == "A001 not-finite" and lane["severity"] == "fault"
+        assert isinstance(lane, dict)
+        assert (lane["label"], lane["code"], lane["severity"]) == ("Not finite", "A001", "fault")
         assert sorted(span["start"] for span in lane["spans"]) == [2.0, 2.1]
         _draw("episode", {"episode": episode.episode_id})
         facets = {facet.column: facet for facet in cached_reads.read_facets("")}

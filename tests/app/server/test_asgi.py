@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import re
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ from app.server import serve
 from app.server.protection import make_bounded_protocol
 from ares.errors import RequestError
 from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace, new_workspace, open_workspace
 
 # A connection of which nothing is heard for so long fails the test; none of these seconds are waited for.
 PATIENCE = 60
@@ -31,6 +33,48 @@ PATIENCE = 60
 def test_beyond_loopback_a_password_is_needed(workspace: Workspace) -> None:
     with pytest.raises(RequestError, match="needs a login"):
         serve(workspace, make_served_pages(), host="0.0.0.0")
+
+
+def test_a_dashboard_without_a_workspace_offers_to_make_it(tmp_path: Path) -> None:
+    command = "import sys; from app.cli.main import main; sys.exit(main())"
+    arguments = ["app", "-w", str(tmp_path / "lab"), "--port", "0", "--no-browser"]
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", command, *arguments], stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stderr is not None
+            match = re.search(r"http://127.0.0.1:(\d+)", server.stderr.readline())
+            assert match, server.stderr.read()
+            port = int(match[1])
+            status, page = request(port, "GET", "/jobs")
+            assert (status, str(tmp_path / "lab") in page, "Make the workspace" in page) == (200, True, True)
+            assert request(port, "GET", "/api/episodes")[0] == 503
+            foreign = {"Origin": "http://elsewhere.example"}
+            assert request(port, "POST", "/api/workspace", foreign)[0] == 403
+            assert not (tmp_path / "lab").exists(), "nothing is made unless a person says so"
+            assert request(port, "POST", "/api/workspace")[0] == 303
+            status, document = request(port, "GET", "/api/episodes")
+            assert (status, json.loads(document)["total"]) == (200, 0)
+            assert "Make the workspace" not in request(port, "GET", "/", {"Accept": "text/html"})[1]
+        finally:
+            server.terminate()
+            server.communicate(timeout=PATIENCE)
+
+
+def request(port: int, method: str, path: str, headers: Mapping[str, str] = {}) -> tuple[int, str]:
+    """Status and text of an answer."""
+    with closing(HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+        connection.request(method, path, headers=dict(headers))
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+@pytest.mark.parametrize("path", ["other", "other/file.txt", "other/file.txt/below"])
+def test_a_workspace_is_offered_beside_nothing_else(path: str, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file.txt").touch()
+    with pytest.raises(RequestError, match="workspace"):
+        serve(new_workspace(tmp_path / path, Settings()), make_served_pages(), port=0)
 
 
 @pytest.fixture(scope="module")

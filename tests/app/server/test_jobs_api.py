@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +14,23 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.server.api import make_api
+from app.server.command_jobs import describe_plan
+from app.server.jobs import (
+    Job,
+    JobProgress,
+    clean_jobs,
+    find_job_path,
+    keep_upload,
+    list_all_jobs,
+    read_job,
+    start_module_process,
+    write_job,
+)
 from app.server.routes import build_changes_route
 from ares.errors import StoreError
 from ares.settings import Settings
 from ares.workspace import open_workspace
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture
@@ -44,10 +59,13 @@ def test_a_dataset_is_planned_ingested_and_annotated(client: TestClient) -> None
     ingest = {"command": "ingest", "person": "Ada", "source": "video", "dataset": "films"}
     plan = wait(client, client.post("/jobs", json={**ingest, "plan": True}).json()["id"])
     assert plan["report"]["document"]["episodes"] == 12
+    (row,) = describe_plan(plan["report"]["document"])
+    assert row["time"] == "unknown: no earlier job to measure by"
     assert client.get("/episodes").json()["total"] == 0
     started = client.post(f"/jobs/{plan['id']}/resume", params={"person": "Ben"}).json()
     assert (started["state"], started["person"]) == ("running", "Ben")
-    assert wait(client, started["id"])["state"] == "finished"
+    job = wait(client, started["id"])
+    assert (job["state"], job["step"], job["done"], job["total"]) == ("finished", "ingest films", 12, 12)
     assert client.get("/episodes", params={"where": "dataset = 'films'"}).json()["total"] == 12
     motion = {
         "command": "annotate",
@@ -56,11 +74,76 @@ def test_a_dataset_is_planned_ingested_and_annotated(client: TestClient) -> None
         "where": "num_steps > 0",
         "limit": 2,
     }
+    again = wait(client, client.post("/jobs", json={**ingest, "dataset": "more", "plan": True}).json()["id"])
+    (row,) = describe_plan(again["report"]["document"])
+    assert row["time"] == "less than a minute, by 12 items of earlier jobs"
     report = wait(client, client.post("/jobs", json=motion).json()["id"])["report"]
     assert report["status"] == 0 and report["document"]
     assert client.delete(f"/jobs/{started['id']}", params={"person": "Ada"}).status_code == 200
     for wrong in ("0" * 16, "..%2f..%2fx", "x"):
         assert client.delete(f"/jobs/{wrong}", params={"person": "Ada"}).status_code == 404
+
+
+def test_the_time_left_is_measured_by_the_first_items(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("app.server.jobs.time.monotonic", lambda: now[0])
+    path = tmp_path / "job.json"
+    job = Job(kind="command", subject="annotate", name="x", arguments={}, total=1, started="")
+    progress = JobProgress(path, job)
+    said = []
+    for step, second, done in (
+        ("a", 0, 0),
+        ("a", 2, 10),
+        ("a", 3, 20),
+        ("a", 3.1, 40),
+        ("b", 4, 0),
+        ("b", 90, 5),
+    ):
+        now[0] = 100.0 + second
+        progress.tell(step, done, 100)
+        said.append((progress.job.step, progress.job.done, progress.job.left_seconds))
+    # Ten in two seconds, twenty in three; nothing is known of the next step before its first item.
+    assert said == [
+        ("a", 0, None), ("a", 10, 18.0), ("a", 20, 12.0), ("a", 40, pytest.approx(4.65)), ("b", 0, None),
+        ("b", 5, 86 / 5 * 95),
+    ]  # fmt: skip
+    assert read_job(path), "the page reads it from the file"
+
+
+def test_old_jobs_and_unused_uploads_are_deleted(tmp_path: Path, demo_samples: Path) -> None:
+    with open_workspace(str(tmp_path / "w"), Settings(job_days=3)) as workspace:
+        stores, video = workspace.stores, next((demo_samples / "video").rglob("*.mp4"))
+        paths = {
+            name: keep_upload(stores, f"{name}.mp4", video.read_bytes())
+            for name in ("finished", "failed", "starting", "fresh", "forgotten", "ingested")
+        }
+        ingest_paths(stores, [str(paths["ingested"])], quiet=True)
+        assert stores.tables.episodes.count() == 1
+        for days, name in ((0, "finished"), (2, "failed"), (9, "old")):
+            job = Job(
+                kind="command", subject="review", name=name, total=1, started="2026-01-01", state="failed",
+                arguments={"words": ["review", "import", str(paths.get(name, ""))]},
+            )  # fmt: skip
+            file = find_job_path(stores, "command", name)
+            write_job(file, job, **({"state": "finished"} if name == "finished" else {}))
+            file.with_suffix(".log").touch()
+            os.utime(file, times=(time.time() - 86_400 * days,) * 2)
+        for name in ("failed", "forgotten", "ingested", "starting"):
+            os.utime(paths[name], times=(time.time() - 86_400 * 2,) * 2)
+        clean_jobs(stores, ["review", "import", str(paths["starting"])])
+        kept = {name for name, path in paths.items() if path.exists()}
+        assert kept == {"failed", "starting", "fresh", "ingested"}
+        assert {job.name for job in list_all_jobs(stores)} == {"finished", "failed"}
+        assert len(list((stores.folder / "jobs").glob("*.log"))) == 2
+
+
+def test_a_job_works_in_the_name_of_who_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "say_who.py").write_text("from ares.settings import user_name\nprint(user_name(), end='')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    process = start_module_process("say_who", [], None, stdout=subprocess.PIPE, person="Zoë\x00")
+    assert process.communicate(timeout=60)[0].decode() == "Zoë"
 
 
 @pytest.mark.parametrize(

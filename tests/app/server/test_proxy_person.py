@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
+from app.server.api import make_api
 from app.server.protection import PERSON_HEADER, ProxyPersonMiddleware
+from ares.settings import Settings, user_name
+from ares.workspace import Workspace, open_workspace
 
 _NETWORKS = ["10.0.0.0/24", "2001:db8::1/128"]
 
@@ -46,3 +53,52 @@ def test_a_trusted_proxy_says_who_it_is(address: str) -> None:
 )
 def test_nobody_else_does(client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]]) -> None:
     assert read_person(client, headers) == []
+
+
+def test_a_request_acts_in_no_other_name_than_that_of_the_log_in(copied_workspace: Workspace) -> None:
+    app = ProxyPersonMiddleware(make_api(copied_workspace, people_by_proxy=True), _NETWORKS)
+    ids = list(copied_workspace.episodes.take(1).ids())
+    ruling = {"question": "success", "subject_id": ids[0], "verdict": "failure"}
+    ada = {"X-Forwarded-User": "Ada"}
+    with (
+        TestClient(app, client=("10.0.0.2", 5), headers=ada) as client,
+        TestClient(app, client=("10.0.0.2", 5)) as nobody,
+        TestClient(app, client=("10.9.9.9", 5), headers=ada) as stranger,
+    ):
+        assert client.post("/rulings", json={**ruling, "person": "Ada"}).status_code == 201
+        made = client.post("/sets", json={"name": "hers", "ids": ids})
+        assert made.json()["person"] == "Ada", made.text
+        assert client.post("/tags/hers", json={"ids": ids}).json()["person"] == "Ada"
+        assert client.post("/undo", params={"person": "Ada"}).json()["person"] == "Ada"
+        refused = [
+            client.post("/rulings", json={**ruling, "person": "Eve"}),
+            client.post("/tags/hers", json={"ids": ids, "person": "Eve"}),
+            client.delete("/sets/hers", params={"person": "Eve"}),
+            client.post("/jobs", json={"command": "check", "person": "Eve"}),
+            nobody.post("/undo"),
+            stranger.post("/undo"),
+        ]
+    assert [answer.status_code for answer in refused] == [403] * len(refused)
+    assert {"Eve" in answer.json()["detail"] for answer in refused[:4]} == {True}
+    assert {"X-Forwarded-User" in answer.json()["detail"] for answer in refused[4:]} == {True}
+    assert "hers" in copied_workspace.sets and not copied_workspace.tags
+
+
+def test_without_a_proxy_a_request_says_who_acts(copied_workspace: Workspace) -> None:
+    ids = list(copied_workspace.episodes.take(1).ids())
+    with TestClient(make_api(copied_workspace)) as client:
+        assert client.post("/tags/t", json={"ids": ids, "person": "Ben"}).json()["person"] == "Ben"
+        assert client.post("/undo").status_code == 400, (
+            "the last of the user of the server, who has done none"
+        )
+        assert client.post("/undo", params={"person": "Ben"}).status_code == 200
+        assert client.post("/tags/t", json={"ids": ids}).json()["person"] == user_name()
+        wrong = client.post("/tags/t", json={"ids": ids, "person": "Ben\n"})
+        assert (wrong.status_code, "printed" in wrong.json()["reason"]) == (400, True)
+
+
+@pytest.fixture
+def copied_workspace(workspace: Workspace, tmp_path: Path) -> Iterator[Workspace]:
+    shutil.copytree(workspace.path, tmp_path / "ws")
+    with open_workspace(str(tmp_path / "ws"), Settings()) as own:
+        yield own

@@ -87,6 +87,9 @@ def test_the_longest_and_the_shortest_text_are_taken_and_one_letter_more_is_not(
     for text in ("x", "x" * 2_000):
         add_note(stores, text, stage(ids[:1]))
     save_view(stores, "long", {"q": ["x" * 10_000], "f": ["x" * 10_000]})
+    save_view(stores, "everything", {})
+    assert {view.name: view.query for view in list_views(stores)}["everything"] == {}
+    delete_view(stores, "everything")
     attempts: dict[str, Callable[[], Any]] = {
         "got 2,001; write it shorter": lambda: add_note(stores, "x" * 2_001, stage(ids[:1])),
         "got 20,001 characters of at most 20,000": lambda: save_view(stores, "a", {"q": ["x" * 20_001]}),
@@ -394,6 +397,7 @@ def test_views_and_sets_say_what_there_is(curated: Workspace, ids: list[str], tm
         "recipe": {"where": ""},
         "episodes": 5,
         "ids_hash": sets["good"].ids_hash,
+        "person": user_name(),
     }
     sets.write_lock(sets["good"], tmp_path / "lock")
     assert (tmp_path / "lock").read_text().endswith("}\n") and not list(tmp_path.glob("*.tmp"))

@@ -176,7 +176,7 @@ def test_each_fault_costs_its_row_and_is_counted() -> None:
     lines = list(file.tally.lines())
     assert len(lines) == len(faults)
     for reason in faults:
-        assert any(line.startswith(f"spans.json: 1 spans {reason}") for line in lines), (reason, lines)
+        assert any(line.startswith(f"spans.json: spans that {reason}") for line in lines), (reason, lines)
 
 
 def plain_rows(*ends: tuple[Any, Any], **more: Any) -> list[dict[str, Any]]:
@@ -211,7 +211,7 @@ def test_an_ambiguous_file_says_what_to_do() -> None:
     file = parse_spans(plain_rows((0, 10), (10, 20)), "spans.csv")
     assert file is not None
     (line,) = file.tally.lines()
-    assert line.startswith("spans.csv: 2 spans have whole numbers") and "start_frame" in line
+    assert line.startswith("spans.csv: spans that have whole numbers") and "start_frame" in line
 
 
 def test_last_frames_belong_to_their_span() -> None:
@@ -268,8 +268,8 @@ def test_label_studio_frames_count_from_one_and_people_are_its_authors() -> None
     ]
     assert file.spans[0].fields == {"track": "lane", "annotator": "a@b.c", "label": "grasp"}
     assert sorted(line.partition(" (")[0] for line in file.tally.lines()) == [
-        "export.json: 1 spans are of annotations that were cancelled",
-        "export.json: 1 spans are regions without a span of time",
+        "export.json: spans that are of annotations that were cancelled: 1",
+        "export.json: spans that are regions without a span of time: 1",
     ]
     assert match_spans_to_episodes(file, EpisodeNames(["ep_0.mp4", "ep_1.mp4"]).find) == {
         "ep_0.mp4": list(file.spans)

@@ -210,6 +210,7 @@ def greedy(batch: Sequence[int]) -> list[int]:
     return double(batch)
 
 
+@pytest.mark.nightly
 def test_an_item_beyond_the_limits_fails_and_the_others_do_not(engine: Engine) -> None:
     limits = WorkerLimits(seconds=2.0, memory_bytes=200 * 2**20)
     pool = engine.pool(PoolRequest(greedy, max_workers=1, on_worker_death=SourceError, limits=limits))

@@ -121,7 +121,9 @@ def test_what_nobody_can_say_is_refused_in_one_line(
         withdraw_answer(workspace.stores, judged.annotation_id, "Ada")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 9))]
+)
 def test_whatever_was_said_and_taken_back_the_last_word_of_each_counts(
     workspace: Workspace,
     judged: Annotation,

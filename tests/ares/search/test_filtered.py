@@ -368,7 +368,10 @@ def test_a_mixture_is_the_sum_of_its_ranks(
         if text:
             searches.append((text, {"where": where, "space": "exact", "by": "frames"}, frame_weight))
         for search_text, search_options, weight in searches:
-            ranks = [hit.episode_id for hit in ws.search(search_text, limit=2 * limit + 2, **search_options)]
+            ranks = [
+                hit.episode_id
+                for hit in ws.search(search_text, limit=max(2 * limit, 100) + 2, **search_options)
+            ]
             for rank, episode_id in enumerate(ranks, start=1):
                 scores[episode_id] = scores.get(episode_id, 0.0) + weight / (60 + rank)
         scores.pop(like, None)

@@ -62,7 +62,7 @@ def test_every_file_is_listed_with_its_use(tmp_path: Path) -> None:
     assert set(uses) == {str(path) for path in root.rglob("*") if path.is_file()}
     assert uses[str(depth / "head_depth_000000.png")] == "data"
     assert uses[str(root / "observations/400/1-2.tar")] == "unused"
-    assert "1 archives are not unpacked: run tar -xf on each in its folder" in source.warnings
+    assert "1 archive is not unpacked: run tar -xf on each in its folder" in source.warnings
     warnings = next(iter(source.items)).load().warnings
     assert "camera head_depth left out: image cannot be decoded" in warnings
 
@@ -101,7 +101,9 @@ def test_parts_that_were_not_downloaded_are_told(tmp_path: Path) -> None:
         video.unlink()
     write_task(root, 999, [5])
     source = opened(root)
-    assert any(warning.startswith("1 tasks of task_info have no episode here") for warning in source.warnings)
+    assert any(
+        warning.startswith("1 task of task_info is without an episode here") for warning in source.warnings
+    )
     without_signals, without_videos = (item.load() for item in source.items)
     assert without_signals.trajectory.state is None and without_signals.episode.num_steps == STEPS
     assert any("videos and no signals" in warning for warning in without_signals.warnings)

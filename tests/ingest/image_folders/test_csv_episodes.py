@@ -245,5 +245,5 @@ def test_images_without_numbers_are_no_camera_and_that_is_said(tmp_path: Path) -
     (folder / "images" / "front" / "overview.png").write_bytes(image_bytes(9))
     (record,) = read(tmp_path / "data")
     assert "2 images of images/top are left out: their names hold no number" in record.warnings
-    assert "1 images of images/front are left out: their names hold no number" in record.warnings
+    assert "1 image of images/front is left out: their names hold no number" in record.warnings
     assert "top" not in {camera.name for camera in record.episode.cameras}

@@ -170,6 +170,7 @@ def test_both_engines_reach_the_same_state_and_count_a_bad_video_alike(
     assert (again.kept, again.already, again.failed) == (0, 23, 1)
 
 
+@pytest.mark.nightly
 def test_strict_stops_there_too(tmp_path: Path, demo_samples: Path, engine: Engine) -> None:
     video = tmp_path / "video"
     shutil.copytree(demo_samples / "video", video)
@@ -198,6 +199,7 @@ def test_a_record_that_kills_every_reader_costs_only_itself(
     assert "record 5" in report.failures["its worker died every time"].example
 
 
+@pytest.mark.nightly
 def test_the_command_prints_one_document_and_nothing_else_even_when_workers_die(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

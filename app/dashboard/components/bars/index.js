@@ -42,7 +42,7 @@ function buildRow({ name, href, parts, more = [], low, high, text }, act) {
     {},
     h("th", { scope: "row" }, label),
     h("td", { class: "track" }, h("div", { class: "bar" }, drawn.map(buildPart), interval)),
-    h("td", { class: "numbers" }, h("span", {}, text), links, act && buildAct(name, act)),
+    h("td", { class: "numbers" }, h("span", {}, text), links, act && drawn.length > 0 && buildAct(name, act)),
   );
 }
 

@@ -112,10 +112,12 @@ class Finder {
   /** @type {(entries: Entry[], status: string) => void} */
   show(entries, status) {
     this.links = entries.map(({ kind, name, about, href }, index) => {
+      // An id says nothing to people: what the episode is about comes first.
+      const texts = kind.startsWith("episode") && about ? [about, name] : [name, about];
       const parts = [
         h("span", { class: "badge none" }, kind),
-        h("b", {}, name),
-        h("span", { class: "about" }, about),
+        h("b", {}, texts[0]),
+        h("span", { class: "about" }, texts[1]),
       ];
       const link = h("a", { id: `hit-${index}`, class: "hit", href, tabIndex: -1 }, parts);
       link.setAttribute("role", "option");

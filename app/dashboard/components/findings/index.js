@@ -3,7 +3,7 @@ import { h, mount } from "../dom.js";
 import { buildMarkers } from "../targets.js";
 
 /** @typedef {{ start: number, stop: number, label: string }} Finding */
-/** @typedef {{ label: string, meaning: string, severity: string, spans: Finding[] }} Lane */
+/** @typedef {{ code: string, label: string, meaning: string, severity: string, spans: Finding[] }} Lane */
 /** @typedef {{ lanes: Lane[], duration: number }} FindingsData */
 
 /** @param {number} second */
@@ -19,7 +19,7 @@ function findingMarker(lane, { start, stop, label }) {
 
 /** @type {(lane: Lane, duration: number) => HTMLElement} */
 function buildLane(lane, duration) {
-  const label = h("span", { class: "lane-label", title: lane.meaning }, `${lane.label}: ${lane.meaning}`);
+  const label = h("span", { class: "lane-label", title: lane.code }, `${lane.label}: ${lane.meaning}`);
   const markers = lane.spans.map((finding) => findingMarker(lane, finding));
   return h(
     "div",

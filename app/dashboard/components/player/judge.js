@@ -19,6 +19,7 @@ import { codeInWords, h, numberClick, verdictBadge } from "../dom.js";
  * @property {string} grade
  * @property {string} why The grade in one sentence.
  * @property {string} made
+ * @property {string} maker Its id.
  * @property {Criterion[]} criteria
  */
 /** @typedef {{ verdict?: string, kind?: string, severity?: string, label: string }} Outcome */
@@ -49,7 +50,7 @@ const OUTCOMES = [
 ];
 const RULINGS = [
   ["met", "✓", "met"],
-  ["unmet", "✗", "unmet"],
+  ["unmet", "✗", "not met"],
   ["unsure", "?", "cannot tell"],
 ];
 const MOST_TAGS = 9;
@@ -238,7 +239,7 @@ export class JudgePanel {
       "div",
       { class: "judge-head" },
       verdictBadge(text.grade),
-      h("span", { class: "muted" }, text.made),
+      h("span", { class: "muted", title: `maker ${text.maker}` }, text.made),
     );
     const rows = sortCriteria(text.criteria).map((criterion) => this.buildCriterion(text, criterion));
     const parts = [

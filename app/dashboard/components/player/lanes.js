@@ -13,6 +13,7 @@ import { shareOf } from "./scale.js";
 /** @typedef {[text: string, author: string, grade: string]} SegmentText */
 /**
  * @typedef {object} Lane
+ * @property {string} name The annotator.
  * @property {string} label
  * @property {string} about Who made it.
  * @property {number} rows
@@ -205,7 +206,7 @@ class SegmentLane {
     });
     this.node = h(
       "div",
-      { class: `lane c${number % LANE_COLOURS}`, "data-lane": lane.label },
+      { class: `lane c${number % LANE_COLOURS}`, "data-lane": lane.name },
       this.fold,
       this.track,
     );

@@ -27,12 +27,21 @@ import { codeInWords, h, mount, seekButton, verdictBadge } from "../dom.js";
  * @typedef {object} Grade
  * @property {string} grade
  * @property {string} made
+ * @property {string} maker Its id.
  * @property {string} note
  * @property {string} why The grade in one sentence; "" for an older one.
  * @property {Group[]} groups
  * @property {Pair[]} values
  */
-/** @typedef {{ text: string, grade: string, made: string, shown: boolean, grades: Grade[] }} Caption */
+/**
+ * @typedef {object} Caption
+ * @property {string} text
+ * @property {string} grade
+ * @property {string} made
+ * @property {string} maker Its id.
+ * @property {boolean} shown
+ * @property {Grade[]} grades
+ */
 /** @typedef {{ captions: Caption[], pairs: Pair[] }} RulingsData */
 
 /** @type {Record<string, string>} */
@@ -128,7 +137,7 @@ function buildGrade(grade) {
   const note = grade.note && h("span", { class: "badge open note" }, grade.note);
   const origin = h(
     "div",
-    { class: "muted made" },
+    { class: "muted made", title: `maker ${grade.maker}` },
     grade.grade && verdictBadge(grade.grade),
     ` ${grade.made} `,
     note,
@@ -162,7 +171,7 @@ function buildCaption(caption) {
     "section",
     { class: caption.shown ? "caption shown" : "caption" },
     h("div", { class: "head" }, head),
-    h("div", { class: "muted made" }, caption.made, note),
+    h("div", { class: "muted made", title: `maker ${caption.maker}` }, caption.made, note),
     caption.grades.map(buildGrade),
   );
 }

@@ -6,8 +6,8 @@ import { h, mount, seekButton } from "../dom.js";
  * @typedef {object} ListedSegment
  * @property {number} start Seconds.
  * @property {number} stop
+ * @property {string} by What names it, in words.
  * @property {string} annotator
- * @property {string} style
  * @property {string} author
  * @property {string} text
  * @property {Pair[]} values
@@ -19,14 +19,12 @@ const HEAD = ["span", "by", "text", "columns"];
 /** @param {ListedSegment} segment */
 function buildSegment(segment) {
   const span = `${segment.start.toFixed(2)} to ${segment.stop.toFixed(2)} s`;
-  const isNamed = !segment.style || segment.annotator === `source_${segment.style}`;
-  const by = isNamed ? segment.annotator : `${segment.annotator}: ${segment.style}`;
   const author = segment.author && h("div", { class: "muted" }, `by ${segment.author}`);
   return h(
     "tr",
     { class: "segment" },
     h("td", { "data-cell": "span" }, seekButton(segment.start, span)),
-    h("td", { "data-cell": "annotator" }, by, author),
+    h("td", { "data-cell": "annotator", title: segment.annotator }, segment.by, author),
     h("td", { "data-cell": "text" }, segment.text),
     h("td", { "data-cell": "values" }, segment.values.map(buildValue)),
   );

@@ -13,11 +13,19 @@ import { buildCopyButton } from "../tables.js";
 // A table with fewer rows is read at once.
 const FEW = 4;
 
+// A longer text has a column that is wide enough to read it.
+const LONG = 40;
+
+/** @param {string} text */
+function buildText(text) {
+  return h("div", { class: text.length > LONG ? "cell long" : "cell" }, text);
+}
+
 /** @typedef {import("../dom.js").Send} Send */
 /** @type {(row: TableData["rows"][number], number: number, data: TableData, send: Send) => HTMLElement} */
 function buildRow(row, number, { columns, action, selected }, send) {
   const cells = row.map(([text, tip], index) =>
-    h("td", { title: tip || null, "data-cell": columns[index][1] }, text),
+    h("td", { title: tip || null, "data-cell": columns[index][1] }, buildText(text)),
   );
   const label = `${action}: ${row[0]?.[0] ?? ""}`;
   const onclick = () => send("selected", { row: number, at: Date.now() });

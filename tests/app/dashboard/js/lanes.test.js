@@ -38,7 +38,7 @@ test("the current segment is the one that began last and still lasts, and an ins
 });
 
 test("boundaries of all lanes are jumped to in order, each once", () => {
-  const lane = { label: "", about: "", rows: 1, crowded: 0, texts: [] };
+  const lane = { name: "", label: "", about: "", rows: 1, crowded: 0, texts: [] };
   const seconds = listBoundaries([
     { ...lane, spans: SPANS },
     { ...lane, spans: [[2.0002, 7, 0, 0]] },

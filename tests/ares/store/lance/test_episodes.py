@@ -229,7 +229,9 @@ class Clock(datetime):
         return cls.present
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 12))]
+)
 def test_what_was_stored_first_is_the_original(
     tmp_path: Path, make_record: Make, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
