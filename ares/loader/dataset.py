@@ -45,8 +45,6 @@ _SIGNAL_KEYS = {"state": STATE_KEY, "action": ACTION_KEY, "reward": REWARD_KEY, 
 # How far a time may be from that of a step (LeRobot: the same).
 _TOLERANCE_SECONDS = 1e-4
 _CACHED_EPISODES = 64
-# Videos that a process holds open between items: a decoder of 1080p takes tens of megabytes.
-_OPEN_VIDEOS = 16
 # How the values of a signal are normalised: mean 0 and deviation 1, or from -1 to 1.
 Normalisation = Literal["mean_std", "min_max"]
 _NORMALISATIONS = get_args(Normalisation)
@@ -91,7 +89,7 @@ class StepDataset:
     def __init__(self, folder: Path, request: LoaderRequest) -> None:
         self._folder = folder
         self._opened: StepStore | None = None
-        self._videos = OpenVideos(_OPEN_VIDEOS)
+        self._videos = OpenVideos()
         layout, cameras = self._store.layout, request.cameras
         self.rate_hz = layout.rate_hz
         self.cameras = layout.cameras if cameras is None else _known_cameras(cameras, layout.cameras)
@@ -228,7 +226,7 @@ class StepDataset:
         return self._store.content_hash()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": None, "_videos": OpenVideos(_OPEN_VIDEOS)}
+        return {**self.__dict__, "_opened": None, "_videos": OpenVideos()}
 
     def __repr__(self) -> str:
         steps = count_of(len(self), "step", comma=True)
@@ -560,10 +558,8 @@ def build_step_dataset(request: ExportRequest, stores: Stores, loading: LoaderRe
         StoreError: The disk is full.
     """
     import_optional("torch")
-    reader, format = (
-        open_reader(request, stores),
-        GroupedFormat("steps", _write_steps, folders=_single_folder),
-    )
+    reader = open_reader(request, stores)
+    format = GroupedFormat("steps", _write_steps, folders=_single_folder)
     parent = Path(tempfile.mkdtemp(prefix="ares-steps-"))
     try:
         export_groups(replace(request, destination=parent / _FOLDER), reader, lambda episodes: None, format)

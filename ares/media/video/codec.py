@@ -288,7 +288,7 @@ class OpenVideos:
     positions in open files with its parent.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int = 16) -> None:
         self._most, self._process = most, os.getpid()
         self._idle: dict[tuple[str, FileState], tuple[ExitStack, _VideoCursor]] = {}
 
