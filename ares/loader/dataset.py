@@ -30,7 +30,7 @@ from ares.export import (
 from ares.formats import ACTION_KEY, REWARD_KEY, STATE_KEY, camera_key
 from ares.imports import import_optional
 from ares.loader.step_store import WEIGHT, StepLayout, StepStore, StepStoreWriter, StoredSteps
-from ares.media import frames_at, frames_in_order
+from ares.media import OpenVideos, frames_at, frames_in_order
 from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class StepDataset:
     (3, H, W) uint8 RGB. A key of `delta_seconds` has a window: (K, D) or (K, 3, H, W), and KEY_is_pad (K,) bool says
     where it reaches beyond the episode; there the first or the last step is repeated.
 
-    It opens its files when it is first used in a process, and no video longer than one item takes. Signals lie in a
-    folder of temporary files that processes share, which is removed with the dataset.
+    It opens its files when it is first used in a process, and holds at most 16 videos open between items. Signals lie
+    in a folder of temporary files that processes share, which is removed with the dataset.
 
     Args:
         folder: Folder of the step store.
@@ -89,6 +89,7 @@ class StepDataset:
     def __init__(self, folder: Path, request: LoaderRequest) -> None:
         self._folder = folder
         self._opened: StepStore | None = None
+        self._videos = OpenVideos()
         layout, cameras = self._store.layout, request.cameras
         self.rate_hz = layout.rate_hz
         self.cameras = layout.cameras if cameras is None else _known_cameras(cameras, layout.cameras)
@@ -217,15 +218,15 @@ class StepDataset:
         media = episode.media[number]
         seconds = self._store.camera_seconds(number, np.arange(rows.start, rows.stop))
         if seconds == sorted(seconds):
-            return frames_in_order(media, seconds)
-        return iter(frames_at(media, seconds))
+            return frames_in_order(media, seconds, self._videos)
+        return iter(frames_at(media, seconds, self._videos))
 
     def content_hash(self) -> str:
         """Hash of its episodes and their order: two datasets with the same hash have the same steps."""
         return self._store.content_hash()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": None}
+        return {**self.__dict__, "_opened": None, "_videos": OpenVideos()}
 
     def __repr__(self) -> str:
         steps = count_of(len(self), "step", comma=True)
@@ -285,7 +286,7 @@ class StepDataset:
         return torch.from_numpy(np.ascontiguousarray(frames.transpose(0, 3, 1, 2)))
 
     def _read_frames(self, number: int, rows: NDArray[np.int64], episode: StoredSteps) -> NDArray[np.uint8]:
-        return frames_at(episode.media[number], self._store.camera_seconds(number, rows))
+        return frames_at(episode.media[number], self._store.camera_seconds(number, rows), self._videos)
 
 
 @lru_cache(maxsize=_CACHED_EPISODES)
@@ -557,10 +558,8 @@ def build_step_dataset(request: ExportRequest, stores: Stores, loading: LoaderRe
         StoreError: The disk is full.
     """
     import_optional("torch")
-    reader, format = (
-        open_reader(request, stores),
-        GroupedFormat("steps", _write_steps, folders=_single_folder),
-    )
+    reader = open_reader(request, stores)
+    format = GroupedFormat("steps", _write_steps, folders=_single_folder)
     parent = Path(tempfile.mkdtemp(prefix="ares-steps-"))
     try:
         export_groups(replace(request, destination=parent / _FOLDER), reader, lambda episodes: None, format)

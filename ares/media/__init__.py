@@ -82,7 +82,11 @@ if TYPE_CHECKING:
         message_type as message_type,
     )
     from ares.media.recordings.recording import scan_messages as scan_messages
-    from ares.media.video.codec import VideoEncoding as VideoEncoding, encode_mp4 as encode_mp4
+    from ares.media.video.codec import (
+        OpenVideos as OpenVideos,
+        VideoEncoding as VideoEncoding,
+        encode_mp4 as encode_mp4,
+    )
     from ares.media.video.packets import (
         NotCopyable as NotCopyable,
         PacketJoiner as PacketJoiner,

@@ -38,14 +38,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ares.episode import MediaRef
+    from ares.media.video.codec import OpenVideos
 
 
-def frames_at(ref: MediaRef, seconds: Sequence[float]) -> NDArray[np.uint8]:
+def frames_at(ref: MediaRef, seconds: Sequence[float], videos: OpenVideos | None = None) -> NDArray[np.uint8]:
     """The frame shown at each second of the episode: (N, H, W, 3) uint8 RGB, in the order of `seconds`.
 
     That is the last frame that starts no later than the second. Starts may be late by a thousandth of a second or a
     tenth of a period, because containers round them. A second before 0 gives the first frame, one past the end the
-    last. Only the requested frames and those they depend on since the nearest keyframe are decoded, each once.
+    last. Only the requested frames and those they depend on since the nearest keyframe are decoded, each once. A video
+    file stays open in `videos`, and a later second goes on where the last read ended.
 
     Raises MediaError when the file is missing, truncated or cannot be decoded, or holds images of several sizes.
     """
@@ -58,7 +60,7 @@ def frames_at(ref: MediaRef, seconds: Sequence[float]) -> NDArray[np.uint8]:
     order = sorted(range(len(seconds)), key=lambda position: seconds[position])
     rising_seconds = [float(seconds[position]) for position in order]
     frames: NDArray[np.uint8] | None = None
-    for position, frame in zip(order, _decode_at(ref, rising_seconds), strict=True):
+    for position, frame in zip(order, _decode_at(ref, rising_seconds, videos), strict=True):
         if frames is None:
             frames = np.empty((len(seconds), *frame.shape), np.uint8)
         elif frame.shape != frames.shape[1:]:
@@ -69,14 +71,16 @@ def frames_at(ref: MediaRef, seconds: Sequence[float]) -> NDArray[np.uint8]:
     return frames
 
 
-def frames_in_order(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
+def frames_in_order(
+    ref: MediaRef, seconds: Sequence[float], videos: OpenVideos | None = None
+) -> Iterator[NDArray[np.uint8]]:
     """Yield the frame shown at each of some rising seconds as `frames_at` has it, decoded when it is asked for.
 
     Yields:
         (H, W, 3) uint8 RGB; the same array again where two seconds show one frame. Raises MediaError.
     """
     verify_source(ref)
-    return _decode_at(ref, seconds)
+    return _decode_at(ref, seconds, videos)
 
 
 def all_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
@@ -116,10 +120,12 @@ def _read_encoded(ref: MediaRef) -> list[bytes]:
     raise _unknown_kind(ref)
 
 
-def _decode_at(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
+def _decode_at(
+    ref: MediaRef, seconds: Sequence[float], videos: OpenVideos | None
+) -> Iterator[NDArray[np.uint8]]:
     """Yield the frame at each of some rising seconds."""
     if ref.kind == "mp4":
-        return _to_rgb(ref, read_video_frames(ref, seconds))
+        return _to_rgb(ref, read_video_frames(ref, seconds, videos))
     if ref.kind in TOPIC_KINDS:
         return _to_rgb(ref, read_topic_frames(ref, seconds))
     last_number = ref.num_frames - 1

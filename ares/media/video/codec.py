@@ -6,7 +6,7 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ares.console import print_message
 from ares.errors import MediaError, SourceError
+from ares.io import file_state
 from ares.media.video.packets import span_clock, tick_seconds
 from ares.media.video.probe import describe_ffmpeg_error, frame_orientation, open_video_stream
 from ares.process_tuning import kept_scheduling
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ares.episode import MediaRef
+    from ares.io import FileState
 
 # Devices give planes of colour in turns, which FFmpeg converts to RGB otherwise than separate ones (up to 72 of 255).
 _SEPARATE_PLANES = {"nv12": "yuv420p", "p010le": "yuv420p10le", "nv16": "yuv422p", "nv24": "yuv444p"}
@@ -86,12 +88,14 @@ _MAX_DECODE_AHEAD_SECONDS = 2.0
 _SEEK_BACK_SECONDS = 0.5
 
 
-def read_video_frames(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
+def read_video_frames(
+    ref: MediaRef, seconds: Sequence[float], videos: OpenVideos | None = None
+) -> Iterator[NDArray[np.uint8]]:
     """Yield the frame shown at each second of the episode, seconds in rising order; (H, W, 3) uint8 RGB.
 
     A second that shows the same frame as the one before yields the same array. Raises MediaError.
     """
-    return _decode_on_device(lambda skipped, device: _read_frames(ref, seconds[skipped:], device))
+    return _decode_on_device(lambda skipped, device: _read_frames(ref, seconds[skipped:], device, videos))
 
 
 def read_all_video_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
@@ -120,13 +124,13 @@ def _decode_on_device(
 
 
 def _read_frames(
-    ref: MediaRef, seconds: Sequence[float], device: HWAccel | None
+    ref: MediaRef, seconds: Sequence[float], device: HWAccel | None, videos: OpenVideos | None
 ) -> Iterator[NDArray[np.uint8]]:
-    with _open_source(ref, device) as (container, stream):
-        clock = span_clock(ref, tick_seconds(stream))
+    with _open_source(ref, device, videos) as cursor:
+        clock = span_clock(ref, tick_seconds(cursor.stream))
         # Callers decode in parallel; several threads per decoder take a third longer (measured), even for one caller.
-        stream.codec_context.thread_count = 1
-        cursor = _VideoCursor(container, stream)
+        if cursor.current is None:  # its decoder has not begun
+            cursor.stream.codec_context.thread_count = 1
         decoded_frame, pixels = None, None
         for second in seconds:
             file_second = clock.file_second(second)
@@ -139,10 +143,9 @@ def _read_frames(
 
 
 def _read_all_frames(ref: MediaRef, device: HWAccel | None) -> Iterator[NDArray[np.uint8]]:
-    with _open_source(ref, device) as (container, stream):
-        clock = span_clock(ref, tick_seconds(stream))
+    with _open_source(ref, device) as cursor:
+        clock = span_clock(ref, tick_seconds(cursor.stream))
         half_step = 0.5 * clock.scale / ref.rate_hz
-        cursor = _VideoCursor(container, stream)
         if cursor.frame_at(clock.start_second + clock.tolerance_seconds) is None:
             raise MediaError("video has no frame there", f"{ref.uri} at {clock.start_second:.3f} s")
         frame, remaining = cursor.current, max(ref.num_frames, 1)
@@ -152,12 +155,18 @@ def _read_all_frames(ref: MediaRef, device: HWAccel | None) -> Iterator[NDArray[
 
 
 @contextmanager
-def _open_source(ref: MediaRef, device: HWAccel | None) -> Iterator[tuple[InputContainer, VideoStream]]:
+def _open_source(
+    ref: MediaRef, device: HWAccel | None, videos: OpenVideos | None = None
+) -> Iterator[_VideoCursor]:
     import av
 
     try:
-        with open_video_stream(ref.uri, device) as container_and_stream:
-            yield container_and_stream
+        if videos is not None and device is None:  # a device has few decoders: none stays open there
+            with videos.open(ref.uri) as cursor:
+                yield cursor
+        else:
+            with open_video_stream(ref.uri, device) as opened:
+                yield _VideoCursor(*opened)
     except SourceError as error:
         raise MediaError(error.reason, error.detail) from None
     except (av.FFmpegError, OSError) as error:
@@ -174,7 +183,7 @@ class _VideoCursor:
     """Position in a video that moves forward by decoding, or by a seek where a keyframe is nearer to the target."""
 
     def __init__(self, container: InputContainer, stream: VideoStream) -> None:
-        self._container, self._stream = container, stream
+        self._container, self.stream = container, stream
         self._time_base = float(stream.time_base or 1)
         self._first_second = (stream.start_time or 0) * self._time_base
         # Of thousands of episodes in a file; one frame is read without them.
@@ -211,13 +220,13 @@ class _VideoCursor:
 
     def _should_seek(self, second: float) -> bool:
         """Whether seeking is faster than decoding on."""
-        if self.current is None:
+        if self.current is None or self.frame_second(self.current) > second:
             return True
         current_second = self.frame_second(self._next or self.current)
         if self._keyframe_seconds is None:  # decoding times, which are no later than presentation times
             self._keyframe_seconds = [
                 entry.timestamp * self._time_base - self._first_second
-                for entry in self._stream.index_entries
+                for entry in self.stream.index_entries
                 if entry.is_keyframe
             ]
         if not self._keyframe_seconds:
@@ -245,11 +254,11 @@ class _VideoCursor:
     ) -> tuple[Packet[VideoStream] | None, Iterator[Packet[VideoStream]]]:
         """The first packet after a seek to a second of the file, and the packets that follow."""
         if second <= 0.0:
-            ticks = min(self._stream.start_time or 0, 0)
+            ticks = min(self.stream.start_time or 0, 0)
         else:
             ticks = round((second + self._first_second) / self._time_base)
-        self._container.seek(ticks, stream=self._stream)
-        packets = self._container.demux(self._stream)
+        self._container.seek(ticks, stream=self.stream)
+        packets = self._container.demux(self.stream)
         return next(packets, None), packets
 
     def _is_keyframe_before(self, packet: Packet[VideoStream], second: float) -> bool:
@@ -270,6 +279,51 @@ def _number_frames(frames: Iterator[VideoFrame], first_number: int) -> Iterator[
     for number, frame in enumerate(frames, start=first_number):
         frame.pts = number
         yield frame
+
+
+class OpenVideos:
+    """Videos that stay open with their decoders from read to read; of more than `most` the longest unused is closed.
+
+    A read has its video alone. After an error its video is closed. A forked process opens its own, because it shares
+    positions in open files with its parent.
+    """
+
+    def __init__(self, most: int = 16) -> None:
+        self._most, self._process = most, os.getpid()
+        self._idle: dict[tuple[str, FileState], tuple[ExitStack, _VideoCursor]] = {}
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[_VideoCursor]:
+        """A video for one reader. Raises SourceError and OSError when it cannot be opened."""
+        process = os.getpid()
+        if process != self._process:
+            self._idle, self._process = {}, process
+        key = path, file_state(path)
+        stack, cursor = self._idle.pop(key, None) or _open_cursor(path)
+        try:
+            yield cursor
+        except GeneratorExit:  # the reader ends before the video does
+            self._put_back(key, stack, cursor, process)
+            raise
+        except BaseException:
+            stack.close()
+            raise
+        self._put_back(key, stack, cursor, process)
+
+    def _put_back(
+        self, key: tuple[str, FileState], stack: ExitStack, cursor: _VideoCursor, process: int
+    ) -> None:
+        if key in self._idle or process != os.getpid():
+            stack.close()
+            return
+        self._idle[key] = stack, cursor
+        while len(self._idle) > self._most:
+            self._idle.pop(next(iter(self._idle)))[0].close()
+
+
+def _open_cursor(path: str) -> tuple[ExitStack, _VideoCursor]:
+    stack = ExitStack()
+    return stack, _VideoCursor(*stack.enter_context(open_video_stream(path)))
 
 
 VideoCodec = Literal["h264", "av1"]

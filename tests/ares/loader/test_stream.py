@@ -17,6 +17,7 @@ import ares
 from ares import open as open_workspace
 from ares.errors import RequestError
 from ares.loader import StepStream
+from ares.media import frames_at
 from ares.media.video import codec
 from ares.workspace import Workspace
 from ingest.base import SourceOptions
@@ -144,6 +145,33 @@ def test_reading_in_order_decodes_each_frame_once(
     assert sum(1 for _ in dataset.stream(4)) == len(dataset)
     # Blocks begin behind a keyframe, and windows reach beyond their block.
     assert len(dataset) < counts.total() < 12 * len(dataset)
+
+
+def test_steps_by_number_open_a_video_once_and_in_order_decode_each_frame_once(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = workspace.torch_dataset("video", cameras=["front"])
+    opened, real = Counter[str](), codec.open_video_stream
+
+    def counting(path: str, device: Any = None) -> Any:
+        opened[path] += 1
+        return real(path, device)
+
+    monkeypatch.setattr(codec, "open_video_stream", counting)
+    counts = count_decoded(monkeypatch)
+    in_order = [dataset[row][FRONT] for row in range(len(dataset))]
+    assert counts.total() == len(dataset)
+    rows = np.random.RandomState(4).permutation(len(dataset)).tolist()
+    for row in rows[:40]:
+        assert torch.equal(dataset[row][FRONT], in_order[row])
+    assert set(opened.values()) == {1}
+    few = pickle.loads(pickle.dumps(codec.OpenVideos(1)))
+    for row in (5, len(dataset) - 5, 5):
+        media = dataset._store.episode(dataset.find_episode(row)[0]).media[0]
+        frame = frames_at(media, dataset._store.camera_seconds(0, np.array([row])), few)[0]
+        assert np.array_equal(frame.transpose(2, 0, 1), in_order[row].numpy())
+        assert len(few._idle) == 1
+    assert sorted(opened.values())[-2:] == [2, 3]
 
 
 def test_signals_are_normalised_by_all_steps(workspace: Workspace) -> None:
