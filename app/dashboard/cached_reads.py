@@ -319,13 +319,9 @@ def _wait_for_load(name: str, model: str, load: Callable[[], object]) -> None:
     if getattr(_thread, "is_preloading", False):
         wait([future])
         return
-    with st.spinner(f"Loading the model {_as_code(model)}, once for this server", show_time=True):
+    code = model.replace("`", "")
+    with st.spinner(f"Loading the model `{code}`, once for this server", show_time=True):
         wait([future])
-
-
-def _as_code(text: str) -> str:
-    """A text as code in Markdown."""
-    return f"`{text.replace('`', '')}`"
 
 
 def _load_model(load: Callable[[], object], future: Future[object]) -> None:
@@ -450,16 +446,15 @@ def read_captions(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
 def _captions_of_version(ids: Sequence[str], version: int) -> dict[str, Mapping[str, Any]]:
     if not ids:
         return {}
-    columns = [name for name in filter_columns() if name in _CARD_COLUMNS or _is_stale_column(name)]
+    # Whether a value is by an older maker stands beside its maker.
+    has_maker = {
+        f"{name.removesuffix('_maker')}{STALE}" for name in filter_columns() if name.endswith("_maker")
+    }
+    columns = [name for name in filter_columns() if name in _CARD_COLUMNS or name in has_maker]
     id_list = ", ".join(f"'{episode_id}'" for episode_id in ids)
     table = workspace().stores.tables.episodes
     rows = limited(lambda: table.read_columns(["episode_id", *columns], f"episode_id IN ({id_list})"))
     return {str(row["episode_id"]): row for row in rows.to_pylist()}
-
-
-def _is_stale_column(name: str) -> bool:
-    """Whether a column says that a value is by an older maker; beside it is that of the maker."""
-    return name.endswith(STALE) and f"{name.removesuffix(STALE)}_maker" in filter_columns()
 
 
 def read_makers() -> Mapping[str, Maker]:

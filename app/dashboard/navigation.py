@@ -93,7 +93,7 @@ def read_view(parameters: Parameters | None = None) -> ViewState:
     """
     read = st.query_params.get_all if parameters is None else parameters.__getitem__
     names = st.query_params if parameters is None else parameters
-    params = {name: read(name) for name in names if _is_read(name)}
+    params = {name: read(name) for name in names if name in _VIEW_PARAMETERS or _is_filter(name)}
     texts = [text for values in params.values() for text in values]
     size = sum(map(len, texts)) + sum(map(len, params))
     if size > _MAX_CHARACTERS or len(texts) > _MAX_VALUES:
@@ -228,10 +228,6 @@ def _newest_parameters() -> Parameters:
     """The parameters of the URL, or what was written in their place before the browser could show it."""
     shown, written = _shown_parameters(), st.session_state.get(_WRITTEN, _NOTHING_WRITTEN)
     return written.params if shown in written.superseded else shown
-
-
-def _is_read(name: str) -> bool:
-    return name in _VIEW_PARAMETERS or _is_filter(name)
 
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|~<>$:&\"'=^])")

@@ -168,7 +168,7 @@ def check_metadata(episode: Episode) -> Iterator[QualityFinding]:
     if episode.num_steps <= 1:
         yield _record_finding(SINGLE_STEP, size=episode.num_steps)
     for camera in episode.cameras:
-        flag = _worst_flag(camera.flags)
+        flag = next((flag for flag in _FLAG_CODES if flag in camera.flags), "")
         if flag:
             length = camera.media.num_frames / camera.media.rate_hz
             yield _record_finding(_FLAG_CODES[flag], signal="video", dimension=camera.name, size=length)
@@ -195,11 +195,6 @@ def missing_cameras(episode: Episode) -> tuple[str, ...]:
     """The cameras that the source of an episode names and of which it has no pictures."""
     names = episode.metadata.get(MISSING_CAMERAS)
     return tuple(str(name) for name in names) if isinstance(names, list) else ()
-
-
-def _worst_flag(flags: tuple[str, ...]) -> str:
-    """The flag of a camera that is reported; empty for none."""
-    return next((flag for flag in _FLAG_CODES if flag in flags), "")
 
 
 def check_timestamps(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:

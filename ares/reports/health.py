@@ -110,6 +110,8 @@ def dataset_health(stores: Stores, dataset: str, max_episodes: int = HEALTH_EPIS
 
     Raises StoreError when the tables cannot be read.
     """
+    from statistics import median
+
     total, episodes = _sample_episodes(stores, dataset, max_episodes)
     pairs = _with_signals(stores, episodes)
     statistics = _statistics_by_layout([signals for _, signals in pairs])
@@ -130,7 +132,7 @@ def dataset_health(stores: Stores, dataset: str, max_episodes: int = HEALTH_EPIS
         dataset=dataset,
         num_episodes=total,
         num_checked=len(pairs),
-        lag_seconds=_rounded_median(lags),
+        lag_seconds=round(median(lags), 3) if lags else None,
         num_lags=len(lags),
         num_unknown_lags=unknown,
         dimensions=_health_of_dimensions(statistics, typical),
@@ -207,12 +209,6 @@ def _describe_unhealthy_episode(
         num_faults=sum(CODES[finding.code].severity == "fault" for finding in findings),
         seconds=max(findings, key=lambda finding: finding.confidence).seconds,
     )
-
-
-def _rounded_median(values: list[float]) -> float | None:
-    from statistics import median
-
-    return round(median(values), 3) if values else None
 
 
 def _health_of_dimensions(

@@ -129,7 +129,8 @@ def summarise_signals(signals: EpisodeSignals) -> EpisodeSignalSummary | None:
     signals = with_continuous_rotations(signals)
     pairs = paired_dimensions(signals.state_names, signals.action_names)
     ranges = np.ptp(signals.state, axis=0)
-    bars = np.full(len(pairs), _MOVING_SHARE * _largest_or_zero(ranges[_arm_dimensions(signals.state_names)]))
+    largest = ranges[_arm_dimensions(signals.state_names)].max(initial=0.0)
+    bars = np.full(len(pairs), _MOVING_SHARE * float(largest))
     return EpisodeSignalSummary(
         rank=hashlib.blake2b(signals.episode_id.encode(), digest_size=8).hexdigest(),
         state=_summarise_signal(signals.state, signals.state_names, signals.rate_hz),
@@ -137,10 +138,6 @@ def summarise_signals(signals: EpisodeSignals) -> EpisodeSignalSummary | None:
         alignments=tuple(estimate_action_lag(signals, meaning, bars) for meaning in MEANINGS),
         positions=episode_positions(signals),
     )
-
-
-def _largest_or_zero(values: NDArray[np.float64]) -> float:
-    return float(values.max()) if len(values) else 0.0
 
 
 def _arm_dimensions(names: tuple[str, ...]) -> list[int]:

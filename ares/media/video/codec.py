@@ -299,7 +299,7 @@ class OpenVideos:
         if process != self._process:
             self._idle, self._process = {}, process
         key = path, file_state(path)
-        stack, cursor = self._idle.pop(key, None) or _open_cursor(path)
+        stack, cursor = self._idle.pop(key) if key in self._idle else _open_cursor(path)
         try:
             yield cursor
         except GeneratorExit:  # the reader ends before the video does

@@ -19,6 +19,7 @@ from ares.errors import RequestError
 from ares.loader import StepStream
 from ares.media import frames_at
 from ares.media.video import codec
+from ares.media.video.probe import open_video_stream
 from ares.workspace import Workspace
 from ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
@@ -151,11 +152,11 @@ def test_steps_by_number_open_a_video_once_and_in_order_decode_each_frame_once(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = workspace.torch_dataset("video", cameras=["front"])
-    opened, real = Counter[str](), codec.open_video_stream
+    opened = Counter[str]()
 
     def counting(path: str, device: Any = None) -> Any:
         opened[path] += 1
-        return real(path, device)
+        return open_video_stream(path, device)
 
     monkeypatch.setattr(codec, "open_video_stream", counting)
     counts = count_decoded(monkeypatch)
