@@ -398,7 +398,8 @@ class StepStream:
         worker = torch.utils.data.get_worker_info()
         number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
         if self._lanes % workers:
-            raise RequestError("the lanes are shared out evenly", f"{self._lanes} lanes, workers: {workers}")
+            lanes = f"{count_of(self._lanes, 'lane')}, {count_of(workers, 'worker')}"
+            raise RequestError("the lanes are shared out evenly", lanes)
         batches = self._lane_batches()
         readers = [_BlockReader(self._dataset, self._order) for _ in range(self._lanes)]
         total = sum(map(len, batches))
