@@ -132,7 +132,10 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     """ "did you mean 'caption'? " for the nearest of some names, or ""."""
     from difflib import get_close_matches
 
-    nearest = get_close_matches(name[:100].lower(), list(names), n=1)
+    known = list(names)
+    # "lerobot" for "lerobot-v3.0": a version that is not there is nearer to the name alone than to another version.
+    bare = [other for other in known if name.startswith(f"{other}-")]
+    nearest = bare or get_close_matches(name[:100].lower(), known, n=1)
     return f"did you mean {nearest[0]!r}? " if nearest else ""
 
 

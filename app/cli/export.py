@@ -234,6 +234,10 @@ def describe_export_stop(args: argparse.Namespace) -> str:
 
 # Fields of the report that are one number or text each.
 _COUNTS = ("episodes", "frames", "tasks")
+_WHY_SEVERAL = (
+    "a folder is of one source, rate, size of pictures, and set of cameras and dimensions; "
+    "`--write-plan` merges them: docs/merge.md"
+)
 _PLAIN_FIELDS = ("path", "copied_packets", "encoded_frames", "copied_records", "seconds")
 
 
@@ -251,10 +255,12 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
         yield f"{name.replace('_', ' ')}: {document[name]}"
     lists: dict[str, Iterable[str]] = {
         "segments": map(_describe_segments, report.segments.items()),
-        "left out": report.left_out,
+        "left out": dict.fromkeys(report.left_out),
         "changed": map(_describe_change, report.changed),
         "unknown": report.unknown,
-        "datasets": map(_describe_folder, report.datasets if len(report.datasets) > 1 else ()),
+        "datasets": [*map(_describe_folder, report.datasets), _WHY_SEVERAL]
+        if len(report.datasets) > 1
+        else [],
         "encoded anew": [
             f"{count_of(count, 'video')}: {reason}" for reason, count in report.reencoded.items()
         ],

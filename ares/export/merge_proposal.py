@@ -103,6 +103,7 @@ class _SourceFacts:
         sample: Ids of some episodes.
         views: (D,) normalised view of each camera, where pictures were looked at.
         features: Dimensions of the signals besides state, action and reward of the sampled episodes.
+        sizes: Every width and height of each camera, that of most episodes first.
     """
 
     key: SourceKey
@@ -113,6 +114,7 @@ class _SourceFacts:
     sample: list[str] = field(default_factory=list)
     views: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     features: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sizes: dict[str, dict[tuple[int, int], None]] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -177,6 +179,8 @@ def _read_sources(database: TempDatabase) -> list[_SourceFacts]:
         source.rates[rate] = source.rates.get(rate, 0) + row["episodes"]
         source.episodes += row["episodes"]
         source.splits[row["split"]] = None
+        for name, (_, *size) in cameras.items():
+            source.sizes.setdefault(name, {})[size[0], size[1]] = None
         source.sample = sorted({*source.sample, *row["sample"]})[:AGREEMENT_EPISODES]
     return sorted(by_key.values(), key=lambda source: (-source.episodes, source.key))
 
@@ -398,12 +402,15 @@ class _Draft:
         """Note the cameras whose pictures are made to fit another size, which encodes them anew."""
         for source, facts in zip(planned, self.sources, strict=True):
             for name, goal in source.cameras.items():
-                size, (_, width, height) = sizes.get(goal), facts.cameras[name]
-                if size is not None and (size.width, size.height) != (width, height):
-                    self.notes.append(
-                        f"camera {name} of {source.label} has {width}x{height} pixels: fitted into "
-                        f"{size.width}x{size.height} with its sides kept, and encoded anew"
-                    )
+                if (size := sizes.get(goal)) is None:
+                    continue
+                self.notes += [
+                    f"camera {name} of {source.label} has {width}x{height} pixels"
+                    f"{' in some episodes' if len(facts.sizes[name]) > 1 else ''}: fitted into "
+                    f"{size.width}x{size.height} with its sides kept, and encoded anew"
+                    for width, height in facts.sizes[name]
+                    if (width, height) != (size.width, size.height)
+                ]
 
     def _choose_rate(self) -> float | None:
         """The lowest rate, where sources have several: no step is written twice."""

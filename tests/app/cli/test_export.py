@@ -132,6 +132,8 @@ unknown:
 datasets:
   a: episodes 1
   b: episodes 2
+  a folder is of one source, rate, size of pictures, and set of cameras and dimensions; \
+`--write-plan` merges them: docs/merge.md
 encoded anew:
   4 videos: another rate
 """

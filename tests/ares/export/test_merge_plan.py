@@ -554,3 +554,18 @@ def plan_questions(seed: int, folder: Path) -> tuple[tuple[str, ...], list[str]]
 def test_what_is_planted_is_asked_for_and_halves_of_one_dataset_are_not(seed: int, tmp_path: Path) -> None:
     planted, questions = plan_questions(seed, tmp_path)
     assert bool(questions) == bool(planted), f"{planted}: {questions}"
+
+
+def test_two_sizes_of_one_camera_of_one_source_are_asked_for(
+    make_record: MakeRecord, front_camera: Camera, tmp_path: Path
+) -> None:
+    small = replace(front_camera, width=front_camera.width // 2, height=front_camera.height // 2)
+    ws = open_workspace(tmp_path / "ws", create=True)
+    records = [
+        *source(make_record, "lab", range(3), [front_camera]),
+        *source(make_record, "lab", [3], [small]),
+    ]
+    mixed = freeze(ws, records)
+    (question,) = open_questions(propose_merge_plan(ws.stores, mixed))
+    assert f"{small.width}x{small.height} pixels in some episodes: fitted into" in question
+    assert f"into {front_camera.width}x{front_camera.height}" in question
