@@ -269,7 +269,8 @@ def _make_first_server(workspace: Workspace, access: _Access) -> uvicorn.Server:
         RequestError: It cannot be made there, or the extra `app` is not installed.
     """
     with needs_extra("app"):
-        import_module("streamlit")  # the next server needs it at once
+        for name in ("uvicorn", "streamlit"):  # the next server needs both at once
+            import_module(name)
         from starlette.applications import Starlette
 
     from app.server.routes import build_first_routes

@@ -25,9 +25,9 @@ def workspace(demo_samples: Path, tmp_path: Path, capsys: Capture) -> str:
     return path
 
 
-def refused(capsys: Capture, *arguments: str) -> str:
+def refused(capsys: Capture, *arguments: str, status: int = 2) -> str:
     """Run a command that is refused; returns its error line, without the position in a filter below it."""
-    assert main(arguments) == 2
+    assert main(arguments) == status
     out, err = capsys.readouterr()
     line, *pointer = err.splitlines()
     assert out == "" and "Traceback" not in err
@@ -167,7 +167,8 @@ def _closed_port() -> int:
 
 def test_an_unreachable_model_server(workspace: str, capsys: Capture) -> None:
     address = f"http://127.0.0.1:{_closed_port()}/v1"
-    line = refused(capsys, "annotate", "caption", "--model", f"openai:qwen@{address}", "-w", workspace)
+    model = f"openai:qwen@{address}"
+    line = refused(capsys, "annotate", "caption", "--model", model, "-w", workspace, status=4)
     assert address in line
     assert episodes(workspace) == 12
 

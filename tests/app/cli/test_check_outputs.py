@@ -137,7 +137,7 @@ def test_sarif_says_what_could_not_be_read(faulty: Path, tmp_path: Path) -> None
     (invocation,) = json.loads(file.read_text())["runs"][0]["invocations"]
     assert not invocation["executionSuccessful"]
     records, file_itself = [n["message"]["text"] for n in invocation["toolExecutionNotifications"]]
-    assert "1 records not read" in records
+    assert "1 record not read" in records
     assert "episode_000001.parquet: the Parquet file is cut or damaged" in file_itself
 
 

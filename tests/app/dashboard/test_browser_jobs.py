@@ -17,24 +17,28 @@ from app.server import Job, list_all_jobs
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import AXE, SERVE_COMMAND, VIOLATIONS, open_tab, serve
+from tests.ingesting import ingest_paths
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    """One without episodes."""
-    opened = open_workspace(str(tmp_path_factory.mktemp("jobs") / "w"), Settings(), create=True)
-    yield opened
-    opened.close()
+def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+    with open_workspace(str(tmp_path_factory.mktemp("jobs") / "w"), Settings(), create=True) as opened:
+        ingest_paths(opened.stores, [str(demo_samples / "video")], quiet=True)
+        yield opened
 
 
 @pytest.fixture(scope="module")
 def address(workspace: Workspace, demo_samples: Path) -> Iterator[str]:
-    settings = f"Settings(source_dirs=({str(demo_samples)!r},))"
-    with serve(workspace, SERVE_COMMAND.replace("Settings()", settings)) as address:
+    with serve(workspace, serve_command(demo_samples)) as address:
         yield address
+
+
+def serve_command(source_folder: Path) -> str:
+    """A server that may read one folder of sources."""
+    return SERVE_COMMAND.replace("Settings()", f"Settings(source_dirs=({str(source_folder)!r},))")
 
 
 @pytest.fixture
@@ -54,10 +58,19 @@ def ended(workspace: Workspace, words: str, not_pid: int = 0) -> Job:
     pytest.fail(f"{words} does not end")
 
 
-def test_a_workspace_is_filled_and_annotated_from_the_page(
-    page: Page, address: str, workspace: Workspace
+def test_an_empty_workspace_is_filled_from_the_page(
+    browser: Browser, tmp_path: Path, demo_samples: Path
 ) -> None:
-    """Another page that is open says that there are changes, and shows them without a reload."""
+    with (
+        open_workspace(str(tmp_path / "w"), Settings(), create=True) as empty,
+        serve(empty, serve_command(demo_samples)) as address,
+        open_tab(browser, address) as page,
+    ):
+        fill_workspace(page, address, empty)
+
+
+def fill_workspace(page: Page, address: str, workspace: Workspace) -> None:
+    """Plan and start an ingestion, from the words of an empty page."""
     page.goto(address)
     page.get_by_role("button", name="Ingest from here").click()
     page.get_by_role("textbox", name="File or folder on the server").fill("../../../..")

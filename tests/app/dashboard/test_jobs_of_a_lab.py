@@ -119,6 +119,8 @@ def lab_address(lab_workspace: Workspace) -> Iterator[str]:
 def lab(browser: Browser, lab_address: str, lab_workspace: Workspace) -> Iterator[Lab]:
     with open_tab(browser, lab_address) as page:
         yield Lab(page, lab_address, lab_workspace)
+    if tagged := Lab(page, lab_address, lab_workspace).ids("array_has(tags, 'blurred')"):
+        lab_workspace.untag("blurred", tagged)
 
 
 def _find(lab: Lab, name: str) -> None:
@@ -254,6 +256,7 @@ def exclude_episode(lab: Lab) -> None:
     lab.click(lab.button("Exclude 1"))
     lab.wait_for("true", 24)
     lab.workspace.undo()
+    lab.wait_for("true", 25)
 
 
 def take_back(lab: Lab) -> None:
@@ -284,7 +287,7 @@ def keep_view(lab: Lab) -> None:
 def say_that_it_failed(lab: Lab) -> None:
     _open_first(lab)
     lab.click(lab.button("Failure"))
-    expect(lab.page.locator(".judge .undo")).to_have_text("Undo: success failure")
+    expect(lab.page.locator(".judge .undo")).to_have_text("Undo: outcome: failure")
     lab.wait_for("person_success IS FALSE", 1)
 
 

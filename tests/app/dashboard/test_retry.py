@@ -164,7 +164,7 @@ def test_what_another_try_costs_is_said_before_it_starts(paid: tuple[Workspace, 
     assert not list_jobs(workspace.stores, "retry", episode_id)
     (price,) = (text.value for text in app.markdown if "US dollars" in text.value)
     usd = quote_retry(workspace, retry).estimate.cost.usd
-    assert usd and price.startswith(f"**About {usd / 3:.2g} US dollars.** 1 calls")
+    assert usd and price.startswith(f"**About {usd / 3:.2g} US dollars.** 1 call")
     next(button for button in app.button if button.label == "Start").click().run()
     job = _wait(workspace.stores, episode_id, lambda job: job.ended)
     assert (job.state, job.reason) == ("failed", REASON)

@@ -186,7 +186,7 @@ WRONG: list[tuple[list[str], dict[str, Any], str]] = [
     (["0 where success", "0 where NOT success"], {}, "every weight of the set is 0"),
     ([], {"progress": "score"}, "one value of an episode, such as a grade; rabc weighs"),
     ([], {"progress": "even"}, "does not change within any episode"),
-    ([], {"progress": "far"}, "1 dimensions from 0 to 3"),
+    ([], {"progress": "far"}, "1 dimension from 0 to 3"),
     ([], {"progress": "none"}, "signals of the sources are: even, far, progress"),
 ]
 

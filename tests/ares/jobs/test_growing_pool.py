@@ -143,7 +143,7 @@ def test_a_lost_machine_costs_no_item_and_is_said_once(make_pool: MakePool) -> N
     cluster.events = {60: lambda: cluster.lose(3)}
     numbers = list(range(100, 400))
     assert run_all(pool, numbers, 4) == [2 * number for number in numbers]
-    assert cluster.lines == ["the cluster has room for 1 workers now, and had for 4"]
+    assert cluster.lines == ["the cluster has room for 1 worker now, and had for 4"]
     assert (pool.max_workers, len(cluster.running)) == (1, 1)
 
 

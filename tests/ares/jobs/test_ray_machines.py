@@ -29,5 +29,5 @@ def test_a_killed_machine_costs_nothing_and_a_new_one_gets_work() -> None:
     assert result["failed"] == []
     assert result["good"] == result["of"]
     assert (result["before"], result["machines"]) == (2, 3)
-    assert "room for 1 workers now, and had for 2" in done.stderr
+    assert "room for 1 worker now, and had for 2" in done.stderr
     assert "room for 2 workers now, and had for 1" in done.stderr

@@ -149,7 +149,7 @@ def test_what_is_named_goes_into_a_queue_with_the_frames_that_decide(
     assert status == 1 and planted in out and "ares review create NAME --instructions" in out
     assert "alike: unsure" in out and "rare: unsure" in out
     status, out, _ = run("review", "create", "wrong", "--instructions", "--person", "Ada")
-    assert status == 0 and "1 items" in out
+    assert status == 0 and "1 item " in out
     item = workspace.review.queue("wrong").next("Ada")
     assert item is not None and (item.episode_id, item.question, item.text) == (
         planted,
@@ -271,7 +271,7 @@ def test_the_audit_is_measured_by_what_a_person_of_known_error_answers(
     assert main(["review", "report", "--question", "instruction", "-w", workspace.path]) == 0
     out, err = capsys.readouterr()
     assert "instruction audit 2, look" in out and "none" not in out
-    assert "known: people refuse 1 of 1 instructions that the audit names; it names 1 of 3 that they" in err
+    assert "known: people refuse 1 of 1 instruction that the audit names; it names 1 of 3 that they" in err
 
 
 def test_a_corrected_source_is_not_judged_by_what_was_said_of_its_old_instruction(

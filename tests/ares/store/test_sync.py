@@ -242,7 +242,7 @@ def test_a_value_of_the_wrong_type_is_told_and_holds_up_nothing(
     bad = motion(ids[0], **value)
     sqlite.append([bad, motion(ids[1], path_length=2.0)])
     with pytest.raises(
-        StoreError, match=rf"^1 values .*{message}.*{bad.annotation_id} \(motion of episode {ids[0]}\)"
+        StoreError, match=rf"^1 value .*{message}.*{bad.annotation_id} \(motion of episode {ids[0]}\)"
     ):
         apply_log(tables, sqlite)
     assert _column(tables, "path_length")[ids[1]] == 2.0
@@ -305,7 +305,7 @@ def test_an_unknown_maker_holds_up_no_other_annotation(
         return make_annotation(ids[number], name="motion", value={"idle": value}, maker_id=maker_id)
 
     sqlite.append([idle(0, "never stored"), idle(0, _MOTION.maker_id), idle(1, _MOTION.maker_id)])
-    with pytest.raises(StoreError, match=r"^1 values of the annotation log cannot be shown.*never stored"):
+    with pytest.raises(StoreError, match=r"^1 value of the annotation log cannot be shown.*never stored"):
         apply_log(tables, sqlite)
     assert _column(tables, "idle") == {**dict.fromkeys(ids), ids[0]: True, ids[1]: True}
     sqlite.append([idle(0, newer.maker_id, False), idle(2, newer.maker_id)])

@@ -211,7 +211,7 @@ def test_a_moved_source_of_copies_has_nothing_to_follow(images: Path, tmp_path: 
         [sys.executable, "-m", "app.cli.main", *arguments], capture_output=True, text=True, check=True
     )
     assert process.stdout == (
-        "nothing to relocate: the workspace holds copies of the videos of the 1 files there, "
+        "nothing to relocate: the workspace holds copies of the videos of the 1 file there, "
         "and needs them no more\n"
     )
 

@@ -92,7 +92,7 @@ def test_a_request_has_its_own_length_limit(tiny_vlm: Tiny) -> None:
     short, long = tiny_vlm(QWEN).ask([replace(free, max_tokens=1), free])
     assert isinstance(long, VlmReply) and long.text == SENTENCE
     assert isinstance(short, VlmFailure) and short.is_unusable_reply
-    assert str(short.error).startswith("reply was cut at its length limit: 1 tokens from")
+    assert str(short.error).startswith("reply was cut at its length limit: 1 token from")
     assert short.cost.tokens_out == 1
 
 
