@@ -269,8 +269,7 @@ def _make_first_server(workspace: Workspace, access: _Access) -> uvicorn.Server:
         RequestError: It cannot be made there, or the extra `app` is not installed.
     """
     with needs_extra("app"):
-        for name in ("uvicorn", "streamlit"):  # the next server needs both at once
-            import_module(name)
+        import_module("streamlit")  # the next server needs it at once
         from starlette.applications import Starlette
 
     from app.server.routes import build_first_routes
@@ -340,6 +339,8 @@ def _make_application(workspace: Workspace, pages: ServedPages, access: _Access)
 
 def _list_access_checks(access: _Access, password: str) -> list[Middleware]:
     """What every request passes first, from the outside in."""
+    with needs_extra("app"):
+        import_module("uvicorn")
     from starlette.middleware import Middleware
     from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 

@@ -119,7 +119,8 @@ def lab_address(lab_workspace: Workspace) -> Iterator[str]:
 def lab(browser: Browser, lab_address: str, lab_workspace: Workspace) -> Iterator[Lab]:
     with open_tab(browser, lab_address) as page:
         yield Lab(page, lab_address, lab_workspace)
-    if tagged := Lab(page, lab_address, lab_workspace).ids("array_has(tags, 'blurred')"):
+    lab_workspace.stores.catch_up()
+    if tagged := [episode.episode_id for episode in lab_workspace.episodes.tagged("blurred")]:
         lab_workspace.untag("blurred", tagged)
 
 
