@@ -9,12 +9,12 @@ from itertools import combinations
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from ares.console import count_of
 from ares.rubric.slots import SLOTS
 from ares.statistics import effective_items, share_lower_bound, share_upper_bound
 
 if TYPE_CHECKING:
-    from ares.console import count_of
-from ares.episode import Json
+    from ares.episode import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

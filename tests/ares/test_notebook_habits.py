@@ -503,7 +503,7 @@ REFUSED: dict[str, tuple[Try, str]] = {
             ws.add_vectors("short_one", {ids(ws.episodes)[0]: [1, 2]}),
             ws.add_vectors("short_one", {ids(ws.episodes)[1]: [1, 2, 3]}),
         ),
-        "has 2 numbers",
+        "has width 2",
     ),
     "add_vectors of NaN": (lambda ws: ws.add_vectors("v", {ids(ws.episodes)[0]: [1, np.nan]}), "finite"),
     "add_vectors of zeros": (lambda ws: ws.add_vectors("v", {ids(ws.episodes)[0]: [0, 0]}), "not 0"),
