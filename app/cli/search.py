@@ -367,8 +367,7 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("notes", "; ".join(f"{note['note']} ({note['person']})" for note in document["notes"]) or "none"),
         (
             "length",
-            f"{document['num_steps']} step{'s'[: document['num_steps'] != 1]}, "
-            f"{document['duration_seconds']:.2f} s at {rate}",
+            f"{count_of(document['num_steps'], 'step')}, {document['duration_seconds']:.2f} s at {rate}",
         ),
         *(("depth", text) for text in document.get("depth", ())),
         *(

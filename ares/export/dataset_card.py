@@ -140,9 +140,8 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
     sections = [
         "\n".join(("---", *_front_matter(sources, str(manifest["format"]), counts), "---")),
         f"# {' + '.join(labels)}",
-        f"{counts['episodes']} episode{'s'[: counts['episodes'] != 1]}, {count_of(counts['frames'], 'step')}, "
-        f"{hours:.3g} hours, "
-        f"{counts['tasks']} task{'s'[: counts['tasks'] != 1]}, as {manifest['format']}; "
+        f"{count_of(counts['episodes'], 'episode')}, {count_of(counts['frames'], 'step')}, {hours:.3g} hours, "
+        f"{count_of(counts['tasks'], 'task')}, as {manifest['format']}; "
         f"exported by ARES {manifest['ares']}. `manifest.json` has all numbers and hashes.",
         "## Sources",
         "| dataset | format | version | episodes | hours | licence | consent |\n|---|---|---|---|---|---|---|\n"

@@ -226,7 +226,7 @@ class StepDataset:
         return self._store.content_hash()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": None, "_videos": OpenVideos()}
+        return {**self.__dict__, "_opened": None}
 
     def __repr__(self) -> str:
         steps = count_of(len(self), "step", comma=True)

@@ -119,13 +119,11 @@ def _id_array(ids: Any) -> pa.Array:
     import pyarrow as pa
 
     array = make_values_array(ids)
-    try:
-        return array.cast(pa.string()) if not pa.types.is_integer(array.type) else pa.array([0], pa.string())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        example = array[0].as_py()
+    if pa.types.is_primitive(array.type) or pa.types.is_nested(array.type):
         raise RequestError(
-            "ids are a list of episode ids", f"got {example!r}; use set_index('episode_id')"
-        ) from None
+            "ids are a list of episode ids", f"got {array[0].as_py()!r}; use set_index('episode_id')"
+        )
+    return array.cast(pa.string())
 
 
 def make_values_array(values: Any) -> pa.Array:

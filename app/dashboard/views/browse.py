@@ -133,8 +133,8 @@ def _without_query(names: Collection[str], view: ViewState) -> ViewState:
 def _draw_result_line(view: ViewState, page: ResultPage) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="browse.line"):
         part = page.shown if view.is_search else page.matching
-        total = f"{page.total:,} episode{'s'[: page.total != 1]}"
-        st.markdown(f"**{part:,} of {total}**", width="content")
+        noun = "episode" if page.total == 1 else "episodes"
+        st.markdown(f"**{part:,} of {page.total:,} {noun}**", width="content")
         if view.is_search:
             st.caption(f"score from {page.cut:.2f}", width="content")
         _draw_filter_buttons(view)

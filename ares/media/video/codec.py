@@ -284,22 +284,31 @@ def _number_frames(frames: Iterator[VideoFrame], first_number: int) -> Iterator[
 class OpenVideos:
     """Videos that stay open with their decoders from read to read; of more than `most` the longest unused is closed.
 
-    A read has its video alone. After an error its video is closed. A forked process opens its own, because it shares
-    positions in open files with its parent.
+    A read has its video alone, also where threads read. After an error its video is closed. A forked process opens its
+    own, because it shares positions in open files with its parent.
+
+    Args:
+        most: Videos that stay open while nobody reads them.
     """
 
     def __init__(self, most: int = 16) -> None:
-        self._most, self._process = most, os.getpid()
+        self._most, self._process, self._lock = most, os.getpid(), threading.Lock()
         self._idle: dict[tuple[str, FileState], tuple[ExitStack, _VideoCursor]] = {}
+
+    def __reduce__(self) -> tuple[type[OpenVideos], tuple[int]]:
+        """A copy in another process opens its own."""
+        return OpenVideos, (self._most,)
 
     @contextmanager
     def open(self, path: str) -> Iterator[_VideoCursor]:
         """A video for one reader. Raises SourceError and OSError when it cannot be opened."""
         process = os.getpid()
         if process != self._process:
-            self._idle, self._process = {}, process
+            self._idle, self._process, self._lock = {}, process, threading.Lock()
         key = path, file_state(path)
-        stack, cursor = self._idle.pop(key) if key in self._idle else _open_cursor(path)
+        with self._lock:
+            idle = self._idle.pop(key, None)
+        stack, cursor = idle or _open_cursor(path)
         try:
             yield cursor
         except GeneratorExit:  # the reader ends before the video does
@@ -313,12 +322,15 @@ class OpenVideos:
     def _put_back(
         self, key: tuple[str, FileState], stack: ExitStack, cursor: _VideoCursor, process: int
     ) -> None:
-        if key in self._idle or process != os.getpid():
+        if process != os.getpid():
             stack.close()
             return
-        self._idle[key] = stack, cursor
-        while len(self._idle) > self._most:
-            self._idle.pop(next(iter(self._idle)))[0].close()
+        with self._lock:
+            unused = [self._idle.pop(key)] if key in self._idle else []  # two threads have read one video
+            self._idle[key] = stack, cursor
+            unused += [self._idle.pop(oldest) for oldest in list(self._idle)[: -self._most]]
+        for old, _ in unused:
+            old.close()
 
 
 def _open_cursor(path: str) -> tuple[ExitStack, _VideoCursor]:

@@ -149,7 +149,7 @@ def test_sets_annotators_and_pages_choose_the_same(
             chosen = list(selected_ids(ws.stores, EpisodeSelection(where=filter_.sql, ids=listed)))
             assert list(dict.fromkeys(chosen)) == list(dict.fromkeys(listed))
         elif listed:
-            with pytest.raises(RequestError, match="(is|are) not among the episodes"):
+            with pytest.raises(RequestError, match=r"(is|are) not among the episodes"):
                 list(selected_ids(ws.stores, EpisodeSelection(where=filter_.sql, ids=listed)))
         assert {episode.episode_id for episode in ws.stores.tables.episodes.read(filter_.sql)} == expected
         (estimate,) = estimate_cost(ws.stores, ["motion"], Options(settings=ws.settings), filter_.sql)
