@@ -141,9 +141,7 @@ def _draw_end(job: Job) -> None:
     if job.report is not None:
         st.success(f"Exported to {dest}", icon=":material/check_circle:")
         if failed := job.report.get("failed"):
-            st.warning(
-                f"{count_of(failed, 'episode', comma=True)} of the set failed, and the export is without"
-            )
+            st.warning(f"{count_of(failed, 'episode', comma=True)} of the set failed: not in the export")
         with st.expander("Report"):
             draw_pairs(document_words(job.report, {}), f"export.report.{job.name}")
     elif job.state == "failed":

@@ -307,8 +307,8 @@ def _draw_comparison(first: str, second: str, judge: str, makers: Mapping[str, M
     )
     change = comparison.change
     st.caption(
-        f"Difference {change.difference:+.2f} ({change.low:+.2f} to {change.high:+.2f}, 95 %), "
-        f"without {count_of(comparison.unpaired, 'caption', comma=True)} that only one side has a grade of."
+        f"Difference {change.difference:+.2f} ({change.low:+.2f} to {change.high:+.2f}, 95 %). "
+        f"Left out: {count_of(comparison.unpaired, 'caption', comma=True)} with a grade of one side only."
     )
 
 

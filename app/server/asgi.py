@@ -275,7 +275,7 @@ def _make_first_server(workspace: Workspace, access: _Access) -> uvicorn.Server:
     from app.server.routes import build_first_routes
 
     def create() -> None:
-        assert workspace.stores
+        workspace.stores.catch_up()
 
     def end() -> None:
         for listening in server.servers:  # what connects from now on waits for the next server
