@@ -70,7 +70,7 @@ EQUAL: dict[str, tuple[Try, Try]] = {
     "len(ws)": (len, lambda ws: 9),
     "len(ws.episodes)": (lambda ws: len(ws.episodes), lambda ws: 9),
     "len(set)": (lambda ws: len(ws.sets["short"]), lambda ws: 3),
-    "len(ws.sets)": (lambda ws: len(ws.sets), lambda ws: 1),
+    "len(ws.sets)": (lambda ws: len(ws.sets), lambda ws: sum(1 for _ in ws.sets)),
     "id in view": (lambda ws: ws.episodes[0].episode_id in ws.episodes, lambda ws: True),
     "episode in view": (lambda ws: ws.episodes[0] in ws.episodes, lambda ws: True),
     "episode in ws": (lambda ws: ws.episodes[0] in ws, lambda ws: True),

@@ -58,6 +58,11 @@ def ended(workspace: Workspace, words: str, not_pid: int = 0) -> Job:
     pytest.fail(f"{words} does not end")
 
 
+def is_running(job: Job, name: str) -> bool:
+    """Whether this is a job of exactly this command, in a process that has not ended."""
+    return job.name == name and job.pid != 0 and not job.ended
+
+
 def test_an_empty_workspace_is_filled_from_the_page(
     browser: Browser, tmp_path: Path, demo_samples: Path
 ) -> None:
@@ -106,12 +111,14 @@ def test_a_job_is_stopped_killed_and_resumed(page: Page, address: str, workspace
     page.goto(f"{address}/jobs?job=annotate&names=motion")
     page.get_by_role("button", name="Start", exact=True).click()
     deadline = time.monotonic() + 300
-    while not (jobs := [job for job in list_all_jobs(workspace.stores) if "motion" in job.name and job.pid]):
+    while not (
+        jobs := [job for job in list_all_jobs(workspace.stores) if is_running(job, "annotate motion")]
+    ):
         assert time.monotonic() < deadline
     os.kill(jobs[0].pid, signal.SIGKILL)
     expect(page.get_by_text("its process was killed")).to_be_visible()
     page.get_by_role("button", name="Resume").first.click()
-    assert ended(workspace, "annotate motion", jobs[0].pid).state == "finished"
+    assert ended(workspace, "annotate motion$", jobs[0].pid).state == "finished"
 
 
 def test_what_is_typed_is_a_value_and_never_an_option(page: Page, address: str, workspace: Workspace) -> None:
