@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,6 +113,22 @@ def open_tab(browser: Browser, address: str, refused: str = "") -> Iterator[Page
     _leave(context, tab, address, is_kept=context is browser.contexts[0])
     assert foreign == [], foreign
     assert errors == [], errors
+
+
+def choose(page: Page, label: str, option: str | re.Pattern[str]) -> None:
+    """Choose from a list, again until it closes: an open one does when the page scrolls, and is drawn anew by a run."""
+    from playwright.sync_api import TimeoutError
+
+    select, choice = page.get_by_role("combobox", name=label), page.get_by_role("option", name=option)
+    select.scroll_into_view_if_needed()
+    for _ in range(20):
+        with suppress(TimeoutError):
+            if not choice.is_visible():
+                select.click(timeout=5_000)
+            choice.click(timeout=5_000)
+            choice.wait_for(state="hidden", timeout=5_000)
+            return
+    raise AssertionError(f"{label} offers no {option}")
 
 
 def _free_context(browser: Browser) -> BrowserContext:

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab, serve
+from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, open_tab, serve
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -110,9 +110,7 @@ def test_colours_of_values_have_a_legend_and_those_of_numbers_a_scale(
     dataset = next(iter(several.status().datasets))
     entry = page.locator(".legend li", has_text=dataset)
     expect(entry).to_contain_text(str(_VIDEOS))
-    select = page.get_by_label("Colour")
-    select.click()
-    page.get_by_role("option", name="duration (s)").click()
+    choose(page, "Colour", "duration (s)")
     expect(page.locator(".legend .scale")).to_be_visible()
     page.wait_for_url(re.compile("colour=duration_seconds"))
     _draw_lasso(page)

@@ -7,14 +7,13 @@ import re
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from playwright.sync_api import TimeoutError, expect
+from playwright.sync_api import expect
 
 from app.server import list_jobs
 from ares.curation import undo
@@ -22,7 +21,7 @@ from ares.episode import Record, Signal, Trajectory, make_episode_id
 from ares.review import Answer
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab, serve
+from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, open_tab, serve
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -86,18 +85,6 @@ def _add_tag(page: Page, tag: str) -> None:
     page.get_by_role("button", name="Add the tag").click()
     page.get_by_text(f"Tag {tag} added to").wait_for()
     page.keyboard.press("Escape")
-
-
-def choose(page: Page, label: str, option: str) -> None:
-    """Choose from a list, which is opened anew while it closes again: an open one does when the page scrolls."""
-    select, choice = page.get_by_label(label), page.get_by_role("option", name=option)
-    select.scroll_into_view_if_needed()
-    for _ in range(20):
-        select.click()
-        with suppress(TimeoutError):
-            choice.click(timeout=5_000)
-            return
-    pytest.fail(f"{label} offers no {option}")
 
 
 def test_a_lasso_on_the_map_is_tagged_and_opened_in_browse(

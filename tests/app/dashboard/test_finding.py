@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from app.dashboard.player_data import make_gripper_ticks
 from ares.workspace import Workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab, serve
+from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, open_tab, serve
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -136,8 +136,7 @@ def test_both_play_on_one_clock_also_where_gripper_events_are_aligned(
     player = page.locator(".compare")
     player.locator(".side").nth(1).wait_for()
     at_the_start = page.locator(".readout").inner_text()
-    page.get_by_role("combobox", name="Aligned at").click()
-    page.get_by_role("option", name="gripper event 1").click()
+    choose(page, "Aligned at", "gripper event 1")
     page.wait_for_url(re.compile("align=1"))
     expect(page.locator(".readout")).not_to_have_text(at_the_start)
     page.get_by_role("button", name="A: gripper event 1").click()

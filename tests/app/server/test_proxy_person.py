@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from app.server.api import make_api
 from app.server.protection import PERSON_HEADER, ProxyPersonMiddleware
-from ares.settings import Settings, user_name
+from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 
 _NETWORKS = ["10.0.0.0/24", "2001:db8::1/128"]
@@ -84,7 +84,10 @@ def test_a_request_acts_in_no_other_name_than_that_of_the_log_in(copied_workspac
     assert "hers" in copied_workspace.sets and not copied_workspace.tags
 
 
-def test_without_a_proxy_a_request_says_who_acts(copied_workspace: Workspace) -> None:
+def test_without_a_proxy_a_request_says_who_acts(
+    copied_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARES_PERSON", "who runs the server")
     ids = list(copied_workspace.episodes.take(1).ids())
     with TestClient(make_api(copied_workspace)) as client:
         assert client.post("/tags/t", json={"ids": ids, "person": "Ben"}).json()["person"] == "Ben"
@@ -92,7 +95,7 @@ def test_without_a_proxy_a_request_says_who_acts(copied_workspace: Workspace) ->
             "the last of the user of the server, who has done none"
         )
         assert client.post("/undo", params={"person": "Ben"}).status_code == 200
-        assert client.post("/tags/t", json={"ids": ids}).json()["person"] == user_name()
+        assert client.post("/tags/t", json={"ids": ids}).json()["person"] == "who runs the server"
         wrong = client.post("/tags/t", json={"ids": ids, "person": "Ben\n"})
         assert (wrong.status_code, "printed" in wrong.json()["reason"]) == (400, True)
 
