@@ -144,21 +144,22 @@ class NewJob(BaseModel):
         return [*words, *([PLAN] if self.plan else [])]
 
 
-def make_api(workspace: Workspace, *, files_allowed: bool = False, people_by_proxy: bool = False) -> FastAPI:
+def make_api(workspace: Workspace, *, files_allowed: bool = False, people_by_login: bool = False) -> FastAPI:
     """The application that answers the requests below `API_PREFIX`.
 
     Args:
         workspace: The workspace.
         files_allowed: Whether a search may name an image by its path: only where the caller is the user of this
             process, as on the socket of `ares search`.
-        people_by_proxy: Whether a log-in proxy says who acts: then a request acts in the name of nobody else.
+        people_by_login: Whether a log-in says who acts, in `PERSON_HEADER`: then a request acts in the name of nobody
+            else.
     """
     # Pages of documentation would load scripts of other servers: the document itself is served.
     api = FastAPI(
         title="ARES", version=__version__, description=_SUMMARY, docs_url=None, redoc_url=None,
         openapi_url="/openapi.json", dependencies=[Depends(_refuse_unknown_parameters)],
     )  # fmt: skip
-    for method, path, endpoint in Endpoints(workspace, files_allowed, people_by_proxy).table():
+    for method, path, endpoint in Endpoints(workspace, files_allowed, people_by_login).table():
         api.add_api_route(
             path, endpoint, methods=[method], response_model=None, summary=inspect.getdoc(endpoint)
         )
@@ -196,12 +197,12 @@ class Endpoints:
     Args:
         workspace: The workspace.
         files_allowed: Whether a search may name an image by its path.
-        people_by_proxy: Whether a log-in proxy says who acts.
+        people_by_login: Whether a log-in says who acts.
     """
 
-    def __init__(self, workspace: Workspace, files_allowed: bool, people_by_proxy: bool) -> None:
+    def __init__(self, workspace: Workspace, files_allowed: bool, people_by_login: bool) -> None:
         self.workspace, self._files_allowed = workspace, files_allowed
-        self._people_by_proxy = people_by_proxy
+        self._people_by_login = people_by_login
 
     def table(self) -> Iterable[tuple[str, str, Callable[..., Response]]]:
         """Method, path and function of every request."""
@@ -431,10 +432,10 @@ class Endpoints:
         return acting_as(self._check_person(request, person))
 
     def _check_person(self, request: Request, person: str) -> str:
-        """Who acts: behind a log-in proxy the person that it says, and nobody else.
+        """Who acts: where people log in the person that the log-in says, and nobody else.
 
         Raises:
-            OtherPerson: The proxy says nobody, or somebody else.
+            OtherPerson: The log-in says nobody, or somebody else.
             RequestError: The name is no name.
         """
         if len(person) > MOST_NAME or not person.isprintable():
@@ -442,7 +443,7 @@ class Endpoints:
                 "the name of a person is too long or cannot be printed",
                 f"{person[:40]!r}; at most {MOST_NAME} characters",
             )
-        if not self._people_by_proxy:
+        if not self._people_by_login:
             return person
         sent = request.headers.get(PERSON_HEADER) or ""
         logged_in = sent.encode("latin-1", "replace").decode("utf-8", "replace")

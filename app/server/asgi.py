@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.server.jobs import clean_jobs, start_module_process
-from app.server.login import LoginSessions
+from app.server.login import IdentityProvider, LoginSessions
 from ares.console import escape_logs, print_message, showing_progress
 from ares.errors import AresError, RequestError
 from ares.imports import needs_extra
@@ -145,10 +145,10 @@ def serve(
         trusted_proxies: Addresses or networks of reverse proxies whose X-Forwarded-For, -Proto and -User count.
 
     Raises:
-        RequestError: The port is in use, the host needs a password, an option cannot be read, the extra `app` is not
-            installed, or no workspace can be made there.
+        RequestError: The port is in use, the host needs a log-in, an option or the log-in cannot be used, the extra
+            `app` is not installed, or no workspace can be made there.
     """
-    access = _Access(host, _parse_proxies(trusted_proxies or workspace.settings.trusted_proxies))
+    access = _decide_access(workspace.settings, host, trusted_proxies)
     exists = workspace_exists(workspace.path)
     first = (
         _make_server(_make_application(workspace, pages, access))
@@ -216,7 +216,7 @@ def listening(
     trusted_proxies: Sequence[str],
 ) -> Iterator[tuple[uvicorn.Server, socket.socket, str]]:
     """The server, the socket that it listens on, and its address. Raises as `serve`."""
-    access = _Access(host, _parse_proxies(trusted_proxies or workspace.settings.trusted_proxies))
+    access = _decide_access(workspace.settings, host, trusted_proxies)
     server = _make_server(_make_application(workspace, pages, access))
     with _open_listener(host, port) as listener:
         yield server, listener, _address_of(host, listener)
@@ -253,13 +253,42 @@ class _Access:
 
     Attributes:
         host: Address that it listens on.
-        proxies: Networks of trusted proxies.
-        sessions: Browsers that are logged in.
+        password: What everybody needs to log in, or "".
+        proxies: Networks of trusted proxies, which say who it is.
+        provider: The identity provider that says so, or None.
+        sessions: Browsers that are logged in by the password.
     """
 
     host: str
+    password: str
     proxies: list[str]
+    provider: IdentityProvider | None
     sessions: LoginSessions = field(default_factory=LoginSessions)
+
+
+def _decide_access(settings: Settings, host: str, trusted_proxies: Sequence[str]) -> _Access:
+    """Raises RequestError where nobody, or more than one thing, would say who somebody is."""
+    from app.server.login import read_identity_provider
+    from app.server.protection import is_loopback
+
+    proxies, password = _parse_proxies(trusted_proxies or settings.trusted_proxies), settings.app_password
+    with needs_extra("app"):
+        from streamlit import config
+
+    _ignore_current_folder(config)
+    for name, value in _CONFIG.items():
+        config.set_option(name, value)
+    provider = read_identity_provider()
+    for other, remedy in (
+        (proxies, "ARES_TRUSTED_PROXIES (--trusted-proxy)"),
+        (password, "ARES_APP_PASSWORD"),
+    ):
+        if provider and other:
+            raise RequestError("people log in by [auth] of secrets.toml alone", f"remove it, or {remedy}")
+    if not is_loopback(host) and not password and not provider:
+        remedy = "set ARES_APP_PASSWORD, or stay on 127.0.0.1 and use a tunnel"
+        raise RequestError(f"listening on {host!r} needs a login", remedy)
+    return _Access(host, password, proxies, provider)
 
 
 def _make_first_server(workspace: Workspace, access: _Access) -> uvicorn.Server:
@@ -269,8 +298,9 @@ def _make_first_server(workspace: Workspace, access: _Access) -> uvicorn.Server:
         RequestError: It cannot be made there, or the extra `app` is not installed.
     """
     with needs_extra("app"):
-        import_module("streamlit")  # the next server needs it at once
         from starlette.applications import Starlette
+        from streamlit.web.server.starlette.starlette_app import create_streamlit_middleware
+        from streamlit.web.server.starlette.starlette_auth_routes import create_auth_routes
 
     from app.server.routes import build_first_routes
 
@@ -282,15 +312,14 @@ def _make_first_server(workspace: Workspace, access: _Access) -> uvicorn.Server:
             listening.close()
         server.should_exit = True
 
-    _require_password(access.host, workspace.settings)
     check_may_be_created(workspace.path, workspace.settings)
     if not is_url(workspace.path):
         ancestor = next(path for path in Path(workspace.path).absolute().parents if path.exists())
         if not ancestor.is_dir():
             raise RequestError(f"there can be no workspace at {workspace.path!r}", f"{ancestor} is no folder")
     app = Starlette(
-        routes=build_first_routes(workspace.path, create, end),
-        middleware=_list_access_checks(access, workspace.settings.app_password),
+        routes=[*create_auth_routes(""), *build_first_routes(workspace.path, create, end)],
+        middleware=[*_list_access_checks(access), *create_streamlit_middleware()],
     )
     server = _make_server(app)
     return server
@@ -300,21 +329,16 @@ def _make_application(workspace: Workspace, pages: ServedPages, access: _Access)
     with needs_extra("app"):
         import streamlit as st
         from starlette.routing import Mount
-        from streamlit import config
         from streamlit.logger import get_logger
 
     from app.server.api import API_PREFIX, make_api
     from app.server.routes import build_changes_route, build_media_routes
 
-    password = workspace.settings.app_password
-    _require_password(access.host, workspace.settings)
-    _ignore_current_folder(config)
-    for name, value in _CONFIG.items():
-        config.set_option(name, value)
     # Without this, Streamlit warns that caches created before the server starts are in memory, as all are. Setting an
     # option sets the levels of all its loggers, so this comes behind.
     get_logger("streamlit.runtime.caching.cache_data_api").setLevel("ERROR")
-    pages.show(workspace, bool(password))
+    has_login = access.provider is not None
+    pages.show(workspace, has_login or bool(access.password))
     from starlette.middleware import Middleware
 
     from app.server.routes import MessageOrderMiddleware, PageAddressMiddleware
@@ -324,10 +348,10 @@ def _make_application(workspace: Workspace, pages: ServedPages, access: _Access)
         routes=[
             *build_media_routes(workspace.stores),
             build_changes_route(partial(pages.changes, workspace)),
-            Mount(API_PREFIX, make_api(workspace, people_by_proxy=bool(access.proxies))),
+            Mount(API_PREFIX, make_api(workspace, people_by_login=has_login or bool(access.proxies))),
         ],
         middleware=[
-            *_list_access_checks(access, password),
+            *_list_access_checks(access),
             # Behind the log-in, which sends a browser back to the address that it asked for.
             Middleware(PageAddressMiddleware, names=pages.names, first=pages.first),
             Middleware(MessageOrderMiddleware),
@@ -337,14 +361,14 @@ def _make_application(workspace: Workspace, pages: ServedPages, access: _Access)
     )
 
 
-def _list_access_checks(access: _Access, password: str) -> list[Middleware]:
+def _list_access_checks(access: _Access) -> list[Middleware]:
     """What every request passes first, from the outside in."""
     with needs_extra("app"):
         import_module("uvicorn")
     from starlette.middleware import Middleware
     from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-    from app.server.login import LoginMiddleware
+    from app.server.login import IdentityLoginMiddleware, LoginMiddleware
     from app.server.protection import (
         ProxyPersonMiddleware,
         SameOriginMiddleware,
@@ -352,23 +376,31 @@ def _list_access_checks(access: _Access, password: str) -> list[Middleware]:
         is_loopback,
     )
 
-    proxies = access.proxies
+    proxies, password, provider = access.proxies, access.password, access.provider
+    # Behind a proxy on this machine browsers come to another host; what a page of another host gets is no log-in.
+    loopback_only = is_loopback(access.host) and provider is None
+    behind_https = provider is not None and provider.origin.startswith("https:")
     return [
         Middleware(ProxyPersonMiddleware, networks=proxies),
         # Behind it, since it puts the address of the browser in place of that of the proxy.
         *([Middleware(ProxyHeadersMiddleware, trusted_hosts=proxies)] if proxies else []),
-        Middleware(SecurityHeadersMiddleware),
-        Middleware(SameOriginMiddleware, loopback_only=is_loopback(access.host)),
+        Middleware(SecurityHeadersMiddleware, behind_https=behind_https),
+        Middleware(SameOriginMiddleware, loopback_only=loopback_only),
+        *([Middleware(IdentityLoginMiddleware, provider=provider)] if provider else []),
         *([Middleware(LoginMiddleware, password=password, sessions=access.sessions)] if password else []),
     ]
 
 
 def _ignore_current_folder(config: Any) -> None:
-    """Let Streamlit read no .streamlit/config.toml of the current folder: it can name addresses to be asked."""
+    """Let Streamlit read no .streamlit/config.toml of the current folder: it can name addresses to be asked.
+
+    The secrets.toml there is read: it says how people log in.
+    """
     list_files: Callable[[str], list[str]] = config.get_config_files
 
     def list_user_files(file_name: str) -> list[str]:
-        return list_files(file_name)[:1]  # that of the user comes first
+        # That of the user comes first, then that of the current folder.
+        return list_files(file_name)[: 2 if file_name == "secrets.toml" else 1]
 
     if list_files.__name__ != list_user_files.__name__:
         config.get_config_files = list_user_files
@@ -393,14 +425,6 @@ def _log_to_stderr() -> None:
     handler.setFormatter(formatter)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-
-
-def _require_password(host: str, settings: Settings) -> None:
-    from app.server.protection import is_loopback
-
-    if not is_loopback(host) and not settings.app_password:
-        remedy = "set ARES_APP_PASSWORD, or stay on 127.0.0.1 and use a tunnel"
-        raise RequestError(f"listening on {host!r} needs a login", remedy)
 
 
 def _make_lifespan(

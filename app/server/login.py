@@ -1,14 +1,16 @@
-"""Log-in where a password is set: the password form, limits on failed attempts, and session tokens."""
+"""Log-in by a password (its form, limits on failed attempts, session tokens) or by an identity provider."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import hashlib
 import html
 import json
 import logging
 import math
+import os
 import secrets
 import time
 from collections import OrderedDict, deque
@@ -16,10 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import TYPE_CHECKING
-from urllib.parse import parse_qs
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from app.server.protection import header, is_request, refuse, respond
+from app.server.protection import PERSON_HEADER, header, is_person_name, is_request, refuse, respond
+from ares.errors import RequestError
+from ares.imports import needs_extra
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -153,26 +158,32 @@ _COOKIE = "ares_login"
 _MAX_FORM_BYTES = 4096
 _log = logging.getLogger("ares.login")
 
-# A page with one form, which needs nothing else of this server.
-FORM_PAGE = """<!doctype html>
+# Pages with one form or link, which need nothing else of this server.
+_PAGE_HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>ARES: {title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; display: grid; place-items: center; min-height: 90vh;
   color: light-dark(#0f172a, #e2e8f0); background: light-dark(#fff, #0f172a); }}
-form {{ display: grid; gap: .75rem; width: min(90vw, {width}); overflow-wrap: anywhere; }}
+.box {{ display: grid; gap: .75rem; width: min(90vw, {width}); overflow-wrap: anywhere; }}
 h1 {{ font-size: 1rem; margin: 0; }}
-input, button {{ font: inherit; padding: .5rem .75rem; border-radius: .5rem; }}
+input, button, a {{ font: inherit; padding: .5rem .75rem; border-radius: .5rem; }}
 input {{ border: 1px solid light-dark(#cbd5e1, #475569); }}
-button {{ background: #2563eb; border: 1px solid #2563eb; color: white; cursor: pointer; }}
+button, a {{ background: #2563eb; border: 1px solid #2563eb; color: white; cursor: pointer; }}
+a {{ text-align: center; text-decoration: none; }}
 p {{ margin: 0; }}
 [role=alert] {{ min-height: 1.5em; color: light-dark(#b91c1c, #fca5a5); }}
 </style></head><body>
-<main><form method="post" action="{path}">
-{fields}
-<button type="submit">{button}</button><p role="alert">{message}</p>
+"""
+FORM_PAGE = f"""{_PAGE_HEAD}<main><form class="box" method="post" action="{{path}}">
+{{fields}}
+<button type="submit">{{button}}</button><p role="alert">{{message}}</p>
 </form></main></body></html>
+"""
+# A link, since the form of a page with our policy may not lead to another server.
+_LINK_PAGE = f"""{_PAGE_HEAD}<main class="box"><h1>ARES dashboard</h1>
+<a href="{{path}}">Log in</a><p role="alert">{{message}}</p></main></body></html>
 """
 _FIELDS = """<h1>ARES dashboard</h1>
 <input type="hidden" name="next" value="{next}">
@@ -212,24 +223,12 @@ class LoginMiddleware:
         elif scope["type"] == "http" and scope["path"] == TOKEN_PATH:
             await self._give_token(scope, send)
         elif self._sessions.is_open(_session_token(scope)):
-            await self._app(scope, self._until_log_out(scope, receive), send)
+            is_open = functools.partial(self._sessions.is_open, _session_token(scope))
+            await self._app(scope, _receive_until_log_out(scope, receive, is_open), send)
         elif header(scope, b"authorization").lower().startswith("basic "):
             await self._log_in_by_header(scope, receive, send)
         else:
             await _ask_to_log_in(scope, send)
-
-    def _until_log_out(self, scope: Scope, receive: Receive) -> Receive:
-        """The messages of a websocket, which ends with its session; other requests are short."""
-        if scope["type"] != "websocket":
-            return receive
-
-        async def receive_while_open() -> Message:
-            message = await receive()
-            if message["type"] == "websocket.receive" and not self._sessions.is_open(_session_token(scope)):
-                return {"type": "websocket.disconnect", "code": 1008}
-            return message
-
-        return receive_while_open
 
     async def _log_in_by_header(self, scope: Scope, receive: Receive, send: Send) -> None:
         wait = self._try(scope, _basic_password(scope))
@@ -287,6 +286,20 @@ class LoginMiddleware:
     def _new_cookie(self, scope: Scope) -> tuple[bytes, bytes]:
         self._sessions.close(_session_token(scope))
         return _cookie_header(scope, self._sessions.open())
+
+
+def _receive_until_log_out(scope: Scope, receive: Receive, is_open: Callable[[], bool]) -> Receive:
+    """The messages of a websocket, which ends with its session; other requests are short."""
+    if scope["type"] != "websocket":
+        return receive
+
+    async def receive_while_open() -> Message:
+        message = await receive()
+        if message["type"] == "websocket.receive" and not is_open():
+            return {"type": "websocket.disconnect", "code": 1008}
+        return message
+
+    return receive_while_open
 
 
 def _hash_for_comparison(text: bytes) -> bytes:
@@ -379,3 +392,208 @@ def _too_many(wait: float) -> str:
 
 def _retry_after(wait: float) -> list[tuple[bytes, bytes]]:
     return [(b"retry-after", str(math.ceil(wait)).encode())]
+
+
+# What Streamlit answers itself: it sends a browser to the provider, and takes back who logged in.
+_PROVIDER_LOGIN, _PROVIDER_LOGOUT, _PROVIDER_CALLBACK = "/auth/login", "/auth/logout", "/oauth2callback"
+# Says that the server is there, and nothing of the workspace.
+_LIFE_PATH = "/_stcore/health"
+# Where a browser wanted to go that is at the provider now.
+_NEXT_COOKIE, _NEXT_SECONDS = "ares_next", 600
+# A shorter secret can be guessed, and whoever has it can act in any name.
+_LEAST_SECRET = 32
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityProvider:
+    """How people log in by Streamlit's [auth].
+
+    Attributes:
+        name: The provider, as Streamlit names it: "default", or the NAME of [auth.NAME].
+        secret: What signs the cookies.
+        origin: Address of the dashboard, as browsers see it.
+    """
+
+    name: str
+    secret: str
+    origin: str
+
+
+def read_identity_provider() -> IdentityProvider | None:
+    """What the section [auth] of Streamlit's secrets says; None without one.
+
+    Raises:
+        RequestError: The secrets cannot be read, the section lacks something, or the extra `login` is not installed.
+    """
+    section = _read_auth_section()
+    if not section:
+        return None
+    with needs_extra("login"):
+        import httpx2  # noqa: F401
+        from authlib.integrations import starlette_client  # noqa: F401
+    from streamlit.auth_util import validate_auth_credentials
+    from streamlit.errors import StreamlitAuthError
+
+    named = [name for name, value in section.items() if isinstance(value, dict) and "client_id" in value]
+    if len(named) > 1 or (named and "client_id" in section):
+        raise RequestError("[auth] names several identity providers", f"keep one of {', '.join(named)}")
+    name = named[0] if named else "default"
+    try:
+        validate_auth_credentials(name)
+    except StreamlitAuthError as error:
+        raise RequestError("people cannot log in by [auth]", " ".join(str(error).split())) from None
+    secret, address = str(section["cookie_secret"]), urlsplit(str(section["redirect_uri"]))
+    if len(secret) < _LEAST_SECRET:
+        remedy = "make one by: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        raise RequestError(f"cookie_secret of [auth] has fewer than {_LEAST_SECRET} characters", remedy)
+    if address.scheme not in {"http", "https"} or "{" in address.netloc or address.path != _PROVIDER_CALLBACK:
+        raise RequestError(
+            "redirect_uri of [auth] is not the address of the dashboard",
+            f"{address.geturl()!r}; it is such as https://ares.example.org{_PROVIDER_CALLBACK}",
+        )
+    return IdentityProvider(name, secret, f"{address.scheme}://{address.netloc}")
+
+
+def _read_auth_section() -> dict[str, Any]:
+    """The section, as Streamlit reads it; {} without one."""
+    from streamlit import config
+    from streamlit.errors import StreamlitSecretNotFoundError
+    from streamlit.runtime.secrets import secrets_singleton
+
+    if not any(Path(path).exists() for path in config.get_option("secrets.files")):
+        return {}
+    before = dict(os.environ)
+    try:
+        section = secrets_singleton.to_dict().get("auth", {})
+    except (StreamlitSecretNotFoundError, OSError, ValueError) as error:
+        raise RequestError("secrets.toml of Streamlit cannot be read", " ".join(str(error).split())) from None
+    # Streamlit puts the other values of the file there, and jobs would get those of a folder from elsewhere.
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+    if not isinstance(section, dict):
+        raise RequestError("auth in secrets.toml is no section", "write [auth], and below it its settings")
+    return section
+
+
+class IdentityLoginMiddleware:
+    """Lets pass who has logged in at the identity provider, in the name that its token states; nobody else.
+
+    Streamlit checks the token and puts what it states into a cookie, which it signs.
+
+    Args:
+        app: Application that reads `PERSON_HEADER`, with the routes of Streamlit.
+        provider: The provider.
+    """
+
+    def __init__(self, app: ASGIApp, provider: IdentityProvider) -> None:
+        self._app, self._provider = app, provider
+        # Hashes of what cookies of log-ins state that have ended: nobody can use a copy.
+        self._ended: OrderedDict[bytes, None] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, is_http = scope.get("path"), scope["type"] == "http"
+        if not is_request(scope) or (is_http and path in {_PROVIDER_LOGIN, _LIFE_PATH}):
+            await self._app(scope, receive, send)
+        elif is_http and path == LOGIN_PATH:
+            await self._send_to_provider(scope, send)
+        elif is_http and path == _PROVIDER_CALLBACK:
+            await self._app(scope, receive, _send_to_next(scope, send))
+        elif is_http and path in {LOGOUT_PATH, _PROVIDER_LOGOUT}:
+            await self._log_out(scope, receive, send)
+        elif person := _name_person(claims := self._read_claims(scope)):
+            headers = [*scope["headers"], (PERSON_HEADER.encode(), person)]
+            is_open = functools.partial(self._read_claims, scope)
+            waiting = _receive_until_log_out(scope, receive, lambda: bool(is_open()))
+            await self._app({**scope, "headers": headers}, waiting, send)
+        else:
+            await self._ask_to_log_in(scope, send, bool(claims))
+
+    def _read_claims(self, scope: Scope) -> dict[str, Any]:
+        """What the token of a log-in that has not ended states; {} without one."""
+        payload = self._read_cookie(scope)
+        claims: dict[str, Any] = json.loads(payload) if payload else {}
+        is_ours = claims.get("origin") == self._provider.origin and claims.get("is_logged_in") is True
+        return claims if is_ours and hashlib.sha256(payload).digest() not in self._ended else {}
+
+    def _read_cookie(self, scope: Scope) -> bytes:
+        """What Streamlit has signed, in the last days; b"" for anything else."""
+        from starlette.requests import cookie_parser
+        from streamlit.auth_util import get_cookie_with_chunks
+        from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
+        from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
+
+        cookies, days = cookie_parser(header(scope, b"cookie")), MAX_AGE_SECONDS / 86400
+
+        def decode(name: str) -> bytes | None:
+            value = cookies.get(name, "").encode("latin-1", "replace")
+            return decode_signed_value(self._provider.secret, name, value, days)
+
+        return get_cookie_with_chunks(decode, USER_COOKIE_NAME) or b""
+
+    async def _send_to_provider(self, scope: Scope, send: Send) -> None:
+        """Do what `st.login` does, which says for two minutes which provider it is."""
+        from streamlit.user_info import generate_login_redirect_url
+
+        wanted = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("next", ["/"])[0]
+        cookie = f"{_NEXT_COOKIE}={quote(_own_url(wanted), safe='')}; Max-Age={_NEXT_SECONDS}"
+        kept = (b"set-cookie", f"{cookie}; HttpOnly; SameSite=Lax; Path=/".encode())
+        await _send_redirect(send, generate_login_redirect_url(self._provider.name), kept)
+
+    async def _log_out(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if header(scope, b"sec-fetch-site") in {"cross-site", "same-site"}:
+            await refuse(scope, send, 403, "only a page of this dashboard logs out")
+        elif scope["path"] == LOGOUT_PATH:
+            await _send_redirect(send, _PROVIDER_LOGOUT)
+        else:
+            if self._read_claims(scope):
+                self._ended[hashlib.sha256(self._read_cookie(scope)).digest()] = None
+                if len(self._ended) > _MAX_SESSIONS:
+                    self._ended.popitem(last=False)
+            await self._app(scope, receive, send)
+
+    async def _ask_to_log_in(self, scope: Scope, send: Send, is_nameless: bool) -> None:
+        """Ask a browser by a page with one button; a program is refused."""
+        if scope["type"] != "http" or "text/html" not in header(scope, b"accept"):
+            await refuse(scope, send, 403, "log in on a page of the dashboard; its cookie says who acts")
+            return
+        path, query = scope.get("raw_path") or b"/", scope.get("query_string", b"")
+        wanted = _own_url(b"?".join(part for part in (path, query) if part).decode("latin-1"))
+        message = "Your identity provider states no name and no verified e-mail of you." if is_nameless else ""
+        page = _LINK_PAGE.format(
+            title="log in", width="18rem", message=message,
+            path=html.escape(f"{self._provider.origin}{LOGIN_PATH}?next={quote(wanted, safe='')}"),
+        )  # fmt: skip
+        challenge = (b"www-authenticate", b'Form realm="ARES"')
+        await respond(send, 401, b"text/html; charset=utf-8", page.encode(), [challenge])
+
+
+def _name_person(claims: dict[str, Any]) -> bytes:
+    """The e-mail, else the name, that a token states; b"" for nobody.
+
+    A provider says of an e-mail that nobody has checked that it is not verified, and a name that looks like one could
+    be that of somebody else.
+    """
+    email, name = str(claims.get("email") or "").strip(), str(claims.get("name") or "").strip()
+    is_verified = str(claims.get("email_verified", True)).lower() == "true"
+    person = (email if email and is_verified else "" if "@" in name else name).encode()
+    return person if is_person_name(person) else b""
+
+
+def _send_to_next(scope: Scope, send: Send) -> Send:
+    """Let the answer that ends a log-in lead to where the browser wanted to go, in place of the first page."""
+    from starlette.requests import cookie_parser
+
+    wanted = _own_url(unquote(cookie_parser(header(scope, b"cookie")).get(_NEXT_COOKIE, "/")))
+    forgotten = (b"set-cookie", f"{_NEXT_COOKIE}=; Max-Age=0; HttpOnly; SameSite=Lax; Path=/".encode())
+
+    async def send_to_next(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = [
+                (name, wanted.encode() if (name.lower(), value) == (b"location", b"/") else value)
+                for name, value in message.get("headers", [])
+            ]
+            message = {**message, "headers": [*headers, forgotten]}
+        await send(message)
+
+    return send_to_next

@@ -98,12 +98,12 @@ class ProxyPersonMiddleware:
             return b""
         names = [value.strip() for name, value in scope["headers"] if name.lower() == _PROXY_PERSON]
         is_trusted = any(address in network for network in self._networks)
-        is_name = (
-            len(names) == 1
-            and len(names[0]) <= MOST_NAME
-            and names[0].decode("utf-8", "replace").isprintable()
-        )
-        return names[0] if is_trusted and is_name else b""
+        return names[0] if is_trusted and len(names) == 1 and is_person_name(names[0]) else b""
+
+
+def is_person_name(name: bytes) -> bool:
+    """Whether what a log-in says, in UTF-8, can be the name of a person."""
+    return 0 < len(name) <= MOST_NAME and name.decode("utf-8", "replace").isprintable()
 
 
 class SameOriginMiddleware:
@@ -176,10 +176,11 @@ class SecurityHeadersMiddleware:
 
     Args:
         app: Application whose responses get them.
+        behind_https: Whether browsers come by https, also where the proxy that speaks it does not say so.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, behind_https: bool = False) -> None:
+        self._app, self._behind_https = app, behind_https
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not is_request(scope):
@@ -188,19 +189,20 @@ class SecurityHeadersMiddleware:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] in {"http.response.start", "websocket.http.response.start"}:
-                message = {**message, "headers": _with_security(message.get("headers", ()), scope)}
+                is_secure = self._behind_https or scope.get("scheme") in {"https", "wss"}
+                message = {**message, "headers": _with_security(message.get("headers", ()), is_secure)}
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
 
 
-def _with_security(headers: list[tuple[bytes, bytes]], scope: Scope) -> list[tuple[bytes, bytes]]:
+def _with_security(headers: list[tuple[bytes, bytes]], is_secure: bool) -> list[tuple[bytes, bytes]]:
     ours = _security_headers()
     names = {name for name, _ in ours}
     kept = [(name, value) for name, value in headers if name.lower() not in names]
     has_cache_control = any(name.lower() == b"cache-control" for name, _ in kept)
     caching = [] if has_cache_control else [(b"cache-control", b"no-store")]
-    if scope.get("scheme") not in {"https", "wss"}:
+    if not is_secure:
         return [*kept, *ours, *caching]
     return [*map(_secure_cookie, kept), *ours, *caching, _TRANSPORT_SECURITY]
 

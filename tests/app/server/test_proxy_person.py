@@ -56,7 +56,7 @@ def test_nobody_else_does(client: tuple[str, int] | None, headers: list[tuple[by
 
 
 def test_a_request_acts_in_no_other_name_than_that_of_the_log_in(copied_workspace: Workspace) -> None:
-    app = ProxyPersonMiddleware(make_api(copied_workspace, people_by_proxy=True), _NETWORKS)
+    app = ProxyPersonMiddleware(make_api(copied_workspace, people_by_login=True), _NETWORKS)
     ids = list(copied_workspace.episodes.take(1).ids())
     ruling = {"question": "success", "subject_id": ids[0], "verdict": "failure"}
     ada = {"X-Forwarded-User": "Ada"}
