@@ -276,8 +276,6 @@ def _decide_access(settings: Settings, host: str, trusted_proxies: Sequence[str]
         from streamlit import config
 
     _ignore_current_folder(config)
-    for name, value in _CONFIG.items():
-        config.set_option(name, value)
     provider = read_identity_provider()
     for other, remedy in (
         (proxies, "ARES_TRUSTED_PROXIES (--trusted-proxy)"),
@@ -329,11 +327,14 @@ def _make_application(workspace: Workspace, pages: ServedPages, access: _Access)
     with needs_extra("app"):
         import streamlit as st
         from starlette.routing import Mount
+        from streamlit import config
         from streamlit.logger import get_logger
 
     from app.server.api import API_PREFIX, make_api
     from app.server.routes import build_changes_route, build_media_routes
 
+    for name, value in _CONFIG.items():
+        config.set_option(name, value)
     # Without this, Streamlit warns that caches created before the server starts are in memory, as all are. Setting an
     # option sets the levels of all its loggers, so this comes behind.
     get_logger("streamlit.runtime.caching.cache_data_api").setLevel("ERROR")

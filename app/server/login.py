@@ -559,7 +559,7 @@ class IdentityLoginMiddleware:
             return
         path, query = scope.get("raw_path") or b"/", scope.get("query_string", b"")
         wanted = _own_url(b"?".join(part for part in (path, query) if part).decode("latin-1"))
-        message = "Your identity provider states no name and no verified e-mail of you." if is_nameless else ""
+        message = "Your token states no name and no verified e-mail." if is_nameless else ""
         page = _LINK_PAGE.format(
             title="log in", width="18rem", message=message,
             path=html.escape(f"{self._provider.origin}{LOGIN_PATH}?next={quote(wanted, safe='')}"),

@@ -40,8 +40,8 @@ UNKNOWN_PAGE = "unknown_page"
 BASE_SCRIPT = "/api/base.js"
 # Without this, Streamlit asks for its own addresses below the address of the page first, and each is a 404.
 _BASE_SCRIPT = "window.__streamlit = { BACKEND_BASE_URL: location.origin };\n"
-# Addresses below these are files and messages, also where a person opens one.
-_NO_PAGES = ("_stcore/", "api/", "app/", "component/", "media/", "static/")
+# Addresses that begin so are files, messages and steps of a log-in, also where a person opens one.
+_NO_PAGES = ("_stcore/", "api/", "app/", "auth/", "component/", "media/", "oauth2callback", "static/")
 
 
 class PageAddressMiddleware:

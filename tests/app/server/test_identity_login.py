@@ -1,0 +1,229 @@
+"""Log-in by an identity provider: who is not logged in gets nothing, and the secrets are checked at the start."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import itsdangerous
+import pytest
+from streamlit.auth_util import set_cookie_with_chunks
+from streamlit.runtime.secrets import secrets_singleton
+from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
+
+from app.dashboard import make_served_pages
+from app.server import serve
+from app.server.login import (
+    MAX_AGE_SECONDS,
+    IdentityLoginMiddleware,
+    IdentityProvider,
+    read_identity_provider,
+)
+from app.server.protection import PERSON_HEADER, SecurityHeadersMiddleware
+from ares.errors import RequestError
+from ares.settings import Settings
+from ares.workspace import new_workspace
+from tests.app.server.asgi_client import Messages, answer_ok, headers_of, send_request, status_of
+
+_SECRET = "a secret of more than thirty-two characters"
+_PROVIDER = IdentityProvider("default", _SECRET, "https://ares.example.org")
+_ADA = {
+    "is_logged_in": True,
+    "origin": _PROVIDER.origin,
+    "email": "ada@lab.example",
+    "name": "Ada",
+    "nonce": "n",
+}
+
+
+def cookie(secret: str = _SECRET, **claims: Any) -> tuple[str, str]:
+    """The header of a browser for which Streamlit has signed what a token states."""
+    parts: list[str] = []
+    set_cookie_with_chunks(
+        lambda name, value: parts.append(f"{name}={create_signed_value(secret, name, value).decode()}"),
+        lambda name, value: create_signed_value(secret, name, value),
+        "_streamlit_user",
+        {**_ADA, **claims},
+        cookie_attr_size=100,
+    )
+    return "cookie", "; ".join(parts)
+
+
+def person_of(header: tuple[str, str], kind: str = "http") -> str:
+    """The name that the application gets; "" where it gets no request."""
+    got: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        got.extend(value.decode() for name, value in scope["headers"] if name == PERSON_HEADER.encode())
+        await answer_ok(scope, receive, send)
+
+    answer = send_request(IdentityLoginMiddleware(app, _PROVIDER), kind, [header], "/api/episodes")
+    assert bool(got) == (status_of(answer) == 200) and (got or status_of(answer) in {403, 1008})
+    return "".join(got)
+
+
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+def test_a_request_acts_in_the_name_that_the_token_states(kind: str) -> None:
+    assert person_of(cookie(), kind) == "ada@lab.example"
+    assert person_of(cookie(email="", name="Zoë"), kind) == "Zoë"
+    assert person_of(cookie(picture="x" * 9000), kind) == "ada@lab.example", "in several cookies"
+    assert person_of(cookie(email_verified=False), kind) == "Ada", "nobody has checked the e-mail"
+
+
+def test_nobody_else_gets_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    name, signed = cookie()
+    wrong = {
+        "none": (name, ""),
+        "no cookie at all": (name, "; =;\xff"),
+        "forged": cookie("another secret of more than 32 characters"),
+        "changed": (name, signed[:-1] + ("A" if signed[-1] != "A" else "B")),
+        "of another cookie": (name, f"_streamlit_user={create_signed_value(_SECRET, 'x', '{}').decode()}"),
+        "of another address": cookie(origin="https://elsewhere.example.org"),
+        "not logged in": cookie(is_logged_in=False),
+        "without a name": cookie(email="", name=""),
+        "with a name like an e-mail": cookie(email="", name="ada@lab.example"),
+        "with another line": cookie(email="ada\nx"),
+        "too long": cookie(email="a" * 101),
+    }
+    assert {what: person_of(header) for what, header in wrong.items()} == dict.fromkeys(wrong, "")
+    now = itsdangerous.TimestampSigner.get_timestamp
+    monkeypatch.setattr(
+        itsdangerous.TimestampSigner, "get_timestamp", lambda self: now(self) + int(MAX_AGE_SECONDS) + 60
+    )
+    assert person_of((name, signed)) == "", "it has expired"
+
+
+def test_a_browser_is_led_to_the_provider_and_back_to_the_page() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 302, "headers": [(b"location", b"/")]})
+
+    middleware = IdentityLoginMiddleware(app, _PROVIDER)
+    html = ("accept", "text/html,*/*")
+    page = send_request(middleware, "http", [html], "/jobs", query="job=check")
+    assert status_of(page) == 401
+    assert b'href="https://ares.example.org/api/login?next=%2Fjobs%3Fjob%3Dcheck"' in page[1]["body"]
+    for kept, landed in (
+        ("%2Fjobs%3Fjob%3Dcheck", "/jobs?job=check"),
+        ("%2F%2Fevil.example", "/"),
+        ("", "/"),
+    ):
+        back = send_request(middleware, "http", [("cookie", f"ares_next={kept}")], "/oauth2callback")
+        assert headers_of(back)["location"] == landed
+    nameless = send_request(middleware, "http", [html, cookie(email="", name="")])
+    assert (status_of(nameless), b"no verified e-mail" in nameless[1]["body"]) == (401, True)
+
+
+def test_a_log_out_ends_copies_of_the_cookie_and_open_websockets() -> None:
+    received: list[str] = []
+
+    async def listen(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            received.append((await receive())["type"])
+        else:
+            await answer_ok(scope, receive, send)
+
+    middleware = IdentityLoginMiddleware(listen, _PROVIDER)
+    name, signed = cookie()
+
+    async def talk() -> None:
+        async def receive() -> dict[str, Any]:
+            return {"type": "websocket.receive"}
+
+        scope = {"type": "websocket", "path": "/", "headers": [(name.encode(), signed.encode())]}
+        await middleware(scope, receive, answer_ok)  # type: ignore[arg-type]
+
+    def log_out(*headers: tuple[str, str]) -> Messages:
+        return send_request(middleware, "http", [(name, signed), *headers], "/auth/logout")
+
+    assert status_of(log_out(("sec-fetch-site", "cross-site"))) == 403, (
+        "a page of another site logs nobody out"
+    )
+    asyncio.run(talk())
+    assert status_of(send_request(middleware, "http", [(name, signed)])) == 200
+    assert headers_of(send_request(middleware, "http", path="/api/logout"))["location"] == "/auth/logout"
+    log_out(("sec-fetch-site", "same-origin"))
+    assert status_of(send_request(middleware, "http", [(name, signed)])) == 403
+    assert received == ["websocket.receive"]
+    assert status_of(send_request(middleware, "http", [cookie(nonce="of the next log-in")])) == 200
+
+
+def test_cookies_are_secure_behind_a_proxy_that_speaks_https() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"set-cookie", b"a=b")]})
+
+    assert headers_of(send_request(SecurityHeadersMiddleware(app), "http"))["set-cookie"] == "a=b"
+    secure = send_request(SecurityHeadersMiddleware(app, behind_https=True), "http")
+    assert headers_of(secure)["set-cookie"] == "a=b; Secure"
+
+
+_AUTH = {
+    "redirect_uri": "https://ares.example.org/oauth2callback",
+    "cookie_secret": _SECRET,
+    "client_id": "ares",
+    "client_secret": "s",
+    "server_metadata_url": "https://login.example.org/.well-known/openid-configuration",
+}
+
+
+def write_secrets(folder: Path, **changes: str) -> None:
+    """Start below in a folder with these secrets."""
+    lines = "".join(f"{name} = {value!r}\n" for name, value in {**_AUTH, **changes}.items() if value)
+    (folder / ".streamlit").mkdir()
+    (folder / ".streamlit" / "secrets.toml").write_text(f"LD_PRELOAD = '/tmp/x.so'\n[auth]\n{lines}")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The folder of the start, with nothing read before and nothing kept."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(secrets_singleton, "_file_watchers_installed", True)
+    secrets_singleton._reset()
+    yield tmp_path
+    secrets_singleton._reset()
+
+
+def test_the_secrets_of_the_folder_say_who_logs_people_in(folder: Path) -> None:
+    assert read_identity_provider() is None
+    write_secrets(folder)
+    assert read_identity_provider() == IdentityProvider("default", _SECRET, "https://ares.example.org")
+    assert "LD_PRELOAD" not in os.environ, "what a job starts would get it"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"client_secret": ""}, "client_secret"),
+        ({"cookie_secret": "xxx"}, "fewer than 32 characters"),
+        ({"redirect_uri": "https://ares.example.org/"}, "/oauth2callback"),
+        ({"redirect_uri": "http://localhost:{port}/oauth2callback"}, "{port}"),
+        ({"": "=="}, "cannot be read"),
+    ],
+)
+def test_what_is_wrong_with_the_secrets_is_said_in_one_line(
+    changes: dict[str, str], words: str, folder: Path
+) -> None:
+    write_secrets(folder, **changes)
+    with pytest.raises(RequestError) as caught:
+        read_identity_provider()
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_without_the_library_one_line_says_what_to_install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_secrets(folder)
+    monkeypatch.setitem(__import__("sys").modules, "authlib", None)
+    monkeypatch.delitem(__import__("sys").modules, "authlib.integrations.starlette_client", raising=False)
+    with pytest.raises(RequestError, match=r"authlib is not installed: pip install 'ares-curation\[login\]'"):
+        read_identity_provider()
+
+
+@pytest.mark.parametrize("settings", [{"trusted_proxies": ("10.0.0.2",)}, {"app_password": "s3cret"}])
+def test_only_one_thing_says_who_somebody_is(settings: dict[str, Any], folder: Path) -> None:
+    write_secrets(folder)
+    shown = new_workspace(folder / "w", Settings(**settings))
+    with pytest.raises(RequestError, match=r"\[auth\] of secrets.toml alone"):
+        serve(shown, make_served_pages(), port=0)
