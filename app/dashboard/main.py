@@ -4,11 +4,11 @@ from pathlib import Path
 
 import streamlit as st
 
+from app.dashboard.cached_reads import page_limits
 from app.dashboard.navigation import (
     accept_next_message,
     build_pages,
     draw_header,
-    draw_log_out_link,
     switch_page,
 )
 from app.dashboard.selection_bar import keep_ticks
@@ -38,7 +38,9 @@ _STYLE = """<style>
 }
 </style>"""
 st.html(_STYLE)
-draw_log_out_link()
+if page_limits().needs_login:
+    # In the same tab, unlike links in Markdown.
+    st.sidebar.html('<a href="/api/logout" target="_self">Log out</a>')
 pages = build_pages()
 current_page = st.navigation(list(pages.values()), position="top")
 switch_page(pages)

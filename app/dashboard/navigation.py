@@ -350,13 +350,6 @@ def show_error(error: AresError) -> None:
         st.code(error.pointer, language=None)
 
 
-def draw_log_out_link() -> None:
-    """Draw a link that ends the session of the user, where users log in."""
-    if cached_reads.page_limits().needs_login:
-        # In the same tab, unlike links in Markdown.
-        st.sidebar.html('<a href="/api/logout" target="_self">Log out</a>')
-
-
 def show_script_error(error: Exception) -> bool:
     """Show what a page or a reaction to a click raised; the traceback of a bug goes to the log of the server only.
 

@@ -48,6 +48,7 @@ from app.dashboard.results import Neighbourhood, check_view, find_best_second, f
 from app.dashboard.selection_bar import (
     change_ticks,
     draw_selection_bar,
+    read_login_name,
     read_person_name,
     read_ticked_ids,
     remember_person_name,
@@ -230,8 +231,8 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
     source = f"source: {label}" if label else ""
     done = st.session_state.get(_DONE) or ()
     guidelines = [f"{title}\n{GUIDELINES[name]}" for name, title in _GUIDED.items()]
-    person, used = str(st.session_state.get(_NAMED) or ""), []
-    # After a reload the log knows what can be taken back; nobody is named behind a log-in before the first ruling.
+    person, used = read_login_name() or str(st.session_state.get(_NAMED) or ""), []
+    # After a reload the log knows what can be taken back; behind a password nobody is named before the first ruling.
     is_known = bool(person) or not cached_reads.page_limits().needs_login
     has_ruled = any(entry["kind"] == "person" for entry in annotations.annotations)
     last = _find_own_last(episode.episode_id) if is_known and has_ruled and not done else ""
@@ -240,7 +241,7 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
     return {
         "episode": episode.episode_id,
         "person": person,
-        # Behind a log-in the user of the server is not the one who looks.
+        # Behind a password the user of the server is not the one who looks.
         "isAsked": cached_reads.page_limits().needs_login and not person,
         "ticked": episode.episode_id in read_ticked_ids(),
         "tags": [[tag, tag in own_tags] for tag in dict.fromkeys([*used, *own_tags])],
