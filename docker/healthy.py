@@ -1,4 +1,4 @@
-"""Asks the dashboard in this container for a sign of life, with its password if it has one; fails when there is none."""
+"""Asks the dashboard in this container for a sign of life, with its password if any; fails when there is none."""
 
 import base64
 import os
