@@ -142,6 +142,7 @@ def test_a_person_logs_in_at_the_provider_acts_and_logs_out(
     expect(page.get_by_text("Tag late added to 1 episode")).to_be_visible()
     assert page.evaluate(_POST, f"{address}/api/undo?person=Eve") == 403
     _check_other_sites(page, address, issuer)
+    assert mapped.stores.tables.episodes.ids("array_has(tags, 'late')")
     assert [action.person for action in read_history(mapped.stores.annotations).actions] == [_ADA]
 
     page.goto(address)
@@ -158,13 +159,20 @@ def test_a_person_logs_in_at_the_provider_acts_and_logs_out(
 def _check_other_sites(page: Page, address: str, issuer: str) -> None:
     """A page of another site can neither act in the name of who is logged in, nor log them out."""
     page.goto(f"{issuer}/stranger")
-    page.evaluate(_POST, f"{address}/api/undo")
+    page.evaluate(_SUBMIT, f"{address}/api/undo")
+    page.get_by_text("requests from this page or host are not allowed").wait_for()
     page.goto(f"{issuer}/stranger")
     page.evaluate("url => { location = url }", f"{address}/api/logout")
     page.get_by_text("only a page of this dashboard logs out").wait_for()
 
 
 _POST = "async url => (await fetch(url, {method: 'POST', mode: 'no-cors', credentials: 'include'})).status"
+
+_SUBMIT = """url => {
+    const form = Object.assign(document.createElement("form"), { method: "POST", action: url });
+    document.body.append(form);
+    form.submit();
+}"""
 
 
 def _status(address: str, cookies: str) -> int:

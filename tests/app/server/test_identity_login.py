@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -215,8 +216,9 @@ def test_without_the_library_one_line_says_what_to_install(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_secrets(folder)
-    monkeypatch.setitem(__import__("sys").modules, "authlib", None)
-    monkeypatch.delitem(__import__("sys").modules, "authlib.integrations.starlette_client", raising=False)
+    for name in [name for name in sys.modules if name.startswith("authlib.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "authlib", None)
     with pytest.raises(RequestError, match=r"authlib is not installed: pip install 'ares-curation\[login\]'"):
         read_identity_provider()
 
