@@ -17,6 +17,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
+from importlib import import_module
 from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from app.server.protection import PERSON_HEADER, header, is_person_name, is_request, refuse, respond
 from ares.errors import RequestError
-from ares.imports import needs_extra
+from ares.imports import EXTRA_MODULES, needs_extra
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -429,8 +430,8 @@ def read_identity_provider() -> IdentityProvider | None:
     if not section:
         return None
     with needs_extra("login"):
-        import httpx2  # noqa: F401
-        from authlib.integrations import starlette_client  # noqa: F401
+        for library in EXTRA_MODULES["login"]:
+            import_module(library)
     from streamlit.auth_util import validate_auth_credentials
     from streamlit.errors import StreamlitAuthError
 
@@ -460,10 +461,10 @@ def _read_auth_section() -> dict[str, Any]:
     from streamlit.errors import StreamlitSecretNotFoundError
     from streamlit.runtime.secrets import secrets_singleton
 
-    if not any(Path(path).exists() for path in config.get_option("secrets.files")):
-        return {}
     before = dict(os.environ)
     try:
+        if not any(Path(path).exists() for path in config.get_option("secrets.files")):
+            return {}
         section = secrets_singleton.to_dict().get("auth", {})
     except (StreamlitSecretNotFoundError, OSError, ValueError) as error:
         raise RequestError("secrets.toml of Streamlit cannot be read", " ".join(str(error).split())) from None
