@@ -68,7 +68,7 @@ EXTRA_MODULES = {
     "smolvlm": ("num2words",),
     "openai": ("httpx2",),
     "app": ("streamlit", "starlette", "uvicorn", "altair", "anyio"),
-    "login": ("authlib", "httpx2"),
+    "login": ("authlib", "httpx2", "itsdangerous", "joserfc"),
     "notebook": ("altair", "pandas"),
     "mongo": ("pymongo",),
     "ray": ("ray",),

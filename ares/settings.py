@@ -18,6 +18,19 @@ from ares.errors import RequestError
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+
+@contextmanager
+def keeping_environment() -> Iterator[None]:
+    """Take back what a library below puts into the environment, which the processes of jobs inherit."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
+
+
 _SECRETS = ("mongo_uri", "openai_api_key", "app_password")
 _FOLDERS = ("workspace", "cache", "export_dirs", "source_dirs")
 _READABLE_BY_OTHERS = 0o044

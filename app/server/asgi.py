@@ -296,9 +296,8 @@ def _make_first_server(workspace: Workspace, access: _Access) -> uvicorn.Server:
         RequestError: It cannot be made there, or the extra `app` is not installed.
     """
     with needs_extra("app"):
+        import_module("streamlit")  # the next server needs it at once
         from starlette.applications import Starlette
-        from streamlit.web.server.starlette.starlette_app import create_streamlit_middleware
-        from streamlit.web.server.starlette.starlette_auth_routes import create_auth_routes
 
     from app.server.routes import build_first_routes
 
@@ -310,14 +309,17 @@ def _make_first_server(workspace: Workspace, access: _Access) -> uvicorn.Server:
             listening.close()
         server.should_exit = True
 
+    if access.provider:  # whose answers are for the pages of Streamlit
+        remedy = "where people log in by [auth], no page makes one: fill it by `ares ingest` first"
+        raise RequestError(f"there is no workspace at {workspace.path!r}", remedy)
     check_may_be_created(workspace.path, workspace.settings)
     if not is_url(workspace.path):
         ancestor = next(path for path in Path(workspace.path).absolute().parents if path.exists())
         if not ancestor.is_dir():
             raise RequestError(f"there can be no workspace at {workspace.path!r}", f"{ancestor} is no folder")
     app = Starlette(
-        routes=[*create_auth_routes(""), *build_first_routes(workspace.path, create, end)],
-        middleware=[*_list_access_checks(access), *create_streamlit_middleware()],
+        routes=build_first_routes(workspace.path, create, end),
+        middleware=_list_access_checks(access),
     )
     server = _make_server(app)
     return server

@@ -10,7 +10,7 @@ import html
 import json
 import logging
 import math
-import os
+import re
 import secrets
 import time
 from collections import OrderedDict, deque
@@ -21,11 +21,12 @@ from importlib import import_module
 from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 from app.server.protection import PERSON_HEADER, header, is_person_name, is_request, refuse, respond
 from ares.errors import RequestError
 from ares.imports import EXTRA_MODULES, needs_extra
+from ares.settings import keeping_environment
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -356,9 +357,7 @@ async def _read_body(receive: Receive) -> bytes:
 async def _ask_to_log_in(scope: Scope, send: Send, reason: str = "a log-in is needed") -> None:
     """Ask a browser by a form, and a program by HTTP Basic."""
     if scope["type"] == "http" and "text/html" in header(scope, b"accept"):
-        path, query = scope.get("raw_path") or b"/", scope.get("query_string", b"")
-        url = b"?".join(part for part in (path, query) if part).decode("latin-1")
-        await _send_form(send, 401, _own_url(url), "")
+        await _send_form(send, 401, _requested_url(scope), "")
     else:
         challenge = (b"www-authenticate", b'Basic realm="ARES", charset="UTF-8"')
         await refuse(scope, send, 401, reason, [challenge])
@@ -381,6 +380,11 @@ async def _send_redirect(send: Send, url: str, *headers: tuple[bytes, bytes]) ->
     await respond(send, 303, b"text/plain", b"", [(b"location", location), *headers])
 
 
+def _requested_url(scope: Scope) -> str:
+    path, query = scope.get("raw_path") or b"/", scope.get("query_string", b"")
+    return _own_url(b"?".join(part for part in (path, query) if part).decode("latin-1"))
+
+
 def _own_url(url: str) -> str:
     """A path of this server with its query; "/" for anything that leads elsewhere."""
     is_path = url.startswith("/") and not url.startswith(("//", "/\\", "/api/"))
@@ -395,12 +399,13 @@ def _retry_after(wait: float) -> list[tuple[bytes, bytes]]:
     return [(b"retry-after", str(math.ceil(wait)).encode())]
 
 
-# What Streamlit answers itself: it sends a browser to the provider, and takes back who logged in.
+# What Streamlit answers itself. What reads its cookie is not public there: after a change nobody could log in.
+_USER_COOKIE = "_streamlit_user"
 _PROVIDER_LOGIN, _PROVIDER_LOGOUT, _PROVIDER_CALLBACK = "/auth/login", "/auth/logout", "/oauth2callback"
 # Says that the server is there, and nothing of the workspace.
 _LIFE_PATH = "/_stcore/health"
-# Where a browser wanted to go that is at the provider now.
-_NEXT_COOKIE, _NEXT_SECONDS = "ares_next", 600
+# The page for which a browser is at the provider now.
+_NEXT_COOKIE = "ares_next"
 # A shorter secret can be guessed, and whoever has it can act in any name.
 _LEAST_SECRET = 32
 
@@ -426,27 +431,27 @@ def read_identity_provider() -> IdentityProvider | None:
     Raises:
         RequestError: The secrets cannot be read, the section lacks something, or the extra `login` is not installed.
     """
-    section = _read_auth_section()
-    if not section:
+    if (section := _read_auth_section()) is None:
         return None
     with needs_extra("login"):
         for library in EXTRA_MODULES["login"]:
             import_module(library)
-    from streamlit.auth_util import validate_auth_credentials
-    from streamlit.errors import StreamlitAuthError
-
     named = [name for name, value in section.items() if isinstance(value, dict) and "client_id" in value]
     if len(named) > 1 or (named and "client_id" in section):
         raise RequestError("[auth] names several identity providers", f"keep one of {', '.join(named)}")
-    name = named[0] if named else "default"
-    try:
-        validate_auth_credentials(name)
-    except StreamlitAuthError as error:
-        raise RequestError("people cannot log in by [auth]", " ".join(str(error).split())) from None
+    name, own = (named[0], section[named[0]]) if named else ("default", section)
+    if "_" in name:  # Streamlit would not know it again
+        raise RequestError("a provider of [auth.NAME] has no underscore in its name", f"got {name!r}")
+    lacking = [key for key in ("redirect_uri", "cookie_secret") if not section.get(key)]
+    lacking += [key for key in ("client_id", "client_secret", "server_metadata_url") if not own.get(key)]
+    if lacking:
+        raise RequestError(f"[auth] lacks {', '.join(lacking)}", "docs/people.md has an example")
     secret, address = str(section["cookie_secret"]), urlsplit(str(section["redirect_uri"]))
     if len(secret) < _LEAST_SECRET:
-        remedy = "make one by: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
-        raise RequestError(f"cookie_secret of [auth] has fewer than {_LEAST_SECRET} characters", remedy)
+        reason = f"cookie_secret of [auth] has fewer than {_LEAST_SECRET} characters"
+        raise RequestError(
+            reason, "make one by: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        )
     if address.scheme not in {"http", "https"} or "{" in address.netloc or address.path != _PROVIDER_CALLBACK:
         raise RequestError(
             "redirect_uri of [auth] is not the address of the dashboard",
@@ -455,26 +460,21 @@ def read_identity_provider() -> IdentityProvider | None:
     return IdentityProvider(name, secret, f"{address.scheme}://{address.netloc}")
 
 
-def _read_auth_section() -> dict[str, Any]:
-    """The section, as Streamlit reads it; {} without one."""
+def _read_auth_section() -> dict[str, Any] | None:
+    """The section, as Streamlit reads it; None without one."""
+    import streamlit as st
     from streamlit import config
-    from streamlit.errors import StreamlitSecretNotFoundError
-    from streamlit.runtime.secrets import secrets_singleton
 
-    before = dict(os.environ)
-    try:
-        if not any(Path(path).exists() for path in config.get_option("secrets.files")):
-            return {}
-        section = secrets_singleton.to_dict().get("auth", {})
-    except (StreamlitSecretNotFoundError, OSError, ValueError) as error:
-        raise RequestError("secrets.toml of Streamlit cannot be read", " ".join(str(error).split())) from None
     # Streamlit puts the other values of the file there, and jobs would get those of a folder from elsewhere.
-    for name in os.environ.keys() - before.keys():
-        del os.environ[name]
-    os.environ.update(before)
-    if not isinstance(section, dict):
-        raise RequestError("auth in secrets.toml is no section", "write [auth], and below it its settings")
-    return section
+    with keeping_environment():
+        try:
+            if not any(Path(path).exists() for path in config.get_option("secrets.files")):
+                return None
+            section = st.secrets.to_dict().get("auth")
+        except (OSError, ValueError) as error:
+            reason = "secrets.toml of Streamlit cannot be read"
+            raise RequestError(reason, " ".join(str(error).split())) from None
+    return section if section is None or isinstance(section, dict) else {}
 
 
 class IdentityLoginMiddleware:
@@ -504,8 +504,7 @@ class IdentityLoginMiddleware:
             await self._log_out(scope, receive, send)
         elif person := _name_person(claims := self._read_claims(scope)):
             headers = [*scope["headers"], (PERSON_HEADER.encode(), person)]
-            is_open = functools.partial(self._read_claims, scope)
-            waiting = _receive_until_log_out(scope, receive, lambda: bool(is_open()))
+            waiting = _receive_until_log_out(scope, receive, lambda: bool(self._read_claims(scope)))
             await self._app({**scope, "headers": headers}, waiting, send)
         else:
             await self._ask_to_log_in(scope, send, bool(claims))
@@ -518,28 +517,35 @@ class IdentityLoginMiddleware:
         return claims if is_ours and hashlib.sha256(payload).digest() not in self._ended else {}
 
     def _read_cookie(self, scope: Scope) -> bytes:
-        """What Streamlit has signed, in the last days; b"" for anything else."""
+        """What Streamlit has signed in the last days, in one cookie or in parts; b"" for anything else."""
+        from itsdangerous import BadData, URLSafeTimedSerializer
         from starlette.requests import cookie_parser
-        from streamlit.auth_util import get_cookie_with_chunks
-        from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
-        from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
-        cookies, days = cookie_parser(header(scope, b"cookie")), MAX_AGE_SECONDS / 86400
+        cookies, oldest = cookie_parser(header(scope, b"cookie")), int(MAX_AGE_SECONDS)
 
-        def decode(name: str) -> bytes | None:
-            value = cookies.get(name, "").encode("latin-1", "replace")
-            return decode_signed_value(self._provider.secret, name, value, days)
+        def read(name: str) -> str:
+            serializer = URLSafeTimedSerializer(self._provider.secret, salt=name)
+            return str(serializer.loads(cookies.get(name, ""), max_age=oldest))
 
-        return get_cookie_with_chunks(decode, USER_COOKIE_NAME) or b""
+        try:
+            text = read(_USER_COOKIE)
+            if parts := re.fullmatch(r"chunks-(\d+)", text):
+                text = "".join(read(f"{_USER_COOKIE}_{number + 1}") for number in range(int(parts[1])))
+        except BadData:
+            return b""
+        return text.encode()
 
     async def _send_to_provider(self, scope: Scope, send: Send) -> None:
-        """Do what `st.login` does, which says for two minutes which provider it is."""
-        from streamlit.user_info import generate_login_redirect_url
+        """Do what `st.login` does: what leads to a provider is signed, and counts for two minutes."""
+        from joserfc import jwt
+        from joserfc.jwk import OctKey
 
-        wanted = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("next", ["/"])[0]
-        cookie = f"{_NEXT_COOKIE}={quote(_own_url(wanted), safe='')}; Max-Age={_NEXT_SECONDS}"
+        claims, key = {"provider": self._provider.name}, OctKey.import_key(self._provider.secret)
+        token = jwt.encode({"alg": "HS256"}, {**claims, "exp": int(time.time()) + 120}, key)
+        next_url = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("next", ["/"])[0]
+        cookie = f"{_NEXT_COOKIE}={quote(_own_url(next_url), safe='')}; Max-Age=600"
         kept = (b"set-cookie", f"{cookie}; HttpOnly; SameSite=Lax; Path=/".encode())
-        await _send_redirect(send, generate_login_redirect_url(self._provider.name), kept)
+        await _send_redirect(send, f"{_PROVIDER_LOGIN}?{urlencode({'provider': token})}", kept)
 
     async def _log_out(self, scope: Scope, receive: Receive, send: Send) -> None:
         if header(scope, b"sec-fetch-site") in {"cross-site", "same-site"}:
@@ -558,40 +564,35 @@ class IdentityLoginMiddleware:
         if scope["type"] != "http" or "text/html" not in header(scope, b"accept"):
             await refuse(scope, send, 403, "log in on a page of the dashboard; its cookie says who acts")
             return
-        path, query = scope.get("raw_path") or b"/", scope.get("query_string", b"")
-        wanted = _own_url(b"?".join(part for part in (path, query) if part).decode("latin-1"))
+        next_url = _requested_url(scope)
         message = "Your token states no name and no verified e-mail." if is_nameless else ""
         page = _LINK_PAGE.format(
             title="log in", width="18rem", message=message,
-            path=html.escape(f"{self._provider.origin}{LOGIN_PATH}?next={quote(wanted, safe='')}"),
+            path=html.escape(f"{self._provider.origin}{LOGIN_PATH}?next={quote(next_url, safe='')}"),
         )  # fmt: skip
         challenge = (b"www-authenticate", b'Form realm="ARES"')
         await respond(send, 401, b"text/html; charset=utf-8", page.encode(), [challenge])
 
 
 def _name_person(claims: dict[str, Any]) -> bytes:
-    """The e-mail, else the name, that a token states; b"" for nobody.
-
-    A provider says of an e-mail that nobody has checked that it is not verified, and a name that looks like one could
-    be that of somebody else.
-    """
+    """The e-mail, if it is not called unverified, else a name that looks like no e-mail; b"" for nobody."""
     email, name = str(claims.get("email") or "").strip(), str(claims.get("name") or "").strip()
     is_verified = str(claims.get("email_verified", True)).lower() == "true"
-    person = (email if email and is_verified else "" if "@" in name else name).encode()
+    person = (email if email and is_verified else "" if "@" in name else name).encode("utf-8", "replace")
     return person if is_person_name(person) else b""
 
 
 def _send_to_next(scope: Scope, send: Send) -> Send:
-    """Let the answer that ends a log-in lead to where the browser wanted to go, in place of the first page."""
+    """Let the answer that ends a log-in lead to where the browser was to go, in place of the first page."""
     from starlette.requests import cookie_parser
 
-    wanted = _own_url(unquote(cookie_parser(header(scope, b"cookie")).get(_NEXT_COOKIE, "/")))
+    next_url = _own_url(unquote(cookie_parser(header(scope, b"cookie")).get(_NEXT_COOKIE, "/")))
     forgotten = (b"set-cookie", f"{_NEXT_COOKIE}=; Max-Age=0; HttpOnly; SameSite=Lax; Path=/".encode())
 
     async def send_to_next(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = [
-                (name, wanted.encode() if (name.lower(), value) == (b"location", b"/") else value)
+                (name, next_url.encode() if (name.lower(), value) == (b"location", b"/") else value)
                 for name, value in message.get("headers", [])
             ]
             message = {**message, "headers": [*headers, forgotten]}
