@@ -204,11 +204,10 @@ class MergeApplier:
         for kind in ("state", "action", "camera"):
             if self._is_padded(kind):
                 own, earlier = merge.origins[kind], trajectory.extra.get(MASK_KINDS[kind])
-                names = dict(state=merge.source.state, action=merge.source.action).get(kind, {})
-                if earlier is not None and len(names) == len(
-                    earlier.names
-                ):  # RLDS has no names for its numbers
-                    earlier = Signal(earlier.values, tuple(names))
+                # RLDS has no names for its numbers.
+                names = tuple({"state": merge.source.state, "action": merge.source.action}.get(kind, ()))
+                if earlier is not None and len(names) == len(earlier.names):
+                    earlier = Signal(earlier.values, names)
                 extra[MASK_KINDS[kind]] = _mask_signal(plan.targets[kind], own, earlier, steps)
         cameras = list(episode.cameras)
         if self._is_padded("camera"):

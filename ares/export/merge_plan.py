@@ -385,7 +385,7 @@ def _by_kind(names: tuple[str, ...], listed_names: Sequence[str]) -> dict[str, l
 
 
 class FeatureGiver(NamedTuple):
-    """The source that gives a feature of the merged dataset: its label, the name there, and what is known of it."""
+    """Who gives a feature of the merged dataset: the source, its name there, and what is known of it."""
 
     label: str
     name: str
@@ -393,41 +393,36 @@ class FeatureGiver(NamedTuple):
 
 
 def name_features(names: Iterable[str], known: dict[str, str]) -> dict[str, str]:
-    """What signals of a source are called in the merged dataset, each another name; those of others are known."""
-    own = list(names)
-    for name in own:
-        others = {known[other] for other in own if other in known and other != name}
-        base = goal = FEATURE_PREFIX + name.removeprefix(FEATURE_PREFIX).replace("/", ".")
-        number = 2
-        while goal in others:
-            goal, number = f"{base}_{number}", number + 1
+    """What signals of a source are called in the merged dataset: no two the same, as in others where it can be."""
+    goals: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: name not in known):
+        base = FEATURE_PREFIX + name.removeprefix(FEATURE_PREFIX).replace("/", ".")
+        goal = known.get(name, base)
+        while goal in goals.values():
+            goal = f"{base}_{len(goals) + 1}"
+        goals[name] = goal
         known.setdefault(name, goal)
-    return {name: known[name] for name in own}
+    return goals
 
 
 def match_features(
-    givers: Mapping[str, FeatureGiver],
-    own: Mapping[str, FeatureProfile],
-    names: Mapping[str, str],
-    label: str,
+    givers: Mapping[str, FeatureGiver], own: Mapping[str, tuple[str, FeatureProfile]], label: str
 ) -> NameMatch:
     """Which signal of the merged dataset each further signal of a source is: one of its name and as many dimensions.
 
     Args:
         givers: Who gives each signal of the merged dataset.
-        own: What is known of those of the source.
-        names: What these are called in the merged dataset.
+        own: By name, what those of the source are called in the merged dataset, and what is known of them.
         label: The source.
     """
-    mapping, notes = dict(names), list[str]()
-    for name, goal in names.items():
-        giver, profile = givers[goal], own[name]
+    mapping, notes = {name: goal for name, (goal, _) in own.items()}, list[str]()
+    for name, (goal, profile) in own.items():
+        giver = givers[goal]
         count, other = len(profile.names), len(giver.profile.names)
         if count != other:
             mapping[name] = DROP
-            notes.append(
-                f"feature {name} of {label} has {count_of(count, 'number')}, not {other}: it is dropped"
-            )
+            numbers = count_of(count, "number")
+            notes.append(f"feature {name} of {label} has {numbers}, not {other}: it is dropped")
         elif giver.profile is not profile:
             notes += _feature_doubts(giver, profile, name, label)
     return NameMatch(mapping, *pad_missing("feature", label, mapping, list(givers), notes))

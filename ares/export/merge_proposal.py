@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +14,13 @@ from ares.contract import (
     AGREEMENT_EPISODES,
     ROTATION_FORMS,
     ClashError,
+    DatasetKey,
     FeatureProfile,
     compare_sources,
     compare_tasks,
     find_contracts_of_episodes,
     parse_conversions,
+    read_contracts,
 )
 from ares.curation import Sets
 from ares.episode import DEPTH_CAMERAS, Role
@@ -43,6 +46,7 @@ from ares.export.merge_plan import (
     shorten_names,
 )
 from ares.export.retime import round_rate
+from ares.media import mean_views
 from ares.rubric import group_wordings
 from ares.signals import EpisodeSignals, episode_signals, name_tokens
 from ares.store import TempDatabase, ids_filter
@@ -75,15 +79,17 @@ SELECT format, dataset, version, instruction, count(*) AS episodes FROM new_rows
 _MOST_TEXTS = 2_000
 # What splits are called.
 _SPLITS = {"valid": "val", "validation": "val", "dev": "val", "training": "train", "testing": "test"}
-# A view is the mean of so many small grey pictures.
-_VIEW_EPISODES, _VIEW_FRAMES, _VIEW_SIZE = 3, 3, (16, 12)
+# A view is the mean of the small grey pictures of so many episodes.
+_VIEW_EPISODES = 3
+# What ingestion warns of where values are not, or not exactly, in the workspace.
+_LOSSES = re.compile(r"left out|not stored|float32 rounds|lose digits")
 # Cameras look exchanged, or like one another, from these correlations of their views on.
 _EXCHANGED_GAIN, _SAME_VIEW = 0.3, 0.7
 # Of cameras that look alike, where a correlation gains little: how far views are from 1 in their places, and how many
 # times nearer in the other order.
 _FAR_VIEW, _TIMES_NEARER = 0.1, 4.0
 _MOST_EXCHANGED = 6
-_UNNAMED = "mask without names"
+_UNNAMED, _LISTED = "mask without names", 6
 # Signals that formats have places of their own for.
 _NO_FEATURES = frozenset(
     {"is_first", "is_last", "is_terminal", "discount", SAMPLE_WEIGHT, PROGRESS, *MASK_SIGNALS}
@@ -143,12 +149,18 @@ def propose_merge_plan(stores: Stores, selection: CurationSet) -> MergePlan:
     if not sources:
         raise RequestError("the set has no episodes to merge", selection.label)
     for source in sources:
-        source.views.update(_view_cameras(stores, source))
+        source.views.update(mean_views(stores.tables.episodes.get(source.sample[:_VIEW_EPISODES])))
     samples = _SampledSignals(stores, sources)
     samples.collect_features()
     contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(selection))
     draft = _Draft(selection.label, sources, contracts)
     draft.group_texts(texts.to_pylist())
+    for key, label in {DatasetKey(*source.key[:3]): source.label for source in sources}.items():
+        lost = [text for text in read_contracts(stores.annotations, key).warnings if _LOSSES.search(text)]
+        if lost:
+            draft.notes.append(
+                f"{label} was ingested without: {'; '.join(lost[:_LISTED])}{' ...' * (len(lost) > _LISTED)}"
+            )
     return _with_conversions(draft.plan(), contracts, samples)
 
 
@@ -185,34 +197,6 @@ def _read_sources(database: TempDatabase) -> list[_SourceFacts]:
             source.sizes.setdefault(name, {})[size[0], size[1]] = None
         source.sample = sorted({*source.sample, *row["sample"]})[:AGREEMENT_EPISODES]
     return sorted(by_key.values(), key=lambda source: (-source.episodes, source.key))
-
-
-def _view_cameras(stores: Stores, source: _SourceFacts) -> dict[str, NDArray[np.float64]]:
-    """The view of each camera: a small grey picture, the mean over some frames of some episodes, normalised."""
-    import numpy as np
-
-    pictures: dict[str, list[NDArray[np.float64]]] = {}
-    for episode in stores.tables.episodes.get(source.sample[:_VIEW_EPISODES]):
-        seconds = [episode.duration_seconds * part / _VIEW_FRAMES for part in range(_VIEW_FRAMES)]
-        for camera in episode.cameras:
-            pictures.setdefault(camera.name, []).extend(_small_pictures(camera.media, seconds))
-    means = {name: np.mean(frames, axis=0).ravel() for name, frames in pictures.items() if frames}
-    return {name: (view - view.mean()) / (float(view.std()) or 1.0) for name, view in means.items()}
-
-
-def _small_pictures(media: Any, seconds: Sequence[float]) -> list[NDArray[np.float64]]:
-    """(12, 16) grey pictures; none where the frames cannot be read, which the export will say."""
-    import cv2
-    import numpy as np
-
-    from ares.media import frames_at
-
-    try:
-        frames = frames_at(media, seconds)
-    except AresError:
-        return []
-    small = (cv2.resize(frame, _VIEW_SIZE, interpolation=cv2.INTER_AREA) for frame in frames)
-    return [np.asarray(picture.mean(axis=2), np.float64) for picture in small]
 
 
 def _view_likeness(first: NDArray[np.float64] | None, second: NDArray[np.float64] | None) -> float:
@@ -359,13 +343,13 @@ class _Draft:
     def _plan_source(
         self, own: _SourceFacts, cameras: _SourceFacts, states: _SourceFacts, actions: _SourceFacts
     ) -> PlannedSource:
+        goals = name_features(own.features, self.names)
+        features = {name: (goals[name], profile) for name, profile in own.features.items()}
         matches = {
             "camera": match_cameras(cameras, own),
             "state": self._match_signal("state", states, own),
             "action": self._match_signal("action", actions, own),
-            "feature": match_features(
-                self.givers, own.features, name_features(own.features, self.names), own.label
-            ),
+            "feature": match_features(self.givers, features, own.label),
         }
         for match in matches.values():
             self.notes += match.notes
