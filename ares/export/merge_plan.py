@@ -437,7 +437,8 @@ def _feature_doubts(giver: FeatureGiver, profile: FeatureProfile, name: str, lab
         pairs = [pair for pair in zip(names, others, strict=True) if pair[0] != pair[1]]
         own, goals = (shorten_names(part) for part in zip(*pairs, strict=True))
         yield f"{what}: {own} are {goals} of {giver.label}, by their order"
-    if doubts := list(compare_features(giver.profile, profile)):
+    # Layouts of one dataset have one recorder, and one unit.
+    if label != giver.label and (doubts := list(compare_features(giver.profile, profile))):
         dimension, ends, own_ends = doubts[0]
         more = f" ({count_of(len(doubts), 'dimension')} in all)" if len(doubts) > 1 else ""
         yield (

@@ -82,7 +82,7 @@ _SPLITS = {"valid": "val", "validation": "val", "dev": "val", "training": "train
 # A view is the mean of the small grey pictures of so many episodes.
 _VIEW_EPISODES = 3
 # What ingestion warns of where values are not, or not exactly, in the workspace.
-_LOSSES = re.compile(r"left out|not stored|float32 rounds|lose digits")
+_LOSSES = re.compile(r"left out(?!: it holds depth)|not stored|float32 rounds|lose digits")
 # Cameras look exchanged, or like one another, from these correlations of their views on.
 _EXCHANGED_GAIN, _SAME_VIEW = 0.3, 0.7
 # Of cameras that look alike, where a correlation gains little: how far views are from 1 in their places, and how many

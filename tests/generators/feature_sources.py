@@ -171,19 +171,6 @@ def _write_lerobot(
 ) -> None:
     (path / "meta").mkdir(parents=True)
     (path / "data/chunk-000").mkdir(parents=True)
-    described: dict[str, Any] = {
-        "observation.state": {"dtype": "float32", "shape": [3], "names": list(STATE)},
-        "action": {"dtype": "float32", "shape": [3], "names": list(ACTION)},
-        **{
-            f"observation.{name}": {
-                "dtype": feature.dtype,
-                "shape": list(feature.shape) or [1],
-                "names": list(feature.names) or None,
-            }
-            for name, feature in features.items()
-        },
-        **({"event": {"dtype": "string", "shape": [1], "names": None}} if has_events else {}),
-    }
     for number in range(episodes):
         state, action = _draw_motion(rng)
         columns = {
@@ -204,7 +191,24 @@ def _write_lerobot(
             "task_index": pa.array(np.zeros(STEPS, np.int64)),
         }
         pq.write_table(pa.table(columns), path / f"data/chunk-000/episode_{number:06d}.parquet")
-    _write_meta(path, described, episodes)
+    _write_meta(path, _describe_features(features, has_events=has_events), episodes)
+
+
+def _describe_features(features: Mapping[str, DrawnFeature], *, has_events: bool) -> dict[str, Any]:
+    """The features of info.json."""
+    return {
+        "observation.state": {"dtype": "float32", "shape": [3], "names": list(STATE)},
+        "action": {"dtype": "float32", "shape": [3], "names": list(ACTION)},
+        **{
+            f"observation.{name}": {
+                "dtype": feature.dtype,
+                "shape": list(feature.shape) or [1],
+                "names": list(feature.names) or None,
+            }
+            for name, feature in features.items()
+        },
+        **({"event": {"dtype": "string", "shape": [1], "names": None}} if has_events else {}),
+    }
 
 
 def _column(values: Array, shape: tuple[int, ...], dtype: str) -> pa.Array:
