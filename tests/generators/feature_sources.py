@@ -249,7 +249,7 @@ def _write_hdf5(
     episodes: int,
     has_events: bool,
 ) -> None:
-    import h5py
+    import h5py  # type: ignore[import-untyped]
 
     path.mkdir(parents=True)
     with h5py.File(path / "demos.hdf5", "w") as file:
