@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.dashboard import cached_reads
+from app.dashboard.column_words import column_rank
 from app.dashboard.user_limits import search_image
 from app.dashboard.view_state import PAGE_SIZE, AddressError, ColumnFilter, ViewState, view_filter_sql
 from ares.curation import SOURCE_ORDER
@@ -174,8 +175,9 @@ def _read_part(view: ViewState, first: int, count: int) -> list[str]:
 
 
 def list_sort_columns(columns: dict[str, str]) -> list[str]:
-    """Return the columns that can order the episodes."""
-    return [name for name, kind in columns.items() if not kind.startswith("list") and name != "content_hash"]
+    """Return the columns that can order the episodes: the usual ones first, then by group and label."""
+    names = [name for name, kind in columns.items() if not kind.startswith("list") and name != "content_hash"]
+    return sorted(names, key=column_rank)
 
 
 # Columns of the table that has no others in its address; those that the workspace lacks are left out.

@@ -11,7 +11,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import draw_unknown
-from app.dashboard.column_words import format_column_label
+from app.dashboard.column_words import column_choice, column_rank, format_column_label
 from app.dashboard.components import draw_map
 from app.dashboard.map_points import (
     AXES,
@@ -104,7 +104,7 @@ def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:
     total = cached_reads.count_episodes(_map_where(view, columns))
     first = [name for name in _FIRST_COLOURS if name in columns]
     coloured = [name for name, kind in columns.items() if kind in _COLOURED_KINDS and name != "episode_id"]
-    options = [*first, *sorted(set(coloured) - {*first, *AXES})]
+    options = [*first, *sorted(set(coloured) - {*first, *AXES}, key=column_rank)]
     named = read_parameter("colour") or first[0]
     if named not in options:
         raise AddressError("colour", f"no column {named!r} to colour by", f"there are: {', '.join(options)}")
@@ -117,7 +117,7 @@ def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:
         st.caption(text + _method_text())
         st.space("stretch")
         st.selectbox(
-            "Colour", options, format_func=format_column_label, key=_COLOUR, width=220,
+            "Colour", options, format_func=column_choice, key=_COLOUR, width=220,
             on_change=_put_colour_in_url,
         )  # fmt: skip
     return named
