@@ -252,7 +252,7 @@ def draw_search_bar(view: ViewState) -> None:
     navigation.show_value("browse.direction", _DIRECTIONS[view.descending])
     # By this key the style of every page lets the row wrap on a phone.
     with st.container(key="browse_bar"):
-        text, image, sql, choice = st.columns([7.4, 1.6, 1.4, 4.6], vertical_alignment="bottom")
+        text, image, sql, choice = st.columns([6.4, 1.5, 1.3, 5.8], vertical_alignment="bottom")
     text.text_input(
         "Search", key="browse.text", type="search", on_change=_apply_text, label_visibility="collapsed",
         placeholder="Search by meaning and words, such as “open the drawer”", icon=":material/search:",

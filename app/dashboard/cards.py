@@ -14,8 +14,7 @@ from app.dashboard.column_words import (
     value_words,
 )
 from ares.annotation import Maker
-from ares.console import count_of, format_duration
-from ares.episode import Camera, Episode, Json
+from ares.episode import Camera, Episode, Json, format_duration
 from ares.rubric import TRUST_COLUMN
 from ares.search import Hit
 from ares.store import CONFLICT, DISAGREEMENT, TAGS, declared_columns
@@ -83,7 +82,10 @@ def add_table_cells(
     """
     for card, episode in zip(cards, episodes, strict=True):
         assert isinstance(card, dict)
-        row = values.get(episode.episode_id, {})
+        row = dict(values.get(episode.episode_id, {}))
+        if row.get("grade"):
+            # As the badge says it, with whether it counts.
+            row["grade"] = card["badges"][0]["text"].removeprefix("caption ")
         card["key"] = episode.key
         card["cells"] = [
             [format_column_label(name), "" if value is None else _cell_text(name, value, makers), name]
@@ -216,7 +218,7 @@ def _card_data(
         "caption": values.get("caption") or "",
         "instruction": episode.instruction,
         "badges": list_badges(episode, values),
-        "facts": [episode.dataset, count_of(good, "camera"), f"{episode.rate_hz:g} Hz"],
+        "facts": [episode.dataset, f"{good} camera{'' if good == 1 else 's'}", f"{episode.rate_hz:g} Hz"],
         "value": "",
         "assumed": episode.rate_source == "assumed",
         "length": format_duration(episode.duration_seconds),

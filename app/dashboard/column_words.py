@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from ares.annotation import Maker
-from ares.console import format_duration
-from ares.episode import Json
+from ares.episode import Json, format_duration
 
 # Groups of the filters, in the order of the page, with the beginnings of the names of their columns.
 _GROUP_STARTS: Mapping[str, tuple[str, ...]] = {
@@ -38,7 +37,7 @@ class WorstOrder(NamedTuple):
 
     Attributes:
         descending: Whether the largest value is the worst.
-        label: What comes first.
+        label: What is compared.
         sentence: What it orders by.
     """
 
@@ -51,15 +50,15 @@ WITHOUT_VALUE = "Episodes without a value are the last."
 # By column, in the order of the page.
 WORST_ORDERS: Mapping[str, WorstOrder] = {
     "grade_score": WorstOrder(
-        False, "lowest grade score",
+        False, "grade score",
         "Ordered by the grade of the caption: the lowest weighted share of criteria met comes first.",
     ),
     "success_probability": WorstOrder(
-        False, "lowest success probability",
+        False, "success probability",
         "Ordered by the probability that the task was done at the end: the lowest comes first.",
     ),
     "quality_findings": WorstOrder(
-        True, "most findings",
+        True, "findings",
         "Ordered by the number of suspicious things that ingestion reported: the most come first.",
     ),
 }  # fmt: skip
@@ -211,8 +210,9 @@ def value_line(column: str, value: object, unit: str, makers: Mapping[str, Maker
     """
     label, _, own_unit = format_column_label(column).removesuffix(")").partition(" (")
     if own_unit not in ("s", "Hz"):
-        label, own_unit = format_column_label(column), _SNAKE_CASE.sub(
-            lambda part: format_column_label(part[0]), unit
+        label, own_unit = (
+            format_column_label(column),
+            _SNAKE_CASE.sub(lambda part: format_column_label(part[0]), unit),
         )
     if value is None:
         return f"{label}: no value"

@@ -154,7 +154,7 @@ def _read_cards(view: ViewState, page: ResultPage) -> list[Json]:
     cards = build_cards(episodes, captions, page.hits, view_to_params(view), page.first, view.is_search)
     sort = "" if view.is_search else view.sort
     if view.show == "table":
-        names = dict.fromkeys([*list_table_columns(view), *filter(None, [sort])])
+        names = dict.fromkeys([*filter(None, [sort]), *list_table_columns(view)])
         values = cached_reads.read_values(page.ids, tuple(names))
         add_table_cells(cards, episodes, values, cached_reads.read_makers())
     elif sort:

@@ -23,8 +23,8 @@ from app.dashboard.cards import (
     format_grade_label,
     format_outcome_label,
     list_badges,
-    make_grade_badge,
     make_episode_page_params,
+    make_grade_badge,
 )
 from app.dashboard.column_words import (
     VERDICTS,
@@ -54,8 +54,8 @@ from app.dashboard.selection_bar import (
     remember_person_name,
 )
 from app.dashboard.view_state import AddressError, ViewState, view_to_params
-from ares.console import count_of, format_duration
-from ares.episode import Episode, Json, Trajectory
+from ares.console import count_of
+from ares.episode import Episode, Json, Trajectory, format_duration
 from ares.errors import AresError, RequestError
 from ares.reports import check_stored_episode
 from ares.store import NOTES, TAGS, ids_filter
@@ -413,7 +413,9 @@ def _draw_captions(episode: Episode, annotations: EpisodeAnnotations) -> None:
         # The columns say of their caption whether its grade counts.
         badge = make_grade_badge(columns)
         captions: list[Json] = [
-            {**caption, "badge": badge} if caption["shown"] and caption["text"] == columns.get("caption") else caption
+            {**caption, "badge": badge}
+            if caption["shown"] and caption["text"] == columns.get("caption")
+            else caption
             for caption in cast("list[dict[str, Json]]", annotations.captions)
         ]
         draw_rulings(captions, key="episode.rulings")

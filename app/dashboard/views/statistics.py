@@ -39,8 +39,8 @@ from app.dashboard.view_state import (
     view_from_params,
     view_to_params,
 )
-from ares.console import count_of, format_duration
-from ares.episode import Json
+from ares.console import count_of
+from ares.episode import Json, format_duration
 from ares.errors import RequestError
 from ares.rubric import TRUST_COLUMN
 from ares.store import SignalPart, SignalSpread, conjunction, in_condition, measure_spread
@@ -332,7 +332,9 @@ def _draw_worst(view: ViewState, columns: Mapping[str, str], where: str) -> None
     st.subheader("Worst episodes")
     named = read_parameter("worst") or next(iter(orders))
     if named not in orders:
-        raise AddressError("worst", f"{named!r} orders nothing worst first", f"there are: {', '.join(orders)}")
+        raise AddressError(
+            "worst", f"{named!r} orders nothing worst first", f"there are: {', '.join(orders)}"
+        )
     navigation.show_value(_WORST, named)
     column = str(
         st.segmented_control(

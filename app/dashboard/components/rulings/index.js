@@ -40,7 +40,7 @@ import { buildBadges, codeInWords, h, mount, seekButton, verdictBadge } from "..
  * @property {string} made
  * @property {string} maker Its id.
  * @property {boolean} shown
- * @property {import("../dom.js").Badge} [badge] What the grade is, and whether it counts; of the one in the columns.
+ * @property {import("../dom.js").Badge} [badge] Of that in the columns: its grade, and whether it counts.
  * @property {Grade[]} grades
  */
 /** @typedef {{ captions: Caption[], pairs: Pair[] }} RulingsData */
