@@ -177,13 +177,12 @@ def _draw_tiles(total: GroupCounts, columns: Mapping[str, str], where: str) -> N
 
 def _say_no_decision(columns: Mapping[str, str], where: str) -> tuple[str, str]:
     """Why no caption is accepted or refused: in two words, and in a sentence."""
-    graded = doubted = 0
-    if "grade" in columns and TRUST_COLUMN in columns:
-        decided = f"grade IN ('acceptable', 'not_acceptable') AND {TRUST_COLUMN} IN ('untrusted', 'unproven')"
-        graded, doubted = (
-            cached_reads.count_episodes(conjunction([where, condition]))
-            for condition in ("grade IS NOT NULL", decided)
-        )
+    decided = "grade IN ('acceptable', 'not_acceptable')"
+    doubtful = f"{decided} AND {TRUST_COLUMN} IN ('untrusted', 'unproven')"
+    graded, doubted = (
+        cached_reads.count_episodes(conjunction([where, condition])) if name in columns else 0
+        for name, condition in (("grade", "grade IS NOT NULL"), (TRUST_COLUMN, doubtful))
+    )
     if not graded:
         return "none graded", "No caption is graded yet: `ares annotate grade` or the page Jobs grades them."
     texts = f"{count_of(graded, 'caption is', 'captions are', comma=True)} graded"
@@ -361,6 +360,9 @@ def _draw_extremes(title: str, where: str, order: str) -> None:
     episodes, captions = cached_reads.read_episodes(ids), cached_reads.read_captions(ids)
     if title:
         st.markdown(f"**{title}**")
+    if not ids:
+        st.caption("No episode has a value.")
+        return
     params: Mapping[str, Sequence[str]] = {"where": [where], "sort": [_sort_parameter(order)]}
     cards = build_cards(episodes, captions, {}, params)
     add_value_lines(cards, cached_reads.read_values(ids, (column,)), column, cached_reads.read_makers())
