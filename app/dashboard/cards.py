@@ -23,9 +23,9 @@ from ares.store import CONFLICT, DISAGREEMENT, TAGS, declared_columns
 STALE = "_stale"
 # What the trust in a judge says of a grade that it decided; nothing is said where the judge is trusted.
 _TRUST_WORDS = {
-    "certified": "caption {}, certified by people",
-    "unproven": "caption graded {} by an unproven judge: does not count yet",
-    "untrusted": "caption graded {} by an untrusted judge: does not count",
+    "certified": "{}, certified by people",
+    "unproven": "graded {} by an unproven judge: does not count yet",
+    "untrusted": "graded {} by an untrusted judge: does not count",
 }
 _DECIDED = ("acceptable", "not_acceptable")
 _CAPTION_QUESTION = "Is the caption true of the episode?"
@@ -163,20 +163,23 @@ def list_badges(episode: Episode, values: Mapping[str, Any]) -> list[Json]:
     if differing := ", ".join(format_column_label(name) for name in values.get(DISAGREEMENT) or ()):
         badges.append(("open", f"makers differ: {differing}", "Do all makers say the same?"))
     badges += [("tag", str(tag), "Which tags did people give?") for tag in values.get(TAGS) or ()]
+    graded = make_grade_badge(values)
+    if format_grade_label(values) not in ("no_caption", "error"):
+        graded["text"] = f"caption {graded['text']}"
     rest: list[Json] = [{"tone": tone, "text": text, "tip": tip} for tone, text, tip in badges]
-    return [make_grade_badge(values), *rest]
+    return [graded, *rest]
 
 
 def make_grade_badge(values: Mapping[str, Any]) -> dict[str, Json]:
     """Return the badge of the grade of the caption: what it is, and whether it counts."""
     grade, trust = format_grade_label(values), str(values.get(TRUST_COLUMN))
     tone, words = _GRADES.get(grade, ("none", grade))
-    text, tip = words if grade in ("no_caption", "error") else f"caption {words}", _CAPTION_QUESTION
+    tip = _CAPTION_QUESTION
     if grade in _DECIDED and trust in _TRUST_WORDS:
-        text = _TRUST_WORDS[trust].format(words)
+        words = _TRUST_WORDS[trust].format(words)
         if trust != "certified":
             tone, tip = "open", tip + _TRUST_QUESTION
-    return {"tone": tone, "text": text, "tip": tip}
+    return {"tone": tone, "text": words, "tip": tip}
 
 
 def format_outcome_label(episode: Episode) -> str:

@@ -131,17 +131,17 @@ def test_columns_to_sort_by_have_the_usual_ones_first_then_groups_and_letters() 
 @pytest.mark.parametrize(
     ("trust", "text", "tone"),
     [
-        (None, "caption acceptable", "good"),
-        ("trusted", "caption acceptable", "good"),
-        ("certified", "caption acceptable, certified by people", "good"),
-        ("unproven", "caption graded acceptable by an unproven judge: does not count yet", "open"),
-        ("untrusted", "caption graded acceptable by an untrusted judge: does not count", "open"),
+        (None, "acceptable", "good"),
+        ("trusted", "acceptable", "good"),
+        ("certified", "acceptable, certified by people", "good"),
+        ("unproven", "graded acceptable by an unproven judge: does not count yet", "open"),
+        ("untrusted", "graded acceptable by an untrusted judge: does not count", "open"),
     ],
 )
 def test_one_badge_says_the_grade_and_whether_it_counts(trust: str | None, text: str, tone: str) -> None:
     badge = make_grade_badge({"grade": "acceptable", "grade_trust": trust, "caption": "a"})
     assert (badge["text"], badge["tone"]) == (text, tone)
-    assert make_grade_badge({"grade": "unsure", "grade_trust": trust})["text"] == "caption unsure"
+    assert make_grade_badge({"grade": "unsure", "grade_trust": trust})["text"] == "unsure"
 
 
 @pytest.mark.parametrize(
