@@ -76,13 +76,6 @@ def count_are(number: int, noun: str, of: str = "") -> str:
     return f"{count_of(number, noun)}{of and f' of {of}'} {'is' if number == 1 else 'are'}"
 
 
-def describe_seconds(seconds: float) -> str:
-    """An estimated time in words, with two digits: "about 40 s", "about 3 min", "about 2.2 h"."""
-    from ares.episode import format_duration
-
-    return f"about {format_duration(float(f'{max(1.0, seconds):.2g}'))}"
-
-
 def print_message(*lines: str) -> None:
     """Write lines on standard error, unless only errors are to be written; above a progress bar if one is drawn."""
     if not is_quiet():

@@ -33,6 +33,11 @@ def format_duration(seconds: float) -> str:
     return f"{text} {unit}"
 
 
+def describe_seconds(seconds: float) -> str:
+    """An estimated time in words, with two digits: "about 40 s", "about 3 min", "about 2.2 h"."""
+    return f"about {format_duration(float(f'{max(1.0, seconds):.2g}'))}"
+
+
 @fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaRef:

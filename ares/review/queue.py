@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, cast
 
-from ares.console import describe_seconds
-from ares.episode import Json
+from ares.episode import Json, describe_seconds
 from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION, Answer, find_subject, read_answer, store_answer, take_back
 from ares.review.drawing import (

@@ -12,12 +12,11 @@ from ares import console
 from ares.console import (
     Verbosity,
     announce_if_slow,
-    describe_seconds,
     print_message,
     verbosity,
     write_stderr,
 )
-from ares.episode import format_duration
+from ares.episode import describe_seconds, format_duration
 
 
 def test_what_takes_long_is_announced(
