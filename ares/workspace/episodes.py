@@ -11,7 +11,7 @@ from ares.console import count_of
 from ares.episode import Episode
 from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode
 from ares.imports import import_optional
-from ares.registry import did_you_mean, explain_mistakes, say_who_makes
+from ares.registry import explain_mistakes, suggest_column
 from ares.search import Hit
 from ares.store import TAGS, quote_literal
 from ares.workspace.arguments import read_episode_ids
@@ -214,9 +214,9 @@ class Episodes:
             RequestError: Several ids start so, or the key is something else.
         """
         if isinstance(key, str):
-            if key in self.columns:
+            if key in self.columns or key == "metadata":
                 return self.to_pandas([key])[key]
-            hint = say_who_makes(key) or (key.isidentifier() and did_you_mean(key, self.columns))
+            hint = key.isidentifier() and suggest_column(key, self.columns)
             if hint:
                 raise UnknownEpisode(f"no episode and no column {key!r}", hint.rstrip("; "))
             return StoredEpisode.from_episode(
@@ -479,7 +479,7 @@ class Episodes:
 
         import_optional("pandas", instead="use to_arrow()")
         find = partial(find_set, self._stores.annotations)
-        return run_sql(query, self.to_arrow, list(self.columns), find)
+        return run_sql(query, self.to_arrow, [*self.columns, "metadata"], find)
 
     def plot(self, column: str = "num_steps", color: str = "") -> Any:
         """A chart of a column for a notebook: how numbers spread, or how often each value is.
