@@ -15,6 +15,7 @@ import pytest
 import ares
 from app.cli.main import main
 from app.cli.output import write_csv, write_json_lines
+from ares.errors import RequestError
 
 Capture = pytest.CaptureFixture[str]
 
@@ -86,7 +87,7 @@ def test_columns_of_the_episodes_are_in_every_format(workspace: str, capsys: Cap
 @pytest.mark.parametrize(
     ("word", "column"),
     [("length", "'num_steps' or 'duration_seconds'"), ("fps", "'rate_hz'"), ("Task", "'instruction'"),
-     ("robot_type", "'robot'"), ("outcome", "'success'"), ("cameras", "'num_cameras'")],
+     ("robot_type", "'robot'"), ("outcome", "'success'"), ("camera", "'num_cameras'")],
 )  # fmt: skip
 def test_words_that_people_type_lead_to_the_column_at_every_door(
     word: str, column: str, workspace: str, capsys: Capture
@@ -108,7 +109,11 @@ def test_words_that_people_type_lead_to_the_column_at_every_door(
         assert f"did you mean {column}?" in message
 
 
-def test_metadata_is_a_column_and_so_are_its_keys(workspace: str, capsys: Capture) -> None:
+def test_metadata_is_a_column_and_so_are_its_keys(
+    demo_samples: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    workspace = str(tmp_path / "w")
+    assert main(["ingest", "-w", workspace, str(demo_samples / "rlds"), "--limit", "2", "-q"]) == 0
     every = ("--columns", "metadata,metadata.success", "-w", workspace)
     (row, *_) = hits(capsys, *every)
     assert row["metadata"]["success"] is row["metadata.success"]

@@ -24,7 +24,7 @@ Make = Callable[..., Record]
 @pytest.mark.parametrize(
     ("where", "message", "pointed"),
     [
-        ("nope = 1", "no column named 'nope'; the columns are ", "nope"),
+        ("nope = 1", "no column named 'nope': the columns are ", "nope"),
         (
             "datset = 'set1'",
             "no column named 'datset': did you mean 'dataset'? the columns are dataset, ",
