@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli.output import DOCUMENT_FORMATS, ROW_FORMATS, Block, OutputTable, answer
-from ares.console import Verbosity, visible
+from ares.console import Verbosity, print_message, visible
 from ares.errors import RequestError
 from ares.registry import did_you_mean, suggest_column
 
@@ -284,6 +284,57 @@ def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
 
         args.completed_purges = complete_purges(workspace.stores)
     return workspace
+
+
+def name_workspace_sources(args: argparse.Namespace, folder: Path) -> None:
+    """Set `source` and `options` of the arguments: the datasets of the workspace, with what they were read with.
+
+    Args:
+        args: Parsed arguments without a source.
+        folder: An empty folder, for a file of options and specs.
+
+    Raises:
+        RequestError: There is no workspace, or none of its sources is where it was.
+    """
+    from ares.contract import DatasetKey, read_contracts
+    from ares.io import existing_path
+    from ares.settings import settings_from_environment
+    from ares.store import workspace_exists
+    from ingest.discovery import stored_datasets
+
+    if not args.workspace and not workspace_exists(settings_from_environment().workspace):
+        raise RequestError(
+            "no SOURCE is given", "name a folder or a file, or with -w a workspace whose sources are checked"
+        )
+    stores = open_workspace(args).stores
+    options, missing = dict[str, dict[str, Any]](), list[str]()
+    for dataset in stored_datasets(stores):
+        key = DatasetKey(dataset.format, dataset.dataset, dataset.version)
+        facts: Any = read_contracts(stores.annotations, key).source
+        path = str(facts.get("folder") or dataset.folder or dataset.source)
+        try:
+            existing_path(path)
+        except RequestError:
+            missing.append(f"{dataset.dataset} ({path})")
+            continue
+        stated = facts.get("options") or {}
+        own = {"rate": stated.get("rate_hz"), "cameras": stated.get("cameras")}
+        if stated.get("spec"):
+            spec = folder / f"spec-{len(options)}.yaml"
+            spec.write_text(json.dumps(stated["spec"]))  # JSON is YAML
+            own["spec"] = str(spec)
+        # Several datasets of one folder are read as they are recognised.
+        own = {} if path in options else {"format": dataset.format, "dataset": dataset.dataset, **own}
+        options[path] = {name: value for name, value in own.items() if value}
+    listed = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+    if not options:
+        why = f"not there: {listed}; `ares doctor --relocate OLD=NEW`" if missing else "it has no episodes"
+        raise RequestError("the workspace has no sources that can be checked", f"{why}, or name a SOURCE")
+    if missing:
+        print_message(f"not checked, as they are not where they were: {listed}")
+    print_message(f"checking the sources of the workspace: {', '.join(options)}")
+    (folder / "options.yaml").write_text(json.dumps({"datasets": options}))
+    args.source, args.options = [*options], str(folder / "options.yaml")
 
 
 def add_yes_argument(parser: argparse.ArgumentParser) -> None:
