@@ -332,6 +332,10 @@ class Episodes:
         snapshot = self._table.snapshot()
         return self._selection.table(snapshot, list(snapshot.columns() if columns is None else columns))
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The columns for any library of tables: `polars.DataFrame(view)`, `pyarrow.table(view)`."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Columns of the episodes as a pandas DataFrame, see `to_arrow`.
 
@@ -348,7 +352,7 @@ class Episodes:
             RequestError: A column does not exist, or Polars is not installed.
         """
         polars = import_optional("polars", instead="use to_arrow()")
-        return polars.from_arrow(self.to_arrow(columns))
+        return polars.DataFrame(self.to_arrow(columns))
 
     def count_by(self, name: str) -> GroupTable:
         """Count by task, robot, operator, day or any name: hours, successes, accepted captions, reviewed episodes.
@@ -409,19 +413,17 @@ class Episodes:
         import pyarrow as pa
 
         from ares.curation import set_values
-        from ares.workspace.arguments import make_values_array, read_values
+        from ares.workspace.arguments import is_frame, make_values_array, read_values
 
         snapshot = self._table.snapshot()
         ids = self._selection.table(snapshot, ["episode_id"])["episode_id"].combine_chunks()
+        if is_frame(values):
+            return set_values(self._stores, column, *read_values(values, column))
         if callable(values):
             batches = self._selection.batches(snapshot, list(snapshot.columns()))
             values = [values(row) for batch in batches for row in batch.to_pylist()]
         elif values is None or isinstance(values, str) or not hasattr(values, "__len__"):
             values = pa.repeat(make_values_array([values])[0], len(ids))
-        elif (
-            isinstance(values, Mapping) or hasattr(values, "column_names") or getattr(values, "ndim", 1) == 2
-        ):
-            return set_values(self._stores, column, *read_values(values, column))
         if len(values) != len(ids):
             raise RequestError(
                 "a view takes a value for each episode",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import ares
@@ -63,6 +64,27 @@ def returns_an_object(episode: Any) -> object:
 def num_steps(episode: Any) -> int:
     """The name of a column of the source."""
     return 1
+
+
+class Stream:
+    """A frame, or a column, of a library that ARES does not know: it has the Arrow C stream interface, as Polars."""
+
+    def __init__(self, data: pa.Table | pa.ChunkedArray) -> None:
+        self._data = data
+        if isinstance(data, pa.ChunkedArray):
+            self.dtype = data.type
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._data.__arrow_c_stream__(requested_schema)
+
+
+def frame_of(view: Any, **columns: Any) -> Stream:
+    """A frame with the ids of a view, its texts as views, as those of Polars are."""
+    texts = pa.array(ids(view), pa.string()).cast(pa.string_view())
+    return Stream(pa.table({"episode_id": texts, **columns}))
 
 
 # What is typed, and what is equal to its result by another way.
@@ -371,6 +393,30 @@ EQUAL: dict[str, tuple[Try, Try]] = {
         ],
         lambda ws: [(8, 1)],
     ),
+    "a frame of any library": (
+        lambda ws: (
+            ws.set_values("by_stream", frame_of(ws.episodes, by_stream=pa.array(range(9)))).count,
+            ws.episodes.set_values("by_view", frame_of(ws.episodes, by_view=pa.array(["a"] * 9))).count,
+            ws.episodes.set_values("by_column", Stream(pa.chunked_array([range(9)]))).count,
+            ws.add_vectors("by_lists", frame_of(ws.episodes, vector=pa.array((np.eye(9) + 0.1).tolist()))),
+            ws.add_vectors("by_columns", frame_of(ws.episodes, a=pa.array([1.0] * 9), b=pa.array([0.5] * 9))),
+            pa.table(ws.episodes).equals(ws.episodes.to_arrow()),
+            ws.episodes.to_arrow(["by_stream", "by_view", "by_column"]).to_pylist()[8],
+        ),
+        lambda ws: (9, 9, 9, 9, 9, True, {"by_stream": 8, "by_view": "a", "by_column": 8}),
+    ),
+    "remove_vectors": (
+        lambda ws: (
+            ws.add_vectors("gone", (ids(ws.episodes), np.eye(9) + 0.1)),
+            ws.remove_vectors("gone", ws.episodes[:2]),
+            ws.remove_vectors("gone"),
+            ws.add_vectors("gone", {ids(ws.episodes)[0]: [1.0, 2.0]}),
+            [ws.status().tables["vectors/gone"].details[name] for name in ("own", "kind")],
+            ws.remove_vectors("gone", where=f"episode_id = '{ids(ws.episodes)[0]}'"),
+            "vectors/gone" in ws.status().tables,
+        ),
+        lambda ws: (9, 2, 7, 1, [True, "flat"], 1, False),
+    ),
     "add_vectors": (
         lambda ws: (
             ws.add_vectors("my_model", (ids(ws.episodes), np.eye(9) + 0.1)),
@@ -505,6 +551,12 @@ REFUSED: dict[str, tuple[Try, str]] = {
         ),
         "has width 2",
     ),
+    "remove_vectors of none": (lambda ws: ws.remove_vectors("none"), "no vectors of your own 'none'"),
+    "vectors of no frame": (
+        lambda ws: ws.add_vectors("v", Stream(pa.table({"a": [1]}))),
+        "column episode_id",
+    ),
+    "values of no frame": (lambda ws: ws.set_values("v", Stream(pa.table({"a": [1]}))), "column episode_id"),
     "add_vectors of NaN": (lambda ws: ws.add_vectors("v", {ids(ws.episodes)[0]: [1, np.nan]}), "finite"),
     "add_vectors of zeros": (lambda ws: ws.add_vectors("v", {ids(ws.episodes)[0]: [0, 0]}), "not 0"),
     "add_vectors of an unknown id": (lambda ws: ws.add_vectors("v", {"nothing": [1, 2]}), "no episode"),
