@@ -140,7 +140,7 @@ _COLUMN_WORDS = {
         ("fps hz rate frequency freq frame_rate framerate control_frequency sampling_rate", "rate_hz"),
         ("task tasks goal prompt command language lang language_instruction task_description", "instruction"),
         ("instruction_text description text words sentence", "instruction caption text"),
-        ("captions captioned caption_text", "caption"),
+        ("captions captioned caption_text", "caption text"),
         ("robot_type robot_name robots embodiment platform arm_type", "robot"),
         ("succeeded successful outcome failed failure is_success label_success", "success"),
         ("camera cameras views camera_names image images video videos", "num_cameras camera"),

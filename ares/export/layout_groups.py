@@ -362,7 +362,7 @@ def _say_why_apart(plan: ExportPlan, number: int) -> str:
         ),
         ("folder of its records", group.origin, plan.groups[first].origin),
     )
-    differing = [f"{what} {mine or 'none'}, not {its or 'none'}" for what, mine, its in values if mine != its]
+    differing = [f"{what} {new or 'none'}, not {old or 'none'}" for what, new, old in values if new != old]
     return f"{'; '.join(differing)} as in {plan.folders[first]}"
 
 

@@ -65,8 +65,8 @@ def run_sql(
             result: pd.DataFrame = connection.sql(query).to_arrow_table().to_pandas()
         except duckdb.Error as error:
             line = str(error).strip().splitlines()[0]
-            named = re.search(r'column "(.+?)" not found', line)
-            hint = f"{suggest_column(named[1], columns)}columns: {', '.join(columns)}; " if named else ""
+            unknown = re.search(r'column "(.+?)" not found', line)
+            hint = f"{suggest_column(unknown[1], columns)}columns: {', '.join(columns)}; " if unknown else ""
             raise RequestError("the query cannot be run", f"{line}; {hint}the table is episodes") from None
     return result
 

@@ -16,6 +16,7 @@ import ares
 from ares.episode import Signal
 from ares.errors import AresError
 from ares.workspace import Workspace
+from tests.ares.arrow_stream import Stream, frame_of
 
 Try = Callable[[Workspace], object]
 
@@ -64,27 +65,6 @@ def returns_an_object(episode: Any) -> object:
 def num_steps(episode: Any) -> int:
     """The name of a column of the source."""
     return 1
-
-
-class Stream:
-    """A frame, or a column, of a library that ARES does not know: it has the Arrow C stream interface, as Polars."""
-
-    def __init__(self, data: pa.Table | pa.ChunkedArray) -> None:
-        self._data = data
-        if isinstance(data, pa.ChunkedArray):
-            self.dtype = data.type
-
-    def __len__(self) -> int:
-        return len(self._data)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._data.__arrow_c_stream__(requested_schema)
-
-
-def frame_of(view: Any, **columns: Any) -> Stream:
-    """A frame with the ids of a view, its texts as views, as those of Polars are."""
-    texts = pa.array(ids(view), pa.string()).cast(pa.string_view())
-    return Stream(pa.table({"episode_id": texts, **columns}))
 
 
 # What is typed, and what is equal to its result by another way.
@@ -404,18 +384,6 @@ EQUAL: dict[str, tuple[Try, Try]] = {
             ws.episodes.to_arrow(["by_stream", "by_view", "by_column"]).to_pylist()[8],
         ),
         lambda ws: (9, 9, 9, 9, 9, True, {"by_stream": 8, "by_view": "a", "by_column": 8}),
-    ),
-    "remove_vectors": (
-        lambda ws: (
-            ws.add_vectors("gone", (ids(ws.episodes), np.eye(9) + 0.1)),
-            ws.remove_vectors("gone", ws.episodes[:2]),
-            ws.remove_vectors("gone"),
-            ws.add_vectors("gone", {ids(ws.episodes)[0]: [1.0, 2.0]}),
-            [ws.status().tables["vectors/gone"].details[name] for name in ("own", "kind")],
-            ws.remove_vectors("gone", where=f"episode_id = '{ids(ws.episodes)[0]}'"),
-            "vectors/gone" in ws.status().tables,
-        ),
-        lambda ws: (9, 2, 7, 1, [True, "flat"], 1, False),
     ),
     "add_vectors": (
         lambda ws: (

@@ -101,10 +101,14 @@ def test_words_that_people_type_lead_to_the_column_at_every_door(
         if word != "Task" or arguments[0] == "search":
             assert main([*arguments, "-w", workspace]) == 2
             refused.append(capsys.readouterr().err)
-    for call in (lambda ws: ws.episodes.sort(word), lambda ws: ws.sql(f'SELECT "{word}" FROM episodes')):
-        with ares.open(workspace) as opened, pytest.raises(RequestError) as error:
-            call(opened).head()
-        refused.append(str(error.value))
+    with ares.open(workspace) as opened:
+        for call in (
+            lambda: opened.episodes.sort(word).head(),
+            lambda: opened.sql(f'SELECT "{word}" FROM episodes'),
+        ):
+            with pytest.raises(RequestError) as error:
+                call()
+            refused.append(str(error.value))
     for message in refused:
         assert f"did you mean {column}?" in message
 

@@ -110,4 +110,7 @@ def test_own_vectors_are_listed_and_deleted(ares: Any, curated: Workspace, ids: 
     assert json.loads(ares("remove", "--vectors", "mine", "--yes", "--json")[1])["deleted"] == len(ids) - 2
     status, _, err = ares("remove", "--vectors", "mine", "--yes")
     assert status == 2 and "no vectors of your own 'mine': there are: none" in err
-    assert "your own" not in ares("status")[1] and ares("doctor")[0] == 0
+    assert "mine" not in ares("status")[1] and ares("doctor")[0] == 0
+    # A space without vectors takes those of another length.
+    assert curated.add_vectors("mine", {ids[0]: [1.0, 2.0, 3.0]}) == 1
+    assert curated.remove_vectors("mine", where=f"episode_id = '{ids[0]}'") == 1
