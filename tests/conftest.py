@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -23,7 +24,9 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).resolve().parent.parent
 
 # How long an example takes says how busy the machine is.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "any machine", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("any machine")
 
 # Read before `clean_environ` takes them away.
@@ -164,6 +167,11 @@ def pytest_xdist_auto_num_workers() -> int:
     """One more than cores: a third of its time a test waits for a browser, a server or a process to answer."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores + 1
+
+
+def pytest_collection_finish() -> None:
+    """What has been imported stays: the collector of garbage need not look at it after each test."""
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

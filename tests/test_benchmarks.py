@@ -17,6 +17,7 @@ from app.demo.run import DEMO_FOLDER
 from benchmarks import memory
 from benchmarks.run import BENCHMARKS
 from benchmarks.synthetic_media import write_videos
+from tests.thinning import some_by_day
 
 _ROOT = Path(__file__).parents[1]
 _SECONDS, _RATIO = r"\d+\.\d{3} s", r"\d+\.\d{2}"
@@ -127,13 +128,14 @@ def test_every_benchmark_is_here() -> None:
     assert BENCHMARKS.keys() == _NUMBERED.keys()
 
 
+# Number 10 writes a large model, number 19 loads one in processes of its own, and 4 and 14 write videos first. What
+# the others measure the tests of the operation run, too.
+_LONG = ("1", "4", "5", "9", "10", "14", "18", "19")
+
+
 @pytest.mark.parametrize(
     "number",
-    # Number 10 writes a large model, number 19 loads one in processes of its own, and 4 and 14 write videos first.
-    [
-        pytest.param(number, marks=[pytest.mark.nightly] if number in ("4", "10", "14", "19") else [])
-        for number in _NUMBERED
-    ],
+    [pytest.param(number, marks=[pytest.mark.nightly] if number in _LONG else []) for number in _NUMBERED],
 )
 def test_a_numbered_benchmark_prints_its_rows(
     number: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -154,7 +156,7 @@ def test_an_unknown_number_names_those_that_there_are(
     assert "unknown benchmark 8; choose from: 1, 2, 3, 4, 5" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", _COMMANDS)
+@pytest.mark.parametrize("command", some_by_day(_COMMANDS))
 def test_a_benchmark_prints_what_it_measured(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,6 +198,7 @@ def test_mongodb_without_its_client_is_answered_in_one_line(
     assert (done.returncode, done.stderr) == (2, line)
 
 
+@pytest.mark.nightly
 def test_frames_are_searched_by_the_stored_text_encoder_or_need_models(
     folder: Path, ares: Ares, demo_samples: Path, tmp_path: Path
 ) -> None:

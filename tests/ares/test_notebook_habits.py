@@ -583,14 +583,12 @@ NAMES = (
 
 
 @pytest.mark.parametrize("kind", ["ws", "view", "set", "episode", "sets"])
-@pytest.mark.parametrize("name", NAMES.split())
-def test_a_name_of_another_library_works_or_is_refused_with_what_does_it(
-    ws: Workspace, kind: str, name: str
-) -> None:
+def test_a_name_of_another_library_works_or_is_refused_with_what_does_it(ws: Workspace, kind: str) -> None:
     episode = ws.episodes[0]
     things = {"ws": ws, "view": ws.episodes, "set": ws.sets["short"], "episode": episode, "sets": ws.sets}
-    try:
-        getattr(things[kind], name)
-    except AttributeError as error:
-        assert isinstance(error, AresError) and error.detail, error
-        assert not hasattr(things[kind], name)
+    for name in NAMES.split():
+        try:
+            getattr(things[kind], name)
+        except AttributeError as error:
+            assert isinstance(error, AresError) and error.detail, (name, error)
+            assert not hasattr(things[kind], name), name

@@ -152,6 +152,7 @@ def test_two_who_append_at_once_lose_no_row(workspace_uri: str) -> None:
     ws.close()
 
 
+@pytest.mark.nightly
 def test_two_jobs_at_once_wait_for_each_other(workspace_uri: str, demo_samples: Path) -> None:
     command = ["ingest", str(demo_samples / "video"), "-w", workspace_uri]
     ingest = f"from app.cli.main import main\nassert main({command!r}) == 0"

@@ -43,6 +43,7 @@ def _start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.nightly
 def test_jobs_at_once_do_all_the_work_once(ws: Workspace, demo_samples: Path) -> None:
     """Four real processes on one workspace: the same source twice, the same annotator twice."""
     ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
@@ -82,6 +83,7 @@ def test_a_folder_that_holds_something_else(tmp_path: Path) -> None:
         open_workspace(str(tmp_path), SETTINGS)
 
 
+@pytest.mark.nightly
 def test_a_job_goes_on_when_its_database_is_killed_and_started_again(
     mongod: Any, demo_samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from ares.errors import AresError
 from ares.registry import ingesters
 from ingest.base import Ingester, Item, SourceOptions
 from tests.contracts.conftest import MakeSample
+from tests.thinning import some_by_day
 
 
 @pytest.fixture(params=ingesters.names())
@@ -84,7 +85,7 @@ def test_cameras_name_pixels_that_are_there(ingester: Ingester, sample: Path) ->
         assert image.dtype == np.uint8 and image.shape == (camera.height, camera.width, 3)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("share", some_by_day([0.3, 0.0, 0.9]))
 def test_a_cut_file_costs_records_and_no_traceback(
     ingester: Ingester, sample: Path, tmp_path: Path, share: float
 ) -> None:

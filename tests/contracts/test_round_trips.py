@@ -21,13 +21,16 @@ from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.contracts.conftest import MakeSample
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 # Of pictures as cameras take them, at small sizes, which H.264 keeps worst; noise of every pixel would give 9 dB.
 LEAST_PSNR = 30.0
 EPISODES = 4
 
 
-@pytest.fixture(scope="module", params=ingesters.names())
+@pytest.fixture(
+    scope="module", params=some_by_day(ingesters.names(), kept=("hdf5", "lerobot", "mcap", "rlds", "video"))
+)
 def source(
     request: pytest.FixtureRequest,
     make_samples: dict[str, MakeSample],
@@ -136,7 +139,8 @@ _FORMATS = [
 ]
 
 
-@pytest.mark.parametrize(("source", "format"), _FORMATS, indirect=["source"])
+# By day each source once, and each of the three formats.
+@pytest.mark.parametrize(("source", "format"), some_by_day(_FORMATS, 3, rows=True), indirect=["source"])
 def test_an_export_is_read_back_as_it_was(
     format: str, source: tuple[Workspace, CurationSet], tmp_path: Path
 ) -> None:

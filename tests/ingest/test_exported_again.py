@@ -16,6 +16,7 @@ from ares.annotation import Annotation, Column, Maker
 from ares.workspace import Workspace
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 CAPTIONER = Maker(
     annotator="caption", version="2", model="m", kind="model",
@@ -78,7 +79,7 @@ def _rating(caption: Annotation) -> Annotation:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds"])
+@pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1", "rlds"], 2))
 def test_an_export_of_known_episodes_is_not_stored_twice(
     labelled: Workspace, tmp_path: Path, format: str
 ) -> None:
@@ -91,7 +92,7 @@ def test_an_export_of_known_episodes_is_not_stored_twice(
     assert [part.count for part in counts.fields()["warnings"] if "is an export of" in part.reason] == [2]
 
 
-@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds"])
+@pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1", "rlds"], 2))
 def test_labels_are_given_to_the_same_content_in_another_workspace(
     labelled: Workspace, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

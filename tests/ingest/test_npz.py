@@ -22,6 +22,7 @@ from ares.media import frames_at
 from ingest.base import SourceOptions
 from ingest.operation import show_specs
 from tests.ingesting import open_sources, request_for
+from tests.thinning import some_by_day
 
 DTYPES = ("float32", "float64", "float16", ">f4", "int16", "uint8", "bool")
 WORDS = ("alpha", "beta", "obs", "q", "cmd", "left", "x1", "Ünit", "signal", "hand")
@@ -108,7 +109,7 @@ def load(path: Path, spec: dict[str, Any] | str | None = None, **options: Any) -
 
 
 @pytest.mark.parametrize("name", WRITERS)
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", some_by_day(range(6)))
 def test_a_spec_reads_arrays_of_any_name(tmp_path: Path, name: str, number: int) -> None:
     seed = int(np.random.default_rng().integers(2**31)) if number else 0
     print("seed", seed)

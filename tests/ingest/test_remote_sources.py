@@ -17,6 +17,7 @@ from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
 from tests.conftest import S3
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 
 def workspace(folder: Path) -> Workspace:
@@ -47,7 +48,8 @@ def assert_same_episodes(local: Workspace, remote: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    "sample", ["rlds", "video", "gr1_sim_lerobot_v20", "g1_bottle_lerobot_v30", "aloha_hdf5", "mcap"]
+    "sample",
+    some_by_day(["rlds", "video", "gr1_sim_lerobot_v20", "g1_bottle_lerobot_v30", "aloha_hdf5", "mcap"]),
 )
 def test_every_format_is_the_same_from_a_bucket(
     s3_environ: S3, tmp_path: Path, demo_samples: Path, request: pytest.FixtureRequest, sample: str
@@ -85,6 +87,7 @@ def test_records_are_read_by_ranges(s3_environ: S3, tmp_path: Path, demo_samples
     assert episode.cameras[0].media.byte_size <= read < size / 2
 
 
+@pytest.mark.nightly
 def test_a_shard_that_the_server_cannot_give_costs_its_records(
     s3_environ: S3, tmp_path: Path, demo_samples: Path
 ) -> None:

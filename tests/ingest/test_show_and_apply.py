@@ -15,6 +15,7 @@ from ingest.base import SourceOptions
 from ingest.discovery import discover
 from ingest.operation import show_specs
 from tests.ingesting import open_sources, request_for
+from tests.thinning import some_by_day
 
 SAMPLES = (
     "aloha_hdf5",
@@ -65,7 +66,7 @@ def write_spec(folder: Path, text: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", some_by_day(SAMPLES, 2))
 def test_the_spec_that_is_shown_reads_the_same(shared_data: Path, tmp_path: Path, name: str) -> None:
     path = shared_data / name
     if not path.exists():

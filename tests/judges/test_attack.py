@@ -23,6 +23,7 @@ from tests.judges.marked_frames import write_dataset
 from tests.judges.parameters import JudgeParameters
 from tests.judges.server import JudgeServer
 from tests.judges.world import COMMON_SLOTS, WorldEpisode, WorldSettings, make_world, say
+from tests.thinning import some_by_day
 
 _EPISODES = 12
 _TRUE = JudgeParameters()
@@ -91,7 +92,10 @@ def test_a_truthful_judge_refuses_every_kind_and_accepts_the_truth(attacked: Att
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("yes-man", "foreign"), ("flatterer", "near_miss:object"), ("gist", "near_miss:from")]
+    ("name", "kind"),
+    some_by_day(
+        [("flatterer", "near_miss:object"), ("yes-man", "foreign"), ("gist", "near_miss:from")], rows=True
+    ),
 )
 def test_a_judge_with_a_fault_breaks_a_limit_and_what_it_passed_is_named(
     attacked: Attacked, name: str, kind: str

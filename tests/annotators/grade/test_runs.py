@@ -22,6 +22,7 @@ from ares.workspace import Workspace, open_workspace
 from tests.annotators.judge_replies import DRAWER, data_of, judge, kind_of, observation, prompt_of
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 THINGS = ("chest", "box", "door", "mug", "spoon", "lid")
 
@@ -162,7 +163,7 @@ def test_no_missing_success_is_told_where_the_source_labels_every_episode(
     assert not any("no success is stored" in text for text in annotator.preflight([]).warnings)
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("rate", some_by_day([0.3, 0.0, 1.0]))
 def test_a_quote_after_a_first_run_is_the_bill_of_the_rest(
     ws: Workspace, remote: Options, model_server: Any, rate: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

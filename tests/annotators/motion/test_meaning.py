@@ -62,6 +62,7 @@ def test_a_spec_states_the_unit(tmp_path: Path) -> None:
     assert any("the unit of positions" in gap for gap in rows["normalised"]["motion_gaps"])
 
 
+@pytest.mark.nightly
 def test_commanded_positions_are_measured_where_there_is_no_state(tmp_path: Path) -> None:
     rng = np.random.default_rng(15)
     angles = [_joints(rng) for _ in range(EPISODES)]

@@ -105,6 +105,7 @@ def test_a_captioner_that_changes_nothing_costs_one_round_and_no_grade(
     )
 
 
+@pytest.mark.nightly
 def test_a_second_round_goes_on_from_the_first(graded: Workspace, judging: Options, script: Script) -> None:
     """The first round mends the colour, which is hidden. The second mends the verb, which nothing hidden can show."""
     script.revises = lambda caption, prompt: TRUE if "green" in caption else caption.replace("red", "green")

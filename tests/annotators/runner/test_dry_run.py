@@ -70,6 +70,7 @@ def test_what_a_model_has_done_is_known_by_its_files(annotated: Workspace) -> No
     assert (grade.planned, grade.already) == (3, 0)
 
 
+@pytest.mark.nightly
 def test_the_time_is_that_of_earlier_runs_and_of_no_other_model(annotated: Workspace) -> None:
     embed, caption, grade = estimate(annotated, "embed", "caption", "grade")
     assert (embed.timed, caption.timed, grade.timed, grade.seconds) == (3, 3, 0, None)

@@ -22,6 +22,7 @@ from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 EPISODES = 12
 COLUMN = Column(name="shade", type="int64", meaning="A shade.")
@@ -143,7 +144,7 @@ def faulty(
     ]
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", some_by_day(FAULTS, 4))
 def test_a_fault_costs_its_episode_and_names_the_plugin(
     name: str, ws: Workspace, enter: Callable[..., Maker]
 ) -> None:

@@ -20,6 +20,7 @@ from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 PRICE = Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
 
@@ -32,6 +33,7 @@ def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
         yield workspace
 
 
+@pytest.mark.nightly
 def test_images_cost_what_the_family_makes_of_their_size(ws: Workspace) -> None:
     settings = Settings(price=PRICE)
     spec = "openai:Qwen/Qwen3-VL-8B-Instruct@http://192.0.2.1:8000/v1"
@@ -50,6 +52,7 @@ def test_images_cost_what_the_family_makes_of_their_size(ws: Workspace) -> None:
     assert by_duration.cost.tokens_in > words + 2 * quote.planned * 3 * (64 + 2)
 
 
+@pytest.mark.nightly
 def test_a_reason_without_a_retry_is_refused(ws: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["annotate", "motion", "--dry-run", "--reason", "time", "-w", ws.path]) == 2
     assert "give --retry-failed too" in capsys.readouterr().err
@@ -82,7 +85,9 @@ def test_a_measured_sample_is_scaled_up(
     assert "caption: 6 of them have a value of another maker, made again here" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("total", "said"), [(20, []), (300, [16]), (1_000, [16, 52])])
+@pytest.mark.parametrize(
+    ("total", "said"), some_by_day([(300, [16]), (20, []), (1_000, [16, 52])], rows=True)
+)
 def test_a_run_says_what_is_left_once_a_part_is_paid(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch, total: int, said: list[int]
 ) -> None:

@@ -72,6 +72,7 @@ def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
         yield workspace
 
 
+@pytest.mark.nightly
 def test_a_call_in_flight_holds_no_pixels_unless_a_later_annotator_reads_them(
     ws: Workspace, model_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -173,6 +173,7 @@ def counts(document: dict[str, Any]) -> tuple[int, ...]:
     return tuple(document[name] for name in ("planned", "kept", "already", "failed"))
 
 
+@pytest.mark.nightly
 def test_both_engines_reach_the_same_state_and_count_a_missing_video_alike(
     workspaces: tuple[Workspace, Workspace], engine: Engine
 ) -> None:
@@ -274,6 +275,7 @@ class CallCounter:
         return [Result(annotations=[new_annotation(work, MAKER, {"running": running})]) for work in works]
 
 
+@pytest.mark.nightly
 def test_a_limit_that_a_model_learns_from_its_calls_holds_where_the_calls_are_made(
     workspaces: tuple[Workspace, Workspace], engine: Engine, enter: Callable[[Factory], None]
 ) -> None:

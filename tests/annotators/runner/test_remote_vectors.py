@@ -214,6 +214,7 @@ def test_vectors_that_are_lost_with_a_machine_are_made_again(
     assert rows(ws) == expected and len(facts(ws)) == 12 and run_checks(ws.stores) == []
 
 
+@pytest.mark.nightly
 def test_an_episode_whose_vectors_are_lost_and_cannot_be_made_again_fails_alone(
     ws: Workspace, marker: Marker
 ) -> None:
@@ -254,6 +255,7 @@ def test_a_run_that_is_killed_before_its_commit_leaves_files_that_doctor_removes
     assert rows(ws) == expected and len(facts(ws)) == 12
 
 
+@pytest.mark.nightly
 def test_a_run_that_is_killed_between_vectors_and_facts_is_completed_by_the_next(
     ws: Workspace, marker: Marker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

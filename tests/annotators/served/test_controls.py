@@ -70,6 +70,7 @@ def test_the_price_of_controls_is_quoted(ws: Workspace, serve: Serve) -> None:
     assert NUM_EPISODES * 2 < report.cost.calls < quote.cost.calls
 
 
+@pytest.mark.nightly
 def test_what_was_observed_is_not_quoted_again(ws: Workspace, serve: Serve) -> None:
     annotate(ws.stores, ["caption"], _options(serve({"fine": 1}), "Some/Vlm-7B"), quiet=True, limit=20)
     server = serve({"fine": 1})
@@ -82,6 +83,7 @@ def test_what_was_observed_is_not_quoted_again(ws: Workspace, serve: Serve) -> N
     assert before.cost.calls - after.cost.calls == 20
 
 
+@pytest.mark.nightly
 def test_controls_that_fail_are_errors_and_the_grade_is_kept(ws: Workspace, serve: Serve) -> None:
     annotate(ws.stores, ["caption"], _options(serve({"fine": 1}), "Some/Vlm-7B"), quiet=True)
     server = serve({"fine": 20, "400": 1}, seed=5)

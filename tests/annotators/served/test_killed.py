@@ -21,6 +21,7 @@ from ares.workspace import open_workspace
 from tests.annotators.runs import annotate
 from tests.annotators.served.conftest import PRICE
 from tests.annotators.served.scripted_server import LoggedCall, ScriptedServer
+from tests.thinning import some_by_day
 
 # A reply that was handed to the system this long before the kill has been read and stored, also on a busy machine.
 SECONDS_TO_STORE = 0.5
@@ -118,7 +119,7 @@ def finish(process: subprocess.Popen[str], status: int = 0) -> str:
 
 
 @pytest.mark.parametrize("seed", [random.randrange(10**6)])
-@pytest.mark.parametrize("annotator", ["caption", "grade"])
+@pytest.mark.parametrize("annotator", some_by_day(["grade", "caption"], 2))
 def test_a_killed_run_pays_no_reply_twice(
     folder: Path, serve: Callable[..., ScriptedServer], annotator: str, seed: int
 ) -> None:
@@ -138,7 +139,7 @@ def test_a_killed_run_pays_no_reply_twice(
 
 
 @pytest.mark.parametrize("seed", [random.randrange(10**6)])
-@pytest.mark.parametrize("annotator", ["caption", "grade"])
+@pytest.mark.parametrize("annotator", some_by_day(["caption", "grade"], 2))
 def test_a_run_stopped_by_ctrl_c_keeps_every_reply(
     folder: Path, serve: Callable[..., ScriptedServer], annotator: str, seed: int
 ) -> None:

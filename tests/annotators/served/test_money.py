@@ -30,6 +30,7 @@ from tests.annotators.served.scripted_server import (
     LoggedCall,
     ScriptedServer,
 )
+from tests.thinning import some_by_day
 
 Serve = Callable[..., ScriptedServer]
 # What a server may do and still say, or never have charged, what a call has cost.
@@ -98,7 +99,7 @@ def _annotate(
     return report, server
 
 
-@pytest.mark.parametrize(("name", "limit"), [("caption", 150), ("grade", 50)])
+@pytest.mark.parametrize(("name", "limit"), some_by_day([("grade", 50), ("caption", 150)], rows=True))
 def test_what_a_server_charges_is_what_report_and_workspace_say(
     ws: Workspace, serve: Serve, seed: int, name: str, limit: int
 ) -> None:
@@ -119,7 +120,7 @@ def _money_warnings(report: AnnotateReport) -> list[ReasonCount]:
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize(("name", "limit"), [("caption", 100), ("grade", 30)])
+@pytest.mark.parametrize(("name", "limit"), some_by_day([("caption", 100), ("grade", 30)], rows=True))
 def test_calls_of_unknown_usage_are_counted_and_said(
     ws: Workspace, serve: Serve, seed: int, name: str, limit: int
 ) -> None:

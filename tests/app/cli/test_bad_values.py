@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import COMMANDS, main
+from tests.thinning import some_by_day
 
 Capture = pytest.CaptureFixture[str]
 # Values that fit no option, and those that parsers of numbers, paths and filters stumble over.
@@ -88,9 +89,12 @@ def is_answer(status: int, err: str) -> bool:
     return status == 2 and lines[0].startswith("ares") and (not pointer or pointer[-1].strip() == "^")
 
 
+# By day every pattern has a third of the values, each of these with every third pattern.
+@pytest.mark.parametrize("part", some_by_day(range(3)))
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: "_".join(pattern).replace("/", ""))
 def test_a_bad_value_is_one_line(
     pattern: tuple[str, ...],
+    part: int,
     workspace: str,
     demo_samples: Path,
     capsys: Capture,
@@ -102,7 +106,7 @@ def test_a_bad_value_is_one_line(
     monkeypatch.chdir(inner)
     monkeypatch.setenv("HOME", str(tmp_path))
     wrong = []
-    for value in FEW_VALUES if pattern in OUTPUTS else VALUES:
+    for value in (FEW_VALUES if pattern in OUTPUTS else VALUES)[(PATTERNS.index(pattern) + part) % 3 :: 3]:
         arguments = [part.replace("{samples}", str(demo_samples)).replace("{}", value) for part in pattern]
         position = arguments.index("--") if "--" in arguments else len(arguments)
         if "app" not in arguments:
@@ -187,7 +191,7 @@ for command in (["status"], ["search", "drawer"]):
 """
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("name", some_by_day(ENVIRONMENTS, 2))
 def test_a_strange_environment_is_no_bug(name: str, workspace: str) -> None:
     environment: dict[str, str | None] = {**os.environ, **ENVIRONMENTS[name]}
     process = subprocess.run(
@@ -208,7 +212,7 @@ _ANSWERS = product(("--help", "status -w W", "status --json -w W"), (">/dev/full
 _REFUSALS = product(("status -w nowhere",), ("2>/dev/full", "2>&-"))
 
 
-@pytest.mark.parametrize(("command", "redirection"), [*_ANSWERS, *_REFUSALS])
+@pytest.mark.parametrize(("command", "redirection"), some_by_day([*_ANSWERS, *_REFUSALS], 2, rows=True))
 def test_an_output_that_cannot_be_written_is_no_traceback(
     command: str, redirection: str, workspace: str
 ) -> None:

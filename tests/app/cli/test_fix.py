@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 import ares
 from app.cli.main import main
 from tests.app.cli.motion_dataset import NAMES, random_motions, write_motions
+from tests.thinning import some_by_day
 
 Capture = pytest.CaptureFixture[str]
 
@@ -170,7 +171,7 @@ def test_what_cannot_be_done_is_refused_in_one_line(tmp_path: Path, capsys: Capt
     assert not Path(new).exists()
 
 
-@pytest.mark.parametrize("format", ["lerobot-v2.1", "rlds", "parquet"])
+@pytest.mark.parametrize("format", some_by_day(["lerobot-v2.1", "rlds", "parquet"], 2))
 def test_every_format_holds_the_corrected_values(tmp_path: Path, format: str) -> None:
     source = write_motions(tmp_path / "faulty", _motions(10))
     _set_state(source, 2, {(60, 1): np.nan})
@@ -221,8 +222,8 @@ def _packets(folder: Path) -> set[bytes]:
     "place",
     [
         ("ares.export.lerobot.writer", "LeRobotWriter", "finish"),
-        ("ares.export.base", "ExportManifest", "write"),
-        ("pathlib", "Path", "replace"),
+        pytest.param(("ares.export.base", "ExportManifest", "write"), marks=pytest.mark.nightly),
+        pytest.param(("pathlib", "Path", "replace"), marks=pytest.mark.nightly),
     ],
 )
 def test_a_killed_run_leaves_no_copy_that_looks_whole(
@@ -243,6 +244,7 @@ def test_a_killed_run_leaves_no_copy_that_looks_whole(
     assert sorted(_exported(copy)) == ["0", "1", "3"]
 
 
+@pytest.mark.nightly
 def test_python_takes_the_home_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     source = write_motions(tmp_path / "faulty", _motions(12))

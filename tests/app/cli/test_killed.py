@@ -96,13 +96,13 @@ def state(path: Path) -> dict[str, Any]:
 EPISODES = "ares.store.lance.episodes"
 # One of each store, and the others by night, when `make torture` kills these commands anywhere too.
 INGEST_POINTS = [
-    (EPISODES, "EpisodeTable.write", "before", 2),
-    ("ares.store.lance.trajectories", "TrajectoryTable.write", "after", 2),
     # Annotations whose values the rows have already.
     ("ingest.pipeline.write", "CheckAnnotationLog.append", "after", 1),
     *(
         pytest.param(point, marks=pytest.mark.nightly)
         for point in (
+            (EPISODES, "EpisodeTable.write", "before", 2),
+            ("ares.store.lance.trajectories", "TrajectoryTable.write", "after", 2),
             (EPISODES, "EpisodeTable.write", "after", 1),
             (EPISODES, "EpisodeTable.mark_duplicates", "before", 1),
             ("ingest.pipeline.write", "skip_applied", "before", 1),
@@ -139,13 +139,17 @@ ANNOTATE_POINTS = [
         CLIP, ("ares.store.vectors.tables", "VectorTable.add", "after", 2), marks=pytest.mark.nightly
     ),
     # Annotations that the index has not applied.
-    (HASH, ("ares.store.log.sqlite", "SqliteAnnotationStore.append", "after", 2)),
+    pytest.param(
+        HASH,
+        ("ares.store.log.sqlite", "SqliteAnnotationStore.append", "after", 2),
+        marks=pytest.mark.nightly,
+    ),
     pytest.param(
         HASH,
         ("ares.store.log.sqlite", "SqliteAnnotationStore.append", "before", 2),
         marks=pytest.mark.nightly,
     ),
-    (HASH, ("ares.store.sync.apply", "apply_log", "after", 2)),
+    pytest.param(HASH, ("ares.store.sync.apply", "apply_log", "after", 2), marks=pytest.mark.nightly),
 ]
 
 

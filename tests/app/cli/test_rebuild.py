@@ -17,6 +17,7 @@ from ares.curation import Sets
 from tests.ares.export.test_identity import files_of
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingest.test_exported_again import CAPTIONER, make_caption, write_robomimic
+from tests.thinning import some_by_day
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def run(*arguments: object) -> int:
     return main([*map(str, arguments), "-q"])
 
 
-@pytest.mark.parametrize("format", ["lerobot", "rlds"])
+@pytest.mark.parametrize("format", some_by_day(["lerobot", "rlds"]))
 def test_a_card_is_rebuilt_elsewhere_byte_for_byte(
     card_folder: Path, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,7 +94,7 @@ def test_a_card_is_rebuilt_elsewhere_byte_for_byte(
     after.close()
 
 
-@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1"])
+@pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1"]))
 def test_an_export_that_was_appended_to_is_rebuilt_byte_for_byte(
     card_folder: Path, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,16 +182,18 @@ def test_what_cannot_be_rebuilt_is_said_in_one_line(
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "not JSON",
-        "[]",
-        '{"annotation": ["one"]}',
-        '{"annotation": [1, 2, 3, 4, 5, 6]}',
-        '{"document": ["pins"]}',
-        '{"episode": {"key": "1"}}',
-        '{"maker": 3}',
-        '{"other": {}}',
-    ],
+    some_by_day(
+        [
+            "not JSON",
+            "[]",
+            '{"annotation": ["one"]}',
+            '{"annotation": [1, 2, 3, 4, 5, 6]}',
+            '{"document": ["pins"]}',
+            '{"episode": {"key": "1"}}',
+            '{"maker": 3}',
+            '{"other": {}}',
+        ]
+    ),
 )
 def test_labels_of_another_form_are_refused_in_one_line(
     card_folder: Path, tmp_path: Path, line: str, capsys: pytest.CaptureFixture[str]

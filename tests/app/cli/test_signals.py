@@ -16,6 +16,7 @@ import pytest
 
 from app.cli.errors import StoppedBySignal, run_command, stop_on_signals
 from app.cli.main import main
+from tests.thinning import some_by_day
 
 # Wraps a function so that the process sends itself a signal at its first call; then runs the command line.
 SENDER = """
@@ -87,7 +88,7 @@ def last_line(process: subprocess.Popen[str]) -> str:
     return err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("name", STATUSES)
+@pytest.mark.parametrize("name", some_by_day(STATUSES))
 def test_an_ingestion_that_is_stopped_says_what_it_kept_and_can_go_on(
     name: str, demo_samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,7 +136,7 @@ def test_the_second_signal_ends_a_command_that_does_not_end(demo_samples: Path, 
     assert line.startswith("ares ingest: stopped by a second SIGTERM, at once") and "stays" in line
 
 
-@pytest.mark.parametrize("command", ["ingest", "status"])
+@pytest.mark.parametrize("command", some_by_day(["ingest", "status"]))
 def test_a_signal_ends_a_command_in_the_middle_of_compiled_code(
     command: str, demo_samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,9 +187,14 @@ def wait_until_open(host: str, port: int) -> None:
 @pytest.mark.parametrize(
     "point",
     [
-        ("asyncio.selector_events", "BaseSelectorEventLoop._make_self_pipe"),
         ("uvicorn.server", "Server.startup"),
-        ("app.dashboard.page_script", "preload"),
+        *(
+            pytest.param(point, marks=pytest.mark.nightly)
+            for point in (
+                ("asyncio.selector_events", "BaseSelectorEventLoop._make_self_pipe"),
+                ("app.dashboard.page_script", "preload"),
+            )
+        ),
     ],
 )
 def test_the_dashboard_ends_on_a_signal_while_it_starts(
@@ -203,7 +209,7 @@ def test_the_dashboard_ends_on_a_signal_while_it_starts(
     assert "Traceback" not in err and "ignored" not in err and not processes_of_session(process.pid)
 
 
-@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.parametrize(("name", "status"), some_by_day([("SIGTERM", 143), ("SIGHUP", 129)], rows=True))
 def test_the_dashboard_ends_on_a_signal(
     name: str, status: int, demo_samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

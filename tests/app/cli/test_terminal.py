@@ -95,6 +95,7 @@ def test_no_command_prints_what_controls_a_terminal(folder: Path, output: Output
             assert not UNSAFE.search(shown), shown
 
 
+@pytest.mark.nightly
 def test_tables_on_a_terminal_are_escaped_too(folder: Path, output: Output, tmp_path: Path) -> None:
     data = str(next(path for path in folder.iterdir() if path.name.startswith("x")))
     output("ingest", data, "-w", str(tmp_path / "ws"), workspace=False)

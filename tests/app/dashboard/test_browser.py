@@ -73,6 +73,7 @@ def test_find_watch_step_and_freeze(page: Page, address: str) -> None:
     _freeze(page)
 
 
+@pytest.mark.nightly
 def test_similar_by_motion_and_by_the_frame_that_is_shown(page: Page, address: str) -> None:
     page.goto(f"{address}?q=drawer")
     page.locator(".card", has_text="pull the green drawer open").first.click()

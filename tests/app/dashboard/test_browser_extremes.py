@@ -78,6 +78,7 @@ def _is_in_sight(element: Locator) -> bool:
     return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= _HEIGHT
 
 
+@pytest.mark.nightly
 def test_the_player_of_an_odd_episode_can_be_used(browser: Browser, odd: Workspace, address: str) -> None:
     with open_tab(browser, address) as page:
         page.goto(f"{address}/episode?episode={_id(odd, 'title')}")

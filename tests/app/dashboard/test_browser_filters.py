@@ -51,6 +51,7 @@ def _wait_for_filters(page: Page, filters: dict[str, list[str]]) -> None:
     expect(page.locator("[class*='st-key-browse-chip-filter-']")).to_have_count(len(filters))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("pause_ms", [0, 150])
 def test_no_click_on_a_filter_is_lost_at_any_pace(
     browser: Browser, workspace_address: str, pause_ms: int
@@ -69,6 +70,7 @@ def test_no_click_on_a_filter_is_lost_at_any_pace(
         _wait_for_filters(page, {"f.grade": ["acceptable"]})
 
 
+@pytest.mark.nightly
 def test_a_click_on_what_has_just_been_replaced_counts_and_takes_none_back(
     browser: Browser, workspace_address: str
 ) -> None:
@@ -87,6 +89,7 @@ def test_a_click_on_what_has_just_been_replaced_counts_and_takes_none_back(
         _wait_for_filters(page, _FILTERED)
 
 
+@pytest.mark.nightly
 def test_a_tick_between_clicks_on_filters_loses_none_and_back_takes_one_back(
     browser: Browser, workspace_address: str
 ) -> None:

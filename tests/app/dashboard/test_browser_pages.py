@@ -87,6 +87,7 @@ def _add_tag(page: Page, tag: str) -> None:
     page.keyboard.press("Escape")
 
 
+@pytest.mark.nightly
 def test_a_lasso_on_the_map_is_tagged_and_opened_in_browse(
     page: Page, address: str, several: Workspace
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_lasso_on_the_map_is_tagged_and_opened_in_browse(
     assert set(shown) == middle
 
 
+@pytest.mark.nightly
 def test_a_tag_is_a_filter_with_its_count(page: Page, address: str, several: Workspace) -> None:
     # Drawn once before, so that the columns of then are kept: the first tag is a new column.
     page.goto(address)
@@ -204,6 +206,7 @@ def test_sets_are_compared_and_a_set_that_is_not_there_shows_no_other(
     page.get_by_text("2 episodes in both, 3 only in upper@1, 3 only in lower@1").wait_for()
 
 
+@pytest.mark.nightly
 def test_a_set_is_split_on_its_page_with_the_proof_that_nothing_leaks(
     page: Page, address: str, several: Workspace
 ) -> None:
@@ -223,6 +226,7 @@ def test_a_set_is_split_on_its_page_with_the_proof_that_nothing_leaks(
     assert parts[0] | parts[1] == set(several.sets["whole"].ids()) and not parts[0] & parts[1]
 
 
+@pytest.mark.nightly
 def test_an_export_is_stopped_and_another_result_keeps_its_own_folder(
     page: Page, address: str, several: Workspace, browser: Browser
 ) -> None:
@@ -269,6 +273,7 @@ def _suspend_newest(workspace: Workspace, label: str) -> int:
     pytest.fail("the export does not start")
 
 
+@pytest.mark.nightly
 def test_two_people_tick_tag_and_undo_at_once(
     browser: Browser, page: Page, address: str, several: Workspace
 ) -> None:
@@ -286,6 +291,7 @@ def test_two_people_tick_tag_and_undo_at_once(
         assert (_tagged(several, "mine"), _tagged(several, "yours")) == (set(), {ids[1]})
 
 
+@pytest.mark.nightly
 def test_an_ingest_beside_the_page_adds_episodes_and_disturbs_no_player(
     browser: Browser, tmp_path: Path, demo_samples: Path
 ) -> None:
@@ -309,6 +315,7 @@ def test_an_ingest_beside_the_page_adds_episodes_and_disturbs_no_player(
     workspace.close()
 
 
+@pytest.mark.nightly
 def test_failures_of_one_task_are_two_clicks_away_and_the_filters_of_browse_hold(
     page: Page, address: str, several: Workspace
 ) -> None:

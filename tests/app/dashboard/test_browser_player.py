@@ -118,6 +118,7 @@ def test_after_next_only_the_new_player_hears_the_keys(page: Page, address: str)
     )
 
 
+@pytest.mark.nightly
 def test_quick_hovers_over_cards_raise_no_error(page: Page, address: str) -> None:
     """`open_tab` fails at the first error of the page."""
     page.goto(address)

@@ -105,6 +105,7 @@ def _keep_the_second(page: Page) -> None:
     page.locator(".readout", has_text="1.00 s").wait_for()
 
 
+@pytest.mark.nightly
 def test_cards_that_are_renewed_look_so_and_have_no_new_count_above(
     browser: Browser, copy: Workspace
 ) -> None:
@@ -133,6 +134,7 @@ def test_cards_that_are_renewed_look_so_and_have_no_new_count_above(
         assert _opacity(page, ".card") == 1
 
 
+@pytest.mark.nightly
 def test_the_first_search_by_a_frame_waits_for_the_model_and_says_so(
     browser: Browser, mapped: Workspace
 ) -> None:

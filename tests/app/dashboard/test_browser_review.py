@@ -153,6 +153,7 @@ def test_what_is_entered_stays_when_the_part_is_drawn_anew(
         assert page.get_by_label("Reason", exact=True).input_value() == "the gripper is empty"
 
 
+@pytest.mark.nightly
 def test_two_people_at_once_are_never_asked_the_same_seat(
     browser: Browser, served: tuple[Workspace, str]
 ) -> None:

@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from app.dashboard.player_data import make_gripper_ticks
 from ares.workspace import Workspace
 from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, open_tab, serve
+from tests.thinning import some_by_day
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -53,6 +54,7 @@ def _two_with_grippers(workspace: Workspace) -> tuple[str, str, list[list[float]
     )
 
 
+@pytest.mark.nightly
 def test_an_id_opens_its_episode_by_keys_alone_from_every_page(
     page: Page, workspace_address: str, workspace: Workspace
 ) -> None:
@@ -107,6 +109,7 @@ def test_an_id_in_the_search_box_opens_the_episode(
     page.wait_for_url(f"**/episode?episode={episode_id}")
 
 
+@pytest.mark.nightly
 def test_two_ticked_episodes_are_compared_and_the_address_keeps_it(
     page: Page, workspace_address: str
 ) -> None:
@@ -128,6 +131,7 @@ def test_two_ticked_episodes_are_compared_and_the_address_keeps_it(
     assert page.evaluate(VIOLATIONS, AXE.read_text()) == []
 
 
+@pytest.mark.nightly
 def test_both_play_on_one_clock_also_where_gripper_events_are_aligned(
     page: Page, workspace_address: str, workspace: Workspace
 ) -> None:
@@ -153,6 +157,7 @@ def test_both_play_on_one_clock_also_where_gripper_events_are_aligned(
     assert first - events[0][0] == pytest.approx(second - events[1][0], abs=0.12), "they stay aligned"
 
 
+@pytest.mark.nightly
 def test_two_captioners_of_one_episode_differ_in_marked_words(browser: Browser, contested: Workspace) -> None:
     episode = sorted(contested.stores.tables.episodes.read(), key=lambda episode: episode.key)[1]
     with serve(contested) as address, open_tab(browser, address) as tab:
@@ -168,14 +173,18 @@ def test_two_captioners_of_one_episode_differ_in_marked_words(browser: Browser, 
 
 @pytest.mark.parametrize(
     ("query", "text"),
-    [
-        ("", "Nothing to compare yet"),
-        ("?a=zzzz", "no episode 'zzzz'"),
-        ("?a={id}&align=x", "an alignment cannot be read"),
-        ("?a={id}&align=99", "there is no event 99"),
-        ("?a={id}&maker_a=nobody", "no maker 'nobody'"),
-        ("?a={id}&t=soon", "a second cannot be read"),
-    ],
+    some_by_day(
+        [
+            ("", "Nothing to compare yet"),
+            ("?a=zzzz", "no episode 'zzzz'"),
+            ("?a={id}&align=x", "an alignment cannot be read"),
+            ("?a={id}&align=99", "there is no event 99"),
+            ("?a={id}&maker_a=nobody", "no maker 'nobody'"),
+            ("?a={id}&t=soon", "a second cannot be read"),
+        ],
+        2,
+        rows=True,
+    ),
 )
 def test_an_address_that_says_nothing_is_answered_in_a_line(
     page: Page, workspace_address: str, workspace: Workspace, query: str, text: str

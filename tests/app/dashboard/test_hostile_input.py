@@ -19,6 +19,7 @@ from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.file_watch import outside, watch_files
 from tests.conftest import ROOT
+from tests.thinning import some_by_day
 
 _DASHBOARD = ROOT / "app" / "dashboard"
 _FILTERS = ("f.dataset", "f.num_steps", "f.no_such_column", "f.dataset) OR (1=1")
@@ -126,7 +127,7 @@ def _base(page: str, workspace: Workspace) -> dict[str, str]:
     return {"episode": next(iter(workspace.stores.tables.episodes.ids()))} if page == "episode" else {}
 
 
-@pytest.mark.parametrize(("page", "name"), _CASES)
+@pytest.mark.parametrize(("page", "name"), some_by_day(_CASES, 2, rows=True))
 def test_no_parameter_of_a_page_reaches_a_file(
     page: str, name: str, shown: Workspace, outside_folder: Path
 ) -> None:
@@ -139,7 +140,7 @@ def test_no_parameter_of_a_page_reaches_a_file(
     assert pages[0] == pages[1], "a page tells whether a file exists"
 
 
-@pytest.mark.parametrize("page", list(PAGES))
+@pytest.mark.parametrize("page", some_by_day(PAGES))
 def test_all_parameters_of_a_page_together_reach_no_file(
     page: str, shown: Workspace, outside_folder: Path
 ) -> None:
@@ -155,7 +156,7 @@ _SUBMITS = ("Export", "Make the set", "Make a queue")
 _OF_JOBS = "sets.compose."
 
 
-@pytest.mark.parametrize("page", list(PAGES))
+@pytest.mark.parametrize("page", some_by_day(PAGES, kept=("browse", "sets", "review", "jobs")))
 def test_no_text_typed_on_a_page_reaches_a_file(
     page: str, shown: Workspace, outside_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

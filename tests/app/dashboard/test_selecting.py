@@ -88,6 +88,7 @@ def test_a_set_of_a_search_has_what_its_cut_says_and_nothing_else(
     assert many.sets["drawers"].recipe["min_score"] == 1.0
 
 
+@pytest.mark.nightly
 def test_a_lower_cut_is_in_the_address_and_lets_more_pass(page: Page, address: str, many: Workspace) -> None:
     either = _ids(many, "instruction LIKE 'open the %' OR instruction LIKE '% the drawer'")
     successes = _ids(many, "success") & either
@@ -109,6 +110,7 @@ def test_a_lower_cut_is_in_the_address_and_lets_more_pass(page: Page, address: s
     assert "cut=" not in page.url
 
 
+@pytest.mark.nightly
 def test_words_filter_with_and_without_a_search(page: Page, address: str, many: Workspace) -> None:
     with_words = _ids(many, "instruction LIKE '%up%' AND instruction LIKE '%drawer%'")
     page.goto(address)
@@ -128,6 +130,7 @@ def test_words_filter_with_and_without_a_search(page: Page, address: str, many: 
     page.get_by_text(f"{EPISODES:,} of {EPISODES:,} episodes").wait_for()
 
 
+@pytest.mark.nightly
 def test_the_last_page_of_a_search_offers_less_relevant_episodes(
     page: Page, address: str, many: Workspace
 ) -> None:
@@ -139,6 +142,7 @@ def test_the_last_page_of_a_search_offers_less_relevant_episodes(
     assert int(shown.split()[0].replace(",", "")) > len(drawers)
 
 
+@pytest.mark.nightly
 def test_ticked_episodes_are_tagged_counted_and_untagged(page: Page, address: str, many: Workspace) -> None:
     page.goto(f"{address}/?f.dataset=dataset_3")
     page.locator(".tick").nth(1).click()
@@ -168,6 +172,7 @@ def _add_tag(page: Page, tag: str) -> None:
     page.get_by_role("button", name="Add the tag").click()
 
 
+@pytest.mark.nightly
 def test_all_of_a_search_are_excluded_and_brought_back(page: Page, address: str, many: Workspace) -> None:
     handles = _ids(many, "instruction = 'turn the handle'")
     page.goto(f"{address}/?q=turn+the+handle")

@@ -196,6 +196,7 @@ def test_the_command_asks_the_dashboard(
         assert ares(*searches[0])[1] == alone[0]
 
 
+@pytest.mark.nightly
 def test_a_killed_dashboard_is_no_obstacle(
     workspace: Workspace, cache: Path, ares: Callable[..., tuple[int, str, str]]
 ) -> None:

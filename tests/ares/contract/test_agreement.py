@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ares.contract import Agreement, compare_sources
 from ares.signals import EpisodeSignals
 from tests.generators.merged_sources import SIGNAL_KINDS, RecordedHalf, recorded_sources
+from tests.thinning import some_by_day
 
 Array = NDArray[np.float64]
 Draw = Callable[[np.random.Generator], tuple[Array, Array]]
@@ -47,7 +48,7 @@ def compare(first: Sequence[EpisodeSignals], second: Sequence[EpisodeSignals]) -
     return compare_sources(first, second, ("first", "second"))
 
 
-@pytest.mark.parametrize("kind", SIGNAL_KINDS)
+@pytest.mark.parametrize("kind", some_by_day(SIGNAL_KINDS, 2))
 def test_what_is_planted_is_in_doubt(kind: str) -> None:
     missed = [seed for seed in range(8) if not compare(*map(drawn, recorded_sources(seed, (kind,)))).doubts]
     assert not missed

@@ -102,6 +102,7 @@ def test_a_chain_of_mimics_ends_at_the_joint_that_moves(tmp_path: Path) -> None:
     assert (last.moved_by, last.multiplier, last.offset) == ("a", 6.0, 2.5)
 
 
+@pytest.mark.nightly
 def test_a_hundred_thousand_links_are_read(tmp_path: Path) -> None:
     joints = [joint(f"j{n}", f"l{n}", f"l{n + 1}") for n in range(100_000)]
     (chain,) = read_kinematic_chains(_write(tmp_path, robot(*joints)), ["l100000"])

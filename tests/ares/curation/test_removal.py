@@ -30,6 +30,7 @@ from ares.workspace import Workspace, open_workspace
 from ares.workspace.summary import describe_episode
 from tests.ares.curation.conftest import annotate
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 
 def rows(workspace: Workspace) -> list[dict[str, Any]]:
@@ -168,7 +169,7 @@ def test_annotations_that_come_meanwhile_are_shown_after_the_undo(curated: Works
     assert run_checks(curated.stores) == []
 
 
-@pytest.mark.parametrize("step", ["segments", "episodes", "state"])
+@pytest.mark.parametrize("step", some_by_day(["episodes", "segments", "state"]))
 def test_a_removal_that_is_killed_is_completed_by_the_next_job(
     open_curated: Callable[[], Workspace], ids: list[str], monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -196,7 +197,7 @@ def test_a_removal_that_is_killed_is_completed_by_the_next_job(
     assert run_checks(again.stores) == []
 
 
-@pytest.mark.parametrize("step", ["resolve", "forget"])
+@pytest.mark.parametrize("step", some_by_day(["forget", "resolve"]))
 def test_an_undo_that_is_killed_is_completed_by_the_next_job(
     open_curated: Callable[[], Workspace], ids: list[str], monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

@@ -28,6 +28,7 @@ from ares.jobs import EpisodeSelection, record_job
 from ares.store import StagedIds
 from ares.workspace import Workspace
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 
 def purge(workspace: Workspace, episode_ids: list[str]) -> Any:
@@ -218,7 +219,7 @@ STEPS = (
 )
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", some_by_day(STEPS))
 @pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
 def test_a_purge_that_is_killed_is_completed_by_the_doctor(
     open_curated: Callable[[], Workspace],

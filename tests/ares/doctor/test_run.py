@@ -266,21 +266,42 @@ def test_nothing_is_wrong_with_a_whole_workspace(workspace: Workspace) -> None:
 
 
 def _summaries(findings: Sequence[Finding]) -> list[tuple[str, int, bool]]:
-    return [(finding.check, finding.count, finding.repaired) for finding in findings]
+    return sorted((finding.check, finding.count, finding.repaired) for finding in findings)
 
 
-@pytest.mark.parametrize("case", REPAIRED)
-def test_what_was_broken_is_found_and_repaired(workspace: Workspace, case: str) -> None:
-    corrupt, check, count = REPAIRED[case]
+# What does not meet is broken at once, in the order of the checks.
+_TOGETHER = (
+    ("signals twice", "vectors alone", "caption alone", "number", "members", "failure", "files", "index"),
+    ("episode twice", "caption twice"),
+    ("signals alone", "caption lost", "missing", "text"),
+    ("grade lost",),
+    ("behind",),
+    ("forgotten",),
+)
+
+
+@pytest.mark.parametrize("cases", _TOGETHER, ids=lambda cases: cases[0])
+def test_what_was_broken_is_found_and_repaired(workspace: Workspace, cases: tuple[str, ...]) -> None:
     before = _dump(workspace)
-    corrupt(workspace)
-    assert _summaries(run_checks(workspace.stores)) == [(check, count, False)]
+    expected = []
+    for corrupt, check, count in map(REPAIRED.__getitem__, cases):
+        corrupt(workspace)
+        expected.append((check, count))
+    assert _summaries(run_checks(workspace.stores)) == _sorted(expected, False)
     # The first run changed nothing; the second repairs.
-    assert _summaries(run_checks(workspace.stores, repair=True)) == [(check, count, True)]
+    assert _summaries(run_checks(workspace.stores, repair=True)) == _sorted(expected, True)
     assert run_checks(workspace.stores) == []
-    if case != "behind":
+    if cases != ("behind",):
         after = _dump(workspace)
         assert _without_sequence(after) == _without_sequence(before)
+
+
+def _sorted(expected: list[tuple[str, int]], is_repaired: bool) -> list[tuple[str, int, bool]]:
+    return sorted((check, count, is_repaired) for check, count in expected)
+
+
+def test_each_fault_is_planted_once() -> None:
+    assert sorted(case for cases in _TOGETHER for case in cases) == sorted(REPAIRED)
 
 
 def _without_sequence(dump: list[Any]) -> list[Any]:

@@ -18,6 +18,7 @@ from ares.episode import Episode, Record, Signal, Trajectory
 from ares.errors import RequestError
 from ares.registry import exporters
 from ares.workspace import Workspace
+from tests.thinning import some_by_day
 
 JOINTS = tuple(f"joint_{number}" for number in range(6))
 
@@ -86,7 +87,7 @@ def exported_states(folder: Path) -> dict[str, np.ndarray]:
     return {str(episode): values[ids == episode] for episode in np.unique(ids)}
 
 
-@pytest.mark.parametrize("format", exporters.names())
+@pytest.mark.parametrize("format", some_by_day(exporters.names(), kept=("lerobot", "rlds")))
 def test_degrees_and_radians_are_refused_until_a_conversion_is_named(
     workspace: Workspace, tmp_path: Path, format: str
 ) -> None:

@@ -15,6 +15,7 @@ from ares.export.dataset_card import describe_licence_conflicts, write_dataset_c
 from ares.workspace import Workspace
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 FORMATS = ["lerobot", "lerobot-v2.1", "rlds", "parquet", "jsonl"]
 
@@ -34,7 +35,7 @@ def workspace(tmp_path: Path) -> Workspace:
     return workspace
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", some_by_day(FORMATS, 2))
 def test_every_export_has_a_card_and_a_table_of_its_episodes(
     workspace: Workspace, tmp_path: Path, format: str
 ) -> None:

@@ -19,6 +19,7 @@ from ares.export import TaskSource
 from ares.formats import RecordLocation, parse_tf_example, read_record, scan_record_file
 from ares.registry import exporters
 from ares.workspace import Workspace
+from tests.thinning import some_by_day
 
 COLUMNS = {
     "caption": Column(name="caption", type="string", meaning="what is seen"),
@@ -172,7 +173,7 @@ def read(file: Path) -> Sequence[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("source", ["instruction", "caption"])
+@pytest.mark.parametrize("source", some_by_day(["caption", "instruction"]))
 @pytest.mark.parametrize(
     ("format", "read_tasks"),
     [

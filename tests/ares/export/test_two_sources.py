@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from app.cli.main import main
 from tests.generators.two_sources import TwoSources, two_sources, write_recorded
+from tests.thinning import some_by_day
 
 Array = NDArray[np.float64]
 Capture = pytest.CaptureFixture[str]
@@ -76,7 +77,7 @@ def with_exchanged_joints(values: Array) -> Array:
 
 @pytest.mark.parametrize(
     "change",
-    [in_degrees, with_turned_elbow, with_inverted_hand, with_exchanged_joints],
+    some_by_day([in_degrees, with_turned_elbow, with_inverted_hand, with_exchanged_joints], 2),
     ids=lambda f: f.__name__,
 )
 def test_a_copy_of_the_g1_sample_that_differs_is_refused(

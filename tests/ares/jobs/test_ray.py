@@ -123,6 +123,7 @@ def test_calls_that_wait_for_a_server_share_one_process(engine: Engine) -> None:
     assert results == [first] * 8
 
 
+@pytest.mark.nightly
 def test_a_stored_value_can_be_read_by_all_workers_until_the_pool_ends(engine: Engine) -> None:
     put = engine.put
 
@@ -143,6 +144,7 @@ def test_a_stored_value_can_be_read_by_all_workers_until_the_pool_ends(engine: E
     assert LocalEngine().put(7)() == 7
 
 
+@pytest.mark.nightly
 def test_workers_fetch_from_each_other_what_they_keep_while_they_work(engine: Engine) -> None:
     keeper = engine.keeper
 
@@ -171,6 +173,7 @@ def test_workers_fetch_from_each_other_what_they_keep_while_they_work(engine: En
         assert call("fetch", kept) == [[None] * 4]
 
 
+@pytest.mark.nightly
 def test_a_relative_path_means_the_same_on_a_worker(engine: Engine) -> None:
     def folder(batch: Sequence[int]) -> list[Path]:
         return [Path.cwd()]
@@ -190,6 +193,7 @@ def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyP
         pass
 
 
+@pytest.mark.nightly
 def test_a_cluster_without_room_is_no_endless_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ares.jobs.ray_engine._START_SECONDS", 0.5)
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 4.0, "GPU": 1.0})
@@ -239,6 +243,7 @@ def test_workers_fit_into_their_share_of_the_cluster(monkeypatch: pytest.MonkeyP
     assert count_room(fit_worker_resources(WorkerNeeds(cpus=99.0), 0.5, 0.5), 0.5, 0.5) == 2
 
 
+@pytest.mark.nightly
 def test_a_cluster_that_does_not_answer_is_asked_again(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

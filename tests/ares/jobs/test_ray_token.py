@@ -32,6 +32,7 @@ def address() -> Iterator[str]:
         assert process.wait(timeout=300) == 0
 
 
+@pytest.mark.nightly
 def test_a_cluster_that_wants_a_token_is_told_in_one_line(
     address: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from ares.errors import SourceError
 from ares.jobs import LocalEngine, PoolRequest, WorkerLimits, WorkerPool
+from tests.thinning import some_by_day
 
 MEGABYTES = 2**20
 
@@ -29,7 +30,13 @@ def takes_memory_or_time(items: Sequence[int]) -> Sequence[int]:
 @pytest.mark.skipif(sys.platform != "linux", reason="memory of a process is read from /proc")
 @pytest.mark.parametrize(
     ("item", "seconds", "reason"),
-    [(13, 600.0, "reading takes more memory than allowed"), (14, 3.0, "the record took too long to read")],
+    some_by_day(
+        [
+            (13, 600.0, "reading takes more memory than allowed"),
+            (14, 3.0, "the record took too long to read"),
+        ],
+        rows=True,
+    ),
 )
 def test_an_item_beyond_the_limits_fails_and_the_others_do_not(
     item: int, seconds: float, reason: str

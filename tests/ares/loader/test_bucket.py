@@ -36,6 +36,7 @@ def assert_same_dataset(remote: StepDataset, local: StepDataset) -> None:
     assert remote.content_hash() == local.content_hash()
 
 
+@pytest.mark.nightly
 def test_mp4_in_a_bucket_is_read_as_on_a_disk(
     s3_environ: S3, tmp_path: Path, demo_samples: Path, mongo_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,6 +120,7 @@ with open_workspace(sys.argv[1], Settings()) as workspace:
 """
 
 
+@pytest.mark.nightly
 def test_forked_workers_read_after_their_parent_has_decoded(workspace: Workspace) -> None:
     command = [sys.executable, "-W", "ignore", "-c", FORKED_WORKERS, str(workspace.stores.location)]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

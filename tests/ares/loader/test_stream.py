@@ -23,6 +23,7 @@ from ares.media.video.probe import open_video_stream
 from ares.workspace import Workspace
 from ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 torch = pytest.importorskip("torch")
 
@@ -65,6 +66,7 @@ def test_an_epoch_has_each_step_once_in_an_order_that_never_changes(workspace: W
     assert read_rows(dataset.stream(8, shuffle=False, lanes=1))[:2] == [list(range(8)), list(range(8, 16))]
 
 
+@pytest.mark.nightly
 def test_workers_share_the_order(workspace: Workspace) -> None:
     stream = workspace.torch_dataset("video", cameras=[]).stream(8, seed=3)
     assert read_rows(stream, workers=2) == read_rows(stream)
@@ -80,7 +82,7 @@ def test_workers_that_cannot_share_the_lanes_are_refused(
         next(iter(stream))
 
 
-@pytest.mark.parametrize("count", [1, 5, 17, 38])
+@pytest.mark.parametrize("count", some_by_day([17, 1, 5, 38], 4))
 def test_a_state_goes_on_in_the_middle_of_an_epoch(workspace: Workspace, count: int) -> None:
     dataset = workspace.torch_dataset("video", cameras=[])
     batches = read_rows(dataset.stream(8, seed=3))
@@ -211,7 +213,7 @@ def test_a_view_is_read_as_a_set_is(workspace: Workspace) -> None:
     assert [entry.name for entry in workspace.sets.values()] == ["rlds", "video"]
 
 
-@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds"])
+@pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1", "rlds"], 2))
 def test_an_export_is_read_without_a_workspace(workspace: Workspace, tmp_path: Path, format: str) -> None:
     workspace.export("rlds", tmp_path / "out", format=format, quiet=True)
     windows = {ACTION: [0.0, 0.1]}

@@ -37,6 +37,7 @@ from ares.workspace import Workspace, open_workspace
 from benchmarks.review_estimates import draw_accepted_items
 from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 _EPISODES = 260
 
@@ -354,6 +355,7 @@ def test_a_filter_that_leaves_out_what_people_refused_certifies_nothing(
         world.workspace.review.report(where=where)
 
 
+@pytest.mark.nightly
 def test_answers_of_a_queue_by_worth_count_by_the_size_of_their_strata(world: LabelledWorld) -> None:
     """They are drawn at random within what the judge says, so that they estimate, too."""
     workspace = world.workspace
@@ -403,8 +405,10 @@ def halves(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iter
 _STUB = Maker(annotator="success", version="1", model="stub", kind="model")
 
 
-@pytest.mark.parametrize(("sensitivity", "specificity"), [(0.97, 0.95), (0.8, 0.7), (0.6, 0.9)])
-@pytest.mark.parametrize("where", ["", "key < 'h'", "key > 'h'"])
+@pytest.mark.parametrize(
+    ("sensitivity", "specificity"), some_by_day([(0.8, 0.7), (0.97, 0.95), (0.6, 0.9)], rows=True)
+)
+@pytest.mark.parametrize("where", some_by_day(["key < 'h'", "", "key > 'h'"], 2))
 def test_intervals_of_a_part_have_the_truth_of_that_part(
     halves: Workspace, monkeypatch: pytest.MonkeyPatch, where: str, sensitivity: float, specificity: float
 ) -> None:

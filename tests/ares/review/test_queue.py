@@ -216,6 +216,7 @@ def test_whatever_people_do_every_item_is_answered_once_by_each(stores: Stores, 
     assert counting == said
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("turns", [12, pytest.param(50, marks=pytest.mark.nightly)])
 def test_nothing_is_lost_by_a_kill_between_the_key_and_the_next_item(stores: Stores, turns: int) -> None:
     """Processes answer and are killed; what a process had acknowledged is in the log and asked no second time."""

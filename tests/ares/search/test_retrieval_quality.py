@@ -74,6 +74,7 @@ def simulated(
     ws.close()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("by", "minimum"), [("frames", 0.9), ("captions", 0.9), ("", 0.9)])
 def test_simulated_tasks_by_looks_words_and_both(simulated: Workspace, by: str, minimum: float) -> None:
     hit_rate = _hit_rate(simulated, META_WORLD, by, lambda episode_id: simulated.episodes[episode_id].key)

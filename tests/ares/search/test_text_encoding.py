@@ -22,6 +22,7 @@ from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 # Searches in a new process and prints the vector of the text, and which libraries were imported.
 _SEARCH = """
@@ -127,7 +128,7 @@ def test_a_workspace_without_one_loads_the_model_a_single_time(
     assert "stored" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "other"])
+@pytest.mark.parametrize("damage", some_by_day(["cut", "empty", "other"]))
 def test_a_damaged_file_is_written_again(
     ws: Workspace, folder: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

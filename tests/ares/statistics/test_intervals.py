@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ares.statistics import beta_cdf, effective_items, share_lower_bound, share_upper_bound
+from tests.thinning import some_by_day
 
 scipy_special = pytest.importorskip("scipy.special")
 
@@ -36,7 +37,9 @@ def _draw_hits(share: float, clusters: int, items: int, agreement: float) -> lis
     return drawn
 
 
-@pytest.mark.parametrize(("share", "agreement"), [(0.1, 0.02), (0.5, 0.4), (0.85, 0.2)])
+@pytest.mark.parametrize(
+    ("share", "agreement"), some_by_day([(0.85, 0.2), (0.1, 0.02), (0.5, 0.4)], rows=True)
+)
 def test_bounds_of_clusters_cover_the_share(share: float, agreement: float) -> None:
     runs = _draw_hits(share, 40, 6, agreement)
     covered = [_is_covered(share, hits, 6, effective_items(hits, [6] * 40, 0.0)) for hits in runs]

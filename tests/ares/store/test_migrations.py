@@ -72,14 +72,14 @@ MIGRATIONS, EPISODES = "ares.store.stores", "ares.store.lance.episodes"
 # One of each kind of write, and the others by night, when `make torture` kills migrations anywhere too.
 KILL_POINTS = [
     ("ares.store.lance_tables", "LanceConnection.drop_table", "before", 1),
-    (MIGRATIONS, "reset_applied_sequence", "after", 1),
     ("ares.store.sync.apply", "write_changes", "after", 1),
-    (MIGRATIONS, "write_format", "before", 1),
-    (EPISODES, "EpisodeTable.set_values", "before", 1),
-    ("pathlib", "Path.replace", "before", 1),
     *(
         pytest.param(point, marks=pytest.mark.nightly)
         for point in (
+            (MIGRATIONS, "reset_applied_sequence", "after", 1),
+            (MIGRATIONS, "write_format", "before", 1),
+            (EPISODES, "EpisodeTable.set_values", "before", 1),
+            ("pathlib", "Path.replace", "before", 1),
             ("ares.store.log.sqlite", "SqliteAnnotationStore.add_maker", "after", 2),
             ("ares.store.lance_tables", "LanceConnection.drop_table", "after", 1),
             ("ares.store.sync.apply", "save_applied_state", "before", 2),
@@ -160,6 +160,7 @@ def test_a_value_that_fits_no_column_is_told_and_stops_nothing(
     stores.close()
 
 
+@pytest.mark.nightly
 def test_two_processes_migrate_at_once(old_workspace: Path, migrated: dict[str, Any]) -> None:
     command = [sys.executable, "-c", OPENER, str(old_workspace)]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
@@ -169,6 +170,7 @@ def test_two_processes_migrate_at_once(old_workspace: Path, migrated: dict[str, 
     assert content(old_workspace) == migrated
 
 
+@pytest.mark.nightly
 def test_mongodb_of_layout_1(
     old_workspace: Path, migrated: dict[str, Any], mongo_uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -238,6 +240,7 @@ def _hashes(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+@pytest.mark.nightly
 def test_a_copy_from_before_the_upgrade_is_what_it_was(
     old_workspace: Path, tmp_path: Path, migrated: dict[str, Any], demo_samples: Path
 ) -> None:

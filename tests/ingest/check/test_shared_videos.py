@@ -11,6 +11,7 @@ from ares.checks import QualityFinding
 from ingest.check.video import SharedVideos, VideoTask, run_video_tasks
 from tests.generators.shared_videos import make_shared_video
 from tests.ingesting import open_sources
+from tests.thinning import some_by_day
 
 
 def findings_of(path: Path, code: str) -> list[tuple[str, QualityFinding]]:
@@ -26,26 +27,26 @@ def findings_of(path: Path, code: str) -> list[tuple[str, QualityFinding]]:
     return [(key, finding) for key, finding in found if finding.code == code]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some_by_day(range(8)))
 def test_frames_that_no_episode_has_are_told(seed: int, tmp_path: Path) -> None:
     made = make_shared_video(tmp_path / "d", seed, "unused")
     ((_, finding),) = findings_of(made.path, "A045")
     assert finding.size == pytest.approx(made.num_unused, abs=1)
 
 
-@pytest.mark.parametrize("seed", range(10, 18))
+@pytest.mark.parametrize("seed", some_by_day(range(10, 18)))
 def test_first_frames_of_the_episode_before_are_told(seed: int, tmp_path: Path) -> None:
     made = make_shared_video(tmp_path / "d", seed, "late")
     assert [key for key, _ in findings_of(made.path, "A046")] == [*map(str, made.late)]
 
 
 @pytest.mark.parametrize("code", ["A033", "A045", "A046"])
-@pytest.mark.parametrize("seed", [20, 21])
+@pytest.mark.parametrize("seed", some_by_day([20, 21]))
 def test_a_clean_shared_video_has_no_such_finding(seed: int, code: str, tmp_path: Path) -> None:
     assert not findings_of(make_shared_video(tmp_path / "d", seed).path, code)
 
 
-@pytest.mark.parametrize("seed", range(30, 36))
+@pytest.mark.parametrize("seed", some_by_day(range(30, 36)))
 def test_a_black_span_has_its_length_and_its_place(seed: int, tmp_path: Path) -> None:
     made = make_shared_video(tmp_path / "d", seed, "black")
     assert made.black is not None

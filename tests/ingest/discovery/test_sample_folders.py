@@ -51,6 +51,7 @@ def failures(document: Mapping[str, Any]) -> Counter[str]:
     return Counter({failure["reason"]: failure["count"] for failure in document["failures"]})
 
 
+@pytest.mark.nightly
 def test_one_by_one_and_all_at_once_are_the_same(
     shared_data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.ingest.lerobot.bending import BENDS, Bend, NotBendable
 from tests.ingest.lerobot.bent_reading import Reading, differences, read_folder, run_bends
 from tests.ingest.lerobot.good_folders import write_good_folder
+from tests.thinning import some_by_day
 
 # Seeds of pairs that found faults. `python -m tests.ingest.lerobot.bent_reading` tries many others.
 FOUND_FAULTS = (194495, 814895, 639142, 491635761)
@@ -43,7 +44,7 @@ def test_the_good_folders_are_quiet(good_folders: list[tuple[Path, Reading]]) ->
         assert {name for name, use in reading.uses.items() if use not in ("data", "metadata")} == set()
 
 
-@pytest.mark.parametrize("bend", BENDS, ids=lambda bend: bend.name)
+@pytest.mark.parametrize("bend", some_by_day(BENDS, 2), ids=lambda bend: bend.name)
 def test_each_bend(bend: Bend, good_folders: list[tuple[Path, Reading]]) -> None:
     seed = len(bend.name)
     results = [wrong_of(good, [bend], seed) for good in good_folders]
@@ -52,7 +53,7 @@ def test_each_bend(bend: Bend, good_folders: list[tuple[Path, Reading]]) -> None
 
 
 @pytest.mark.parametrize(
-    "bend", [bend for bend in BENDS if bend.outcome == "mended"], ids=lambda bend: bend.name
+    "bend", some_by_day(bend for bend in BENDS if bend.outcome == "mended"), ids=lambda bend: bend.name
 )
 def test_a_mended_folder_has_the_same_episodes(
     bend: Bend, good_folders: list[tuple[Path, Reading]], tmp_path: Path

@@ -50,7 +50,7 @@ def read(folder: Path) -> None:
         assert error.reason
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     info=documents(
         "codebase_version",
@@ -99,7 +99,7 @@ columns = (
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(row=st.dictionaries(st.sampled_from(columns), numbers, min_size=1))
 def test_metadata_in_parquet(
     demo_samples: Path, tmp_path_factory: pytest.TempPathFactory, row: dict[str, Any]

@@ -9,6 +9,7 @@ import pytest
 
 import ares
 from tests.generators.trained_folders import TRAINER_FAULTS, make_trained_folder
+from tests.thinning import some_by_day
 
 
 def codes_of(path: Path) -> dict[str, int]:
@@ -18,7 +19,7 @@ def codes_of(path: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("fault", sorted(TRAINER_FAULTS))
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", some_by_day([1, 2]))
 def test_a_fault_has_its_code_and_no_other(fault: str, seed: int, tmp_path: Path) -> None:
     folder = make_trained_folder(tmp_path / "d", seed, fault)
     assert set(codes_of(folder)) == {TRAINER_FAULTS[fault]}

@@ -134,6 +134,7 @@ def test_at_the_old_place_one_record_is_read_to_see_that_it_is_the_old_one(
     assert (old / "read").read_text() == "0\n"
 
 
+@pytest.mark.nightly
 def test_a_record_that_kills_its_reader_costs_the_comparison_of_itself(ws: Workspace, tmp_path: Path) -> None:
     old, new = make_folder(tmp_path, "old"), make_folder(tmp_path, "new")
     ingest_paths(ws.stores, [str(old)], format="numbered", quiet=True)

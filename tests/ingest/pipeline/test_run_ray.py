@@ -179,6 +179,7 @@ def test_strict_stops_there_too(tmp_path: Path, demo_samples: Path, engine: Engi
         ingest_paths(open_at(tmp_path / "ws").stores, [str(video)], strict=True, quiet=True, engine=engine)
 
 
+@pytest.mark.nightly
 def test_a_reader_that_is_killed_is_replaced_and_nothing_is_lost(
     tmp_path: Path, fragile: Path, engine: Engine
 ) -> None:
@@ -189,6 +190,7 @@ def test_a_reader_that_is_killed_is_replaced_and_nothing_is_lost(
     assert ws.stores.tables.episodes.count() == ws.stores.tables.trajectories.count() == 20
 
 
+@pytest.mark.nightly
 def test_a_record_that_kills_every_reader_costs_only_itself(
     tmp_path: Path, deadly: None, engine: Engine
 ) -> None:

@@ -35,7 +35,7 @@ WRONG_VALUES = st.one_of(
     st.dictionaries(st.sampled_from(["shape", "dimensions", "feature", "length", "dtype"]), st.integers(), max_size=2),
 )  # fmt: skip
 FUZZ_SETTINGS = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -19,11 +19,12 @@ from ares.rubric import shipped_verbs
 from ares.settings import Settings
 from ares.workspace import open_workspace
 from tests.annotators.models.huggingface.tiny_models import FAMILIES
+from tests.thinning import some_by_day
 
 Tiny = Callable[[str], HuggingfaceVlm]
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", some_by_day(FAMILIES))
 def test_a_caption_by_schema_is_typed_or_cut(tiny_vlm: Tiny, name: str) -> None:
     vlm, verbs = tiny_vlm(name), shipped_verbs()
     assert choose_writing(vlm) == "typed"

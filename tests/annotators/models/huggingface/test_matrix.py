@@ -24,6 +24,7 @@ from ares.workspace import Workspace, open_workspace
 from tests.annotators.models.huggingface.tiny_models import FAMILIES, SENTENCE
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 MANUAL = Path(__file__).resolve().parents[4] / "docs" / "models.md"
 # Each judges the captions of the one before it, which is of another family.
@@ -56,7 +57,9 @@ def one_episode(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
     workspace.close()
 
 
-@pytest.mark.parametrize(("captioner", "judge"), list(itertools.pairwise([*ORDER, ORDER[0]])))
+@pytest.mark.parametrize(
+    ("captioner", "judge"), some_by_day(itertools.pairwise([*ORDER, ORDER[0]]), rows=True)
+)
 def test_each_architecture_captions_and_judges(
     captioner: str, judge: str, one_episode: Workspace, tiny_folder: Callable[[str], Path]
 ) -> None:
@@ -78,7 +81,7 @@ def test_each_architecture_captions_and_judges(
     assert [estimate.already for estimate in estimates] == [1, 1]
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", some_by_day(FAMILIES))
 def test_a_reply_has_the_form_of_its_schema(name: str, tiny_vlm: Tiny, frames: list[Any]) -> None:
     verbs = shipped_verbs()
     schema = observation_schema(len(frames), verbs)
@@ -94,7 +97,7 @@ def test_a_reply_has_the_form_of_its_schema(name: str, tiny_vlm: Tiny, frames: l
     assert sentence.text == SENTENCE
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", some_by_day(FAMILIES))
 def test_the_probability_of_a_choice_is_the_product_of_its_tokens(
     name: str, tiny_vlm: Tiny, frames: list[Any]
 ) -> None:

@@ -20,6 +20,7 @@ from tests.generators.scenes import (
     random_scene,
 )
 from tests.generators.video_scoring import faulty_summary, filmed_summary
+from tests.thinning import some_by_day
 
 # Of the development part, with two cameras each; the audit in benchmarks/RESULTS.md has many scenes.
 _SEED, _SEED_OF_JUMPS = 18, 8
@@ -45,7 +46,7 @@ def films() -> list[FilmedEpisode]:
     return _films(_SEED)
 
 
-@pytest.mark.parametrize("code", _CODES)
+@pytest.mark.parametrize("code", some_by_day(_CODES, 2))
 def test_a_planted_fault_is_found_in_its_camera(
     code: str, clean: Callable[[int], list[VideoSummary]], tmp_path: Path
 ) -> None:
@@ -81,6 +82,7 @@ def features_of(luma: np.ndarray) -> float:
     return float(builder.build().blocks[0])
 
 
+@pytest.mark.nightly
 def test_a_long_recording_is_compared_in_parts() -> None:
     rng = np.random.default_rng(4)
     builder = CameraFeatureBuilder(camera="front", rate_hz=30.0, expected_frames=9000)

@@ -72,6 +72,7 @@ def test_whole_videos_with_b_frames_are_joined_bit_by_bit(
     assert_same(join(tmp_path / "joined.mp4", 20, refs), 20, sources)
 
 
+@pytest.mark.nightly
 def test_spans_of_a_shared_av1_file_are_cut_and_joined_in_any_order(
     span_ref: MakeRef, shared_data: Path, tmp_path: Path
 ) -> None:

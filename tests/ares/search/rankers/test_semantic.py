@@ -182,6 +182,7 @@ def test_texts_that_mean_the_same_are_not_cut_by_chance(
     ws.close()
 
 
+@pytest.mark.nightly
 def test_many_texts_lie_under_an_index_and_new_ones_beside_it(tmp_path: Path) -> None:
     ws = open_workspace(str(tmp_path / "ws"), Settings())
     texts = [f"text {number}" for number in range(3_000)]

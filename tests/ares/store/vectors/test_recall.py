@@ -181,6 +181,7 @@ def test_equal_scores_stand_in_one_order_with_an_index_too(tmp_path: Path) -> No
     assert len(best) == 10
 
 
+@pytest.mark.nightly
 def test_a_job_extends_the_index_and_trains_it_again_when_the_table_has_doubled(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 100)
     first = scenes.table.refresh(_FLAT_ROWS)
@@ -201,6 +202,7 @@ def test_a_job_extends_the_index_and_trains_it_again_when_the_table_has_doubled(
     assert scenes.table._snapshots.require().vector_indices() == [fourth.index]
 
 
+@pytest.mark.nightly
 def test_compaction_and_deletion_move_rows_but_lose_none(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 150)
     assert scenes.table.refresh(_FLAT_ROWS)
@@ -268,6 +270,7 @@ def test_small_tables_have_no_index(tmp_path: Path) -> None:
     assert scenes.table.state() == (200, 0, None)
 
 
+@pytest.mark.nightly
 def test_the_tuner_sees_a_bad_setting_and_leaves_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenes = SceneTable(tmp_path, 300)
     monkeypatch.setattr(recall, "_PROBED_SHARES", (0.01,))
