@@ -146,6 +146,8 @@ def compose_selection(stores: Stores, ids: Collection[str], rules: CompositionRu
     reasons = dict.fromkeys(sorted(set(ids)), KEPT)
     details: dict[str, Json] = {}
     if rules.dedupe:
+        # An unknown column is refused before the search, which takes long.
+        stores.tables.episodes.snapshot().schema([rules.keep.removeprefix("-")])
         duplicates = find_near_duplicates(stores, reasons, rules.near, rules.seed)
         details = duplicates.to_json()
         for episode_id, (kept, pair) in choose_kept(stores, duplicates, rules.keep).items():
