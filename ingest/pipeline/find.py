@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, cast
@@ -68,10 +68,12 @@ class DatasetNamer:
     Attributes:
         stores: The workspace, or None where there is none yet.
         stored: Its datasets.
+        reasons: Why a dataset got a suffix, by its name.
     """
 
     stores: Stores | None
     stored: Sequence[StoredDataset]
+    reasons: dict[str, str] = field(default_factory=dict)
 
     def name_all(self, datasets: Iterable[OpenedDataset]) -> None:
         """Reopen the datasets that need another name than their own."""
@@ -118,6 +120,10 @@ class DatasetNamer:
         for opened in rivals:
             is_same = self._equals_stored(opened) if known else opened is owner or _are_equal(owner, opened)
             names[id(opened)] = identity[1] if is_same else f"{identity[1]}-{suffixes[id(opened)]}"
+            if not is_same:
+                self.reasons[names[id(opened)]] = (
+                    f"named so because other data have the name {identity[1]}; --dataset NAME chooses another name"
+                )
         for opened in rivals:  # at the end, as comparing used up their items
             _rename_dataset(opened, names[id(opened)])
 
@@ -246,9 +252,18 @@ def find_datasets(stores: Stores | None, request: IngestRequest, *, sample: bool
     """
     stored = stored_datasets(stores) if stores else ()
     discovery = discover(request, stored)
-    DatasetNamer(stores, stored).name_all(discovery.datasets)
+    namer = DatasetNamer(stores, stored)
+    namer.name_all(discovery.datasets)
     plan = make_ingest_plan(discovery.trees, discovery.datasets, discovery.skipped)
     plan = replace(plan, limit=request.limit)
+    if namer.reasons:
+        datasets = [
+            replace(dataset, not_understood=(namer.reasons[dataset.dataset], *dataset.not_understood))
+            if dataset.dataset in namer.reasons
+            else dataset
+            for dataset in plan.datasets
+        ]
+        plan = replace(plan, datasets=tuple(datasets))
     if sample:
         plan = replace(plan, datasets=_try_records(plan.datasets, discovery, request.media))
     return IngestSources(
