@@ -2,9 +2,11 @@
 
     python -m benchmarks.page 1000000 [--workspace FOLDER] [--rounds 7]
     python -m benchmarks.page 1000000 --only review [--labels 60]
+    python -m benchmarks.page 1000000 --beside 10000 [--rounds 3]
 
 The second is a review queue of 100,000 items, or of all episodes where there are fewer: a person labels by keyboard and
-reloads the page in the middle, then two do so at once; from the key to the next question.
+reloads the page in the middle, then two do so at once; from the key to the next question. The third is one person at
+both sizes by turns, with the ratio of the medians.
 
 A trace of Chromium says how long the longest task of the main thread is while an episode plays: over 50 ms is seen.
 
@@ -80,6 +82,7 @@ _MOST_ITEMS = 100_000
 _PLAYED_SECONDS = 2.0
 # A locator would look again only after 0.5 s when it has waited for 0.3 s.
 _POLL_MS = 10
+_TURNS = 3
 Waits = dict[str, list[float]]
 
 
@@ -91,12 +94,14 @@ def main() -> None:
     parser.add_argument("--only", choices=["alone", "two", "ingest", "review"], help="one of the settings")
     parser.add_argument("--labels", type=int, default=60, help="labels of a person in the review queue")
     parser.add_argument("--rounds", type=int, choices=range(1, 8), default=7, help="times of each work")
+    parser.add_argument("--beside", type=int, metavar="EPISODES", help="compare with a workspace of so many")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = args.workspace or Path(temporary) / "workspace"
-        if not folder.exists():
-            with ares.open(folder, create=True) as workspace:
-                add_episodes_with_pixels(workspace, args.episodes)
+        folder = _write_where_absent(args.workspace or Path(temporary) / "workspace", args.episodes)
+        if args.beside:
+            smaller = _write_where_absent(Path(f"{folder}-{args.beside}"), args.beside)
+            _print_ratios({args.beside: smaller, args.episodes: folder}, args.rounds)
+            return
         print("| setting | what a person waits for | median | slowest |\n|---|---|---|---|")
         measures: list[tuple[str, str, Callable[[], Waits]]] = [
             ("alone", f"one person, {args.episodes:,} episodes", lambda: measure_page(folder, args.rounds)),
@@ -110,6 +115,29 @@ def main() -> None:
             for work, seconds in measure().items():
                 numbers = f"{statistics.median(seconds):.3f} s | {max(seconds):.3f} s"
                 print(f"| {setting} | {work} | {numbers} |", flush=True)
+
+
+def _write_where_absent(folder: Path, size: int) -> Path:
+    if not folder.exists():
+        with ares.open(folder, create=True) as workspace:
+            add_episodes_with_pixels(workspace, size)
+    return folder
+
+
+def _print_ratios(folders: dict[int, Path], rounds: int) -> None:
+    """Measure one person at two sizes by turns, so that what else the machine does meets both."""
+    waits: dict[int, Waits] = {size: {} for size in folders}
+    for _ in range(_TURNS):
+        for size, folder in folders.items():
+            for work, seconds in measure_page(folder, rounds).items():
+                waits[size].setdefault(work, []).extend(seconds)
+    small, large = waits.values()
+    print(
+        f"| what a person waits for | {' | '.join(f'{size:,}' for size in folders)} | ratio |\n|---|---|---|---|"
+    )
+    for work in small:
+        before, after = statistics.median(small[work]), statistics.median(large[work])
+        print(f"| {work} | {before:.3f} s | {after:.3f} s | {after / before:.2f} |", flush=True)
 
 
 def add_episodes_with_pixels(ws: Workspace, size: int) -> None:

@@ -214,6 +214,9 @@ def test_the_page_is_measured_in_a_browser(
         "words of a search to their cards",
     ):
         assert re.search(rf"\| one person, 30 episodes \| {work} \| \d+\.\d\d s \|", printed), printed
+    _run_benchmark("page 30 --beside 25 --rounds 1", monkeypatch)
+    ratio = r"\| words of a search to their cards \| \d+\.\d{3} s \| \d+\.\d{3} s \| \d+\.\d\d \|"
+    assert re.search(ratio, capsys.readouterr().out)
     _run_benchmark("page 30 --only review --labels 6", monkeypatch)
     printed = capsys.readouterr().out
     assert "1 people: 6 labels, 8 keys" in printed and "2 people: 12 labels, 16 keys" in printed
