@@ -160,15 +160,17 @@ class ArrayRowReader:
             self.warnings[f"camera {name} left out: {HOLDS_DEPTH}"] = None
         return described
 
-    def signal(self, keys: tuple[str, ...]) -> Signal | None:
-        """Arrays joined side by side as one signal; None for no array."""
+    def signal(self, keys: tuple[str, ...], shape: tuple[int, ...] = ()) -> Signal | None:
+        """Arrays joined side by side as one signal, named by the shape of a step where it counts; None for no array."""
         import numpy as np
 
         if not keys:
             return None
         parts = [self._to_float32(key) for key in keys]
         names = [
-            name for key, part in zip(keys, parts, strict=True) for name in numbered_names(key, part.shape[1])
+            name
+            for key, part in zip(keys, parts, strict=True)
+            for name in numbered_names(key, part.shape[1], shape)
         ]
         return Signal(np.concatenate(parts, axis=1), tuple(names))
 
@@ -309,7 +311,9 @@ def make_trajectory(reader: ArrayRowReader, roles: SignalKeys, seconds: NDArray[
         action=reader.signal(roles.action),
         reward=reward.values[:, 0] if reward else None,
         extra={
-            key: signal for key in reader.numbers if key not in used and (signal := reader.signal((key,)))
+            key: signal
+            for key in reader.numbers
+            if key not in used and (signal := reader.signal((key,), reader.shapes[key][0][1:]))
         },
     )
 

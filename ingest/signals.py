@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.clock import SECONDS_BY_UNIT, TimeUnit, infer_stamp_unit, measure_clock, read_stamps
@@ -24,8 +26,14 @@ MAX_SIGNAL_WIDTH = 256
 
 
 @functools.lru_cache(maxsize=1024)
-def numbered_names(name: str, width: int) -> tuple[str, ...]:
-    """Names of `width` dimensions: the name itself for one, else "name_0", "name_1" and so on."""
+def numbered_names(name: str, width: int, shape: tuple[int, ...] = ()) -> tuple[str, ...]:
+    """Names of `width` dimensions: the name itself for one, else "name_0", "name_1" and so on.
+
+    Where a step is a table of some shape, the names say the row and the column: "name_0_1".
+    """
+    axes = [size for size in shape if size > 1]
+    if len(axes) > 1 and math.prod(axes) == width:
+        return tuple("_".join(map(str, (name, *cell))) for cell in product(*map(range, axes)))
     return (name,) if width == 1 else tuple(f"{name}_{number}" for number in range(width))
 
 

@@ -77,6 +77,7 @@ def main():
     dataset = LeRobotDataset("local/check", root=args.folder, video_backend=video_backend())
     table = dataset.hf_dataset.with_format("numpy")
     names = [name for name in ("observation.state", "action", "next.reward") if name in dataset.features]
+    names += [name for name in dataset.features if name.startswith(("feature.", "mask."))]
     columns = {name: np.asarray(table[:][name]) for name in names}
     frames = {}
     episodes = [read_episode(dataset, columns, row, frames) for row in episode_rows(dataset)]

@@ -5,6 +5,7 @@ Run it with the Python of an environment that has tensorflow and tensorflow-data
     TENSORFLOW_PYTHON scripts/check_rlds.py FOLDER
 """
 
+import hashlib
 import json
 import os
 import sys
@@ -13,10 +14,19 @@ from pathlib import Path
 # The folder of this script has a tree.py, which would hide a library that tensorflow_datasets needs.
 sys.path.pop(0)
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+# What LeRobot calls it.
+_NAMES = {"state": "observation.state"}
+
+
+def digest(rows):
+    """SHA-256 of rows as float32, in order."""
+    import numpy as np
+
+    return hashlib.sha256(np.ascontiguousarray(rows, dtype=np.float32).tobytes()).hexdigest()
 
 
 def describe_episode(episode):
-    """Id, texts, actions and sizes of images of one episode; images are decoded."""
+    """Id, texts, actions, sizes of images and hashes of numbers of one episode; images are decoded."""
     import numpy as np
 
     steps = [
@@ -28,6 +38,9 @@ def describe_episode(episode):
                 for name, value in step["observation"].items()
                 if value.dtype == "uint8"
             },
+            "numbers": {
+                name: value.numpy() for name, value in step["observation"].items() if value.dtype == "float32"
+            },
         }
         for step in episode["steps"]
     ]
@@ -35,12 +48,14 @@ def describe_episode(episode):
         name: [len(steps), *np.max([s["images"][name] for s in steps], axis=0).tolist()]
         for name in steps[0]["images"]
     }
+    numbers = {name: [step["numbers"][name] for step in steps] for name in steps[0]["numbers"]}
     return {
         "id": episode["episode_metadata"]["ares_episode_id"].numpy().decode(),
         "steps": len(steps),
         "language": sorted({step["language"] for step in steps}),
         "action": [step["action"] for step in steps],
         "images": sizes,
+        **{f"{_NAMES.get(name, name)}_sha256": digest(rows) for name, rows in numbers.items()},
     }
 
 

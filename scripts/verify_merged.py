@@ -77,6 +77,9 @@ def write_sources(workspace, folder):
             )
             group["actions"] = np.asarray(trajectory.action.values, np.float32)
             group["obs/robot0_joint_pos"] = np.asarray(trajectory.state.values, np.float32)
+            rng, steps = np.random.default_rng(number), episode.num_steps
+            group["obs/tactile"] = rng.normal(size=(steps, 4, 4)).astype(np.float32)
+            group["obs/contact"] = np.arange(steps) % 3 == 0
             group["obs/agentview_image"] = np.stack(list(all_frames(episode.camera("image").media)))
 
 
@@ -97,7 +100,8 @@ def answer_plan(path):
             goal = next((goal for goal in free if ("wrist" in goal) == ("wrist" in name)), "drop")
             source["cameras"][name] = goal
             free = [camera for camera in free if camera != goal]
-        source["pad"] = [*pads, *(f"camera {name}" for name in free)]
+        features = [entry for entry in source.get("pad", ()) if entry.startswith("feature")]
+        source["pad"] = [*pads, *features, *(f"camera {name}" for name in free)]
     # Names and values of the HDF5 files do not tell that they are metres as well.
     groups = [f"{signal}.{kind}" for signal in ("state", "action") for kind in ("position", "gripper")]
     plan["convert"] = [f"hdf5/{group}: as in v30" for group in groups]
@@ -125,6 +129,7 @@ def note_expected(workspace, folder):
             values = zeros if signal is None else np.ascontiguousarray(signal.values, np.float32)
             expected[id][f"{name}_sha256"] = hashlib.sha256(values.tobytes()).hexdigest()
             expected[id][name] = values.tolist()
+        expected[id] |= expect_features(plan["features"], trajectory.extra, steps)
         for camera in episode.cameras:
             goal = cameras[episode.dataset, episode.format, camera.name]
             if camera.media.kind == "mp4" and episode.rate_hz == _RATE_HZ and goal != "drop":
@@ -134,6 +139,22 @@ def note_expected(workspace, folder):
                     frames[f"{id}|observation.images.{goal}|{number}"] = picture
     (folder / EXPECTED_FILE).write_text(json.dumps(expected))
     np.savez(folder / FRAMES_FILE, **frames)
+
+
+def expect_features(features, signals, steps):
+    """Hashes of the further signals of an episode in the merged dataset, zeros where it has none, and of their mask."""
+    import numpy as np
+
+    own = {goal: signals.get(goal.removeprefix("feature.")) for goal in features}
+    rows = {
+        goal: np.zeros((steps, len(features[goal]))) if signal is None else signal.values
+        for goal, signal in own.items()
+    }
+    rows["mask.feature"] = [[float(signal is not None) for signal in own.values()]] * steps
+    return {
+        f"{name}_sha256": hashlib.sha256(np.ascontiguousarray(values, np.float32).tobytes()).hexdigest()
+        for name, values in rows.items()
+    }
 
 
 def check_read(folder, read, frames):
@@ -154,10 +175,11 @@ def check_read(folder, read, frames):
         if isinstance(described, list):
             is_same = np.array_equal(np.float32(entry["action"]), np.float32(wanted["action"]))
             differences += [] if is_same else [f"{entry['id']}: another action"]
-        for name in ("observation.state", "action") if isinstance(described, dict) else ():
-            if entry[f"{name}_sha256"] != wanted[f"{name}_sha256"]:
-                differences.append(f"{entry['id']}: another {name}")
-        values += 4 * wanted["length"]
+        for name in (name for name in wanted if name.endswith("_sha256")):
+            is_action = name == "action_sha256" and isinstance(described, list)
+            if not is_action and entry.get(name) != wanted[name]:
+                differences.append(f"{entry['id']}: another {name.removesuffix('_sha256')}")
+        values += sum(name.endswith("_sha256") for name in wanted) * wanted["length"]
     copied = 0
     if frames:
         found, wanted = np.load(frames), np.load(folder / FRAMES_FILE)
@@ -167,7 +189,7 @@ def check_read(folder, read, frames):
                 differences.append(f"{name}: another picture")
     return (
         differences,
-        f"{len(entries)} episodes, {values} values of a signal, {copied} copied pictures compared",
+        f"{len(entries)} episodes, {values} rows of signals, {copied} copied pictures compared",
     )
 
 

@@ -56,6 +56,10 @@ if TYPE_CHECKING:
         SetConverter as SetConverter,
         find_clashes as find_clashes,
     )
+    from ares.contract.profiles import (
+        FeatureProfile as FeatureProfile,
+        compare_features as compare_features,
+    )
     from ares.contract.set_contracts import (
         LayoutContract as LayoutContract,
         find_contracts_of_episodes as find_contracts_of_episodes,

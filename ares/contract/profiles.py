@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ares.console import count_of
 from ares.statistics import DEVIATIONS_PER_MAD
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.episode import Json
+    from ares.episode import Json, Signal
 
     Array = NDArray[np.float64]
 
@@ -164,3 +166,87 @@ def start_spreads(rows: Array) -> Array:
     import numpy as np
 
     return np.asarray(rows[_START_SPREAD])
+
+
+# Values of one signal in two sources are in doubt where one range is so many times the other, or begins so far, by
+# ranges, behind its end. A range below this share of the widest one of its signal is noise.
+_LISTED = 6
+_TIMES_WIDER, _FAR_APART, _NOISE_SHARE = 3.0, 0.25, 0.01
+
+
+@dataclass(slots=True)
+class FeatureProfile:
+    """What some episodes of a source say of a signal besides state and action, such as audio or touch.
+
+    Attributes:
+        layouts: Number of the episodes by the names of its dimensions.
+        episodes_with_gaps: How many of them have values that are not finite.
+        ends: (2, D) by the names, lowest and highest finite values but for 2 % on both sides of each episode.
+        is_whole: Whether all finite values are whole numbers.
+    """
+
+    layouts: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    episodes_with_gaps: int = 0
+    ends: dict[tuple[str, ...], Array] = field(default_factory=dict)
+    is_whole: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that most episodes have."""
+        return min(self.layouts, key=lambda names: (-self.layouts[names], names))
+
+    def add(self, signal: Signal) -> None:
+        """Count the signal of an episode."""
+        import numpy as np
+
+        values = np.where(np.isfinite(signal.values), signal.values, np.nan).astype(np.float64)
+        self.layouts[signal.names] += 1
+        self.episodes_with_gaps += bool(np.isnan(values).any())
+        self.is_whole = self.is_whole and bool((np.isnan(values) | (values == np.rint(values))).all())
+        filled = values[:, ~np.isnan(values).all(axis=0)]
+        own = np.full((2, values.shape[1]), np.nan)
+        if filled.size:
+            own[:, ~np.isnan(values).all(axis=0)] = np.nanquantile(
+                filled, (QUANTILES[0], QUANTILES[-1]), axis=0
+            )
+        known = self.ends.setdefault(signal.names, own)
+        self.ends[signal.names] = np.stack([np.fmin(known[0], own[0]), np.fmax(known[1], own[1])])
+
+    def describe_gaps(self, what: str, sampled: int) -> Iterator[str]:
+        """What a merge fills of the signal, or puts in another order, among so many episodes."""
+        count = self.layouts.total()
+        if count < sampled:
+            yield f"{what} is in {count} of {sampled} sampled episodes: zeros are written elsewhere, with a mask"
+        if others := count - self.layouts[self.names]:
+            yield (
+                f"{what} has other dimensions in {count_of(others, 'sampled episode')}: they get the order of "
+                f"{', '.join(self.names[:_LISTED])}, and episodes fail where they are not as many"
+            )
+        if self.episodes_with_gaps:
+            yield (
+                f"{what} has values that are not finite in {count_of(self.episodes_with_gaps, 'sampled episode')}: "
+                "0 is written, and mask.feature is 0 in these steps"
+            )
+
+
+def compare_features(first: FeatureProfile, second: FeatureProfile) -> Iterator[tuple[str, Array, Array]]:
+    """The dimensions whose values speak against one unit, zero and sign in two sources, with the ends of both.
+
+    Dimensions of the same names are compared, else those in the same position; a constant within the range of the
+    other source is no difference.
+    """
+    import numpy as np
+
+    names, others = first.names, second.names
+    order = [others.index(name) for name in names] if {*names} == {*others} else list(range(len(names)))
+    ends = (first.ends[names], second.ends[others][:, order])
+    spreads = [np.nan_to_num(own[1] - own[0]) for own in ends]
+    floors = [spread.max(initial=0.0) * _NOISE_SHARE for spread in spreads]
+    for number, name in enumerate(names):
+        (low, high), (other_low, other_high) = (own[:, number] for own in ends)
+        widths = [max(spread[number], floor) for spread, floor in zip(spreads, floors, strict=True)]
+        gap = max(low, other_low) - min(high, other_high)
+        is_constant = not all(spread[number] for spread in spreads)
+        is_wider = not is_constant and max(widths) >= _TIMES_WIDER * min(widths)
+        if is_wider or gap > _FAR_APART * max(widths):
+            yield name, ends[0][:, number], ends[1][:, number]

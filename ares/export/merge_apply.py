@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ares.console import count_of
 from ares.contract import (
@@ -28,11 +29,25 @@ from ares.contract import (
 from ares.episode import DEPTH_CAMERAS, Camera, Episode, Json, MediaRef, Signal, Trajectory
 from ares.errors import RequestError, SourceError
 from ares.export.base import MASK_SIGNALS
-from ares.export.merge_plan import DROP, MergePlan, PlannedCamera, PlannedSource, SourceKey, source_key
+from ares.export.merge_plan import (
+    DROP,
+    MergePlan,
+    PaddedKind,
+    PlannedCamera,
+    PlannedSource,
+    SourceKey,
+    source_key,
+)
 from ares.export.segments import EpisodeSegments
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 # Extra signals that say what of an episode is its own: 1 for what its source has, 0 for what was padded.
-_STATE_MASK, _ACTION_MASK, _CAMERA_MASK, _FEATURE_MASK = MASK_SIGNALS
+MASK_KINDS: dict[PaddedKind, str] = dict(
+    zip(("state", "action", "camera", "feature"), MASK_SIGNALS, strict=True)
+)
 PADDED_FLAG = "padded"
 # A file of black pictures has at least so many, and is shared by all episodes with no more steps.
 _LEAST_BLACK_FRAMES = 256
@@ -68,6 +83,7 @@ class _SourceMerge:
     state: DimensionPlan
     action: DimensionPlan
     reasons: tuple[str, ...]
+    origins: Mapping[PaddedKind, Mapping[str, tuple[str, ...]]]
 
     @property
     def plans(self) -> dict[str, DimensionPlan]:
@@ -88,6 +104,7 @@ class MergeApplier:
     def __init__(self, plan: MergePlan) -> None:
         self.plan = plan
         self._unused: dict[str, str] = {}
+        self._gaps: dict[str, str] = {}
         self._tasks = plan.task_by_text
         self._sources = {source_key(source): self._plan_source(source) for source in plan.sources}
         self._last: tuple[Episode, _SourceMerge] | None = None
@@ -107,7 +124,10 @@ class MergeApplier:
         unused = [
             f"episodes of {label} that the plan does not use: {count}" for label, count in counts.items()
         ]
-        return (*unused, *dropped)
+        gaps = [
+            f"{what}: {count_of(count, 'episode')}" for what, count in Counter(self._gaps.values()).items()
+        ]
+        return (*unused, *dropped, *gaps)
 
     def uses(self, episode: Episode) -> bool:
         """Whether an episode is written; one that is not is counted. Raises SourceError where the plan has no word."""
@@ -178,26 +198,60 @@ class MergeApplier:
             trajectory: Its signals.
         """
         merge, plan, steps = self._find_source(stored), self.plan, episode.num_steps
-        extra = _keep_features(trajectory.extra, merge.source, plan, steps)
+        extra = self._keep_features(stored, trajectory.extra, steps)
         state = _pad_signal(trajectory.state, merge.state, plan.state, steps)
         action = _pad_signal(trajectory.action, merge.action, plan.action, steps)
-        if self._is_padded("state"):
-            extra[_STATE_MASK] = _mask_signal(merge.state, plan.state, steps)
-        if self._is_padded("action"):
-            extra[_ACTION_MASK] = _mask_signal(merge.action, plan.action, steps)
+        for kind in ("state", "action", "camera"):
+            if self._is_padded(kind):
+                own, earlier = merge.origins[kind], trajectory.extra.get(MASK_KINDS[kind])
+                # RLDS has no names for its numbers.
+                names = tuple({"state": merge.source.state, "action": merge.source.action}.get(kind, ()))
+                if earlier is not None and len(names) == len(earlier.names):
+                    earlier = Signal(earlier.values, names)
+                extra[MASK_KINDS[kind]] = _mask_signal(plan.targets[kind], own, earlier, steps)
         cameras = list(episode.cameras)
         if self._is_padded("camera"):
             padded = merge.source.padded("camera", tuple(plan.cameras))
             cameras += [self._black_camera(name, episode) for name in plan.cameras if name in padded]
-            values = [[float(name not in padded) for name in plan.cameras]] * steps
-            extra[_CAMERA_MASK] = _float_signal(values, tuple(plan.cameras))
         episode = replace(episode, cameras=tuple(cameras), state_names=plan.state, action_names=plan.action)
         return episode, replace(trajectory, state=state, action=action, extra=extra)
 
-    def _is_padded(self, kind: str) -> bool:
-        """Whether any source gets something of a kind: then every episode says what of it is its own."""
-        return any(
-            entry.split(" ")[0] == kind for part in self.plan.sources if part.use for entry in part.pad
+    def _keep_features(self, stored: Episode, extra: Mapping[str, Signal], steps: int) -> dict[str, Signal]:
+        """The signals besides state and action: what the plan names, and zeros where it is lacking or not finite.
+
+        Raises SourceError for one that has another number of dimensions than the plan says.
+        """
+        import numpy as np
+
+        merge, plan = self._find_source(stored), self.plan
+        source = merge.source
+        skipped = {*source.features, *MASK_SIGNALS}
+        kept = {name: signal for name, signal in extra.items() if name not in skipped}
+        own = {goal: names for goal, names in merge.origins["feature"].items() if names[0] in extra}
+        if self._is_padded("feature"):
+            earlier = extra.get(MASK_KINDS["feature"])
+            mask = _mask_signal(tuple(plan.features), own, earlier, steps)
+        for number, (goal, dimensions) in enumerate(plan.features.items()):
+            values = np.zeros((steps, len(dimensions)), np.float32)
+            if goal in own:
+                values = _order_dimensions(goal, extra[own[goal][0]], dimensions)
+                is_finite = np.isfinite(values)
+                if not is_finite.all():
+                    what = f"values of {own[goal][0]} of {source.label} that are not finite, 0 with a mask"
+                    self._gaps[f"{stored.episode_id} {goal}"] = what
+                    values = np.where(is_finite, values, np.float32(0))
+                    mask.values[~is_finite.all(axis=1), number] = 0
+            kept[goal] = Signal(values, dimensions)
+        return kept | ({MASK_KINDS["feature"]: mask} if self._is_padded("feature") else {})
+
+    def _is_padded(self, kind: PaddedKind) -> bool:
+        """Whether any source may lack something of a kind: then every episode says what of it is its own."""
+        return (
+            bool(kind == "feature" and self.plan.features)
+            or kind in self.plan.masks
+            or any(
+                entry.split(" ")[0] == kind for part in self.plan.sources if part.use for entry in part.pad
+            )
         )
 
     def _plan_source(self, source: PlannedSource) -> _SourceMerge:
@@ -207,6 +261,7 @@ class MergeApplier:
             plan_dimensions(list(state), state, self.plan.state),
             plan_dimensions(list(action), action, self.plan.action),
             tuple(_describe_changes(source, self.plan)),
+            {kind: dict(_find_origins(source, kind, mapping)) for kind, mapping in source.parts},
         )
 
     def _find_source(self, episode: Episode) -> _SourceMerge:
@@ -287,6 +342,16 @@ class MergeApplier:
         return self._folder
 
 
+def _find_origins(
+    source: PlannedSource, kind: PaddedKind, mapping: Mapping[str, str]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """For each name of the merged dataset that a source has, its names there: of a rotation all of its numbers."""
+    turned = {goal: turn.names for turn in source.rotations if turn.signal == kind for goal in turn.to}
+    for name, goal in mapping.items():
+        if goal != DROP:
+            yield goal, turned.get(name, (name,))
+
+
 def _describe_changes(source: PlannedSource, plan: MergePlan) -> list[str]:
     """What the plan changes in the episodes of a source, in words."""
     lines = []
@@ -365,38 +430,40 @@ def _pad_signal(
     return Signal(values, names)
 
 
-def _keep_features(
-    extra: Mapping[str, Signal], source: PlannedSource, plan: MergePlan, steps: int
-) -> dict[str, Signal]:
-    """The signals besides state and action: what the plan names under its new names, zero where it is lacking.
+def _order_dimensions(goal: str, signal: Signal, dimensions: tuple[str, ...]) -> NDArray[np.float32]:
+    """(T, D) of a feature: its dimensions by their names where these are the same, else in their order.
 
-    Raises SourceError for one that has another number of dimensions than the plan says.
+    Raises SourceError for another number of dimensions.
+    """
+    if len(signal.names) != len(dimensions):
+        detail = f"{goal}: {count_of(len(signal.names), 'number')}, the plan has {len(dimensions)}"
+        raise SourceError("a feature has another number of dimensions", detail)
+    is_same = {*signal.names} == {*dimensions} and signal.names != dimensions
+    order = [signal.names.index(name) for name in dimensions] if is_same else slice(None)
+    return signal.values[:, order]
+
+
+def _mask_signal(
+    names: tuple[str, ...], own: Mapping[str, tuple[str, ...]], earlier: Signal | None, steps: int
+) -> Signal:
+    """(T, D) 1 for what is its own of the merged dataset, 0 for what was padded, now or in an earlier merge.
+
+    Args:
+        names: What the merged dataset has.
+        own: For each of these that the source has, its names there.
+        earlier: The mask of the source, where that is a merged dataset itself.
+        steps: T.
     """
     import numpy as np
 
-    kept = {name: signal for name, signal in extra.items() if name not in source.features}
-    named = {goal: extra[name] for name, goal in source.features.items() if name in extra and goal != DROP}
-    for name, dimensions in plan.features.items():
-        values = named[name].values if name in named else np.zeros((steps, len(dimensions)), np.float32)
-        if values.shape[1] != len(dimensions):
-            detail = f"{name}: {count_of(values.shape[1], 'number')}, the plan has {len(dimensions)}"
-            raise SourceError("a feature has another number of dimensions", detail)
-        kept[name] = Signal(values.astype(np.float32), dimensions)
-    if plan.features:
-        own = [float(name in named) for name in plan.features]
-        kept[_FEATURE_MASK] = _float_signal([own] * steps, tuple(plan.features))
-    return kept
-
-
-def _mask_signal(plan: DimensionPlan, names: tuple[str, ...], steps: int) -> Signal:
-    own = [float(position in plan.positions) for position in range(len(names))]
-    return _float_signal([own] * steps, names)
-
-
-def _float_signal(rows: Sequence[Sequence[float]], names: tuple[str, ...]) -> Signal:
-    import numpy as np
-
-    return Signal(np.array(rows, np.float32).reshape(len(rows), len(names)), names)
+    values = np.zeros((steps, len(names)), np.float32)
+    for number, name in enumerate(names):
+        if name in own:
+            values[:, number] = 1
+            for part in own[name] if earlier is not None else ():
+                if earlier is not None and part in earlier.names:
+                    values[:, number] *= earlier.values[:, earlier.names.index(part)]
+    return Signal(values, names)
 
 
 class MergeConverter:

@@ -14,7 +14,14 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ares.console import count_of
-from ares.contract import ROTATION_FORMS, SignalName, replace_names, rotation_width
+from ares.contract import (
+    ROTATION_FORMS,
+    FeatureProfile,
+    SignalName,
+    compare_features,
+    replace_names,
+    rotation_width,
+)
 from ares.episode import Role
 from ares.errors import RequestError, SourceError
 from ares.input import read_yaml
@@ -187,6 +194,7 @@ class MergePlan(_PlanModel):
         state: Names of the dimensions of its state, in order.
         action: Names of the dimensions of its action, in order.
         features: Names of the dimensions of its other signals; these have names that begin with FEATURE_PREFIX.
+        masks: What a source has a mask of already, since it is itself a merged dataset.
         convert: Conversions of signals, as `ares export --convert` takes them, in the names of the merged dataset.
         tasks: For each task as it is written, the texts of sources that it stands for.
         sources: What becomes of each source.
@@ -201,6 +209,7 @@ class MergePlan(_PlanModel):
     state: tuple[_Name, ...] = ()
     action: tuple[_Name, ...] = ()
     features: dict[_Name, tuple[str, ...]] = {}
+    masks: tuple[PaddedKind, ...] = ()
     convert: tuple[str, ...] = ()
     tasks: dict[str, tuple[str, ...]] = {}
     sources: tuple[PlannedSource, ...]
@@ -375,27 +384,70 @@ def _by_kind(names: tuple[str, ...], listed_names: Sequence[str]) -> dict[str, l
     return groups
 
 
+class FeatureGiver(NamedTuple):
+    """Who gives a feature of the merged dataset: the source, its name there, and what is known of it."""
+
+    label: str
+    name: str
+    profile: FeatureProfile
+
+
+def name_features(names: Iterable[str], known: dict[str, str]) -> dict[str, str]:
+    """What signals of a source are called in the merged dataset: no two the same, as in others where it can be."""
+    goals: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: name not in known):
+        base = FEATURE_PREFIX + name.removeprefix(FEATURE_PREFIX).replace("/", ".")
+        goal = known.get(name, base)
+        while goal in goals.values():
+            goal = f"{base}_{len(goals) + 1}"
+        goals[name] = goal
+        known.setdefault(name, goal)
+    return goals
+
+
 def match_features(
-    goals: Mapping[str, tuple[str, ...]], own: Mapping[str, tuple[str, ...]], label: str
+    givers: Mapping[str, FeatureGiver], own: Mapping[str, tuple[str, FeatureProfile]], label: str
 ) -> NameMatch:
     """Which signal of the merged dataset each further signal of a source is: one of its name and as many dimensions.
 
     Args:
-        goals: Dimensions of the signals of the merged dataset.
-        own: Those of the source.
+        givers: Who gives each signal of the merged dataset.
+        own: By name, what those of the source are called in the merged dataset, and what is known of them.
         label: The source.
     """
-    names = {name: f"{FEATURE_PREFIX}{name.replace('/', '.')}" for name in own}
-    mapping = {
-        name: goal if len(goals.get(goal, ())) == len(own[name]) else DROP for name, goal in names.items()
-    }
-    notes = [
-        f"feature {name} of {label} has {count_of(len(own[name]), 'number')}, not {len(goals[names[name]])}: "
-        "it is dropped"
-        for name, goal in mapping.items()
-        if goal == DROP
-    ]
-    return NameMatch(mapping, *pad_missing("feature", label, mapping, list(goals), notes))
+    mapping, notes = {name: goal for name, (goal, _) in own.items()}, list[str]()
+    for name, (goal, profile) in own.items():
+        giver = givers[goal]
+        count, other = len(profile.names), len(giver.profile.names)
+        if count != other:
+            mapping[name] = DROP
+            numbers = count_of(count, "number")
+            notes.append(f"feature {name} of {label} has {numbers}, not {other}: it is dropped")
+        elif giver.profile is not profile:
+            notes += _feature_doubts(giver, profile, name, label)
+    return NameMatch(mapping, *pad_missing("feature", label, mapping, list(givers), notes))
+
+
+def _feature_doubts(giver: FeatureGiver, profile: FeatureProfile, name: str, label: str) -> Iterator[str]:
+    """What speaks against one meaning of a signal of two sources: its name, its dimensions and its values."""
+    what, names, others = f"feature {name} of {label}", profile.names, giver.profile.names
+    if name != giver.name:
+        yield f"{what} is {giver.name} of {giver.label}, by its name"
+    if {*names} != {*others}:
+        pairs = [pair for pair in zip(names, others, strict=True) if pair[0] != pair[1]]
+        own, goals = (shorten_names(part) for part in zip(*pairs, strict=True))
+        yield f"{what}: {own} are {goals} of {giver.label}, by their order"
+    # Layouts of one dataset have one recorder, and one unit.
+    if label != giver.label and (doubts := list(compare_features(giver.profile, profile))):
+        dimension, ends, own_ends = doubts[0]
+        more = f" ({count_of(len(doubts), 'dimension')} in all)" if len(doubts) > 1 else ""
+        yield (
+            f"{what}: {dimension} has values from {own_ends[0]:.4g} to {own_ends[1]:.4g}, in {giver.label} from "
+            f"{ends[0]:.4g} to {ends[1]:.4g}{more}: unit and sign are taken as the same; else write {DROP!r} for it"
+        )
+    if profile.is_whole != giver.profile.is_whole:
+        whole, other = (label, giver.label) if profile.is_whole else (giver.label, label)
+        yield f"feature {name}: whole numbers in {whole}, others in {other}, are taken as the same"
 
 
 def pad_missing(

@@ -14,21 +14,24 @@ from ares.contract import (
     AGREEMENT_EPISODES,
     ROTATION_FORMS,
     ClashError,
+    DatasetKey,
+    FeatureProfile,
     compare_sources,
     compare_tasks,
     find_contracts_of_episodes,
     parse_conversions,
+    read_contracts,
 )
 from ares.curation import Sets
-from ares.episode import Role
+from ares.episode import DEPTH_CAMERAS, Role
 from ares.errors import AresError, RequestError
 from ares.export.base import MASK_SIGNALS, PROGRESS, SAMPLE_WEIGHT
-from ares.export.merge_apply import MergeApplier, MergeConverter, unique_names
+from ares.export.merge_apply import MASK_KINDS, MergeApplier, MergeConverter, unique_names
 from ares.export.merge_plan import (
     ASK,
     DROP,
-    FEATURE_PREFIX,
     Confirmation,
+    FeatureGiver,
     MergePlan,
     NameMatch,
     PlannedCamera,
@@ -36,13 +39,15 @@ from ares.export.merge_plan import (
     SourceKey,
     match_dimensions,
     match_features,
+    name_features,
     pad_entries,
     pad_missing,
     plan_faults,
     shorten_names,
 )
 from ares.export.retime import round_rate
-from ares.rubric import read_slots_by_tables, shipped_verbs
+from ares.media import mean_views
+from ares.rubric import group_wordings
 from ares.signals import EpisodeSignals, episode_signals, name_tokens
 from ares.store import TempDatabase, ids_filter
 
@@ -74,20 +79,21 @@ SELECT format, dataset, version, instruction, count(*) AS episodes FROM new_rows
 _MOST_TEXTS = 2_000
 # What splits are called.
 _SPLITS = {"valid": "val", "validation": "val", "dev": "val", "training": "train", "testing": "test"}
-# A view is the mean of so many small grey pictures.
-_VIEW_EPISODES, _VIEW_FRAMES, _VIEW_SIZE = 3, 3, (16, 12)
+# A view is the mean of the small grey pictures of so many episodes.
+_VIEW_EPISODES = 3
+# What ingestion warns of where values are not, or not exactly, in the workspace.
+_LOSSES = re.compile(r"left out(?!: it holds depth)|not stored|float32 rounds|lose digits")
 # Cameras look exchanged, or like one another, from these correlations of their views on.
 _EXCHANGED_GAIN, _SAME_VIEW = 0.3, 0.7
 # Of cameras that look alike, where a correlation gains little: how far views are from 1 in their places, and how many
 # times nearer in the other order.
 _FAR_VIEW, _TIMES_NEARER = 0.1, 4.0
 _MOST_EXCHANGED = 6
+_UNNAMED, _LISTED = "mask without names", 6
 # Signals that formats have places of their own for.
 _NO_FEATURES = frozenset(
     {"is_first", "is_last", "is_terminal", "discount", SAMPLE_WEIGHT, PROGRESS, *MASK_SIGNALS}
 )
-# Words of place that mean the same.
-_POSITION_WORDS = {"onto": "on", "into": "in", "inside": "in"}
 
 
 @dataclass(slots=True)
@@ -102,7 +108,8 @@ class _SourceFacts:
         splits: Names of their splits.
         sample: Ids of some episodes.
         views: (D,) normalised view of each camera, where pictures were looked at.
-        features: Dimensions of the signals besides state, action and reward of the sampled episodes.
+        features: Signals besides state, action and reward of the sampled episodes.
+        parts: Number of the sampled episodes with a reward, depth of a camera, or a mask.
         sizes: Every width and height of each camera, that of most episodes first.
     """
 
@@ -113,7 +120,8 @@ class _SourceFacts:
     splits: dict[str, None] = field(default_factory=dict)
     sample: list[str] = field(default_factory=list)
     views: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    features: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    features: dict[str, FeatureProfile] = field(default_factory=dict)
+    parts: Counter[str] = field(default_factory=Counter)
     sizes: dict[str, dict[tuple[int, int], None]] = field(default_factory=dict)
 
     @property
@@ -141,12 +149,18 @@ def propose_merge_plan(stores: Stores, selection: CurationSet) -> MergePlan:
     if not sources:
         raise RequestError("the set has no episodes to merge", selection.label)
     for source in sources:
-        source.views.update(_view_cameras(stores, source))
+        source.views.update(mean_views(stores.tables.episodes.get(source.sample[:_VIEW_EPISODES])))
     samples = _SampledSignals(stores, sources)
     samples.collect_features()
     contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(selection))
     draft = _Draft(selection.label, sources, contracts)
     draft.group_texts(texts.to_pylist())
+    for key, label in {DatasetKey(*source.key[:3]): source.label for source in sources}.items():
+        lost = [text for text in read_contracts(stores.annotations, key).warnings if _LOSSES.search(text)]
+        if lost:
+            draft.notes.append(
+                f"{label} was ingested without: {'; '.join(lost[:_LISTED])}{' ...' * (len(lost) > _LISTED)}"
+            )
     return _with_conversions(draft.plan(), contracts, samples)
 
 
@@ -183,34 +197,6 @@ def _read_sources(database: TempDatabase) -> list[_SourceFacts]:
             source.sizes.setdefault(name, {})[size[0], size[1]] = None
         source.sample = sorted({*source.sample, *row["sample"]})[:AGREEMENT_EPISODES]
     return sorted(by_key.values(), key=lambda source: (-source.episodes, source.key))
-
-
-def _view_cameras(stores: Stores, source: _SourceFacts) -> dict[str, NDArray[np.float64]]:
-    """The view of each camera: a small grey picture, the mean over some frames of some episodes, normalised."""
-    import numpy as np
-
-    pictures: dict[str, list[NDArray[np.float64]]] = {}
-    for episode in stores.tables.episodes.get(source.sample[:_VIEW_EPISODES]):
-        seconds = [episode.duration_seconds * part / _VIEW_FRAMES for part in range(_VIEW_FRAMES)]
-        for camera in episode.cameras:
-            pictures.setdefault(camera.name, []).extend(_small_pictures(camera.media, seconds))
-    means = {name: np.mean(frames, axis=0).ravel() for name, frames in pictures.items() if frames}
-    return {name: (view - view.mean()) / (float(view.std()) or 1.0) for name, view in means.items()}
-
-
-def _small_pictures(media: Any, seconds: Sequence[float]) -> list[NDArray[np.float64]]:
-    """(12, 16) grey pictures; none where the frames cannot be read, which the export will say."""
-    import cv2
-    import numpy as np
-
-    from ares.media import frames_at
-
-    try:
-        frames = frames_at(media, seconds)
-    except AresError:
-        return []
-    small = (cv2.resize(frame, _VIEW_SIZE, interpolation=cv2.INTER_AREA) for frame in frames)
-    return [np.asarray(picture.mean(axis=2), np.float64) for picture in small]
 
 
 def _view_likeness(first: NDArray[np.float64] | None, second: NDArray[np.float64] | None) -> float:
@@ -293,7 +279,8 @@ class _Draft:
         contracts: What their signals mean.
         notes: What has to be confirmed.
         tasks: Texts by task.
-        features: Dimensions of the signals of the merged dataset besides state, action and reward.
+        givers: Who gives each signal of the merged dataset besides state, action and reward.
+        names: What such signals of sources are called there.
     """
 
     label: str
@@ -301,13 +288,14 @@ class _Draft:
     contracts: Sequence[LayoutContract]
     notes: list[str] = field(default_factory=list)
     tasks: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    features: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    givers: dict[str, FeatureGiver] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def plan(self) -> MergePlan:
         """The plan, without conversions."""
         for source in self.sources:
-            for name, names in source.features.items():
-                self.features.setdefault(f"{FEATURE_PREFIX}{name.replace('/', '.')}", names)
+            for name, goal in name_features(source.features, self.names).items():
+                self.givers.setdefault(goal, FeatureGiver(source.label, name, source.features[name]))
         cameras = next((source for source in self.sources if source.key.cameras), self.sources[0])
         states = next((source for source in self.sources if source.key.state), self.sources[0])
         actions = next((source for source in self.sources if source.key.action), self.sources[0])
@@ -318,13 +306,19 @@ class _Draft:
         }
         self._note_sizes(planned, sizes)
         fps = self._choose_rate()
+        self.notes += _describe_samples(self.sources)
         return MergePlan(
             set=self.label,
             fps=fps,
             cameras=sizes,
             state=states.key.state,
             action=actions.key.action,
-            features=self.features,
+            features={goal: giver.profile.names for goal, giver in self.givers.items()},
+            masks=tuple(
+                kind
+                for kind, name in MASK_KINDS.items()
+                if any(source.parts[name] for source in self.sources)
+            ),
             tasks=self.tasks,
             sources=tuple(planned),
             confirm=tuple(Confirmation(text=text) for text in dict.fromkeys(self.notes)),
@@ -349,11 +343,13 @@ class _Draft:
     def _plan_source(
         self, own: _SourceFacts, cameras: _SourceFacts, states: _SourceFacts, actions: _SourceFacts
     ) -> PlannedSource:
+        goals = name_features(own.features, self.names)
+        features = {name: (goals[name], profile) for name, profile in own.features.items()}
         matches = {
             "camera": match_cameras(cameras, own),
             "state": self._match_signal("state", states, own),
             "action": self._match_signal("action", actions, own),
-            "feature": match_features(self.features, own.features, own.label),
+            "feature": match_features(self.givers, features, own.label),
         }
         for match in matches.values():
             self.notes += match.notes
@@ -434,31 +430,33 @@ def _group_texts(counts: Mapping[str, int], notes: list[str]) -> dict[str, tuple
     """Texts that are wordings of one task, by the one that most episodes have; groups of several alone."""
     if len(counts) > _MOST_TEXTS:
         return {}
-    verbs = shipped_verbs()
-    groups: dict[object, list[str]] = {}
-    for text in sorted(counts, key=lambda text: (-counts[text], text)):
-        form = _plain_form(text)
-        slots = read_slots_by_tables(form, verbs)
-        meaning = tuple(
-            slots.get(name, "") for name in ("action", "object", "from", "to", "count", "manner", "hand")
-        )
-        groups.setdefault(meaning if meaning[0] and meaning[1] else form, []).append(text)
-    tasks = {texts[0]: tuple(texts) for texts in groups.values() if len(texts) > 1}
-    for task, texts in tasks.items():
-        if len({_plain_form(text) for text in texts}) > 1:
-            notes.append(f"texts are one task, {task!r}: {shorten_names([repr(text) for text in texts[1:]])}")
-    plain = [texts for texts in tasks.values() if len({_plain_form(text) for text in texts}) == 1]
-    if plain:
+    groups = group_wordings(sorted(counts, key=lambda text: (-counts[text], text)))
+    notes += [
+        f"texts are one task, {texts[0]!r}: {shorten_names([repr(text) for text in texts[1:]])}"
+        for texts, is_plain in groups
+        if not is_plain
+    ]
+    if plain := sum(is_plain for _, is_plain in groups):
         notes.append(
-            f"{count_are(len(plain), 'task')} written in several ways, that differ in case and marks alone"
+            f"{count_are(plain, 'task')} written in several ways, that differ in case and marks alone"
         )
-    return tasks
+    return {texts[0]: texts for texts, _ in groups}
 
 
-def _plain_form(text: str) -> str:
-    """A text in lower case, without marks, articles and double spaces."""
-    words = re.sub(r"[^\w\s]+", " ", text.casefold().replace("_", " ")).split()
-    return " ".join(_POSITION_WORDS.get(word, word) for word in words if word not in ("a", "an", "the"))
+def _describe_samples(sources: Sequence[_SourceFacts]) -> Iterator[str]:
+    """What of the sampled episodes is filled, or left out since other episodes have none of it."""
+    for source in sources:
+        for name, profile in source.features.items():
+            yield from profile.describe_gaps(f"feature {name} of {source.label}", len(source.sample))
+        if source.parts[_UNNAMED]:
+            yield f"masks of {source.label} do not say of what: all cameras and features count as its own"
+    for part in sorted(
+        {name for source in sources for name in source.parts if name.startswith(("reward", "depth"))}
+    ):
+        counts = [source.parts[part] for source in sources]
+        if 0 < sum(counts) < sum(len(source.sample) for source in sources):
+            have = [f"{count} of {source.label}" for count, source in zip(counts, sources, strict=True)]
+            yield f"{part} is left out, since not all sampled episodes have it: {', '.join(have)}"
 
 
 class _SampledSignals:
@@ -483,14 +481,22 @@ class _SampledSignals:
         ]
 
     def collect_features(self) -> None:
-        """Note of each source which signals its episodes have besides state, action, reward and what ARES writes."""
+        """Note of each source what its episodes have besides state and action, but for what ARES writes."""
         for source, pairs in self._pairs():
-            for _, trajectory in pairs:
-                source.features |= {
-                    name: signal.names
-                    for name, signal in trajectory.extra.items()
-                    if name not in _NO_FEATURES
-                }
+            for episode, trajectory in pairs:
+                depth = episode.metadata.get(DEPTH_CAMERAS)
+                source.parts.update(["reward"] if trajectory.reward is not None else [])
+                source.parts.update(
+                    f"depth of camera {name}" for name in (depth if isinstance(depth, Mapping) else ())
+                )
+                for name, signal in trajectory.extra.items():
+                    if name not in _NO_FEATURES:
+                        source.features.setdefault(name, FeatureProfile()).add(signal)
+                    elif name in MASK_SIGNALS:
+                        has_names = not signal.names[0].startswith(name)
+                        source.parts.update(
+                            [name, *([] if has_names or name not in MASK_SIGNALS[2:] else [_UNNAMED])]
+                        )
 
     def _pairs(self) -> list[tuple[_SourceFacts, list[tuple[Episode, Trajectory]]]]:
         if not self._read:

@@ -176,10 +176,7 @@ def describe_part(span: Span, kept: range, steps: int) -> dict[str, Json]:
 
 
 def check_exportable(episode: Episode, trajectory: Trajectory) -> None:
-    """Check that an episode can be exported: finite signals of the right shape, and its source files unchanged.
-
-    Raises SourceError or MediaError.
-    """
+    """Check that an episode has finite signals of the right shape and unchanged sources; raises AresError if not."""
     import numpy as np
 
     if episode.num_steps < 1:
@@ -194,7 +191,9 @@ def check_exportable(episode: Episode, trajectory: Trajectory) -> None:
             raise SourceError(
                 f"the {name} has a wrong shape", f"{shape}, not {(episode.num_steps, len(names))}"
             )
-        if signal and not np.isfinite(signal.values).all():
+    numbers = {name: signal.values for name, signal, _ in signals if signal} | {"reward": trajectory.reward}
+    for name, values in numbers.items():
+        if values is not None and not np.isfinite(values).all():
             raise SourceError(
                 f"the {name} holds values that are not finite", "training on it would yield NaN"
             )

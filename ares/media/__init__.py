@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         frames_at as frames_at,
         frames_in_order as frames_in_order,
         frozen_camera_flags as frozen_camera_flags,
+        mean_views as mean_views,
     )
     from ares.media.playback import (
         SMALL_FRAME_PIXELS as SMALL_FRAME_PIXELS,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ares.clock import time_tolerance
 from ares.episode import TOPIC_KINDS
-from ares.errors import MediaError, SourceError
+from ares.errors import AresError, MediaError, SourceError
 from ares.input import refuse_outside_links
 from ares.io import describe_os_error
 from ares.media.fingerprint import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.episode import MediaRef
+    from ares.episode import Episode, MediaRef
     from ares.media.video.codec import OpenVideos
 
 
@@ -268,3 +268,29 @@ def _has_changed(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> bool:
 
     differences = np.abs(before.astype(np.int16) - after)
     return bool((differences > _CHANGED_LEVELS).mean() > _CHANGED_SHARE)
+
+
+_VIEW_FRAMES, _VIEW_SIZE = 3, (16, 12)
+
+
+def mean_views(episodes: Iterable[Episode]) -> dict[str, NDArray[np.float64]]:
+    """(192,) the view of each camera of some episodes: the mean of small grey pictures of them, normalised.
+
+    A camera is not there where no frame of it can be read, which an export says.
+    """
+    import cv2
+    import numpy as np
+
+    pictures: dict[str, list[NDArray[np.float64]]] = {}
+    for episode in episodes:
+        seconds = [episode.duration_seconds * part / _VIEW_FRAMES for part in range(_VIEW_FRAMES)]
+        for camera in episode.cameras:
+            try:
+                frames = frames_at(camera.media, seconds)
+            except AresError:
+                continue
+            small = (cv2.resize(frame, _VIEW_SIZE, interpolation=cv2.INTER_AREA) for frame in frames)
+            own = pictures.setdefault(camera.name, [])
+            own += [np.asarray(picture.mean(axis=2), np.float64) for picture in small]
+    means = {name: np.mean(frames, axis=0).ravel() for name, frames in pictures.items() if frames}
+    return {name: (view - view.mean()) / (float(view.std()) or 1.0) for name, view in means.items()}

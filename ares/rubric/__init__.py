@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ares.rubric.caption_parser import (
         NormalizedCaption as NormalizedCaption,
         count_actions as count_actions,
+        group_wordings as group_wordings,
         normalize_caption as normalize_caption,
         parser_hash as parser_hash,
         read_slots_by_tables as read_slots_by_tables,

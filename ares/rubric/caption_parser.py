@@ -10,7 +10,16 @@ from typing import Literal
 
 from ares.annotation import short_hash
 from ares.rubric import lexicon
-from ares.rubric.slots import COMPLETED, NOT_COMPLETED, OTHER, SLOTS, SlotName, SlotValues, is_short_value
+from ares.rubric.slots import (
+    COMPLETED,
+    NOT_COMPLETED,
+    OTHER,
+    SLOTS,
+    SlotName,
+    SlotValues,
+    is_short_value,
+    shipped_verbs,
+)
 
 Outcome = Literal["success", "failure", "attempt"]
 
@@ -349,6 +358,24 @@ def parser_hash() -> str:
         if name.isupper()
     }
     return short_hash([_PARSER_VERSION, repr(sorted(tables.items()))])
+
+
+# Words of place that mean the same, and slots by which wordings of one task are told.
+_POSITION_WORDS = {"onto": "on", "into": "in", "inside": "in"}
+_TASK_SLOTS: tuple[SlotName, ...] = ("action", "object", "from", "to", "count", "manner", "hand")
+
+
+def group_wordings(texts: Iterable[str]) -> list[tuple[tuple[str, ...], bool]]:
+    """Texts that are wordings of one task, groups of several alone, and whether they differ in case and marks alone."""
+    verbs = shipped_verbs()
+    groups: dict[object, dict[str, str]] = {}
+    for text in texts:
+        words = re.sub(r"[^\w\s]+", " ", text.casefold().replace("_", " ")).split()
+        form = " ".join(_POSITION_WORDS.get(word, word) for word in words if word not in ("a", "an", "the"))
+        slots = read_slots_by_tables(form, verbs)
+        meaning = tuple(slots.get(name, "") for name in _TASK_SLOTS)
+        groups.setdefault(meaning if meaning[0] and meaning[1] else form, {})[text] = form
+    return [(tuple(forms), len({*forms.values()}) == 1) for forms in groups.values() if len(forms) > 1]
 
 
 def read_slots_by_tables(text: str, verbs: Mapping[str, str]) -> SlotValues:

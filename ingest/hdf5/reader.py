@@ -269,7 +269,10 @@ class HDF5EpisodeReader:
                 self.arrays.append(
                     SourceArray(key=label, use=use, name=signal_name, shape=shape, dtype=dtype)
                 )
-                own_names += numbered_names(shorten_array_label(label).replace("/", "."), part.shape[1])
+                table = shape[1:] if use == "extra" else ()
+                own_names += numbered_names(
+                    shorten_array_label(label).replace("/", "."), part.shape[1], table
+                )
         if not parts and datasets and use == "state":
             detail = f"{self.path} {self.group}: {', '.join(datasets)}; {'; '.join(self.warnings[-3:])}"
             raise SourceError("a signal cannot be stored", detail)

@@ -442,6 +442,11 @@ def _descriptive_fields(
     root, feature_map = dataset.info.root, dataset.feature_map
     texts = collect_instructions(root, feature_map, rows, row, warnings)
     success, success_source = find_stated_outcome(feature_map, rows, row)
+    warnings += [
+        f"column {key} has other texts at other steps: which step has which is left out"
+        for key in feature_map.text_columns
+        if len(rows.texts.get(key, ())) > 1 and not is_instruction(key)
+    ]
     return {
         "robot": str(dataset.info.document.get("robot_type") or ""),
         "frame_pairing": "index",
@@ -469,7 +474,7 @@ def _make_trajectory(
         action=action,
         reward=None if reward is None else reward[:, 0].astype("float32"),
         extra={
-            short_name(column.key): _make_signal(rows.numbers[column.key], column, warnings)
+            short_name(column.key): _make_signal(rows.numbers[column.key], column, warnings, column.shape)
             for column in extra
         },
     )
@@ -497,15 +502,21 @@ def _join_columns(rows: EpisodeRows, columns: Sequence[NumericColumn], warnings:
     return Signal(np.concatenate([part.values for part in parts], axis=1), names)
 
 
-def _make_signal(values: NDArray[Any], column: NumericColumn, warnings: list[str]) -> Signal:
+def _make_signal(
+    values: NDArray[Any], column: NumericColumn, warnings: list[str], shape: tuple[int, ...] = ()
+) -> Signal:
+    """A column as a signal, with the names of a table where a shape is given."""
     import numpy as np
 
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         warnings.append(f"column {column.key} holds numbers that are not finite")
     if values.dtype != np.float32:
         with np.errstate(over="ignore"):
-            values = values.astype(np.float32)
-    return Signal(values, dimension_names(short_name(column.key), column.names, values.shape[1]))
+            stored = values.astype(np.float32)
+        if values.dtype.kind in "iu" and (stored.astype(np.float64) != values).any():
+            warnings.append(f"column {column.key} holds integers that float32 rounds")
+        values = stored
+    return Signal(values, dimension_names(short_name(column.key), column.names, values.shape[1], shape))
 
 
 def _step_seconds(

@@ -57,11 +57,13 @@ def has_nested_lists(names: object) -> bool:
     return isinstance(names, list) and any(isinstance(value, list) for value in names)
 
 
-def dimension_names(base: str, declared: tuple[str, ...], width: int) -> tuple[str, ...]:
+def dimension_names(
+    base: str, declared: tuple[str, ...], width: int, shape: tuple[int, ...] = ()
+) -> tuple[str, ...]:
     """Unique names of `width` dimensions: the declared names where they fit, else numbered names."""
     if len(declared) == width and len(set(declared)) == width:
         return declared
-    return numbered_names(base, width)
+    return numbered_names(base, width, shape)
 
 
 def short_name(key: str) -> str:
@@ -175,10 +177,12 @@ class NumericColumn:
     Attributes:
         key: Name of the column in the data files.
         names: Declared names of its dimensions, which may not match their number.
+        shape: Of a step, where that is a table with several rows and columns; () else.
     """
 
     key: str
     names: tuple[str, ...]
+    shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +393,7 @@ def _feature_warnings(
         yield f"feature {key} of info.json has no column"
     if (
         flat_names
+        and len(flat_names) != len(_table_shape(feature))
         and key in number_columns
         and len(flat_names) != count_numbers_per_row(number_columns[key], feature)
     ):
@@ -429,7 +434,15 @@ def _signal_column(
             modality, key, declared_names, count_numbers_per_row(column_types[key], feature)
         )
         or declared_names,
+        _table_shape(feature),
     )
+
+
+def _table_shape(feature: Mapping[str, Any]) -> tuple[int, ...]:
+    """The shape of a step with several axes, such as that of a tactile array; () for any other."""
+    shape = feature.get("shape")
+    sizes = tuple(size for size in shape if isinstance(size, int)) if isinstance(shape, list) else ()
+    return sizes if sum(size > 1 for size in sizes) > 1 else ()
 
 
 def _camera_features(

@@ -363,7 +363,11 @@ def _build_trajectory(
     for feature_slice in full_feature_slices(feature_map.extra):
         signal = _build_signal(example, (feature_slice,), steps, warnings)
         if signal:
-            extra[_signal_name(feature_slice.feature)] = signal
+            feature = feature_slice.feature
+            names = numbered_names(
+                feature.name, len(signal.names), tuple(size or 0 for size in feature.shape)
+            )
+            extra[_signal_name(feature)] = Signal(signal.values, names)
     extra |= _ragged_signals(example, feature_map.ragged, steps, warnings)
     reward = _read_numbers(example, feature_map.reward, steps, warnings) if feature_map.reward else None
     return Trajectory(

@@ -92,3 +92,76 @@ def test_a_feature_that_a_person_drops_is_reported_and_rlds_keeps_the_other(
     plan["features"] = {"effort": [*EFFORT]}
     with pytest.raises(RequestError, match=r"feature 'effort' begins with 'feature\.'"):
         ws.export("mix", tmp_path / "name", plan=save(path, plan), quiet=True)
+
+
+def test_two_features_whose_names_differ_in_a_mark_are_two(
+    make_record: MakeRecord, empty_workspace: Workspace, tmp_path: Path
+) -> None:
+    one, two = (
+        source(make_record, name, [number], [], names=("x", "y"))
+        for number, name in enumerate(("one", "two"))
+    )
+    first = with_extra(one[0], **{"touch.tip": numbers(("t",), 1), "touch/tip": numbers(("t",), 2)})
+    second = with_extra(two[0], **{"touch/tip": numbers(("t",), 3)})
+    ws, path, plan = propose([first, second], empty_workspace, tmp_path)
+    assert plan["sources"][1]["features"]["touch/tip"] == plan["sources"][0]["features"]["touch/tip"]
+    ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+    rows = rows_of(tmp_path / "out")
+    assert {name for name in rows if name.startswith("feature.")} == {
+        "feature.touch.tip",
+        "feature.touch.tip_2",
+    }
+    for record, name in ((first, "touch.tip"), (first, "touch/tip"), (second, "touch/tip")):
+        goal = plan["sources"][0]["features"][name]
+        own = rows[goal][rows["episode_index"] == int(record is second)].reshape(-1, 1)
+        assert np.array_equal(own, record.trajectory.extra[name].values)
+
+
+def test_what_was_padded_once_is_padded_in_every_later_merge(
+    make_record: MakeRecord, empty_workspace: Workspace, tmp_path: Path
+) -> None:
+    whole = [with_extra(own, effort=numbers(EFFORT, 1)) for own in source(make_record, "one", range(2), [])]
+    part = source(make_record, "two", [2], [], names=("shoulder", "elbow", "wrist"))
+    ws, path, plan = propose([*whole, *part], empty_workspace, tmp_path)
+    ws.export("mix", tmp_path / "first", plan=save(path, plan), quiet=True)
+    again = open_workspace(tmp_path / "again", create=True)
+    again.ingest(tmp_path / "first", quiet=True)
+    (third,) = source(make_record, "three", [3], [])
+    again.stores.tables.episodes.add([with_extra(third, effort=numbers(EFFORT[::-1], 4))])
+    again.sets.create("mix", again.stores.tables.episodes.ids(), {})
+    (tmp_path / "second").mkdir()
+    path, plan = write_plan(again, tmp_path / "second")
+    assert plan["masks"] == ["state", "action", "feature"]
+    assert list(plan["features"]) == ["feature.effort"]
+    assert "feature effort of three is feature.effort of first v3.0, by its name" in confirmation_texts(plan)
+    for format in ("lerobot", "rlds"):
+        report = again.export("mix", tmp_path / format, format=format, plan=save(path, plan), quiet=True)
+        assert (report.episodes, report.failed) == (4, 0)
+    rows = rows_of(tmp_path / "lerobot")
+    lacking = (rows["mask.state"] == (1, 1, 1, 0)).all(axis=1)
+    assert lacking.sum() == 107 and (rows["mask.action"][lacking] == (1, 1, 1, 0)).all()
+    assert (rows["mask.state"][~lacking] == 1).all() and (rows["observation.state"][lacking, 3] == 0).all()
+    assert np.array_equal(rows["mask.feature"].ravel() == 0, lacking)
+    written = rows["feature.effort"][
+        (rows["observation.state"] == state_of(third)[0]).all(axis=1).argmax() :
+    ][:107]
+    assert np.array_equal(written, numbers(EFFORT[::-1], 4).values[:, ::-1])
+
+
+def state_of(record: Record) -> np.ndarray[Any, Any]:
+    assert record.trajectory.state is not None
+    return record.trajectory.state.values
+
+
+def test_a_reward_that_is_no_number_fails_alone_with_its_reason(
+    make_record: MakeRecord, empty_workspace: Workspace, tmp_path: Path
+) -> None:
+    records = source(make_record, "one", range(2), [], reward=True)
+    reward = np.full(107, np.nan, np.float32)
+    records[1] = replace(records[1], trajectory=replace(records[1].trajectory, reward=reward))
+    freeze(empty_workspace, records)
+    for format in ("lerobot", "lerobot-v2.1", "rlds"):
+        report = empty_workspace.export("mix", tmp_path / format, format=format, quiet=True)
+        assert (report.episodes, report.failed) == (1, 1)
+        failures = (tmp_path / format / "manifest.failed.jsonl").read_text()
+        assert "the reward holds values that are not finite" in failures
