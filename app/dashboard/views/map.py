@@ -37,6 +37,7 @@ from app.dashboard.view_state import (
 )
 from ares.console import count_of
 from ares.episode import Json
+from ares.registry import suggest_column
 from ares.search import list_embedding_spaces
 from ares.store import TAGS, parse_polygon
 
@@ -107,7 +108,8 @@ def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:
     options = [*first, *sorted(set(coloured) - {*first, *AXES}, key=column_rank)]
     named = read_parameter("colour") or first[0]
     if named not in options:
-        raise AddressError("colour", f"no column {named!r} to colour by", f"there are: {', '.join(options)}")
+        hint = f"{suggest_column(named, options)}there are: {', '.join(options)}"
+        raise AddressError("colour", f"no column {named!r} to colour by", hint)
     navigation.show_value(_COLOUR, named)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{count_of(total, 'episode', comma=True)} on the map**", width="content")
