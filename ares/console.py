@@ -76,14 +76,6 @@ def count_are(number: int, noun: str, of: str = "") -> str:
     return f"{count_of(number, noun)}{of and f' of {of}'} {'is' if number == 1 else 'are'}"
 
 
-def describe_seconds(seconds: float) -> str:
-    """An estimated time in words: "less than a minute", "about 3 minutes", "about 2 h 10 min"."""
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return "less than a minute"
-    return f"about {count_of(minutes, 'minute') if minutes < 60 else f'{minutes // 60} h {minutes % 60} min'}"
-
-
 def print_message(*lines: str) -> None:
     """Write lines on standard error, unless only errors are to be written; above a progress bar if one is drawn."""
     if not is_quiet():

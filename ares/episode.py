@@ -24,6 +24,20 @@ Turn = Literal["90", "180", "270", "vertical flip", "horizontal flip"]
 TOPIC_KINDS = frozenset({"mcap", "bag"})
 
 
+def format_duration(seconds: float) -> str:
+    """A length of time: seconds below two minutes ("5.2 s"), then minutes ("3.5 min"), from two hours on hours."""
+    units = ((7200.0, 3600.0, "h"), (120.0, 60.0, "min"), (0.0, 1.0, "s"))
+    size, unit = next(((size, unit) for least, size, unit in units if seconds >= least), (1.0, "s"))
+    number = seconds / size
+    text = f"{number:.2g}" if abs(number) < 1 else f"{number:,.1f}".removesuffix(".0")
+    return f"{text} {unit}"
+
+
+def describe_seconds(seconds: float) -> str:
+    """An estimated time in words, with two digits: "about 40 s", "about 3 min", "about 2.2 h"."""
+    return f"about {format_duration(float(f'{max(1.0, seconds):.2g}'))}"
+
+
 @fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaRef:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import PurePath
@@ -126,6 +126,64 @@ _COLUMN_COMMANDS = {
 def say_who_makes(column: str) -> str:
     """ "`ares annotate caption` makes it; " for a column that a command makes, or ""."""
     return f"`ares {_COLUMN_COMMANDS[column]}` makes it; " if column in _COLUMN_COMMANDS else ""
+
+
+# What people type for a column, of episodes and of segments, and the columns that they may mean.
+_COLUMN_WORDS = {
+    word: columns.split()
+    for words, columns in (
+        ("length len size", "num_steps duration_seconds start_seconds stop_seconds"),
+        ("steps frames num_frames n_frames n_steps timesteps step_count", "num_steps"),
+        ("duration seconds time secs duration_s", "duration_seconds start_seconds stop_seconds"),
+        ("start begin start_time from_seconds", "start_seconds"),
+        ("end stop finish end_time end_seconds", "stop_seconds"),
+        ("fps hz rate frequency freq frame_rate framerate control_frequency sampling_rate", "rate_hz"),
+        ("task tasks goal prompt command language lang language_instruction task_description", "instruction"),
+        ("instruction_text description text words sentence", "instruction caption text"),
+        ("captions captioned caption_text", "caption text"),
+        ("robot_type robot_name robots embodiment platform arm_type", "robot"),
+        ("succeeded successful outcome failed failure is_success label_success", "success"),
+        ("camera cameras views camera_names image images video videos", "num_cameras camera"),
+        ("id ids uuid episode episode_ids", "episode_id"),
+        ("record index idx number name episode_index episode_name source_key", "key"),
+        ("path file file_path filename file_name uri url location", "source"),
+        ("source_dataset dataset_name repo_id corpus", "dataset"),
+        ("tag label labels tagged", "tags"),
+        ("note comment comments", "notes"),
+        ("score quality rating grades graded", "grade quality_findings"),
+        ("findings checks codes errors warnings faults", "quality_findings quality_codes"),
+        ("accepted is_acceptable", "acceptable"),
+        ("trust trusted judge", "grade_trust"),
+        ("idle idleness rest_share", "idle_share"),
+        ("speed velocity", "mean_speed"),
+        ("distance travel", "path_length"),
+        ("objects item", "object"),
+        ("action actions verbs skill", "action_names verb"),
+        ("state states observation proprio", "state_names"),
+        ("created date day added imported ingested_at timestamp", "ingested"),
+        ("duplicate duplicates is_duplicate", "duplicate_of"),
+        ("meta info attributes extra extras", "metadata"),
+        ("model maker author_name", "annotator author"),
+    )
+    for word in words.split()
+}
+
+
+def suggest_column(name: str, columns: Collection[str]) -> str:
+    """What to type in place of a name that is no column, with "; " or "? " behind it, or ""."""
+    word = name[:100].lower()
+    if word.startswith("metadata.") and "metadata" in columns:
+        return f'write contains(metadata, \'"{word[9:]}": "VALUE"\') in a filter; '
+    if hint := _match_word(word, columns):
+        return hint
+    meant = (column for column in _COLUMN_WORDS.get(word, ()) if say_who_makes(column))
+    makers = (f"did you mean {column!r}? {say_who_makes(column)}" for column in meant)
+    return say_who_makes(name) or next(makers, "") or did_you_mean(name, columns)
+
+
+def _match_word(word: str, names: Collection[str]) -> str:
+    known = [column for column in _COLUMN_WORDS.get(word, ()) if column in names]
+    return f"did you mean {' or '.join(map(repr, known))}? " if known else ""
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
@@ -326,7 +384,7 @@ def _refuse_attribute(self: object, name: str) -> Any:
     hint = (
         f"use {'' if is_view else 'of ws.episodes '}{remedy}"
         if remedy
-        else f"{did_you_mean(name, public)}there are: {', '.join(public)}"
+        else f"{_match_word(name, public) or did_you_mean(name, public)}there are: {', '.join(public)}"
     )
     raise UnknownAttribute(f"{kind.__name__!r} object has no attribute {name!r}", hint)
 
@@ -347,10 +405,7 @@ _REMEDIES = (
     ("train_test_split random_split", "ws.sets.split(name)"),
     ("drop exclude remove_columns rename_column", "`-` for episodes, to_arrow([names]) for columns"),
     ("concatenate append concat extend union", "`|`"),
-    (
-        "set_values set_field add_column assign",
-        "ws.tag(name, view), or `ares annotate valuation --scores FILE`",
-    ),
+    ("set_field add_column assign with_column", "set_values(name, values)"),
     ("tag_samples tag tags add_tag", "ws.tag(name, view)"),
     ("match_tags has_tag", "tagged(name)"),
     ("save persist freeze save_view clone", "ws.sets.create(name, view)"),

@@ -25,7 +25,7 @@ from ares.annotation import Annotation, Cost
 from ares.clock import needs_timestamps
 from ares.console import count_of
 from ares.errors import AresError, RequestError
-from ares.registry import did_you_mean
+from ares.registry import suggest_column
 from ares.rubric import CONTROL, JudgeTrust, describe_trust, measure_judge_trust, read_verbs, split_outcome
 from ares.statistics import share_lower_bound, share_upper_bound
 from ares.store import batched
@@ -185,7 +185,7 @@ def sample_true_captions(stores: Stores, request: AttackRequest) -> tuple[list[S
     if columns.get(column) != "string":
         raise RequestError(
             f"no text column {column!r}",
-            f"{did_you_mean(column, columns)}give a text column with true captions",
+            f"{suggest_column(column, columns)}give a text column with true captions",
         )
     rows = heapq.nsmallest(
         request.episodes, _read_texts(stores, request), key=lambda row: _seeded_rank(row[0], request.seed)

@@ -19,8 +19,8 @@ from app.cli.arguments import (
 )
 from app.cli.errors import END_STATUSES, ExitStatus
 from app.cli.output import Block, OutputTable, answer, tallies
-from ares.console import count_of, describe_seconds, write_stderr
-from ares.episode import Json
+from ares.console import count_of, write_stderr
+from ares.episode import Json, describe_seconds
 from ares.errors import RequestError
 from ares.jobs import AnnotateReport, AnnotateRequest, EpisodeSelection
 from ares.rubric import describe_trust

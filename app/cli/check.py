@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from app.cli.arguments import (
     add_source_arguments,
     add_workspace_arguments,
     episode_count,
+    name_workspace_sources,
     rate_hz,
     seed_number,
 )
@@ -78,12 +81,13 @@ def _requested_datasets(args: argparse.Namespace) -> IngestRequest:
         data_dir=args.data_dir,
         follow_links=args.follow_links,
         limit=args.limit,
+        options=getattr(args, "options", ""),
     )
 
 
 def _check_options(args: argparse.Namespace) -> None:
     if len(args.source) != 1:
-        raise RequestError("one dataset at a time is corrected", f"got {', '.join(args.source)}")
+        raise RequestError("one dataset at a time is corrected", f"got {', '.join(args.source) or 'none'}")
     options = [name for name in _OTHERS if getattr(args, name)]
     if options:
         flag = options[0].replace("_", "-")
@@ -273,7 +277,12 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     from ares.registry import ingesters
 
-    parser.add_argument("source", nargs="*", metavar="SOURCE", help="folder or file of a dataset")
+    parser.add_argument(
+        "source",
+        nargs="*",
+        metavar="SOURCE",
+        help="folder or file of a dataset (default: those of the workspace)",
+    )
     parser.add_argument(
         "--format", default="auto", metavar="NAME", help=f"auto (default), {', '.join(ingesters.names())}"
     )
@@ -313,7 +322,7 @@ def _add_workspace_checks(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="keep the near duplicates of the workspace as columns; a SOURCE is the name of a dataset then",
     )
-    add_workspace_arguments(parser, default="not used without --instructions or --duplicates")
+    add_workspace_arguments(parser, default="not used where a SOURCE is to be read")
 
 
 def _add_fix_arguments(parser: argparse.ArgumentParser) -> None:
@@ -368,12 +377,12 @@ def run_check(args: argparse.Namespace) -> int:
         return _find_duplicates(args)
     if args.instructions:
         return _audit_instructions(args)
-    if not args.source:
-        raise RequestError(
-            "no SOURCE is given", "name a folder or a file; `ares check --help` shows examples"
-        )
     if args.fix:
         return run_fix(args)
+    if not args.source:
+        with TemporaryDirectory() as folder:
+            name_workspace_sources(args, Path(folder))
+            return run_check(args)
     if args.dry_run:
         raise RequestError("--dry-run lists the changes of --fix", "give --fix DEST too")
     if args.github and args.output != "table":
@@ -398,15 +407,7 @@ def run_check(args: argparse.Namespace) -> int:
     return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
 
 
-_FINDING_HEADER = (
-    "dataset",
-    "episode",
-    "instruction",
-    "fits better",
-    "share",
-    "camera",
-    "frames that decide",
-)
+_FINDING_HEADER = ("dataset", "episode", "instruction", "fits better", "share", "camera", "deciding frames")
 
 
 def _audit_instructions(args: argparse.Namespace) -> int:

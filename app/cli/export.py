@@ -13,7 +13,7 @@ from app.cli.output import answer, print_error, tallies
 from ares.console import count_of
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.export import FAILURES_FILE, RETIME_MODES, SEGMENT_CHOICES, TASK_SOURCES
+from ares.export import EPISODES_FILE, FAILURES_FILE, RETIME_MODES, SEGMENT_CHOICES, TASK_SOURCES
 
 if TYPE_CHECKING:
     from ares.export import ExportReport
@@ -251,6 +251,8 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
     if report.task_sources:
         sources = ", ".join(f"{source} {count}" for source, count in report.task_sources.items())
         yield f"tasks of episodes: {sources}"
+    if (report.path / EPISODES_FILE).is_file():
+        yield f"order: by episode id in a folder, appended ones behind; {EPISODES_FILE} lists them"
     for name in _PLAIN_FIELDS:
         yield f"{name.replace('_', ' ')}: {document[name]}"
     lists: dict[str, Iterable[str]] = {
@@ -297,5 +299,6 @@ def _describe_change(change: Mapping[str, Json]) -> str:
 
 def _describe_folder(dataset: Mapping[str, Json]) -> str:
     """A folder of the export, and its counts."""
-    counts = {name: value for name, value in dataset.items() if name != "path"}
-    return f"{dataset.get('path', '')}: {_named_counts(counts)}"
+    counts = {name: value for name, value in dataset.items() if name not in ("path", "why_apart")}
+    why = f"; {dataset['why_apart']}" if "why_apart" in dataset else ""
+    return f"{dataset.get('path', '')}: {_named_counts(counts)}{why}"

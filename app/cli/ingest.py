@@ -16,8 +16,8 @@ from app.cli.arguments import (
 )
 from app.cli.errors import ExitStatus
 from app.cli.output import answer, tallies
-from ares.console import count_of, describe_seconds
-from ares.episode import Json
+from ares.console import count_of
+from ares.episode import Json, describe_seconds
 from ares.errors import RequestError
 from ares.jobs import ComputePlan, IngestPlan, IngestReport, IngestRequest
 from ares.workspace import ingest_operation, plan_ingest_operation

@@ -329,6 +329,8 @@ def _rich_table(table: OutputTable) -> RichTable:
 
 
 def _cell_text(value: object) -> str:
+    if isinstance(value, Mapping):
+        value = json.dumps(value, ensure_ascii=False)
     return visible("" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value))
 
 

@@ -14,7 +14,7 @@ from app.cli.arguments import (
     add_query_arguments,
     add_workspace_arguments,
     add_yes_argument,
-    answer_rows,
+    answer_members,
     ask_for_confirmation,
     episode_count,
     open_workspace,
@@ -47,6 +47,7 @@ def add_set_arguments(parser: argparse.ArgumentParser) -> None:
     show = actions.add_parser("show", help="one set with its episodes")
     show.add_argument("name", metavar="NAME")
     show.add_argument("--columns", **COLUMNS_OPTION)
+    show.add_argument("--ids", action="store_true", help="print ids alone, one a line, for scripts")
     lock = actions.add_parser(
         "lock", help="write a set to a card that proves it, and by which another machine makes it"
     )
@@ -255,7 +256,7 @@ def _show_set(workspace: Workspace, args: argparse.Namespace) -> None:
         **({"certificate": certificate} if certificate else {}),
         "episode_ids": episode_set.ids(),
     }
-    answer_rows(args, document, ({"episode_id": id} for id in episode_set.ids()), episode_set.ids)
+    answer_members(args, document, ({"episode_id": id} for id in episode_set.ids()), episode_set.ids)
 
 
 def _show_spans(args: argparse.Namespace, episode_set: StoredSet, removed: int) -> None:
@@ -266,7 +267,7 @@ def _show_spans(args: argparse.Namespace, episode_set: StoredSet, removed: int) 
         f"{span.episode_id} {span.start_seconds:.3f} {span.stop_seconds:.3f} {' '.join(span.text.split())}".rstrip()
         for span in episode_set.spans
     )
-    answer_rows(args, document, (span.to_json() for span in episode_set.spans), lambda: lines)
+    answer_members(args, document, (span.to_json() for span in episode_set.spans), lambda: lines)
 
 
 def _describe_certificate(certificate: Mapping[str, Json]) -> str:

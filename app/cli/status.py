@@ -82,7 +82,9 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
         ),
         _counts_table("calls of", document["spent"], ("calls", "tokens_in", "tokens_out", "usd")),
     )
-    return paragraphs([headline, *(table for table in tables if table.rows)])
+    own = [name.partition("/")[2] for name, table in document["tables"].items() if table.get("own")]
+    line = f"vectors of your own: {', '.join(own)}; `ares remove --vectors NAME` deletes them"
+    return paragraphs([headline, *(table for table in tables if table.rows), *([line] if own else ())])
 
 
 def _empty_rows(empty_columns: dict[str, dict[str, int]]) -> list[tuple[str, int, str]]:

@@ -12,7 +12,14 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.cached_reads import SearchThresholdIds
-from app.dashboard.column_words import GROUPS, column_group, format_column_label, value_words
+from app.dashboard.column_words import (
+    WORST_ORDERS,
+    column_choice,
+    column_group,
+    column_rank,
+    format_column_label,
+    value_words,
+)
 from app.dashboard.components import draw_filters, draw_search_input
 from app.dashboard.navigation import (
     change_view,
@@ -40,19 +47,6 @@ if TYPE_CHECKING:
 
 # Facets that are open at first; of the others only the name is shown.
 _OPEN_FACETS = ("dataset", "success", "grade", "duration_seconds")
-# Facets that come first; those of annotators follow.
-_FIRST_FACETS = (
-    "dataset",
-    "instruction",
-    "grade",
-    "grade_trust",
-    "success",
-    "robot",
-    "duration_seconds",
-    "num_steps",
-    "rate_hz",
-    "num_cameras",
-)
 # Name of the score of a search among the facets; no column has a name like it. The value of its filter while a cut
 # is in force, so that "clear" differs from a cut at 0.
 _SCORE, _CUT = "~score", "cut"
@@ -114,7 +108,9 @@ def _facets_of_view(view: ViewState) -> list[dict[str, Json]]:
         # Counts beside a column's values ignore its own filter: they are what a click would add.
         without_own = view_filter_sql(view, columns, leave_out=column)
         (facets[column],) = cached_reads.read_facets(without_own, column, cut)
-    ordered = sorted(facets.values(), key=_facet_rank)
+    ranks = {column: column_rank(column) for column in facets}
+    # Groups first: the usual columns come first in their own.
+    ordered = sorted(facets.values(), key=lambda facet: (ranks[facet.column][1], ranks[facet.column]))
     # A column that an annotator declares is shown before it has a value; one of the source may never have any.
     informative = [facet for facet in ordered if facet.counts or facet.histogram or facet.meaning]
     data = [_facet_data(facet, view) for facet in informative]
@@ -146,12 +142,6 @@ def _score_data(where: str, cut: SearchThresholdIds) -> dict[str, Json]:
     column_filter = ColumnFilter(column=_SCORE, values=(_CUT,), low=cut.min_score)
     data = _facet_data(facet, ViewState(filters={_SCORE: column_filter}))
     return {**data, "label": "score", "open": True, "group": ""}
-
-
-def _facet_rank(facet: Facet) -> tuple[int, int, str]:
-    column = facet.column
-    first = _FIRST_FACETS.index(column) if column in _FIRST_FACETS else len(_FIRST_FACETS)
-    return GROUPS.index(column_group(column)), first, column
 
 
 def _facet_data(facet: Facet, view: ViewState) -> dict[str, Json]:
@@ -236,13 +226,13 @@ def draw_layout_choice(view: ViewState) -> None:
     if view.show == "table":
         with st.popover("Columns", icon=":material/view_column:"):
             navigation.show_value(_COLUMNS, list_table_columns(view))
-            columns = sorted(cached_reads.filter_columns(), key=format_column_label)
-            st.multiselect(
-                "Columns", columns, key=_COLUMNS, format_func=format_column_label, on_change=choose
-            )
+            columns = sorted(cached_reads.filter_columns(), key=column_rank)
+            st.multiselect("Columns", columns, key=_COLUMNS, format_func=column_choice, on_change=choose)
 
 
 _SOURCE_ORDER = "source order"
+# Beginning of the choices of the list of orders that are no column: `WORST_ORDERS`.
+_WORST = "worst first: "
 _ASCENDING, _DESCENDING = "↑", "↓"
 _DIRECTIONS = {False: _ASCENDING, True: _DESCENDING}
 # What a search by text compares, by the rankers that do so.
@@ -254,19 +244,23 @@ def draw_search_bar(view: ViewState) -> None:
 
     draw_search_input("browse.search_input", _search_for_image)
     columns = list_sort_columns(cached_reads.filter_columns())
+    worst = WORST_ORDERS.get(view.sort)
+    order = f"{_WORST}{view.sort}" if worst and worst.descending == view.descending else view.sort
     navigation.show_value("browse.text", view.text)
     navigation.show_value("browse.where", view.where)
-    navigation.show_value("browse.sort", view.sort if view.sort in columns else _SOURCE_ORDER)
+    navigation.show_value("browse.sort", order if view.sort in columns else _SOURCE_ORDER)
     navigation.show_value("browse.direction", _DIRECTIONS[view.descending])
     # By this key the style of every page lets the row wrap on a phone.
     with st.container(key="browse_bar"):
-        text, image, sql, choice = st.columns([7.4, 1.6, 1.4, 4.6], vertical_alignment="bottom")
+        text, image, sql, choice = st.columns([6.4, 1.5, 1.3, 5.8], vertical_alignment="bottom")
     text.text_input(
         "Search", key="browse.text", type="search", on_change=_apply_text, label_visibility="collapsed",
         placeholder="Search by meaning and words, such as “open the drawer”", icon=":material/search:",
     )  # fmt: skip
     with image.popover("Image", width="stretch"):
-        _draw_image_upload()
+        st.file_uploader(
+            "Find moments that look like this image", IMAGE_TYPES, key="browse.image", on_change=_apply_image
+        )
     if view.text:
         _draw_ways(view, choice)
     else:
@@ -278,6 +272,12 @@ def draw_search_bar(view: ViewState) -> None:
         )  # fmt: skip
         names = sorted(cached_reads.filter_columns())
         st.caption("Columns: " + ", ".join(escape_markdown(name) for name in names))
+
+
+def _apply_image() -> None:
+    file = st.session_state.get("browse.image")
+    if file is not None:
+        _search_for_image(file.getvalue())
 
 
 def _search_for_image(data: bytes) -> None:
@@ -347,8 +347,11 @@ def _apply_where() -> None:
 
 
 def _apply_order() -> None:
+    """Order by the column that was selected, from its lowest value; what is worst first says which end is worst."""
     sort = entered_text("browse.sort", _SOURCE_ORDER)
-    change_view(lambda newest: replace(newest, sort="" if sort == _SOURCE_ORDER else sort, page=1))
+    column = "" if sort == _SOURCE_ORDER else sort.removeprefix(_WORST)
+    is_down = sort.startswith(_WORST) and WORST_ORDERS[column].descending
+    change_view(lambda newest: replace(newest, sort=column, descending=is_down, page=1))
 
 
 def _apply_direction() -> None:
@@ -377,22 +380,18 @@ def _draw_order(
     column: DeltaGenerator,
 ) -> None:
     row = column.container(horizontal=True, vertical_alignment="bottom")
+    worst = {f"{_WORST}{name}": order.label for name, order in WORST_ORDERS.items() if name in columns}
+    labels = {
+        _SOURCE_ORDER: f"Sort: {_SOURCE_ORDER}",
+        **{name: f"Worst first: {label}" for name, label in worst.items()},
+        **{name: f"Sort: {column_choice(name)}" for name in columns},
+    }
     row.selectbox(
-        "Sort by", [_SOURCE_ORDER, *columns], key="browse.sort", on_change=_apply_order, label_visibility="collapsed",
-        format_func=lambda name: f"Sort: {format_column_label(name)}", disabled=view.is_search,
+        "Sort by", list(labels), key="browse.sort", on_change=_apply_order, format_func=labels.__getitem__,
+        disabled=view.is_search, label_visibility="collapsed",
     )  # fmt: skip
     if view.sort and not view.is_search:
         row.segmented_control(
             "Direction", [_ASCENDING, _DESCENDING], key="browse.direction", on_change=_apply_direction, required=True,
             label_visibility="collapsed", width="content",
         )  # fmt: skip
-
-
-def _draw_image_upload() -> None:
-    def search() -> None:
-        file = st.session_state.get("browse.image")
-        if file is not None:
-            _search_for_image(file.getvalue())
-
-    label = "Find moments that look like this image"
-    st.file_uploader(label, IMAGE_TYPES, key="browse.image", on_change=search)

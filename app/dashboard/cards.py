@@ -7,21 +7,32 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from app.dashboard.column_words import format_column_label, format_value_for_people, value_words
+from app.dashboard.column_words import (
+    format_column_label,
+    format_value_for_people,
+    value_line,
+    value_words,
+)
 from ares.annotation import Maker
-from ares.episode import Camera, Episode, Json
+from ares.episode import Camera, Episode, Json, format_duration
 from ares.rubric import TRUST_COLUMN
 from ares.search import Hit
-from ares.store import CONFLICT, DISAGREEMENT, TAGS
+from ares.store import CONFLICT, DISAGREEMENT, TAGS, declared_columns
 
 # Ending of the columns that say that a value is by an older maker.
 STALE = "_stale"
-# What people's answers or the controls of a judge say of it; nothing is said of a judge that is trusted.
-_TRUST_NOTICES = {
-    "certified": ("good", "certified by people"),
-    "unproven": ("open", "judge unproven"),
-    "untrusted": ("bad", "judge untrusted"),
+# What the trust in a judge says of a grade that it decided; nothing is said where the judge is trusted.
+_TRUST_WORDS = {
+    "certified": "{}, certified by people",
+    "unproven": "graded {} by an unproven judge: does not count yet",
+    "untrusted": "graded {} by an untrusted judge: does not count",
 }
+_DECIDED = ("acceptable", "not_acceptable")
+_CAPTION_QUESTION = "Is the caption true of the episode?"
+_TRUST_QUESTION = (
+    " A judge counts once people's answers, or its controls, show that it refuses false captions; "
+    "the page Status says what is missing."
+)
 
 
 def build_cards(
@@ -71,13 +82,34 @@ def add_table_cells(
     """
     for card, episode in zip(cards, episodes, strict=True):
         assert isinstance(card, dict)
-        row = values.get(episode.episode_id, {})
+        row = dict(values.get(episode.episode_id, {}))
+        if row.get("grade"):
+            # As the badge says it, with whether it counts.
+            row["grade"] = card["badges"][0]["text"].removeprefix("caption ")
         card["key"] = episode.key
         card["cells"] = [
             [format_column_label(name), "" if value is None else _cell_text(name, value, makers), name]
             for name, value in row.items()
             if name != "episode_id"
         ]
+
+
+def add_value_lines(
+    cards: Sequence[Json], values: Mapping[str, Mapping[str, Any]], column: str, makers: Mapping[str, Maker]
+) -> None:
+    """Give cards the value that they are ordered by, with its name and unit.
+
+    Args:
+        cards: Cards of `build_cards`.
+        values: The column, by episode id.
+        column: Its name.
+        makers: Makers by id, which declare the units.
+    """
+    units = {declared.name: declared.unit for declared in declared_columns(makers.values())}
+    for card in cards:
+        assert isinstance(card, dict)
+        value = values.get(str(card["id"]), {}).get(column)
+        card["value"] = value_line(column, value, units.get(column, ""), makers)
 
 
 def _cell_text(column: str, value: Json, makers: Mapping[str, Maker]) -> str:
@@ -110,10 +142,7 @@ def list_badges(episode: Episode, values: Mapping[str, Any]) -> list[Json]:
         episode: The episode.
         values: Columns of `cached_reads.read_captions`.
     """
-    grade, outcome = format_grade_label(values), format_outcome_label(episode)
-    tone, text = _GRADES.get(grade, ("none", grade))
-    name = text if grade in ("no_caption", "error") else f"caption {text}"
-    badges = [(tone, name, "Is the caption true of the episode?")]
+    badges, outcome = list[tuple[str, str, str]](), format_outcome_label(episode)
     if outcome:
         source = f", by {episode.success_source}" if episode.success_source else ""
         badges.append((_OUTCOMES[outcome], outcome, f"Did the episode succeed{source}?"))
@@ -122,15 +151,35 @@ def list_badges(episode: Episode, values: Mapping[str, Any]) -> list[Json]:
     stale = [
         column.removesuffix(STALE) for column, value in values.items() if column.endswith(STALE) and value
     ]
+    # What an older judge says decides nothing.
     badges += [
-        ("open", f"{part} by an older maker", f"Is the {part} by the current maker?") for part in stale
+        (
+            "open",
+            f"{part} by an older maker{': does not count' if part == 'grade' else ''}",
+            f"Is the {part} by the current maker?",
+        )
+        for part in stale
     ]
     if differing := ", ".join(format_column_label(name) for name in values.get(DISAGREEMENT) or ()):
         badges.append(("open", f"makers differ: {differing}", "Do all makers say the same?"))
-    if trust := _TRUST_NOTICES.get(str(values.get(TRUST_COLUMN))):
-        badges.append((*trust, "Can the judge of the caption be trusted?"))
     badges += [("tag", str(tag), "Which tags did people give?") for tag in values.get(TAGS) or ()]
-    return [{"tone": tone, "text": text, "tip": tip} for tone, text, tip in badges]
+    graded = make_grade_badge(values)
+    if format_grade_label(values) not in ("no_caption", "error"):
+        graded["text"] = f"caption {graded['text']}"
+    rest: list[Json] = [{"tone": tone, "text": text, "tip": tip} for tone, text, tip in badges]
+    return [graded, *rest]
+
+
+def make_grade_badge(values: Mapping[str, Any]) -> dict[str, Json]:
+    """Return the badge of the grade of the caption: what it is, and whether it counts."""
+    grade, trust = format_grade_label(values), str(values.get(TRUST_COLUMN))
+    tone, words = _GRADES.get(grade, ("none", grade))
+    tip = _CAPTION_QUESTION
+    if grade in _DECIDED and trust in _TRUST_WORDS:
+        words = _TRUST_WORDS[trust].format(words)
+        if trust != "certified":
+            tone, tip = "open", tip + _TRUST_QUESTION
+    return {"tone": tone, "text": words, "tip": tip}
 
 
 def format_outcome_label(episode: Episode) -> str:
@@ -146,13 +195,6 @@ def lost_reason(camera: Camera) -> str:
     return f"file is missing: {uri}; put it back, or tell where it is now: ares doctor --relocate OLD=NEW"
 
 
-def list_card_facts(episode: Episode) -> list[str]:
-    """Return dataset, number of cameras and rate of an episode, for one line."""
-    good = sum(not camera.flags for camera in episode.cameras)
-    cameras = f"{good} camera{'' if good == 1 else 's'}"
-    return [episode.dataset, cameras, f"{episode.rate_hz:g} Hz"]
-
-
 def _card_data(
     episode: Episode,
     values: Mapping[str, Any],
@@ -161,9 +203,12 @@ def _card_data(
     position: int,
     is_scored: bool,
 ) -> dict[str, Json]:
-    camera = _poster_camera(episode, hit)
+    # The camera of the hit, else the first one without a flag.
+    hit_cameras = [camera for camera in episode.cameras if hit and camera.name == hit.camera]
+    camera = next(iter([*hit_cameras, *episode.good_cameras]), None)
     if camera and lost_reason(camera):
         camera = None
+    good = sum(not camera.flags for camera in episode.cameras)
     # A hit without a camera matched by its text, which belongs to no moment.
     second = hit.seconds if hit and hit.camera else None
     query = urlencode(
@@ -176,9 +221,10 @@ def _card_data(
         "caption": values.get("caption") or "",
         "instruction": episode.instruction,
         "badges": list_badges(episode, values),
-        "facts": list(list_card_facts(episode)),
+        "facts": [episode.dataset, f"{good} camera{'' if good == 1 else 's'}", f"{episode.rate_hz:g} Hz"],
+        "value": "",
         "assumed": episode.rate_source == "assumed",
-        "length": f"{episode.duration_seconds:.1f} s",
+        "length": format_duration(episode.duration_seconds),
         "score": f"{hit.score:.2f}" if hit and is_scored and hit.score is not None else "",
         "moment": "" if second is None else f"{second:.1f} s",
         "seconds": second or 0.0,
@@ -199,12 +245,6 @@ def make_episode_page_params(
     if second:
         query["t"] = [f"{second:.2f}"]
     return query
-
-
-def _poster_camera(episode: Episode, hit: Hit | None) -> Camera | None:
-    """The camera of the hit, else the first one without a flag, else None."""
-    hit_cameras = [camera for camera in episode.cameras if hit and camera.name == hit.camera]
-    return next(iter([*hit_cameras, *episode.good_cameras]), None)
 
 
 def make_video_url(episode: Episode, camera: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
 
 from ares.annotation import Maker
-from ares.episode import Json
+from ares.episode import Json, format_duration
 
 # Groups of the filters, in the order of the page, with the beginnings of the names of their columns.
 _GROUP_STARTS: Mapping[str, tuple[str, ...]] = {
@@ -22,6 +24,45 @@ _GROUP_STARTS: Mapping[str, tuple[str, ...]] = {
 EPISODE_GROUP = "episode"
 GROUPS = (EPISODE_GROUP, *_GROUP_STARTS)
 
+# Columns that come first in every list of columns.
+_USUAL = (
+    *("dataset", "instruction", "grade", "grade_trust", "success", "robot", "duration_seconds", "num_steps"),
+    *("rate_hz", "num_cameras"),
+)
+_DURATION = "duration_seconds"
+
+
+class WorstOrder(NamedTuple):
+    """An order by a stored column in which what is likely bad comes first.
+
+    Attributes:
+        descending: Whether the largest value is the worst.
+        label: What is compared.
+        sentence: What it orders by.
+    """
+
+    descending: bool
+    label: str
+    sentence: str
+
+
+WITHOUT_VALUE = "Episodes without a value are the last."
+# By column, in the order of the page.
+WORST_ORDERS: Mapping[str, WorstOrder] = {
+    "grade_score": WorstOrder(
+        False, "grade score",
+        "Ordered by the grade of the caption: the lowest weighted share of criteria met comes first.",
+    ),
+    "success_probability": WorstOrder(
+        False, "success probability",
+        "Ordered by the probability that the task was done at the end: the lowest comes first.",
+    ),
+    "quality_findings": WorstOrder(
+        True, "findings",
+        "Ordered by the number of suspicious things that ingestion reported: the most come first.",
+    ),
+}  # fmt: skip
+
 _UNITS = {"_seconds": " (s)", "_hz": " (Hz)"}
 # Labels of columns whose names say too little.
 _LABELS: Mapping[str, str] = {
@@ -36,6 +77,7 @@ _LABELS: Mapping[str, str] = {
     "rate_spread": "spread of the rate",
     "clock_shift_seconds": "uneven clock, up to (s)",
     "quality_codes": "findings of checks",
+    "quality_findings": "number of findings",
     "timestamp_jitter": "jitter of the stamps",
     "instruction_fits": "instruction fits",
     "corrected_instruction": "corrected instruction",
@@ -98,6 +140,18 @@ def column_group(column: str) -> str:
     return EPISODE_GROUP
 
 
+def column_rank(column: str) -> tuple[int, int, str]:
+    """Where a column comes in a list: the usual ones, then by group, and by label within a group."""
+    usual = _USUAL.index(column) if column in _USUAL else len(_USUAL)
+    return usual, GROUPS.index(column_group(column)), format_column_label(column).lower()
+
+
+def column_choice(column: str) -> str:
+    """The label of a column in a list ordered by `column_rank`: behind the usual ones, with its group."""
+    label = format_column_label(column)
+    return label if column in _USUAL else f"{column_group(column)} · {label}"
+
+
 def code_words(code: str) -> str:
     """Return a code as words: "END_POSE" is "end pose", "not_acceptable" is "not acceptable"."""
     return code.lower().replace("_", " ")
@@ -145,6 +199,29 @@ def value_words(column: str, value: str, makers: Mapping[str, Maker]) -> str:
     return code_words(value) if column in ("grade", "grade_trust", "rate_source") else value
 
 
+def value_line(column: str, value: object, unit: str, makers: Mapping[str, Maker]) -> str:
+    """Name, value and unit of a column on one line: "duration: 5.2 s".
+
+    Args:
+        column: Name of the column.
+        value: Its value.
+        unit: Its unit, as far as one is declared; that of the label counts, too.
+        makers: Makers by id.
+    """
+    label, _, own_unit = format_column_label(column).removesuffix(")").partition(" (")
+    if own_unit not in ("s", "Hz"):
+        label, own_unit = (
+            format_column_label(column),
+            _SNAKE_CASE.sub(lambda part: format_column_label(part[0]), unit),
+        )
+    if value is None:
+        return f"{label}: no value"
+    if column == _DURATION and isinstance(value, int | float):
+        return f"{label}: {format_duration(value)}"
+    text = value_words(column, format_value_for_people(value), makers)
+    return f"{label}: {text} {own_unit}".rstrip()
+
+
 def time_words(created: str) -> str:
     """Return a time of the log to the minute: "2026-11-27 17:20"."""
     return created[:16].replace("T", " ")
@@ -167,8 +244,10 @@ def document_words(document: Mapping[str, Json], makers: Mapping[str, Maker]) ->
     return rows
 
 
-def format_value_for_people(value: Json) -> str:
+def format_value_for_people(value: object) -> str:
     """A value of a column as a person reads it."""
+    if isinstance(value, datetime):
+        return time_words(value.isoformat())
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):

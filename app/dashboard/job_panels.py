@@ -14,8 +14,9 @@ from app.dashboard.components import draw_pairs
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import Job, JobKind, find_job_path, list_jobs, start_job, stop_job
-from ares.console import count_of, describe_seconds
+from ares.console import count_of
 from ares.curation import CurationSet
+from ares.episode import describe_seconds
 from ares.errors import AresError
 from ares.export import TaskSource
 from ares.store import Stores

@@ -20,13 +20,23 @@ _STYLE = """<style>
 .st-key-tab_state { display: none; }
 /* Their buttons are fixed in the header. */
 .st-key-changes { position: absolute; height: 0; }
-.st-key-find { position: fixed; top: 0.85rem; right: 3.6rem; z-index: 999991; width: auto; }
+.st-key-find { position: fixed; top: 0.85rem; right: 3.6rem; z-index: 999993; width: auto; }
 /* What is being renewed looks so at once: Streamlit waits for half a second, then fades for a second. */
 [data-stale="true"] { opacity: 0.4 !important; transition: opacity 0.1s ease-in 0.1s !important; }
 /* The blue of a chosen part on its own tint is too faint to read. */
 [data-testid="stButtonGroup"] p { color: #0f172a; }
 @media (prefers-color-scheme: dark) { [data-testid="stButtonGroup"] p { color: #e2e8f0; } }
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
+/* The menu is at the same place on every page, with filters beside the page or without. */
+@media (min-width: 768px) {
+  [data-testid="stMain"] { scrollbar-gutter: stable; }
+  [data-testid="stHeader"] { position: fixed; left: 0; right: 0; width: auto; z-index: 999992; }
+  [data-testid="stSidebar"] { margin-top: 3.75rem; height: calc(100vh - 3.75rem) !important; }
+  [data-testid="stSidebarHeader"] { height: 2rem; margin: 0; }
+  [data-testid="stToolbar"] { padding-right: 11rem; } /* for what opens things by name */
+  [data-testid="stToolbar"] div:has(> div > [data-testid="stExpandSidebarButton"]) { position: absolute; }
+  [data-testid="stExpandSidebarButton"] { position: fixed; top: 4.2rem; left: 0.8rem; }
+}
 @media (min-width: 641px) {
   .st-key-episode_head { flex-wrap: nowrap !important; }
   .st-key-episode_head > div { min-width: 0; }

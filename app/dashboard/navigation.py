@@ -43,7 +43,7 @@ PAGES = {
     "browse": PageEntry("Browse", ":material/grid_view:", _VIEW_PARAMETERS),
     "map": PageEntry("Map", ":material/scatter_plot:", (*_VIEW_PARAMETERS, "colour")),
     "statistics": PageEntry(
-        "Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number", "episode")
+        "Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number", "worst", "episode")
     ),
     "episode": PageEntry("Episode", ":material/movie:", (*_VIEW_PARAMETERS, "episode", "at", "t")),
     "compare": PageEntry(

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.dashboard import cached_reads
+from app.dashboard.column_words import column_rank
 from app.dashboard.user_limits import search_image
 from app.dashboard.view_state import PAGE_SIZE, AddressError, ColumnFilter, ViewState, view_filter_sql
 from ares.curation import SOURCE_ORDER
+from ares.registry import suggest_column
 from ares.search import Hit, Query
 
 # How far an episode may have moved in its list since the list was drawn, by exclusions and new episodes.
@@ -174,8 +176,9 @@ def _read_part(view: ViewState, first: int, count: int) -> list[str]:
 
 
 def list_sort_columns(columns: dict[str, str]) -> list[str]:
-    """Return the columns that can order the episodes."""
-    return [name for name, kind in columns.items() if not kind.startswith("list") and name != "content_hash"]
+    """Return the columns that can order the episodes: the usual ones first, then by group and label."""
+    names = [name for name, kind in columns.items() if not kind.startswith("list") and name != "content_hash"]
+    return sorted(names, key=column_rank)
 
 
 # Columns of the table that has no others in its address; those that the workspace lacks are left out.
@@ -199,7 +202,8 @@ def check_view(view: ViewState, columns: Mapping[str, str]) -> None:
     _order_by(view)
     if unknown := set(view.columns) - set(columns):
         reason = f"no column {min(unknown)[:100]!r} to show"
-        raise AddressError("columns", reason, f"there are: {', '.join(sorted(columns))}")
+        hint = suggest_column(min(unknown), columns)
+        raise AddressError("columns", reason, f"{hint}there are: {', '.join(sorted(columns))}")
     stores = cached_reads.workspace().stores
     if view.image:
         search_image(stores, view.image)
@@ -237,5 +241,6 @@ def _order_by(view: ViewState) -> str:
     columns = list_sort_columns(cached_reads.filter_columns())
     if view.sort not in columns:
         reason = f"no column {view.sort[:100]!r} to sort by"
-        raise AddressError("sort", reason, f"there are: {', '.join(sorted(columns))}")
+        hint = f"{suggest_column(view.sort, columns)}there are: {', '.join(sorted(columns))}"
+        raise AddressError("sort", reason, hint)
     return f"{view.sort} {'DESC' if view.descending else 'ASC'}"

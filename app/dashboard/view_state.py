@@ -11,6 +11,7 @@ from app.dashboard.column_words import format_column_label, value_words
 from ares.annotation import Maker
 from ares.console import count_of
 from ares.errors import RequestError
+from ares.registry import suggest_column
 from ares.store import in_condition, parenthesize, polygon_fault, quote_literal
 
 PAGE_SIZE = 24
@@ -214,7 +215,7 @@ def view_filter_sql(view: ViewState, columns: Mapping[str, str], leave_out: str 
             raise AddressError(
                 f"{FILTER_PREFIX}{column}",
                 f"no column {column!r}",
-                f"there are: {', '.join(sorted(columns))}",
+                f"{suggest_column(column, columns)}there are: {', '.join(sorted(columns))}",
             )
         _check_filter(column_filter, columns[column])
         if column != leave_out:

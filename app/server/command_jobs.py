@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.server.jobs import Job, JobProgress, find_job_path, start_job, write_job
-from ares.console import count_of, describe_seconds
+from ares.console import count_of
+from ares.episode import describe_seconds
 from ares.errors import RequestError
 from ares.jobs import watch_progress
 

@@ -23,7 +23,7 @@ from ares.curation.near_duplicates import (
 from ares.curation.sets import CurationSet, Sets
 from ares.episode import Span
 from ares.errors import RequestError
-from ares.registry import did_you_mean
+from ares.registry import did_you_mean, suggest_column
 from ares.store import quote_literal
 
 if TYPE_CHECKING:
@@ -146,6 +146,8 @@ def compose_selection(stores: Stores, ids: Collection[str], rules: CompositionRu
     reasons = dict.fromkeys(sorted(set(ids)), KEPT)
     details: dict[str, Json] = {}
     if rules.dedupe:
+        # An unknown column is refused before the search, which takes long.
+        stores.tables.episodes.snapshot().schema([rules.keep.removeprefix("-")])
         duplicates = find_near_duplicates(stores, reasons, rules.near, rules.seed)
         details = duplicates.to_json()
         for episode_id, (kept, pair) in choose_kept(stores, duplicates, rules.keep).items():
@@ -248,7 +250,7 @@ def read_group_values(
             known = [*GROUP_SOURCES, *columns, *{key for document in metadata[:1_000] for key in document}]
             raise RequestError(
                 f"no episode has a {name!r}",
-                f"{did_you_mean(name, known)}a name is task, a column or a key of the metadata",
+                f"{suggest_column(name, known)}a name is task, a column or a key of the metadata",
             )
     return values
 
@@ -259,7 +261,8 @@ def find_group_column(name: str, columns: Collection[str]) -> str:
 
 
 def _metadata_values(metadata: Sequence[Mapping[str, Any]], name: str) -> list[object]:
-    sources = GROUP_SOURCES.get(name, (name,))
+    key = name.removeprefix("metadata.")
+    sources = GROUP_SOURCES.get(key, (key,))
     return [next((doc[key] for key in sources if doc.get(key) is not None), None) for doc in metadata]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ares.curation.composition import DAY_CHARACTERS, GROUP_SOURCES, find_group_column
 from ares.deadline import interruptible
 from ares.errors import RequestError
-from ares.registry import did_you_mean
+from ares.registry import suggest_column
 from ares.statistics import wilson_interval
 from ares.store import REVIEWED, lance_errors, quote_literal
 
@@ -120,8 +120,8 @@ def count_groups(
 
     Args:
         snapshot: The version of the table.
-        by: "task" (the instruction), a column of texts, flags or whole numbers, or a key of the metadata. "scene",
-            "operator" and "day" also stand under common other keys.
+        by: "task" (the instruction), a column of texts, flags or whole numbers, or a key of the metadata, with or
+            without "metadata." before it. "scene", "operator" and "day" also stand under common other keys.
         read: Streams columns of the episodes to count.
         types: Type of each column of the table.
 
@@ -130,6 +130,7 @@ def count_groups(
     """
     import duckdb
 
+    by = by.removeprefix("metadata.")
     column = _check_column(by, types)
     measures = [name for name in (*_MEASURES, _ACCEPTABLE, REVIEWED) if name in types]
     names = list(dict.fromkeys([column or "metadata", *measures]))
@@ -199,7 +200,7 @@ def _check_values(rows: pa.Table, by: str, column: str, snapshot: EpisodeSnapsho
     known = [*GROUP_SOURCES, *snapshot.arrow_schema.names, *keys]
     raise RequestError(
         f"no episode has a {by!r}",
-        f"{did_you_mean(by, known)}a name is task, a column or a key of the metadata",
+        f"{suggest_column(by, known)}a name is task, a column or a key of the metadata",
     )
 
 

@@ -7,6 +7,7 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from ares.export.append import append_set as append_set
     from ares.export.base import (
+        EPISODES_FILE as EPISODES_FILE,
         FAILURES_FILE as FAILURES_FILE,
         RETIME_MODES as RETIME_MODES,
         SAMPLE_WEIGHT as SAMPLE_WEIGHT,

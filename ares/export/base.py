@@ -266,7 +266,8 @@ class ExportReport:
         copied_records: Episodes whose record of the source was copied, byte for byte.
         seconds: Duration of the export.
         left_out: Data of the source that is not in the export ("camera image_3 of bridge: black").
-        datasets: One entry per dataset folder ("path", "episodes", "frames").
+        datasets: One entry per dataset folder ("path", "episodes", "frames"); of a further folder of one dataset, in
+            "why_apart" what it has otherwise.
         reencoded: Number of videos and image sequences by the reason why they were encoded, which changes their pixels.
         failed: Episodes of the set that are not in the export.
         failures: The failures grouped by reason ("reason", "count", "example").

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from ares.console import count_of
 from ares.episode import DEPTH_CAMERAS, Episode, Json, Span, Trajectory
-from ares.errors import AresError, SourceError
+from ares.errors import AresError
 from ares.export.base import (
     NO_TASKS,
     PLAN_FILE,
@@ -34,13 +34,13 @@ from ares.export.base import (
 from ares.export.retime import (
     ClockChanges,
     RetimedEpisode,
+    check_exportable,
     describe_part,
     join_measured_rates,
     retime_episode,
 )
 from ares.export.run import ExportReader, StagedExport, member_tasks, staging_folder
 from ares.export.segments import EpisodeSegments, PlannedTexts, SegmentCounts, SegmentReader
-from ares.media import verify_source
 
 # Fields of the sources' metadata that are counted and listed at most.
 _MOST_FIELDS, _LISTED_FIELDS = 1000, 24
@@ -329,32 +329,6 @@ def episode_layout(episode: Episode) -> ExportLayout:
     )
 
 
-def check_exportable(episode: Episode, trajectory: Trajectory) -> None:
-    """Check that an episode has finite signals of the right shape and unchanged sources; raises AresError if not."""
-    import numpy as np
-
-    if episode.num_steps < 1:
-        raise SourceError("the episode has no steps")
-    signals = (
-        ("state", trajectory.state, episode.state_names),
-        ("action", trajectory.action, episode.action_names),
-    )
-    for name, signal, names in signals:
-        shape = signal.values.shape if signal else (episode.num_steps, 0)
-        if shape != (episode.num_steps, len(names)):
-            raise SourceError(
-                f"the {name} has a wrong shape", f"{shape}, not {(episode.num_steps, len(names))}"
-            )
-    numbers = {name: signal.values for name, signal, _ in signals if signal} | {"reward": trajectory.reward}
-    for name, values in numbers.items():
-        if values is not None and not np.isfinite(values).all():
-            raise SourceError(
-                f"the {name} holds values that are not finite", "training on it would yield NaN"
-            )
-    for camera in episode.cameras:
-        verify_source(camera.media)
-
-
 def _folder_names(groups: list[DatasetGroup]) -> list[str]:
     """A folder name per group; further groups of the same dataset get a number."""
     if len(groups) == 1:
@@ -366,6 +340,30 @@ def _folder_names(groups: list[DatasetGroup]) -> list[str]:
         uses[name] += 1
         folders.append(name if uses[name] == 1 else f"{name}-{uses[name]}")
     return folders
+
+
+def _say_why_apart(plan: ExportPlan, number: int) -> str:
+    """What a dataset has otherwise than an earlier one of its name, whose folder has no number; "" for the first."""
+    group, own = plan.groups[number], plan.groups[number].layout
+    first = next(n for n, other in enumerate(plan.groups) if other.name == group.name)
+    other = plan.groups[first].layout
+    if first == number:
+        return ""
+    sizes, other_sizes = ({name: f"{w}x{h}" for name, w, h in layout.cameras} for layout in (own, other))
+    values = (
+        ("rate", f"{own.rate_hz:g} Hz", f"{other.rate_hz:g} Hz"),
+        ("dimensions of state", ", ".join(own.state_names), ", ".join(other.state_names)),
+        ("dimensions of action", ", ".join(own.action_names), ", ".join(other.action_names)),
+        ("cameras", ", ".join(sizes), ", ".join(other_sizes)),
+        *(
+            (f"size of {name}", size, other_sizes[name])
+            for name, size in sizes.items()
+            if name in other_sizes
+        ),
+        ("folder of its records", group.origin, plan.groups[first].origin),
+    )
+    differing = [f"{what} {new or 'none'}, not {old or 'none'}" for what, new, old in values if new != old]
+    return f"{'; '.join(differing)} as in {plan.folders[first]}"
 
 
 T = TypeVar("T")
@@ -576,8 +574,9 @@ def _make_export_report(
                 "episodes": counts.episodes,
                 "frames": counts.frames,
                 "tasks": len(counts.tasks),
+                **({"why_apart": why} if (why := _say_why_apart(plan, number)) else {}),
             }
-            for folder, counts in zip(plan.folders, written, strict=True)
+            for number, (folder, counts) in enumerate(zip(plan.folders, written, strict=True))
             if counts.episodes
         ),
         changed=(*notes.changed, *export.changes.to_json(), *export.reader.conversion.to_json()),

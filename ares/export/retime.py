@@ -13,7 +13,7 @@ from ares.clock import camera_seconds, nearest_steps, time_tolerance
 from ares.episode import Camera, Episode, Json, Signal, Span, Trajectory
 from ares.errors import SourceError
 from ares.export.base import ExportRate, RetimeMode
-from ares.media import all_frames, frames_at
+from ares.media import all_frames, frames_at, verify_source
 from ares.store import ids_filter
 
 if TYPE_CHECKING:
@@ -173,6 +173,32 @@ def describe_part(span: Span, kept: range, steps: int) -> dict[str, Json]:
     own = {"annotation_id": ""} if span.stands_for_episode else {}
     source_steps: list[Json] = [kept.start, kept.stop]
     return {**span.to_json(), **own, "source_steps": source_steps, "steps": steps}
+
+
+def check_exportable(episode: Episode, trajectory: Trajectory) -> None:
+    """Check that an episode has finite signals of the right shape and unchanged sources; raises AresError if not."""
+    import numpy as np
+
+    if episode.num_steps < 1:
+        raise SourceError("the episode has no steps")
+    signals = (
+        ("state", trajectory.state, episode.state_names),
+        ("action", trajectory.action, episode.action_names),
+    )
+    for name, signal, names in signals:
+        shape = signal.values.shape if signal else (episode.num_steps, 0)
+        if shape != (episode.num_steps, len(names)):
+            raise SourceError(
+                f"the {name} has a wrong shape", f"{shape}, not {(episode.num_steps, len(names))}"
+            )
+    numbers = {name: signal.values for name, signal, _ in signals if signal} | {"reward": trajectory.reward}
+    for name, values in numbers.items():
+        if values is not None and not np.isfinite(values).all():
+            raise SourceError(
+                f"the {name} holds values that are not finite", "training on it would yield NaN"
+            )
+    for camera in episode.cameras:
+        verify_source(camera.media)
 
 
 def retime_episode(

@@ -25,7 +25,7 @@ from ares.errors import RequestError
 from ares.export.base import PROGRESS, SAMPLE_WEIGHT
 from ares.export.weight_calibration import describe_weights
 from ares.io import existing_path, open_file
-from ares.registry import did_you_mean
+from ares.registry import did_you_mean, suggest_column
 from ares.store import batched, conjunction, ids_filter
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ def _mean_of_column(own: _WeighedSet, column: str) -> float:
     if column not in numeric:
         kind = f"{column!r} is a {columns[column]}" if column in columns else f"there is no column {column!r}"
         forms = "a weight is a column of numbers, a file, 'NUMBER where FILTER' or 'NUMBER over FILTER'"
-        raise RequestError("no such weight", f"{kind}; {did_you_mean(column, numeric)}{forms}")
+        raise RequestError("no such weight", f"{kind}; {suggest_column(column, numeric)}{forms}")
     total, count = 0.0, 0
     for ids in batched(own.ids(), _BATCH_IDS):
         values = [value for _, value in _read_values(own.stores, column, ids) if value is not None]

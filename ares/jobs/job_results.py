@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ares.annotation import Cost
+from ares.console import count_of
 from ares.episode import Json
 
 # Uses of files that were data, or stand for data, and were not read.
 _UNREAD = ("unused", "pointer", "unreadable")
+# Rates of one dataset that a plan names.
+_SHOWN_RATES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,7 @@ class PlannedDataset:
         version: Its version, or "".
         episodes: Episodes that it should have.
         rate_hz: Recording rate, or None where it is not known before reading, or differs.
+        rates: Where a dry run tried records of several rates: each rate with its records, the most frequent first.
         cameras: Names of its cameras; () where they are not known before reading.
         files: Number of its files.
         bytes: Their size.
@@ -59,6 +63,7 @@ class PlannedDataset:
     version: str = ""
     episodes: int = 0
     rate_hz: float | None = None
+    rates: tuple[tuple[float, int], ...] = ()
     cameras: tuple[str, ...] = ()
     files: int = 0
     bytes: int = 0
@@ -70,7 +75,7 @@ class PlannedDataset:
     timed: int = 0
 
     def to_json(self) -> dict[str, Json]:
-        """One element of `datasets`; `failures`, `lost` and the time only where there are some."""
+        """One element of `datasets`; `rates`, `failures`, `lost` and the time only where there are some."""
         return {
             "path": self.path,
             "format": self.format,
@@ -78,6 +83,7 @@ class PlannedDataset:
             "version": self.version,
             "episodes": self.episodes,
             "rate_hz": self.rate_hz,
+            **({"rates": {f"{rate:.4g}": count for rate, count in self.rates}} if self.rates else {}),
             "cameras": list(self.cameras),
             "files": self.files,
             "bytes": self.bytes,
@@ -87,6 +93,22 @@ class PlannedDataset:
             **({"lost": [loss.to_json() for loss in self.lost]} if self.lost else {}),
             **({} if self.seconds is None else {"seconds": round(self.seconds, 1), "timed": self.timed}),
         }
+
+    @property
+    def rate_text(self) -> str:
+        """For example "20 Hz", or "20 Hz (12 episodes), 30 Hz (4), of 16 that were tried"; "" where none is known."""
+        if not self.rates:
+            return "" if self.rate_hz is None else f"{self.rate_hz:g} Hz"
+        total = sum(count for _, count in self.rates)
+        (rate, count), *others = self.rates
+        parts = [
+            f"{rate:.4g} Hz ({count_of(count, 'episode')})",
+            *(f"{rate:.4g} Hz ({count})" for rate, count in others[: _SHOWN_RATES - 1]),
+        ]
+        if len(self.rates) > _SHOWN_RATES:
+            least, most = min(self.rates)[0], max(self.rates)[0]
+            parts.append(f"{len(self.rates) - _SHOWN_RATES} more between {least:g} and {most:g} Hz")
+        return ", ".join(parts) + (f", of {total} that were tried" if total < self.episodes else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, cast
 
-from ares.episode import Json
+from ares.episode import Json, describe_seconds
 from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION, Answer, find_subject, read_answer, store_answer, take_back
 from ares.review.drawing import (
@@ -111,17 +111,12 @@ class QueueProgress:
         return {**asdict(self), "seconds_left": self.seconds_left}
 
     def __str__(self) -> str:
-        parts = [f"{self.answered:,} of {self.items:,}"]
+        parts = [f"{self.answered:,} of {self.items:,}" if self.items else "the queue has no items"]
         if self.seconds_per_answer is not None and self.seconds_left is not None:
-            parts.append(f"{self.seconds_per_answer:.0f} s each, {_format_time(self.seconds_left)} left")
+            parts.append(f"{self.seconds_per_answer:.0f} s each, {describe_seconds(self.seconds_left)} left")
         if self.disputed:
             parts.append(f"{self.disputed} disputed")
         return " · ".join(parts)
-
-
-def _format_time(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
 class ReviewQueue:

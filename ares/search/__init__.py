@@ -14,9 +14,11 @@ if TYPE_CHECKING:
         find_embedding_space as find_embedding_space,
         is_text_encoder_usable as is_text_encoder_usable,
         list_embedding_spaces as list_embedding_spaces,
+        list_own_vectors as list_own_vectors,
         load_encoder as load_encoder,
         load_encoder_model as load_encoder_model,
         prepare_text_search as prepare_text_search,
+        remove_own_vectors as remove_own_vectors,
     )
     from ares.search.engine import (
         Hit as Hit,

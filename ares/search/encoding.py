@@ -17,7 +17,7 @@ from ares.registry import did_you_mean, encoders, plugin_faults, text_encoders
 from ares.store import check_ids_once
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -101,9 +101,10 @@ def find_embedding_space(stores: Stores, name: str = "") -> EmbeddingSpace:
         document = stores.annotations.get_document(SPACES_COLLECTION, name)
         if isinstance(document, dict) and document["model"] == _OWN_MODEL:
             return _to_space(name, dict[str, object](document))
+        known = [*spaces, *list_own_vectors(stores)]
         raise RequestError(
             f"no embedding space {name!r}",
-            f"{did_you_mean(name, spaces)}there are: {', '.join(spaces) or 'none'}",
+            f"{did_you_mean(name, known)}there are: {', '.join(known) or 'none'}",
         )
     if not spaces:
         raise RequestError("there are no frame vectors to search", "run `ares annotate embed` first")
@@ -165,6 +166,45 @@ def add_own_vectors(stores: Stores, name: str, ids: Sequence[str], vectors: NDAr
     return len(ids)
 
 
+def list_own_vectors(stores: Stores) -> dict[str, EmbeddingSpace]:
+    """The spaces of people's own that have vectors, by name."""
+    documents = dict[str, dict[str, object]](stores.annotations.find_documents(SPACES_COLLECTION))  # type: ignore[arg-type]
+    own = (name for name in sorted(documents) if documents[name]["model"] == _OWN_MODEL)
+    return {name: _to_space(name, documents[name]) for name in own if stores.tables.vectors(name).count()}
+
+
+def remove_own_vectors(stores: Stores, name: str, ids: Collection[str] | None = None) -> int:
+    """Delete the vectors of a space of people's own; a space without any takes vectors of another length.
+
+    Args:
+        stores: Stores of the workspace.
+        name: Name of the space.
+        ids: The episodes that lose their vector; None for all.
+
+    Returns:
+        Number of vectors that were deleted.
+
+    Raises:
+        RequestError: There is no such space, or it is that of a model.
+        StoreError: The table cannot be written.
+    """
+    own = list_own_vectors(stores)
+    if name not in own:
+        is_model = name in stores.tables.spaces() and stores.tables.vectors(name).count()
+        what = (
+            f"the vectors of {name!r} are those of a model"
+            if is_model
+            else f"no vectors of your own {name!r}"
+        )
+        raise RequestError(what, f"{did_you_mean(name, own)}there are: {', '.join(own) or 'none'}")
+    table = stores.tables.vectors(name)
+    with stores.write_lock(f"vectors of {name}"):
+        count = table.delete_unknown(lambda stored: set(stored).difference(stored if ids is None else ids))
+        if not table.count():
+            stores.annotations.drop_documents(SPACES_COLLECTION, [name])
+    return count
+
+
 def _check_own_vectors(
     stores: Stores, name: str, ids: Sequence[str], vectors: NDArray[np.float64], document: Json
 ) -> None:
@@ -172,8 +212,10 @@ def _check_own_vectors(
     import numpy as np
 
     stores.tables.vectors(name)  # raises for a name that cannot be one
-    own = isinstance(document, dict) and document["model"] == _OWN_MODEL
-    if name in stores.tables.spaces() and not own:
+    is_model = isinstance(document, dict) and document["model"] != _OWN_MODEL
+    if is_model or (
+        document is None and name in stores.tables.spaces() and stores.tables.vectors(name).count()
+    ):
         raise RequestError(f"the vectors of {name!r} are those of a model", "give yours another name")
     if vectors.ndim != 2 or len(vectors) != len(ids) or not vectors.size:
         raise RequestError(

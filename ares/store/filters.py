@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from ares.errors import FilterError
-from ares.registry import say_who_makes
+from ares.registry import suggest_column
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
@@ -58,8 +58,8 @@ def unknown_column(name: str, columns: Collection[str]) -> str:
         columns, key=lambda column: (-SequenceMatcher(None, name.lower(), column).ratio(), column)
     )
     more = ["..."] if len(ordered) > _MAX_COLUMNS else []
-    hint = f": {say_who_makes(name)}" if say_who_makes(name) else f"{suggest_nearest_name(name, columns)}; "
-    return f"no column named {name!r}{hint}the columns are {', '.join([*ordered[:_MAX_COLUMNS], *more])}"
+    hint = suggest_column(name, columns)
+    return f"no column named {name!r}: {hint}the columns are {', '.join([*ordered[:_MAX_COLUMNS], *more])}"
 
 
 def suggest_nearest_name(name: str, names: Collection[str]) -> str:

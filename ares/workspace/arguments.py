@@ -79,8 +79,25 @@ def _episode_id(item: object, kind: str) -> str:
     )
 
 
+def is_frame(values: object) -> bool:
+    """Whether it is a mapping, or a table with columns of whichever library, and not one column."""
+    if isinstance(values, Mapping) or hasattr(values, "columns"):
+        return True
+    return hasattr(values, "__arrow_c_stream__") and not (hasattr(values, "dtype") or hasattr(values, "type"))
+
+
+def _read_frame(values: object) -> pa.Table | None:
+    """The table that another library hands over by the Arrow C stream interface, as Polars and DuckDB do, or None."""
+    import pyarrow as pa
+
+    try:
+        return pa.table(values) if hasattr(values, "__arrow_c_stream__") else None
+    except (pa.ArrowException, TypeError, ValueError):
+        return None
+
+
 def read_values(values: object, column: str) -> tuple[pa.Array, pa.Array]:
-    """(N,) ids and (N,) values of a mapping by id, or of a frame or Series of pandas, Polars or Arrow.
+    """(N,) ids and (N,) values of a mapping by id, or of a frame or Series of pandas, Polars, Arrow or DuckDB.
 
     Args:
         values: A frame has the ids as its index or in the column `episode_id`.
@@ -99,20 +116,18 @@ def read_values(values: object, column: str) -> tuple[pa.Array, pa.Array]:
         return _id_array(values.index), make_values_array(values)  # type: ignore[attr-defined]
     if kind == "pandas.DataFrame" and "episode_id" not in values:  # type: ignore[operator]
         values = values.rename_axis("episode_id").reset_index()  # type: ignore[attr-defined]
-    if kind == "polars.DataFrame":
-        values = values.to_arrow()  # type: ignore[attr-defined]
-    names = [str(name) for name in getattr(values, "column_names", getattr(values, "columns", ()))]
+    # A frame of pandas has its missing values in its own way.
+    frame: Any = values if kind == "pandas.DataFrame" else _read_frame(values)
+    names = [str(name) for name in getattr(frame, "column_names", getattr(frame, "columns", ()))]
     others = [name for name in names if name != "episode_id"]
     if column not in others and len(others) == 1:
         column = others[0]
-    if kind not in ("pandas.DataFrame", "polars.DataFrame", "pyarrow.Table") or {"episode_id", column} - {
-        *names
-    }:
+    if frame is None or {"episode_id", column} - {*names}:
         raise RequestError(
             "values are a mapping by id, or a frame with the ids as its index or in the column episode_id",
             f"got a {kind}{f' with {names}' if names else ''}; give for example {{id: 0.5}}",
         )
-    return _id_array(values["episode_id"]), make_values_array(values[column])  # type: ignore[index]
+    return _id_array(frame["episode_id"]), make_values_array(frame[column])
 
 
 def _id_array(ids: Any) -> pa.Array:
@@ -130,8 +145,15 @@ def make_values_array(values: Any) -> pa.Array:
     """Values as one Arrow array, a missing one as null. Raises RequestError for several types, or none of Arrow."""
     import pyarrow as pa
 
-    if isinstance(values, pa.ChunkedArray | pa.Array):
-        return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if hasattr(values, "__arrow_c_stream__") and not type(values).__module__.startswith("pandas"):
+        values = pa.chunked_array(values)  # a Series of Polars
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.Array):
+        if pa.types.is_dictionary(values.type):
+            # Arrow takes no values out of views of texts, which categories of Polars are.
+            return make_values_array(values.dictionary).take(values.indices)
+        return values.cast(pa.string()) if pa.types.is_string_view(values.type) else values
     if isinstance(values, list) and bool in (kinds := set(map(type, values))) and kinds - {bool, type(None)}:
         raise RequestError("the values of a column are of one type", "got true or false beside others")
     try:
@@ -149,19 +171,40 @@ def make_values_array(values: Any) -> pa.Array:
 
 
 def read_vectors(vectors: object) -> tuple[list[str], NDArray[np.float64]]:
-    """N ids and an array (N, D) of a mapping by id, or of a pair. Raises RequestError for anything else."""
+    """N ids and an array (N, D) of a mapping by id, a pair, or a frame with the ids in the column episode_id.
+
+    Raises RequestError for anything else.
+    """
     import numpy as np
 
+    pair: Any = vectors
     if isinstance(vectors, Mapping):
-        vectors = list(vectors), list(vectors.values())
-    if not isinstance(vectors, tuple | list) or len(vectors) != 2:
+        pair = list(vectors), list(vectors.values())
+    elif is_frame(vectors):
+        pair = _read_vector_frame(vectors)
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise RequestError(
-            "vectors are a mapping by id, or ids with an array (N, D)", f"got a {type(vectors).__name__}"
+            "vectors are a mapping by id, ids with an array (N, D), or a frame with the column episode_id",
+            f"got a {type(vectors).__name__}",
         )
+    ids, rows = pair
+    if type(rows).__module__.partition(".")[0] == "polars":
+        rows = rows.to_numpy() if is_frame(rows) else rows.to_list()
     try:
-        return read_episode_ids(vectors[0]), np.asarray(vectors[1], np.float64)
+        return read_episode_ids(ids), np.asarray(rows, np.float64)
     except (TypeError, ValueError) as error:
         raise RequestError("vectors have the same number of numbers", str(error).splitlines()[0]) from None
+
+
+def _read_vector_frame(frame: object) -> tuple[list[str], list[Any]] | None:
+    """Ids and vectors of a frame whose other column has lists, or whose other columns have a number each."""
+    table = _read_frame(frame)
+    if table is None or "episode_id" not in table.column_names or table.num_columns < 2:
+        return None
+    ids, others = table["episode_id"].to_pylist(), table.drop_columns(["episode_id"])
+    if others.num_columns == 1:
+        return ids, others[0].to_pylist()
+    return ids, list(zip(*(column.to_pylist() for column in others.columns), strict=True))
 
 
 class IdFile(Collection[str]):

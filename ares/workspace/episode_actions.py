@@ -147,6 +147,31 @@ class EpisodeActions:
 
         return add_own_vectors(self._stores, space, *read_vectors(vectors))
 
+    @refuse_unknown_keywords
+    def remove_vectors(
+        self, space: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]
+    ) -> int:
+        """Delete vectors of your own, of all episodes or of some; returns how many. It cannot be undone.
+
+            >>> ws.remove_vectors("my_model")
+
+        Args:
+            space: Name of your model.
+            ids: Ids, episodes or hits, as for `remove`; without them and without a condition all that have a vector.
+            **conditions: Those of `remove`.
+
+        Raises:
+            RequestError: There are no such vectors, or they are those of a model.
+        """
+        from ares.curation import select_episodes
+        from ares.search import remove_own_vectors
+
+        selection = make_selection(ids, conditions)
+        if selection.is_empty:
+            return remove_own_vectors(self._stores, space)
+        with select_episodes(self._stores, selection) as selected:
+            return remove_own_vectors(self._stores, space, set(selected))
+
     def undo(self, number: int | None = None) -> UndoReport:
         """Take back a removal, a tag, values or a change of a set, as `ares undo` does.
 

@@ -11,7 +11,7 @@ from ares.console import count_of
 from ares.episode import Episode
 from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode
 from ares.imports import import_optional
-from ares.registry import did_you_mean, explain_mistakes, say_who_makes
+from ares.registry import explain_mistakes, suggest_column
 from ares.search import Hit
 from ares.store import TAGS, quote_literal
 from ares.workspace.arguments import read_episode_ids
@@ -214,9 +214,9 @@ class Episodes:
             RequestError: Several ids start so, or the key is something else.
         """
         if isinstance(key, str):
-            if key in self.columns:
+            if key in self.columns or key == "metadata":
                 return self.to_pandas([key])[key]
-            hint = say_who_makes(key) or (key.isidentifier() and did_you_mean(key, self.columns))
+            hint = key.isidentifier() and suggest_column(key, self.columns)
             if hint:
                 raise UnknownEpisode(f"no episode and no column {key!r}", hint.rstrip("; "))
             return StoredEpisode.from_episode(
@@ -332,6 +332,10 @@ class Episodes:
         snapshot = self._table.snapshot()
         return self._selection.table(snapshot, list(snapshot.columns() if columns is None else columns))
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The columns for any library of tables: `polars.DataFrame(view)`, `pyarrow.table(view)`."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Columns of the episodes as a pandas DataFrame, see `to_arrow`.
 
@@ -348,7 +352,7 @@ class Episodes:
             RequestError: A column does not exist, or Polars is not installed.
         """
         polars = import_optional("polars", instead="use to_arrow()")
-        return polars.from_arrow(self.to_arrow(columns))
+        return polars.DataFrame(self.to_arrow(columns))
 
     def count_by(self, name: str) -> GroupTable:
         """Count by task, robot, operator, day or any name: hours, successes, accepted captions, reviewed episodes.
@@ -409,19 +413,17 @@ class Episodes:
         import pyarrow as pa
 
         from ares.curation import set_values
-        from ares.workspace.arguments import make_values_array, read_values
+        from ares.workspace.arguments import is_frame, make_values_array, read_values
 
         snapshot = self._table.snapshot()
         ids = self._selection.table(snapshot, ["episode_id"])["episode_id"].combine_chunks()
+        if is_frame(values):
+            return set_values(self._stores, column, *read_values(values, column))
         if callable(values):
             batches = self._selection.batches(snapshot, list(snapshot.columns()))
             values = [values(row) for batch in batches for row in batch.to_pylist()]
         elif values is None or isinstance(values, str) or not hasattr(values, "__len__"):
             values = pa.repeat(make_values_array([values])[0], len(ids))
-        elif (
-            isinstance(values, Mapping) or hasattr(values, "column_names") or getattr(values, "ndim", 1) == 2
-        ):
-            return set_values(self._stores, column, *read_values(values, column))
         if len(values) != len(ids):
             raise RequestError(
                 "a view takes a value for each episode",
@@ -479,7 +481,7 @@ class Episodes:
 
         import_optional("pandas", instead="use to_arrow()")
         find = partial(find_set, self._stores.annotations)
-        return run_sql(query, self.to_arrow, list(self.columns), find)
+        return run_sql(query, self.to_arrow, [*self.columns, "metadata"], find)
 
     def plot(self, column: str = "num_steps", color: str = "") -> Any:
         """A chart of a column for a notebook: how numbers spread, or how often each value is.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import SOURCE_PREFIX, Annotation, Maker
@@ -13,7 +13,7 @@ from ares.curation import Sets, list_tags, maker_catalog, notes_of, tags_of
 from ares.episode import Camera, Episode, Json
 from ares.jobs import FAILURES
 from ares.rubric import CONTROL, TRUST_COLUMN, read_judge_trust
-from ares.search import SPACE_PREFIX
+from ares.search import SPACE_PREFIX, list_own_vectors
 from ares.store import ids_filter, make_stored_segments, read_spending
 from ares.workspace.status import (
     AnnotationStateCounts,
@@ -350,11 +350,18 @@ def vector_tables(stores: Stores) -> dict[str, TableStatus]:
     """Return each table of vectors with the number of rows that its index covers, and what was measured of it."""
     spaces = stores.tables.spaces()
     motion_spaces = [space for space in spaces if space.startswith(SPACE_PREFIX)]
-    frame_spaces = [space for space in spaces if space not in motion_spaces]
+    own = list_own_vectors(stores)
+    # A space without vectors is one whose vectors were removed.
+    others = [space for space in spaces if space not in motion_spaces]
+    frame_spaces = [space for space in others if stores.tables.vectors(space).count()]
     frames = {f"vectors/{space}": _describe_frame_vectors(stores, space) for space in frame_spaces}
+    for space in own:
+        table = frames[f"vectors/{space}"]
+        frames[f"vectors/{space}"] = replace(table, details={**table.details, "own": True})
     texts = {
         f"texts/{space}": _describe_vectors(stores, f"texts_{space}", stores.tables.texts(space).state())
         for space in frame_spaces
+        if space not in own
     }
     motion = _merge_motion_spaces([_describe_frame_vectors(stores, space) for space in motion_spaces])
     return {**frames, **texts, **motion}

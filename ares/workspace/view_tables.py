@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.errors import RequestError
 from ares.imports import import_optional
+from ares.registry import suggest_column
 from ares.store import column_membership, replace_membership
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _INSTALL = "pip install 'ares-curation[notebook]', or use to_pandas()"
 
 def run_sql(
     query: str,
-    table: Callable[[Sequence[str] | None], pa.Table],
+    table: Callable[[Sequence[str]], pa.Table],
     columns: Sequence[str],
     find_set: Callable[[str], tuple[str, Iterator[str]]],
 ) -> pd.DataFrame:
@@ -32,8 +33,8 @@ def run_sql(
 
     Args:
         query: A SELECT of DuckDB; `in_set`, `tagged` and `reviewed` stand in it as in a filter.
-        table: Reads columns of the rows; None for all.
-        columns: Names of all columns.
+        table: Reads columns of the rows.
+        columns: Names of all columns; metadata, JSON text, is no part of `*`.
         find_set: Finds the members of a set.
 
     Raises:
@@ -56,15 +57,17 @@ def run_sql(
     query = replace_membership(query, expand)
     named = set(re.findall(r"\w+", query))
     is_all = re.search(r"\*(?!\s*\))|\bfrom\s+episodes\s*$|^\s*from\b", query, re.IGNORECASE)
-    read_columns = None if is_all else [name for name in columns if name in named] or ["episode_id"]
+    read_columns = [name for name in columns if name in named or (is_all and name != "metadata")]
     with duckdb.connect(config={"enable_external_access": "false"}) as connection:
-        for name, rows in {"episodes": table(read_columns), **members}.items():
+        for name, rows in {"episodes": table(read_columns or ["episode_id"]), **members}.items():
             connection.register(name, rows)
         try:
             result: pd.DataFrame = connection.sql(query).to_arrow_table().to_pandas()
         except duckdb.Error as error:
             line = str(error).strip().splitlines()[0]
-            raise RequestError("the query cannot be run", f"{line}; the table is episodes") from None
+            unknown = re.search(r'column "(.+?)" not found', line)
+            hint = f"{suggest_column(unknown[1], columns)}columns: {', '.join(columns)}; " if unknown else ""
+            raise RequestError("the query cannot be run", f"{line}; {hint}the table is episodes") from None
     return result
 
 

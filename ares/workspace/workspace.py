@@ -223,6 +223,7 @@ class Workspace:
     note = _method_of("actions", EpisodeActions.note)
     set_values = _method_of("actions", EpisodeActions.set_values)
     add_vectors = _method_of("actions", EpisodeActions.add_vectors)
+    remove_vectors = _method_of("actions", EpisodeActions.remove_vectors)
     similar = _method_of("episodes", Episodes.similar)
     undo = _method_of("actions", EpisodeActions.undo)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from ares.errors import AresError, SourceError
@@ -68,10 +68,12 @@ class DatasetNamer:
     Attributes:
         stores: The workspace, or None where there is none yet.
         stored: Its datasets.
+        reasons: Why a dataset got a suffix, by its name.
     """
 
     stores: Stores | None
     stored: Sequence[StoredDataset]
+    reasons: dict[str, str] = field(default_factory=dict)
 
     def name_all(self, datasets: Iterable[OpenedDataset]) -> None:
         """Reopen the datasets that need another name than their own."""
@@ -118,6 +120,10 @@ class DatasetNamer:
         for opened in rivals:
             is_same = self._equals_stored(opened) if known else opened is owner or _are_equal(owner, opened)
             names[id(opened)] = identity[1] if is_same else f"{identity[1]}-{suffixes[id(opened)]}"
+            if not is_same:
+                self.reasons[names[id(opened)]] = (
+                    f"named so because other data have the name {identity[1]}; --dataset NAME chooses another name"
+                )
         for opened in rivals:  # at the end, as comparing used up their items
             _rename_dataset(opened, names[id(opened)])
 
@@ -246,9 +252,18 @@ def find_datasets(stores: Stores | None, request: IngestRequest, *, sample: bool
     """
     stored = stored_datasets(stores) if stores else ()
     discovery = discover(request, stored)
-    DatasetNamer(stores, stored).name_all(discovery.datasets)
+    namer = DatasetNamer(stores, stored)
+    namer.name_all(discovery.datasets)
     plan = make_ingest_plan(discovery.trees, discovery.datasets, discovery.skipped)
     plan = replace(plan, limit=request.limit)
+    if namer.reasons:
+        datasets = [
+            replace(dataset, not_understood=(namer.reasons[dataset.dataset], *dataset.not_understood))
+            if dataset.dataset in namer.reasons
+            else dataset
+            for dataset in plan.datasets
+        ]
+        plan = replace(plan, datasets=tuple(datasets))
     if sample:
         plan = replace(plan, datasets=_try_records(plan.datasets, discovery, request.media))
     return IngestSources(
@@ -300,8 +315,7 @@ def _with_tried_records(
     dataset: PlannedDataset, source: Source, readers: Summarisers, media: MediaMode
 ) -> PlannedDataset:
     report, listed = Report(), GuardedItems(source)
-    items = islice(listed, max(source.total, _TRIED_RECORDS))
-    tried = list(islice(items, _TRIED_RECORDS))
+    tried, others = _choose_tried(islice(listed, max(source.total, _TRIED_RECORDS)))
     results = _summarise_items(source, tried, readers)
     for item, result in zip(tried, results, strict=False):
         if isinstance(result, AresError):
@@ -309,7 +323,7 @@ def _with_tried_records(
         elif media != "none":
             for camera in result.missing:
                 report.add_warning(f"camera {camera} has no pictures", item.location)
-    for item in chain(tried[len(results) :], items):
+    for item in (*tried[len(results) :], *others):
         if (error := known_error(item)) is not None:
             report.add_failure(error, item.location)
     if listed.error is not None:
@@ -321,7 +335,40 @@ def _with_tried_records(
     first = results[0]
     if isinstance(first, AresError):
         return replace(dataset, not_understood=(*dataset.not_understood, f"the first record fails: {first}"))
-    return replace(dataset, rate_hz=first.rate_hz, cameras=dataset.cameras or first.cameras)
+    rates = _count_rates(read.rate_hz for read in results if not isinstance(read, AresError))
+    rate_hz, rates = (first.rate_hz, ()) if len(rates) == 1 else (None, rates)
+    return replace(dataset, rate_hz=rate_hz, rates=rates, cameras=dataset.cameras or first.cameras)
+
+
+# Rates that differ by no more are one, as in an export: clocks of one recorder are never the same.
+_RATE_SPREAD = 1.015
+
+
+def _count_rates(rates: Iterable[float]) -> tuple[tuple[float, int], ...]:
+    """Rates with how many records have them, the most frequent first; the middle one stands for those that are near."""
+    groups = list[list[float]]()
+    for rate in sorted(rates):
+        if groups and rate <= groups[-1][0] * _RATE_SPREAD:
+            groups[-1].append(rate)
+        else:
+            groups.append([rate])
+    groups.sort(key=len, reverse=True)
+    return tuple((group[len(group) // 2], len(group)) for group in groups)
+
+
+def _choose_tried(items: Iterator[Item]) -> tuple[list[Item], list[Item]]:
+    """The items to try, the first ones and others from all of the dataset, and those of the rest known to fail."""
+    first = list(islice(items, _TRIED_RECORDS // 2))
+    spread, left, step = list[Item](), list[Item](), 1
+    for number, item in enumerate(items):
+        if number % step:
+            left += [item] if known_error(item) is not None else ()
+            continue
+        spread.append(item)
+        if len(spread) > _TRIED_RECORDS // 2:
+            left += [other for other in spread[1::2] if known_error(other) is not None]
+            spread, step = spread[::2], step * 2
+    return [*first, *spread], left
 
 
 def _summarise_items(

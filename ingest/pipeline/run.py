@@ -399,8 +399,8 @@ def format_unread_files(plan: IngestPlan) -> Iterator[str]:
 
 def _dataset_line(dataset: PlannedDataset) -> str:
     facts = [dataset.format, count_of(dataset.episodes, "episode")]
-    if dataset.rate_hz is not None:
-        facts.append(f"{dataset.rate_hz:g} Hz")
+    if dataset.rate_text:
+        facts.append(dataset.rate_text)
     if dataset.cameras:
         facts.append(f"cameras {', '.join(dataset.cameras)}")
     facts.append(f"{dataset.bytes / 1e6:.1f} MB")

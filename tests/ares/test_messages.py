@@ -9,7 +9,14 @@ import threading
 import pytest
 
 from ares import console
-from ares.console import Verbosity, announce_if_slow, print_message, verbosity, write_stderr
+from ares.console import (
+    Verbosity,
+    announce_if_slow,
+    print_message,
+    verbosity,
+    write_stderr,
+)
+from ares.episode import describe_seconds, format_duration
 
 
 def test_what_takes_long_is_announced(
@@ -54,3 +61,13 @@ def test_a_line_is_one_write_so_that_threads_do_not_mix_theirs(monkeypatch: pyte
     monkeypatch.setattr(sys, "stderr", Stream())
     write_stderr("first line", "second line")
     assert writes == ["first line\nsecond line\n"]
+
+
+def test_a_length_of_time_is_said_in_the_unit_that_a_person_reads() -> None:
+    seconds = (0.0, 0.04, 5.46, 12.0, 119.9, 120.0, 200.0, 7199.0, 7200.0, 4_500_000.0)
+    assert [format_duration(second) for second in seconds] == [
+        *("0 s", "0.04 s", "5.5 s", "12 s", "119.9 s"),
+        *("2 min", "3.3 min", "120 min", "2 h", "1,250 h"),
+    ]
+    estimates = [describe_seconds(second) for second in (0.1, 44.7, 151.0, 7800.0)]
+    assert estimates == ["about 1 s", "about 45 s", "about 2.5 min", "about 2.2 h"]

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import ares
 from ares.episode import Signal
 from ares.errors import AresError
 from ares.workspace import Workspace
+from tests.ares.arrow_stream import Stream, frame_of
 
 Try = Callable[[Workspace], object]
 
@@ -371,6 +373,18 @@ EQUAL: dict[str, tuple[Try, Try]] = {
         ],
         lambda ws: [(8, 1)],
     ),
+    "a frame of any library": (
+        lambda ws: (
+            ws.set_values("by_stream", frame_of(ws.episodes, by_stream=pa.array(range(9)))).count,
+            ws.episodes.set_values("by_view", frame_of(ws.episodes, by_view=pa.array(["a"] * 9))).count,
+            ws.episodes.set_values("by_column", Stream(pa.chunked_array([range(9)]))).count,
+            ws.add_vectors("by_lists", frame_of(ws.episodes, vector=pa.array((np.eye(9) + 0.1).tolist()))),
+            ws.add_vectors("by_columns", frame_of(ws.episodes, a=pa.array([1.0] * 9), b=pa.array([0.5] * 9))),
+            pa.table(ws.episodes).equals(ws.episodes.to_arrow()),
+            ws.episodes.to_arrow(["by_stream", "by_view", "by_column"]).to_pylist()[8],
+        ),
+        lambda ws: (9, 9, 9, 9, 9, True, {"by_stream": 8, "by_view": "a", "by_column": 8}),
+    ),
     "add_vectors": (
         lambda ws: (
             ws.add_vectors("my_model", (ids(ws.episodes), np.eye(9) + 0.1)),
@@ -505,6 +519,12 @@ REFUSED: dict[str, tuple[Try, str]] = {
         ),
         "has width 2",
     ),
+    "remove_vectors of none": (lambda ws: ws.remove_vectors("none"), "no vectors of your own 'none'"),
+    "vectors of no frame": (
+        lambda ws: ws.add_vectors("v", Stream(pa.table({"a": [1]}))),
+        "column episode_id",
+    ),
+    "values of no frame": (lambda ws: ws.set_values("v", Stream(pa.table({"a": [1]}))), "column episode_id"),
     "add_vectors of NaN": (lambda ws: ws.add_vectors("v", {ids(ws.episodes)[0]: [1, np.nan]}), "finite"),
     "add_vectors of zeros": (lambda ws: ws.add_vectors("v", {ids(ws.episodes)[0]: [0, 0]}), "not 0"),
     "add_vectors of an unknown id": (lambda ws: ws.add_vectors("v", {"nothing": [1, 2]}), "no episode"),

@@ -161,6 +161,16 @@ export function buildBadges(badges) {
   return badges.map(({ tone, text, tip }) => h("span", { class: `badge notice ${tone}`, title: tip }, text));
 }
 
+/**
+ * The first digits of the id of an episode, which say which one is meant; all of it is the tip.
+ *
+ * @param {string} id
+ */
+export function shortId(id) {
+  const title = `Episode ${id}. The search box opens it by these digits.`;
+  return h("span", { class: "short-id", title }, id.slice(0, 8));
+}
+
 /** @type {Record<string, [tone: string, label: string]>} */
 const VERDICTS = {
   acceptable: ["good", "acceptable"],

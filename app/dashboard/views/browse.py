@@ -19,7 +19,8 @@ from app.dashboard.browse_panels import (
     draw_unknown,
     draw_words_filter,
 )
-from app.dashboard.cards import add_table_cells, build_cards, make_episode_page_params
+from app.dashboard.cards import add_table_cells, add_value_lines, build_cards, make_episode_page_params
+from app.dashboard.column_words import WITHOUT_VALUE, WORST_ORDERS
 from app.dashboard.components import draw_grid
 from app.dashboard.navigation import change_view, escape_markdown, read_view
 from app.dashboard.results import ResultPage, check_view, find_lower_threshold, list_table_columns, read_page
@@ -143,14 +144,22 @@ def _draw_result_line(view: ViewState, page: ResultPage) -> None:
         draw_saved_views(view)
         if page.shown:
             draw_set_form(view, page.shown)
+    worst = WORST_ORDERS.get(view.sort)
+    if worst and worst.descending == view.descending and not view.is_search:
+        st.caption(f"Worst first. {worst.sentence} {WITHOUT_VALUE}")
 
 
 def _read_cards(view: ViewState, page: ResultPage) -> list[Json]:
     episodes, captions = cached_reads.read_episodes(page.ids), cached_reads.read_captions(page.ids)
     cards = build_cards(episodes, captions, page.hits, view_to_params(view), page.first, view.is_search)
+    sort = "" if view.is_search else view.sort
     if view.show == "table":
-        values = cached_reads.read_values(page.ids, list_table_columns(view))
+        names = dict.fromkeys([*filter(None, [sort]), *list_table_columns(view)])
+        values = cached_reads.read_values(page.ids, tuple(names))
         add_table_cells(cards, episodes, values, cached_reads.read_makers())
+    elif sort:
+        values = cached_reads.read_values(page.ids, (sort,))
+        add_value_lines(cards, values, sort, cached_reads.read_makers())
     return cards
 
 

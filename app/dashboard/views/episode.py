@@ -24,6 +24,7 @@ from app.dashboard.cards import (
     format_outcome_label,
     list_badges,
     make_episode_page_params,
+    make_grade_badge,
 )
 from app.dashboard.column_words import (
     VERDICTS,
@@ -55,7 +56,7 @@ from app.dashboard.selection_bar import (
 )
 from app.dashboard.view_state import AddressError, ViewState, view_to_params
 from ares.console import count_of
-from ares.episode import Episode, Json, Trajectory
+from ares.episode import Episode, Json, Trajectory, format_duration
 from ares.errors import AresError, RequestError
 from ares.reports import check_stored_episode
 from ares.store import NOTES, TAGS, ids_filter
@@ -226,7 +227,8 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
     if judged is not None:
         # Rulings of people change the grade that the judge gave, and leave its reason.
         grade = format_grade_label(columns)
-        judged = {**judged, "grade": grade, "why": judged["why"] if grade == judged["grade"] else ""}
+        why = judged["why"] if grade == judged["grade"] else ""
+        judged = {**judged, "grade": grade, "badge": make_grade_badge(columns), "why": why}
     outcome, label = annotations.outcome, format_outcome_label(episode)
     source = f"source: {label}" if label else ""
     done = st.session_state.get(_DONE) or ()
@@ -408,7 +410,16 @@ def _draw_findings(episode: Episode, trajectory: Trajectory) -> None:
 def _draw_captions(episode: Episode, annotations: EpisodeAnnotations) -> None:
     st.subheader("Caption and grade")
     if annotations.captions:
-        draw_rulings(annotations.captions, key="episode.rulings")
+        columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
+        # The columns say of their caption whether its grade counts.
+        badge = make_grade_badge(columns)
+        captions: list[Json] = [
+            {**caption, "badge": badge}
+            if caption["shown"] and caption["text"] == columns.get("caption")
+            else caption
+            for caption in cast("list[dict[str, Json]]", annotations.captions)
+        ]
+        draw_rulings(captions, key="episode.rulings")
         if len(annotations.captions) < annotations.counts[0]:
             _draw_rest(episode, len(annotations.captions), annotations.counts[0], "texts with their grades")
     else:
@@ -449,7 +460,7 @@ def _draw_identity(episode: Episode) -> None:
         "dataset": " ".join(f"{episode.dataset} {episode.version} {episode.split}".split()),
         "record": episode.key,
         "robot": episode.robot or "unknown",
-        "length": f"{count_of(episode.num_steps, 'step')}, {episode.duration_seconds:.2f} s",
+        "length": f"{count_of(episode.num_steps, 'step')}, {format_duration(episode.duration_seconds)}",
         "rate": f"{episode.rate_hz:g} Hz ({origin})",
         "stamps": _describe_stamps(episode),
         "outcome": f"{format_outcome_label(episode) or 'unknown'}"

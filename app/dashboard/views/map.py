@@ -11,7 +11,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import draw_unknown
-from app.dashboard.column_words import format_column_label
+from app.dashboard.column_words import column_choice, column_rank, format_column_label
 from app.dashboard.components import draw_map
 from app.dashboard.map_points import (
     AXES,
@@ -37,6 +37,7 @@ from app.dashboard.view_state import (
 )
 from ares.console import count_of
 from ares.episode import Json
+from ares.registry import suggest_column
 from ares.search import list_embedding_spaces
 from ares.store import TAGS, parse_polygon
 
@@ -104,10 +105,11 @@ def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:
     total = cached_reads.count_episodes(_map_where(view, columns))
     first = [name for name in _FIRST_COLOURS if name in columns]
     coloured = [name for name, kind in columns.items() if kind in _COLOURED_KINDS and name != "episode_id"]
-    options = [*first, *sorted(set(coloured) - {*first, *AXES})]
+    options = [*first, *sorted(set(coloured) - {*first, *AXES}, key=column_rank)]
     named = read_parameter("colour") or first[0]
     if named not in options:
-        raise AddressError("colour", f"no column {named!r} to colour by", f"there are: {', '.join(options)}")
+        hint = f"{suggest_column(named, options)}there are: {', '.join(options)}"
+        raise AddressError("colour", f"no column {named!r} to colour by", hint)
     navigation.show_value(_COLOUR, named)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{count_of(total, 'episode', comma=True)} on the map**", width="content")
@@ -117,7 +119,7 @@ def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:
         st.caption(text + _method_text())
         st.space("stretch")
         st.selectbox(
-            "Colour", options, format_func=format_column_label, key=_COLOUR, width=220,
+            "Colour", options, format_func=column_choice, key=_COLOUR, width=220,
             on_change=_put_colour_in_url,
         )  # fmt: skip
     return named

@@ -18,8 +18,14 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import draw_unknown
-from app.dashboard.cards import build_cards, make_episode_page_params
-from app.dashboard.column_words import format_column_label
+from app.dashboard.cards import add_value_lines, build_cards, make_episode_page_params
+from app.dashboard.column_words import (
+    WITHOUT_VALUE,
+    WORST_ORDERS,
+    column_choice,
+    column_rank,
+    format_column_label,
+)
 from app.dashboard.components import draw_bars, draw_grid, draw_spreads
 from app.dashboard.navigation import read_parameter, read_view, write_parameter
 from app.dashboard.results import check_view
@@ -34,8 +40,9 @@ from app.dashboard.view_state import (
     view_to_params,
 )
 from ares.console import count_of
-from ares.episode import Json
+from ares.episode import Json, format_duration
 from ares.errors import RequestError
+from ares.rubric import TRUST_COLUMN
 from ares.store import SignalPart, SignalSpread, conjunction, in_condition, measure_spread
 
 if TYPE_CHECKING:
@@ -49,7 +56,7 @@ _NAMES = ("task", "dataset", "robot", "operator", "scene", "day", "split")
 _MOST_GROUPS, _EXTREMES = 200, 6
 # Session key of the row whose episodes are acted on: its name, and its view as parameters.
 _ACTED = "statistics.acted"
-_GROUP, _NUMBER = "statistics.group", "statistics.number"
+_GROUP, _NUMBER, _WORST = "statistics.group", "statistics.number", "statistics.worst_by"
 # Columns whose distribution says something of the motion come first.
 _FIRST_NUMBERS = (
     "duration_seconds",
@@ -84,8 +91,9 @@ def render() -> None:
     _draw_comparison(columns)
     statistics = _draw_choice(where)
     if statistics is not None:
-        _draw_tiles(statistics.total)
+        _draw_tiles(statistics.total, columns, where)
         _draw_groups(view, columns, statistics)
+    _draw_worst(view, columns, where)
     _draw_distribution(view, columns, where)
 
 
@@ -143,26 +151,44 @@ def _put_group_in_url() -> None:
     write_parameter("group", navigation.entered_text(_GROUP) or _NAMES[0])
 
 
-def _draw_tiles(total: GroupCounts) -> None:
+def _draw_tiles(total: GroupCounts, columns: Mapping[str, str], where: str) -> None:
     tiles = st.container(horizontal=True)  # two in a row on a phone
     tiles.metric("Episodes", f"{total.episodes:,}", border=True)
-    tiles.metric("Duration", _hours_text(total.hours), border=True)
+    tiles.metric("Duration", format_duration(3600 * total.hours), border=True)
     mean = 3600 * total.hours / total.episodes if total.episodes else 0.0
     tiles.metric(
-        "Mean length", f"{mean:.1f} s", border=True, help=f"The longest: {total.longest_seconds:,.1f} s"
-    )
+        "Mean length", format_duration(mean), border=True,
+        help=f"The longest: {format_duration(total.longest_seconds)}",
+    )  # fmt: skip
     tiles.metric(
         "Succeeded", total.describe_success(), border=True, help="Of those whose outcome is known; 95 %"
     )
+    accepted, reason = f"{total.acceptable:,} of {total.graded:,}", ""
+    if not total.graded:
+        accepted, reason = _say_no_decision(columns, where)
     tiles.metric(
-        "Accepted captions", f"{total.acceptable:,} of {total.graded:,}", border=True,
-        help="Of those that a trusted judge or a person has decided",
+        "Accepted captions", accepted, border=True,
+        help=reason or "Of those that a trusted judge or a person has decided",
     )  # fmt: skip
     tiles.metric("Reviewed by people", f"{total.reviewed:,}", border=True)
+    if reason:
+        st.caption(reason)
 
 
-def _hours_text(hours: float) -> str:
-    return f"{hours:,.1f} h" if hours >= 1 else f"{60 * hours:.1f} min"
+def _say_no_decision(columns: Mapping[str, str], where: str) -> tuple[str, str]:
+    """Why no caption is accepted or refused: in two words, and in a sentence."""
+    decided = "grade IN ('acceptable', 'not_acceptable')"
+    doubtful = f"{decided} AND {TRUST_COLUMN} IN ('untrusted', 'unproven')"
+    graded, doubted = (
+        cached_reads.count_episodes(conjunction([where, condition])) if name in columns else 0
+        for name, condition in (("grade", "grade IS NOT NULL"), (TRUST_COLUMN, doubtful))
+    )
+    if not graded:
+        return "none graded", "No caption is graded yet: `ares annotate grade` or the page Jobs grades them."
+    texts = f"{count_of(graded, 'caption is', 'captions are', comma=True)} graded"
+    if doubted:
+        return "none counts", f"{texts}, but no judge of them is trusted: none counts. Status says why."
+    return "none decided", f"{texts}, but none is decided: unsure, failed, or by an older judge."
 
 
 def _draw_groups(view: ViewState, columns: Mapping[str, str], statistics: GroupStatistics) -> None:
@@ -203,7 +229,7 @@ def _group_row(group: GroupCounts, outcome: str, filtered: Callable[[str], ViewS
         "more": [_make_part(group, *part, filtered) for part in counted if part[2]],
         "low": low,
         "high": high,
-        "text": f"{group.describe_success()}; {_hours_text(group.hours)}; {group.episodes:,}",
+        "text": f"{group.describe_success()}; {format_duration(3600 * group.hours)}; {group.episodes:,}",
     }
 
 
@@ -236,7 +262,7 @@ def _draw_distribution(view: ViewState, columns: Mapping[str, str], where: str) 
     navigation.show_value(_NUMBER, named if named in numbers else numbers[0])
     column = str(
         st.selectbox(
-            "Number", numbers, key=_NUMBER, format_func=format_column_label, width=320,
+            "Number", numbers, key=_NUMBER, format_func=column_choice, width=320,
             on_change=lambda: write_parameter("number", navigation.entered_text(_NUMBER)),
         )
     )  # fmt: skip
@@ -259,14 +285,16 @@ def _draw_distribution(view: ViewState, columns: Mapping[str, str], where: str) 
     _draw_actions("statistics.bins", views)
     if facet.meaning:
         st.caption(facet.meaning)
-    for title, order in (("Highest", f"{column} DESC"), ("Lowest", column)):
-        _draw_extremes(title, conjunction([where, f"{column} IS NOT NULL"]), order)
+    worst = WORST_ORDERS.get(column)
+    for title, is_down in (("Highest", True), ("Lowest", False)):
+        words = f"{title}, the worst first" if worst and worst.descending == is_down else title
+        _draw_extremes(words, where, f"{column} DESC" if is_down else column)
 
 
 def _number_columns(columns: Mapping[str, str]) -> list[str]:
     names = [name for name, kind in columns.items() if kind in _NUMBER_TYPES]
     first = [name for name in _FIRST_NUMBERS if name in names]
-    return [*first, *sorted(set(names) - set(first))]
+    return [*first, *sorted(set(names) - set(first), key=column_rank)]
 
 
 def make_histogram_rows(view: ViewState, facet: Facet) -> Iterator[dict[str, Json]]:
@@ -295,14 +323,51 @@ def _bin_row(name: str, count: int, share: float, href: str) -> dict[str, Json]:
     return {"name": name, "href": href, "parts": [part], "low": None, "high": None, "text": ""}
 
 
+def _draw_worst(view: ViewState, columns: Mapping[str, str], where: str) -> None:
+    """Draw the worst episodes by one of the stored measures, and lead to all of them."""
+    orders = {name: order for name, order in WORST_ORDERS.items() if name in columns}
+    if not orders:
+        return
+    st.subheader("Worst episodes")
+    named = read_parameter("worst") or next(iter(orders))
+    if named not in orders:
+        raise AddressError(
+            "worst", f"{named!r} orders nothing worst first", f"there are: {', '.join(orders)}"
+        )
+    navigation.show_value(_WORST, named)
+    column = str(
+        st.segmented_control(
+            "Worst first by", list(orders), key=_WORST, format_func=lambda name: orders[name].label,
+            on_change=lambda: write_parameter("worst", navigation.entered_text(_WORST)), required=True,
+        )
+    )  # fmt: skip
+    worst = orders[column]
+    sorted_view = replace(view, sort=column, descending=worst.descending, page=1)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"{worst.sentence} {WITHOUT_VALUE}", width="content")
+        st.button(
+            "All in Browse, worst first", key="statistics.worst.all", type="tertiary", icon=":material/sort:",
+            on_click=navigation.open_page, args=("browse", view_to_params(sorted_view)),
+        )  # fmt: skip
+    _draw_extremes("", where, f"{column} DESC" if worst.descending else column)
+
+
 def _draw_extremes(title: str, where: str, order: str) -> None:
+    """Draw the first episodes in an order, each with the value that it is ordered by."""
+    column = order.partition(" ")[0]
+    where = conjunction([where, f"{column} IS NOT NULL"])
     ids = cached_reads.read_ids(where, order, 0, _EXTREMES)
     episodes, captions = cached_reads.read_episodes(ids), cached_reads.read_captions(ids)
-    st.markdown(f"**{title}**")
+    if title:
+        st.markdown(f"**{title}**")
+    if not ids:
+        st.caption("No episode has a value.")
+        return
     params: Mapping[str, Sequence[str]] = {"where": [where], "sort": [_sort_parameter(order)]}
     cards = build_cards(episodes, captions, {}, params)
+    add_value_lines(cards, cached_reads.read_values(ids, (column,)), column, cached_reads.read_makers())
     draw_grid(
-        cards, f"statistics.{title.lower()}", size="small",
+        cards, f"statistics.{title.lower() or 'worst'}", size="small",
         on_open=lambda *card: navigation.open_page("episode", make_episode_page_params(params, *card)),
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.deadline import check_deadline, current_deadline, limit_time, wait_for_lock
 from ares.errors import QueryTimeout, RequestError, StoreError
-from ares.registry import did_you_mean, say_who_makes
+from ares.registry import suggest_column
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import (
     RowIndex,
@@ -531,7 +531,7 @@ class EpisodeSnapshot:
             if name not in names:
                 raise RequestError(
                     f"no column {name!r} in episodes",
-                    f"{say_who_makes(name) or did_you_mean(name, names)}the columns are {', '.join(sorted(names))}",
+                    f"{suggest_column(name, names)}the columns are {', '.join(sorted(names))}",
                 )
 
 

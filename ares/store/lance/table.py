@@ -85,6 +85,12 @@ class TableWriter:
             merge = dataset.merge_insert(key)
             merge.when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
+    def overwrite(self, schema: pa.Schema) -> None:
+        """Write a version without rows and with other columns; earlier versions stay until the table is optimized."""
+        import lance
+
+        lance.write_dataset(schema.empty_table(), self.newest().uri, mode="overwrite")
+
     def delete(self, where: str) -> None:
         """Delete the rows that match a filter."""
         with undo_truncated_writes(self.newest()) as dataset:

@@ -155,7 +155,11 @@ class VectorTable:
 
     def _open_for(self, rows: Sequence[CameraVectors]) -> tuple[TableWriter, pa.FixedSizeListType]:
         """The table, created where it does not exist, and the type of its vectors. Raises StoreError as `add`."""
-        table = self._table.create(_frame_schema(rows[0].vectors.shape[1]))
+        schema = _frame_schema(rows[0].vectors.shape[1])
+        table = self._table.create(schema)
+        # Vectors that were all removed leave a table that takes any others.
+        if table.schema != schema and not table.newest().count_rows():
+            table.overwrite(schema)
         vector_type = table.schema.field("vector").type
         for row in rows:
             if row.vectors.shape[1] != vector_type.list_size:
@@ -326,10 +330,10 @@ class VectorTable:
                 yield batch["episode_id"].to_pylist(), to_matrix(batch["vector"])
 
     def delete_unknown(self, existing_ids: Callable[[Sequence[str]], Collection[str]]) -> int:
-        """Delete vectors that a killed job wrote without recording them in the log. Returns the number of rows.
+        """Delete the vectors of episodes that are not to have any. Returns the number of rows.
 
         Args:
-            existing_ids: Returns those of some episode ids that the log records as embedded.
+            existing_ids: Returns those of some episode ids that keep theirs, such as those that the log records.
         """
         table = self._table.writer()
         if table is None:

@@ -100,3 +100,28 @@ def test_a_video_that_could_not_be_checked_is_a_failure(tmp_path: Path) -> None:
     assert report.is_clean and dataset.video is not None
     failed = replace(dataset, video=replace(dataset.video, num_failed=1))
     assert not replace(report, datasets=(failed,)).is_clean
+
+
+def test_without_a_source_those_of_the_workspace_are_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what they were read with, and what is not where it was is named."""
+    kept = write_motions(tmp_path / "kept", random_motions(1))
+    gone = write_motions(tmp_path / "gone", random_motions(2))
+    workspace = ["-w", str(tmp_path / "w")]
+    assert main(["ingest", str(kept), "--rate", "15", "--dataset", "arm", "-q", *workspace]) == 0
+    assert main(["ingest", str(gone), "-q", *workspace]) == 0
+    capsys.readouterr()
+    gone.rename(tmp_path / "moved")
+    assert main(["check", "--json", *workspace]) == 0
+    printed = capsys.readouterr()
+    (dataset,) = json.loads(printed.out)["datasets"]
+    assert (dataset["path"], dataset["dataset"], dataset["episodes"]) == (str(kept), "arm", 4)
+    assert f"not checked, as they are not where they were: gone ({gone})" in printed.err
+    assert f"checking the sources of the workspace: {kept}" in printed.err
+    kept.rename(tmp_path / "moved-too")
+    assert main(["check", *workspace]) == 2
+    assert "no sources that can be checked" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    assert main(["check"]) == 2
+    assert "no SOURCE is given: name a folder or a file, or with -w a workspace" in capsys.readouterr().err

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import ares
 from app.cli.main import main
 from ares.curation import CurationSet, Sets
 from ares.export import ExportReader, ExportReport, ExportRequest
+from ares.media import encode_mp4
 from ares.registry import exporters
 from ares.workspace import Workspace
 from tests.thinning import some_by_day
@@ -205,3 +208,37 @@ def test_options_of_a_trim_and_of_weights_reach_the_export_and_are_said(
     steps = pq.read_table(tmp_path / "out" / "steps.parquet")
     assert steps.num_rows < sum(workspace.episodes[id].num_steps for id in workspace.sets.ids(graded_set))
     assert max(steps["sample_weight"].to_pylist()) > 1
+
+
+def test_the_order_and_the_folders_of_an_export_are_said_and_do_not_depend_on_the_set(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Episodes are in the order of their ids, and a numbered folder says what it has otherwise."""
+    for name, rate, height in (("a", 10.0, 32), ("b", 10.0, 32), ("c", 25.0, 32), ("d", 10.0, 64)):
+        (tmp_path / "clips").mkdir(exist_ok=True)
+        frames = (np.full((height, 48, 3), 5 * ord(name) % 200 + n, np.uint8) for n in range(12))
+        encode_mp4(frames, tmp_path / "clips" / f"{name}.mp4", rate)
+    own = ["-w", str(tmp_path / "w"), "-q"]
+    assert main(["ingest", str(tmp_path / "clips"), *own]) == 0
+    with ares.open(tmp_path / "w") as opened:
+        ids = list(opened.episodes.ids())
+        opened.sets.create("forward", ids)
+        opened.sets.create("back", ids[::-1])
+    tables = []
+    for name in ("forward", "back"):
+        capsys.readouterr()
+        assert main(["export", name, str(tmp_path / name), "--format", "lerobot", *own]) == 0
+        tables.append((tmp_path / name / "manifest.episodes.jsonl").read_text())
+    assert tables[0] == tables[1]
+    rows = [json.loads(line) for line in tables[0].splitlines()]
+    assert [row["episode_id"] for row in rows if row["path"] == "clips"] == sorted(
+        row["episode_id"] for row in rows if row["path"] == "clips"
+    )
+    said = capsys.readouterr().out
+    assert "order: by episode id in a folder" in said
+    by_path = {line.strip().split(":")[0]: line for line in said.splitlines() if line.startswith("  clips")}
+    assert len(by_path) == 3 and by_path["clips"].endswith("tasks 1")
+    # Whichever of the three comes first by its id has the plain name.
+    whys = [by_path[name].partition("; ")[2] for name in ("clips-2", "clips-3")]
+    assert all(why.endswith(" as in clips") for why in whys)
+    assert any("25 Hz" in why for why in whys) and any("48x64" in why for why in whys)

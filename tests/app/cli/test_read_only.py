@@ -115,7 +115,7 @@ def test_what_reads_works_on_a_full_disk(
 
 
 def test_an_episode_is_shown_on_a_full_disk_and_nothing_is_written(run_full: Run, writable: Path) -> None:
-    episode_id = run_full(writable, "set", "show", "all").stdout.split()[0]
+    episode_id = run_full(writable, "set", "show", "all", "--ids").stdout.split()[0]
     assert episode_id in run_full(writable, "show", episode_id[:6]).stdout
     for line in (("tag", "add", "odd", episode_id), ("note", "odd", episode_id), ("set", "create", "more")):
         process = run_full(writable, *line)
@@ -140,7 +140,7 @@ def test_a_killed_writer_leaves_what_is_read_on_a_full_disk(run_full: Run, writa
 
 
 def test_an_episode_is_shown_and_exported(run: Run, workspace: Path, tmp_path: Path) -> None:
-    episode_id = run(workspace, "set", "show", "all").stdout.split()[0]
+    episode_id = run(workspace, "set", "show", "all", "--ids").stdout.split()[0]
     assert episode_id in run(workspace, "show", episode_id[:6]).stdout
     process = run(workspace, "export", "all", str(tmp_path / "x"), "--format", "parquet")
     assert process.returncode == 0 and (tmp_path / "x").is_dir()

@@ -15,6 +15,7 @@ import pytest
 import ares
 from app.cli.main import main
 from app.cli.output import write_csv, write_json_lines
+from ares.errors import RequestError
 
 Capture = pytest.CaptureFixture[str]
 
@@ -83,6 +84,74 @@ def test_columns_of_the_episodes_are_in_every_format(workspace: str, capsys: Cap
     assert "no column named 'num_stepz': did you mean 'num_steps'?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("word", "column"),
+    [("length", "'num_steps' or 'duration_seconds'"), ("fps", "'rate_hz'"), ("Task", "'instruction'"),
+     ("robot_type", "'robot'"), ("outcome", "'success'"), ("camera", "'num_cameras'")],
+)  # fmt: skip
+def test_words_that_people_type_lead_to_the_column_at_every_door(
+    word: str, column: str, workspace: str, capsys: Capture
+) -> None:
+    refused = list[str]()
+    for arguments in (
+        ["search", "--where", f"{word} = 1"],
+        ["search", "--columns", word],
+        ["statistics", word],
+    ):
+        if word != "Task" or arguments[0] == "search":
+            assert main([*arguments, "-w", workspace]) == 2
+            refused.append(capsys.readouterr().err)
+    with ares.open(workspace) as opened:
+        for call in (
+            lambda: opened.episodes.sort(word).head(),
+            lambda: opened.sql(f'SELECT "{word}" FROM episodes'),
+        ):
+            with pytest.raises(RequestError) as error:
+                call()
+            refused.append(str(error.value))
+    for message in refused:
+        assert f"did you mean {column}?" in message
+
+
+def test_metadata_is_a_column_and_so_are_its_keys(
+    demo_samples: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    workspace = str(tmp_path / "w")
+    assert main(["ingest", "-w", workspace, str(demo_samples / "rlds"), "--limit", "2", "-q"]) == 0
+    every = ("--columns", "metadata,metadata.success", "-w", workspace)
+    (row, *_) = hits(capsys, *every)
+    assert row["metadata"]["success"] is row["metadata.success"]
+    assert '{"episode_id": ' in output(capsys, "search", *every)
+    output(capsys, "set", "create", "with-metadata", "-w", workspace)
+    assert '{"episode_id": ' in output(capsys, "set", "show", "with-metadata", *every)
+    assert '{"episode_id": ' in output(capsys, "show", row["episode_id"], *every)
+    assert main(["search", "--columns", "metadata.sucess", "-w", workspace]) == 2
+    said = capsys.readouterr().err
+    assert (
+        "no episode has 'sucess' in its metadata: did you mean 'success'? there are: metadata.episode_id"
+        in said
+    )
+    assert main(["search", "--where", "metadata.operator = 'ann'", "-w", workspace]) == 2
+    assert 'write contains(metadata, \'"operator": "VALUE"\')' in capsys.readouterr().err
+    with ares.open(workspace) as opened:
+        counted = opened.sql("SELECT metadata ->> 'success' AS s, count(*) AS n FROM episodes GROUP BY s")
+        assert counted["n"].sum() == len(opened.episodes["metadata"])
+
+
+def test_a_set_is_shown_with_what_its_episodes_are(workspace: str, capsys: Capture) -> None:
+    output(capsys, "set", "create", "shown", "--where", "num_steps > 50", "-w", workspace)
+    header, first, *_ = output(
+        capsys, "set", "show", "shown", "--columns", "robot", "-w", workspace
+    ).splitlines()
+    assert header.split() == ["episode", "dataset", "source", "key", "duration", "instruction", "robot"]
+    ids = output(capsys, "set", "show", "shown", "--ids", "-w", workspace).split()
+    episode = ares.open(workspace).episodes[ids[0]]
+    assert first.startswith(episode.episode_id) and f"{episode.duration_seconds:.2f} s" in first
+    assert episode.instruction in first and episode.key in first
+    document = json.loads(output(capsys, "set", "show", "shown", "--json", "-w", workspace))
+    assert document["episode_ids"] == ids
+
+
 def test_the_formats_have_the_same_hits(workspace: str, capsys: Capture) -> None:
     arguments = ("search", "drawer", "-w", workspace, "--output")
     documents = json.loads(output(capsys, *arguments, "json"))
@@ -94,7 +163,7 @@ def test_the_formats_have_the_same_hits(workspace: str, capsys: Capture) -> None
 
 def ids_of(workspace: str, capsys: Capture) -> list[str]:
     output(capsys, "set", "create", "all", "-w", workspace)
-    return output(capsys, "set", "show", "all", "-w", workspace).split()
+    return output(capsys, "set", "show", "all", "--ids", "-w", workspace).split()
 
 
 def test_an_id_may_be_its_unique_start(workspace: str, capsys: Capture) -> None:
@@ -136,7 +205,7 @@ def test_a_list_of_ids_may_be_shortened(workspace: str, capsys: Capture, tmp_pat
     (tmp_path / "ids.txt").write_text(f"{ids[0][:12]}\n")
     text = output(capsys, "set", "create", "short", "--ids", str(tmp_path / "ids.txt"), "-w", workspace)
     assert "short@1: 1 episode" in text
-    assert output(capsys, "set", "show", "short", "-w", workspace).split() == ids
+    assert output(capsys, "set", "show", "short", "--ids", "-w", workspace).split() == ids
 
 
 def test_a_spreadsheet_runs_nothing_and_a_terminal_obeys_nothing() -> None:

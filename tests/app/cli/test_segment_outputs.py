@@ -172,7 +172,8 @@ def test_segments_become_a_set_of_spans_whose_bad_ones_cost_themselves(
     assert made.startswith("set parts@1: ") and made.endswith(" spans of 1 episode\n")
     spans: Any = json.loads(_output(capsys, opened, "set", "show", "parts", "--json"))
     assert spans["spans"] == len(spans["members"]) and spans["episodes"] == 1
-    lines = _output(capsys, opened, "set", "show", "parts").splitlines()
+    assert "lift it" in _output(capsys, opened, "set", "show", "parts")
+    lines = _output(capsys, opened, "set", "show", "parts", "--ids").splitlines()
     assert len(lines) == spans["spans"] and any(
         line.startswith(f"{few} 1.000 2.500 lift it") for line in lines
     )

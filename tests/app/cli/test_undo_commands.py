@@ -96,3 +96,21 @@ def _usage_error(ares: Any, *arguments: str) -> str:
 def test_nothing_is_removed_without_a_selection(ares: Any) -> None:
     assert "no episodes are named" in ares("remove", "--yes")[2]
     assert "no episode is selected" in ares("remove", "--where", "num_steps < 0", "--yes")[2]
+
+
+def test_own_vectors_are_listed_and_deleted(ares: Any, curated: Workspace, ids: list[str]) -> None:
+    curated.add_vectors("mine", {id: [1.0, float(number)] for number, id in enumerate(ids)})
+    assert "vectors of your own: mine; `ares remove --vectors NAME` deletes them" in ares("status")[1]
+    assert json.loads(ares("status", "--json")[1])["tables"]["vectors/mine"]["own"] is True
+    assert "give --yes" in ares("remove", "--vectors", "mine")[2]
+    assert (
+        "deleted 2 vectors of mine; the episodes stay"
+        in ares("remove", "--vectors", "mine", *ids[:2], "--yes")[1]
+    )
+    assert json.loads(ares("remove", "--vectors", "mine", "--yes", "--json")[1])["deleted"] == len(ids) - 2
+    status, _, err = ares("remove", "--vectors", "mine", "--yes")
+    assert status == 2 and "no vectors of your own 'mine': there are: none" in err
+    assert "mine" not in ares("status")[1] and ares("doctor")[0] == 0
+    # A space without vectors takes those of another length.
+    assert curated.add_vectors("mine", {ids[0]: [1.0, 2.0, 3.0]}) == 1
+    assert curated.remove_vectors("mine", where=f"episode_id = '{ids[0]}'") == 1

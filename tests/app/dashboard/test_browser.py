@@ -220,7 +220,7 @@ def test_the_page_shows_contradictions_old_grades_and_segments_of_any_annotator(
     # The grade and the outcome come first.
     assert shown_badges[2:] == [
         "source: success, caption: failure",
-        "grade by an older maker",
+        "grade by an older maker: does not count",
     ]
     card.click()
     contested_page.locator(".player").wait_for()

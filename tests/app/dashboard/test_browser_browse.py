@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from app.dashboard.column_words import GROUPS, column_group
 from ares.workspace import Workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab
+from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, open_tab
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -39,7 +39,7 @@ def test_a_table_has_the_records_ticks_and_columns_of_the_address(
     keys = {episode.key for episode in workspace.stores.tables.episodes.read()}
     assert set(page.locator(".table .record").all_inner_texts()) <= keys
     page.goto(f"{workspace_address}/?show=table&columns=dataset,grade&f.grade=unsure")
-    expect(page.locator(".table thead th")).to_have_text(["tick", "record", "dataset", "grade"])
+    expect(page.locator(".table thead th")).to_have_text(["tick", "record", "id", "dataset", "grade"])
     page.locator(".table .tick").nth(1).check()
     page.get_by_text("1 selected").wait_for()
     page.keyboard.press("ArrowUp")
@@ -54,7 +54,7 @@ def test_a_table_is_copied_as_rows_with_tabs(page: Page, workspace_address: str)
     page.get_by_role("button", name="Copy the table").click()
     page.get_by_text("Copied 4 rows").wait_for()
     copied = page.evaluate("navigator.clipboard.readText()").split("\n")
-    assert copied[0] == "record\tinstruction\tgrade"
+    assert copied[0] == "record\tid\tinstruction\tgrade"
     assert len(copied) == 5 and all(line.endswith("\tunsure") for line in copied[1:])
 
 
@@ -193,3 +193,34 @@ def test_a_table_of_text_wraps_is_searched_and_axe_has_nothing_to_say(
     shown = page.locator(".st-key-status-tables tbody tr:visible")
     assert all("segments" in text for text in shown.all_inner_texts())
     assert page.evaluate(VIOLATIONS, AXE.read_text()) == []
+
+
+def test_a_reader_finds_the_worst_under_a_menu_that_stays_and_a_caption_under_its_pictures(
+    page: Page, workspace_address: str, workspace: Workspace
+) -> None:
+    def menu() -> list[float]:
+        links = page.locator("[data-testid=stTopNavLink]")
+        return [box["x"] for link in links.all() if (box := link.bounding_box())]
+
+    page.goto(workspace_address)
+    page.locator(".card").first.wait_for()
+    choose(page, "Sort by", "Worst first: findings")
+    page.get_by_text("Worst first. Ordered by the number").wait_for()
+    card = page.locator(".card").first
+    expect(card.locator(".value")).to_have_text("number of findings: 3")
+    episode = card.get_attribute("data-episode") or ""
+    expect(card.locator(".short-id")).to_have_text(episode[:8])
+    expect(card.locator(".short-id")).to_have_attribute("title", re.compile(episode))
+    with_filters = menu()
+    page.get_by_role("link", name="Statistics").click()
+    page.get_by_role("heading", name="Worst episodes").wait_for()
+    assert menu() == with_filters and len(with_filters) == 10
+    page.set_viewport_size({"width": 390, "height": 844})
+    first, second = sorted(workspace.stores.tables.episodes.ids("grade = 'unsure'"))[:2]
+    page.goto(f"{workspace_address}/compare?a={first}&b={second}")
+    parts = page.locator(".side-head, .cameras, .side-text")
+    expect(parts).to_have_count(6)
+    boxes = [box for part in parts.all() if (box := part.bounding_box())]
+    assert [box["y"] for box in boxes] == sorted(box["y"] for box in boxes), (
+        "title, pictures, caption of each"
+    )

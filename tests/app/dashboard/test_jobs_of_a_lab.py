@@ -206,7 +206,7 @@ def find_like_by_motion(lab: Lab) -> None:
 
 def see_hours(lab: Lab) -> None:
     lab.open_page("Statistics")
-    expect(lab.page.get_by_role("row", name="pull the green drawer open")).to_contain_text("min")
+    expect(lab.page.get_by_role("row", name="pull the green drawer open")).to_contain_text(" s;")
 
 
 def see_success_of_datasets(lab: Lab) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from app.dashboard.cards import make_grade_badge
+from app.dashboard.column_words import value_line
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.player_data import group_dimensions, thin_times, thin_values
+from app.dashboard.results import list_sort_columns
 from app.dashboard.view_state import (
     ColumnFilter,
     ViewState,
@@ -105,3 +108,53 @@ def test_a_long_signal_keeps_the_spikes_of_every_dimension() -> None:
         assert abs(seconds[np.nanargmax(np.abs(thinned[:, number]))] - times[step]) <= 10
     assert np.isnan(thinned[450:550, 2]).all()
     assert (thin_values(values[:50]) == values[:50])[:, 0].all()
+
+
+def test_columns_to_sort_by_have_the_usual_ones_first_then_groups_and_letters() -> None:
+    names = (
+        "zeta",
+        "grade_score",
+        "verb",
+        "sparc",
+        "jerk_ldlj",
+        "duration_seconds",
+        "dataset",
+        "arm",
+        "alpha",
+    )
+    assert list_sort_columns({**dict.fromkeys(names, "float64"), "tags": "list<string>"}) == [
+        *("dataset", "duration_seconds", "alpha", "zeta", "arm", "verb"),
+        *("jerk_ldlj", "sparc", "grade_score"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trust", "text", "tone"),
+    [
+        (None, "acceptable", "good"),
+        ("trusted", "acceptable", "good"),
+        ("certified", "acceptable, certified by people", "good"),
+        ("unproven", "graded acceptable by an unproven judge: does not count yet", "open"),
+        ("untrusted", "graded acceptable by an untrusted judge: does not count", "open"),
+    ],
+)
+def test_one_badge_says_the_grade_and_whether_it_counts(trust: str | None, text: str, tone: str) -> None:
+    badge = make_grade_badge({"grade": "acceptable", "grade_trust": trust, "caption": "a"})
+    assert (badge["text"], badge["tone"]) == (text, tone)
+    assert make_grade_badge({"grade": "unsure", "grade_trust": trust})["text"] == "unsure"
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "unit", "line"),
+    [
+        ("duration_seconds", 5.46, "", "duration: 5.5 s"),
+        ("rate_hz", 10.0, "", "rate: 10 Hz"),
+        ("path_length", 0.25, "m", "path length: 0.25 m"),
+        ("success", False, "", "success: no"),
+        ("grade_score", None, "", "grade score: no value"),
+    ],
+)
+def test_what_orders_a_card_is_said_with_name_value_and_unit(
+    column: str, value: object, unit: str, line: str
+) -> None:
+    assert value_line(column, value, unit, {}) == line

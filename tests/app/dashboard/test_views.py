@@ -407,6 +407,47 @@ def test_statistics_count_the_episodes_of_the_filters_by_any_name(displayed: Wor
     assert any(choice.label == "Number" for choice in refused.selectbox), "the rest of the page is there"
 
 
+@pytest.mark.parametrize(
+    ("where", "tile", "reason"),
+    [
+        ("grade IS NULL", "none graded", "No caption is graded yet"),
+        ("grade = 'unsure'", "none decided", "4 captions are graded, but none is decided"),
+        ("grade = 'acceptable'", "4 of 4", ""),
+    ],
+)
+def test_statistics_say_in_words_why_no_caption_counts(
+    displayed: Workspace, where: str, tile: str, reason: str
+) -> None:
+    app = _draw("statistics", {"where": where})
+    assert {metric.label: metric.value for metric in app.metric}["Accepted captions"] == tile
+    assert any(caption.value.startswith(reason) for caption in app.caption)
+
+
+def test_the_worst_episodes_have_a_heading_an_order_and_their_value(displayed: Workspace) -> None:
+    worst = displayed.stores.tables.episodes.read_columns(["episode_id", "quality_findings"]).to_pylist()
+    most = max(row["quality_findings"] or 0 for row in worst)
+    app = _draw("statistics", {"worst": "quality_findings"})
+    assert "Worst episodes" in [heading.value for heading in app.subheader]
+    cards = component_data(app, "grid")[0]["cards"]
+    assert cards[0]["value"] == f"number of findings: {most}"
+    app.button(key="statistics.worst.all").click().run()
+    _, params = app.session_state["pages.next"]
+    assert params == {"sort": ["-quality_findings"]}
+    browse = _draw("browse", params)
+    (order,) = [choice for choice in browse.selectbox if choice.label == "Sort by"]
+    assert order.value == "worst first: quality_findings"
+    assert order.options[:4] == [
+        *("Sort: source order", "Worst first: grade score", "Worst first: findings", "Sort: dataset")
+    ]
+    assert any("suspicious things" in caption.value for caption in browse.caption)
+    (grid,) = component_data(browse, "grid")
+    assert [card["value"] for card in grid["cards"][:2]] == [f"number of findings: {most}"] * 2
+    order.select("duration_seconds").run()
+    assert dict(browse.query_params) == {"sort": "duration_seconds"}
+    refused = _draw("statistics", {"worst": "dataset"})
+    assert "orders nothing worst first" in refused.error[0].value
+
+
 def test_health_shows_what_the_instruction_audit_names_and_what_can_be_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

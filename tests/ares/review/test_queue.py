@@ -178,7 +178,7 @@ def test_the_pace_is_the_median_of_the_last_answers_and_says_when_the_rest_is_do
         assert item is not None
         queue.answer(item, "Ada", "met")
     # 26 items, and three that a second person is asked, at 10 s.
-    assert str(queue.progress("Ada")) == "4 of 30 · 10 s each, 5 min left"
+    assert str(queue.progress("Ada")) == "4 of 30 · 10 s each, about 4.8 min left"
 
 
 def test_undo_asks_the_last_again_and_the_answer_is_gone(any_stores: Stores) -> None:

@@ -24,16 +24,16 @@ Make = Callable[..., Record]
 @pytest.mark.parametrize(
     ("where", "message", "pointed"),
     [
-        ("nope = 1", "no column named 'nope'; the columns are ", "nope"),
+        ("nope = 1", "no column named 'nope': the columns are ", "nope"),
         (
             "datset = 'set1'",
-            "no column named 'datset', did you mean 'dataset'?; the columns are dataset, ",
+            "no column named 'datset': did you mean 'dataset'? the columns are dataset, ",
             "datset",
         ),
         ("success AND\n  datset = 'a'", "did you mean 'dataset'", "datset"),
         (
             "Numsteps > 3",
-            "no column named 'numsteps', did you mean 'num_steps'?; the columns are num_steps, ",
+            "no column named 'numsteps': did you mean 'num_steps'? the columns are num_steps, ",
             "N",
         ),
         ("`Success`", "no column named 'Success'", "`Success`"),

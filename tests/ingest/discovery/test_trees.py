@@ -148,6 +148,9 @@ def test_two_datasets_of_one_name_are_kept_in_any_order(
     assert add_episodes(together, *(folders[number] for number in order)).kept == 4
     (suffixed,) = names(together) - {"twin"}
     assert suffixed.startswith("twin-")
+    planned = find_datasets(None, request_for([str(folder) for folder in folders])).plan.datasets
+    said = {dataset.dataset: dataset.not_understood[:1] for dataset in planned}
+    assert said[suffixed][0].startswith("named so because other data have the name twin; --dataset NAME")
     assert add_episodes(together, *folders).already == 4
 
     assert add_episodes(single, folders[order[0]]).kept == 2

@@ -13,6 +13,7 @@ import av
 import numpy as np
 import pytest
 
+from app.cli.main import main
 from ares.errors import SourceError
 from ares.media import encode_mp4, frames_at
 from ingest.base import Item, Source, SourceOptions
@@ -244,3 +245,18 @@ def test_a_phone_video_has_its_true_seconds_and_stands_upright(tmp_path: Path) -
     assert np.allclose(pictures.mean((1, 2, 3)), np.array(times) / 2, atol=3)
     (slow,) = open_source(tmp_path, rate_hz=record.episode.rate_hz / 2).items
     assert np.allclose(slow.load().trajectory.timestamps, np.array(times) / 500, atol=2e-3)
+
+
+def test_a_dry_run_says_all_rates_that_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also those of files far behind the first ones, which alone were read once."""
+    clips = tmp_path / "clips"
+    clips.mkdir()
+    for number in range(20):
+        write_video(clips / f"{number:02}.mp4", rate=10.0 if number < 18 else 25.0)
+    command = ["ingest", str(clips), "--dry-run", "-w", str(tmp_path / "w")]
+    assert main(command) == 0
+    line = capsys.readouterr().out.splitlines()[0]
+    assert "20 episodes, 10 Hz (13 episodes), 25 Hz (1), of 14 that were tried, " in line
+    assert main([*command, "--json"]) == 0
+    (planned,) = json.loads(capsys.readouterr().out)["datasets"]
+    assert (planned["rate_hz"], planned["rates"]) == (None, {"10": 13, "25": 1})

@@ -1,5 +1,5 @@
 // Two episodes on one clock, or what two makers say of one: pictures side by side, curves, and what differs.
-import { h, mount } from "../dom.js";
+import { h, mount, shortId } from "../dom.js";
 import { Address } from "../player/address.js";
 import { CameraGrid } from "../player/camera.js";
 import { Clock } from "../player/clock.js";
@@ -41,23 +41,18 @@ import { buildHelp, buildTransport, keyListener } from "../player/transport.js";
 function doNothing() {}
 
 /** @param {Side} side */
-function buildText(side) {
-  const words = side.words.flatMap(([word, differs]) => [differs ? h("mark", {}, word) : word, " "]);
-  const href = `episode?${new URLSearchParams({ episode: side.episode })}`;
-  const head = h(
-    "div",
-    { class: "side-head" },
-    h("b", {}, side.name),
-    " ",
-    h("a", { href, target: "_self" }, side.title),
-  );
-  const described = side.maker && h("div", { class: "muted" }, `as described by ${side.maker}`);
-  const text = h(
-    "p",
-    { class: "side-text" },
-    words.length ? words : h("span", { class: "muted" }, "no caption"),
-  );
-  return h("div", { class: "side-about" }, head, described, text);
+function buildHead({ name, episode, title }) {
+  const link = h("a", { href: `episode?${new URLSearchParams({ episode })}`, target: "_self" }, title);
+  return h("div", { class: "side-head" }, h("b", {}, name), " ", link, " ", shortId(episode));
+}
+
+/** @param {Side} side */
+function buildText({ name, maker, words: all }) {
+  const words = all.flatMap(([word, differs]) => [differs ? h("mark", {}, word) : word, " "]);
+  const text = words.length ? words : h("span", { class: "muted" }, "no caption");
+  const described = maker && h("div", { class: "muted" }, `as described by ${maker}`);
+  const label = h("span", { class: "muted" }, `Caption of ${name}: `);
+  return h("div", { class: "side-about" }, described, h("p", { class: "side-text" }, label, text));
 }
 
 /** @param {Table} table */
@@ -133,8 +128,9 @@ class Comparison {
       h(
         "section",
         { class: "side", "aria-label": `Side ${side.name}` },
-        buildText(side),
+        !isOne && buildHead(side),
         !isOne && this.grids[index].node,
+        buildText(side),
       ),
     );
     const plots = h(
@@ -143,12 +139,14 @@ class Comparison {
       this.plots.map((plot) => plot.node),
     );
     const dock = h("div", { class: "dock" }, this.timeline.node, this.transport.node, this.help);
-    const pictures = isOne && h("div", { class: "one-episode" }, this.grids[0].node);
+    // Pictures that both have stand above both captions; else each caption stands under its own.
+    const pictures =
+      isOne && h("div", { class: "one-episode" }, buildHead({ ...sides[0], name: "" }), this.grids[0].node);
     return h(
       "div",
       { class: "player compare" },
-      h("div", { class: "sides" }, columns),
       pictures,
+      h("div", { class: "sides" }, columns),
       dock,
       plots,
       tables.map(buildTable),

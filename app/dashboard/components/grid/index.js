@@ -1,5 +1,5 @@
 // A grid of episodes: the poster shows the moment that matched; pointing at it plays the video from there.
-import { buildBadges, h, mount } from "../dom.js";
+import { buildBadges, h, mount, shortId } from "../dom.js";
 import { markWords } from "../words.js";
 import { buildTable } from "./table.js";
 import { addTicks, buildTick, withNewTicks } from "./ticks.js";
@@ -19,6 +19,7 @@ import { addTicks, buildTick, withNewTicks } from "./ticks.js";
  * @property {string} moment
  * @property {string} score Of a search, from 0 to 1; "" without a search.
  * @property {string} length
+ * @property {string} value What the cards are ordered by, with name and unit; "" without an order.
  * @property {string[]} facts
  * @property {boolean} assumed Whether the rate is assumed.
  * @property {string} [key] Its record in the source; of a table only.
@@ -114,7 +115,7 @@ function buildMedia(card) {
 function buildFacts(card) {
   const title = "The source does not store its rate; this rate is assumed";
   const assumed = card.assumed && h("span", { class: "assumed", title }, "assumed");
-  return h("div", { class: "meta" }, card.facts.join(" · "), assumed);
+  return h("div", { class: "meta" }, `${card.facts.join(" · ")} · `, shortId(card.id), assumed);
 }
 
 /**
@@ -129,7 +130,8 @@ function buildCard(card, send, stops) {
   const caption = card.caption && h("div", { class: "caption" }, marked);
   const title = h("div", { class: "title" }, card.title);
   const badges = h("div", { class: "row" }, buildBadges(card.badges));
-  const body = h("div", { class: "body" }, title, caption, badges, buildFacts(card));
+  const value = card.value && h("div", { class: "value" }, card.value);
+  const body = h("div", { class: "body" }, title, value, caption, badges, buildFacts(card));
   const props = { class: "card", href: card.href, "data-episode": card.id, title: card.title };
   const link = h("a", props, media, body);
   openByClick(link, card, send);

@@ -1,5 +1,5 @@
 // The episodes as rows of text that wraps, can be searched by the browser, and is copied as a table.
-import { h } from "../dom.js";
+import { h, shortId } from "../dom.js";
 import { buildCopyButton } from "../tables.js";
 
 /** @typedef {import("./index.js").Card} Card */
@@ -13,12 +13,12 @@ export function buildTable(cards, ticked) {
   const heads = (cards[0]?.cells ?? []).map(([label, , column]) =>
     h("th", { scope: "col", title: column }, label),
   );
-  const first = [h("th", { scope: "col" }, "tick"), h("th", { scope: "col" }, "record")];
+  const first = ["tick", "record", "id"].map((name) => h("th", { scope: "col" }, name));
   const rows = cards.map((card, index) => buildRow(card, ticked[index]));
   const table = h("table", {}, h("thead", {}, h("tr", {}, first, heads)), h("tbody", {}, rows));
   const texts = () => [
-    ["record", ...(cards[0]?.cells ?? []).map(([label]) => label)],
-    ...cards.map((card) => [card.key ?? "", ...(card.cells ?? []).map(([, text]) => text)]),
+    ["record", "id", ...(cards[0]?.cells ?? []).map(([label]) => label)],
+    ...cards.map((card) => [card.key ?? "", card.id, ...(card.cells ?? []).map(([, text]) => text)]),
   ];
   return h("div", { class: "table" }, buildCopyButton(texts), h("div", { class: "scroll" }, table));
 }
@@ -26,5 +26,5 @@ export function buildTable(cards, ticked) {
 /** @type {(card: Card, ticked: TickedCard) => HTMLElement} */
 function buildRow(card, { node, box }) {
   const cells = (card.cells ?? []).map(([, text, column]) => h("td", { "data-cell": column }, text));
-  return h("tr", {}, h("td", {}, box), h("th", { scope: "row" }, node), cells);
+  return h("tr", {}, h("td", {}, box), h("th", { scope: "row" }, node), h("td", {}, shortId(card.id)), cells);
 }

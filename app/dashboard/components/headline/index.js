@@ -1,5 +1,5 @@
 // The head of an episode: its place in the list, buttons and keys that open its neighbours, title and notes.
-import { buildBadges, h, mount } from "../dom.js";
+import { buildBadges, h, mount, shortId } from "../dom.js";
 import { isForPage } from "../keys.js";
 import { markWords } from "../words.js";
 import { addressOf, hasNext, planSteps } from "./paging.js";
@@ -119,7 +119,7 @@ function buildHeadline(root, data) {
       { class: "headline" },
       pager.node,
       texts.map(([node]) => node),
-      h("div", { class: "badges" }, buildBadges(data.badges)),
+      h("div", { class: "badges" }, buildBadges(data.badges), shortId(data.episode)),
     ),
   );
   const listeners = new AbortController();

@@ -1,5 +1,5 @@
 // The column beside the picture: what a person says of the episode, its text and criteria, and its tags.
-import { codeInWords, h, numberClick, verdictBadge } from "../dom.js";
+import { buildBadges, codeInWords, h, numberClick } from "../dom.js";
 
 /** @typedef {import("../dom.js").Child} Child */
 /**
@@ -17,6 +17,7 @@ import { codeInWords, h, numberClick, verdictBadge } from "../dom.js";
  * @property {string} text
  * @property {[name: string, value: string][]} slots
  * @property {string} grade
+ * @property {import("../dom.js").Badge} badge What the grade is, and whether it counts.
  * @property {string} why The grade in one sentence.
  * @property {string} made
  * @property {string} maker Its id.
@@ -238,7 +239,7 @@ export class JudgePanel {
     const head = h(
       "div",
       { class: "judge-head" },
-      verdictBadge(text.grade),
+      buildBadges([text.badge]),
       h("span", { class: "muted", title: `maker ${text.maker}` }, text.made),
     );
     const rows = sortCriteria(text.criteria).map((criterion) => this.buildCriterion(text, criterion));

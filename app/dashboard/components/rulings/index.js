@@ -1,6 +1,6 @@
 // Captions with their grades: what the judge saw once, then a line for each criterion.
 // Seconds are buttons that move the player.
-import { codeInWords, h, mount, seekButton, verdictBadge } from "../dom.js";
+import { buildBadges, codeInWords, h, mount, seekButton, verdictBadge } from "../dom.js";
 
 /** @typedef {[name: string, value: string]} Pair */
 /** @typedef {{ judge: string, verdict: string, observed: string, reason: string, seconds: number[] }} Vote */
@@ -40,6 +40,7 @@ import { codeInWords, h, mount, seekButton, verdictBadge } from "../dom.js";
  * @property {string} made
  * @property {string} maker Its id.
  * @property {boolean} shown
+ * @property {import("../dom.js").Badge} [badge] Of that in the columns: its grade, and whether it counts.
  * @property {Grade[]} grades
  */
 /** @typedef {{ captions: Caption[], pairs: Pair[] }} RulingsData */
@@ -165,7 +166,8 @@ function buildValue([name, value]) {
 
 /** @param {Caption} caption */
 function buildCaption(caption) {
-  const head = [verdictBadge(caption.grade), h("span", { class: "text" }, caption.text)];
+  const grade = caption.badge ? buildBadges([caption.badge]) : verdictBadge(caption.grade);
+  const head = [grade, h("span", { class: "text" }, caption.text)];
   const note = caption.shown && h("span", { class: "badge none note" }, "used in filters and exports");
   return h(
     "section",
