@@ -13,7 +13,7 @@ demo: run-env ## Run the whole job on the sample, then open the dashboard (ARGS=
 app: app-env ## Open the dashboard of a workspace, without models where there are none (ARGS="-w FOLDER")
 	@$(BIN)/ares app $(ARGS)
 
-test: dev-env ## Run every test but those of `make check` (ARGS="-k NAME -x")
+test: dev-env ## Run the tests but those of `make check` and `make nightly` (ARGS="-k NAME -x")
 	@scripts/test_system.sh
 	@scripts/node.sh test
 	@$(BIN)/pytest -n auto --dist loadfile --ignore tests/house --ignore tests/test_docs.py $(ARGS)
