@@ -164,9 +164,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than cores: a third of its time a test waits for a browser, a server or a process to answer."""
+    """Two more than cores: a third of its time a test waits for a browser, a server or a process to answer."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + 1
+    return cores + 2
 
 
 def pytest_collection_finish() -> None:

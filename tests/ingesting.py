@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -12,8 +13,11 @@ from ingest.discovery import discover
 from ingest.pipeline import find_datasets, ingest_datasets
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ares.jobs import Engine
     from ares.store import Stores
+    from ares.workspace import Workspace
     from ingest.pipeline.run import IngestCounts
 
 
@@ -30,6 +34,11 @@ class StubIngester:
     name: str
     open: Callable[[str, SourceOptions], list[Source]]
     recognises: Callable[[str], bool] = lambda path: True
+
+
+def copy_open_workspace(workspace: Workspace, folder: Path) -> None:
+    """Copy the folder of a workspace that is open here, in a process of its own: this one would lose its locks."""
+    subprocess.run(["cp", "-r", workspace.path, folder], check=True)
 
 
 class IngestFields(TypedDict, total=False):

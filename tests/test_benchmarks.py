@@ -156,7 +156,7 @@ def test_an_unknown_number_names_those_that_there_are(
     assert "unknown benchmark 8; choose from: 1, 2, 3, 4, 5" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", some_by_day(_COMMANDS))
+@pytest.mark.parametrize("command", some_by_day(_COMMANDS, 5))
 def test_a_benchmark_prints_what_it_measured(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

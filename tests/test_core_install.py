@@ -128,11 +128,15 @@ def test_the_core_has_no_torch_no_page_and_no_samples(core: Path) -> None:
     [
         (("status",), "episodes"),
         (("search", "drawer"), "drawer"),
-        (("search", "drawer", "--by", "captions", "--where", "success"), "drawer"),
-        (("set", "show", "all"), "24"),
+        pytest.param(
+            ("search", "drawer", "--by", "captions", "--where", "success"),
+            "drawer",
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(("set", "show", "all"), "24", marks=pytest.mark.nightly),
         (("annotate", "motion"), "24"),
         (("export", "all", "lerobot", "--format", "lerobot"), "24"),
-        (("export", "all", "parquet", "--format", "parquet"), "24"),
+        pytest.param(("export", "all", "parquet", "--format", "parquet"), "24", marks=pytest.mark.nightly),
         (("doctor",), "hold"),
     ],
     ids=lambda part: "_".join(part) if isinstance(part, tuple) else "",

@@ -153,6 +153,7 @@ def test_a_night_in_which_nothing_matches_is_no_alarm(folder: Path, clips: Path)
     assert not (folder / "exports" / "latest").exists()
 
 
+@pytest.mark.nightly
 def test_a_night_with_a_bad_file_exports_the_rest_and_says_so(folder: Path, clips: Path) -> None:
     (clips / "drawer_001.mp4").write_bytes(b"no video")
     gone = {"ARES_NIGHTLY_MODEL": "openai:m@http://127.0.0.1:9/v1", "ARES_PRICE": "1,1"}

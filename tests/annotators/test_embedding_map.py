@@ -108,6 +108,7 @@ def test_new_episodes_are_placed_on_the_map_that_is_there(
         assert np.linalg.norm(point - home) < min(np.linalg.norm(point - other) for other in others)
 
 
+@pytest.mark.nightly
 def test_a_workspace_that_doubled_is_drawn_anew(
     ws: Workspace, options: Options, episodes: dict[str, Episode]
 ) -> None:

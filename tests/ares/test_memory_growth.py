@@ -128,7 +128,13 @@ OPERATIONS: dict[str, Callable[[Workspace], object]] = {
 
 
 # Those that take longest: no operation of every day, or one that another of these is like.
-_NIGHTLY = {"lock a set", "quote and run over captions", "doctor"}
+_NIGHTLY = {
+    "lock a set",
+    "show a set",
+    "quote and run over captions",
+    "start and end of an ingestion",
+    "doctor",
+}
 
 
 @pytest.mark.parametrize(

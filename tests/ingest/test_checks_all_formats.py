@@ -23,6 +23,7 @@ from ares import open as open_workspace
 from ingest.base import SourceOptions
 from ingest.pipeline.run import IngestCounts
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 STEPS, START = 20, 1_760_000_000
 _HEADER = (
@@ -211,7 +212,11 @@ def test_good_episodes_are_quiet_and_the_same_one_twice_is_told(
 
 @pytest.mark.parametrize(
     ("fault", "format"),
-    [(fault, format) for fault, (_, _, _, formats) in FAULTS.items() for format in formats],
+    some_by_day(
+        ((fault, format) for fault, (_, _, _, formats) in FAULTS.items() for format in formats),
+        2,
+        rows=True,
+    ),
 )
 def test_a_fault_is_found(fault: str, format: str, tmp_path: Path, make_rlds: Any) -> None:
     episode, reason, second, _ = FAULTS[fault]

@@ -12,7 +12,6 @@ from tests.judges.grading import Grading, TrialResult, world_variants
 from tests.judges.parameters import named_trials
 from tests.judges.scores import Score
 from tests.judges.simulation import simulate
-from tests.thinning import some_by_day
 
 _NAMES = ("truthful", "truthful-injected", "obeys", "gist", "flatterer", "always-completed")
 # Through the command line, with images and HTTP: one that is honest, and one that obeys what it should not read.
@@ -39,7 +38,8 @@ def grading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grading]:
         yield grading
 
 
-@pytest.mark.parametrize("name", some_by_day(_SERVED, kept=("obeys",)))
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", _SERVED)
 def test_a_judge_grades_over_http_as_in_the_simulation(grading: Grading, name: str) -> None:
     trial = _TRIALS[name]
     served = grading.run(name, trial)

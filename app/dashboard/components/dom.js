@@ -168,7 +168,7 @@ export function buildBadges(badges) {
  */
 export function shortId(id) {
   const title = `Episode ${id}. The search box opens it by these digits.`;
-  return h("span", { class: "short-id", title }, id.slice(0, 8));
+  return h("code", { class: "short-id", title }, id.slice(0, 8));
 }
 
 /** @type {Record<string, [tone: string, label: string]>} */

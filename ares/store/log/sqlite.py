@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -288,10 +288,13 @@ class SqliteAnnotationStore:
     def close(self) -> None:
         """Close the file."""
         with self._lock:
+            self._journal = 0
             self._connection.close()
 
     def _connect(self) -> None:
         """Open the file, to be read alone where it cannot be written. Raises StoreError."""
+        # The inode of the journal once it is in use; see `_store_errors`.
+        self._journal = 0
         # Without room for the index of the journal SQLite keeps it in memory, if no other process uses the file.
         in_memory = self._is_full and _has_journal(self.path)
         reads_only = (self._is_read_only or self._is_full) and not in_memory
@@ -346,6 +349,8 @@ class SqliteAnnotationStore:
                     connection.execute(statement)
                 _create_indexes(connection)
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        with suppress(FileNotFoundError):
+            self._journal = os.stat(f"{self.path}-wal").st_ino  # noqa: PTH116
 
     def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         interrupting = interruptible(self._connection.interrupt, sqlite3.OperationalError)
@@ -376,7 +381,22 @@ class SqliteAnnotationStore:
 
     @contextmanager
     def _store_errors(self) -> Iterator[None]:
-        """Turn errors of the database into a StoreError; errors of our own code pass unchanged."""
+        """Turn errors of the database into a StoreError; errors of our own code pass unchanged.
+
+        Nobody would ever read what is written to a journal that another process has deleted. One that ends does so
+        where it sees no lock; this process has none any more once it opens and closes the file itself, as for a copy
+        of the folder (https://sqlite.org/howtocorrupt.html, 2.2).
+        """
+        try:
+            is_deleted = self._journal and os.stat(f"{self.path}-wal").st_ino != self._journal  # noqa: PTH116
+        except FileNotFoundError:
+            is_deleted = self.path.exists()
+        if is_deleted:
+            raise StoreError(
+                "another process has deleted the journal of the annotations",
+                f"{self.path}-wal, as this one has read that file by other means, such as a copy of the folder; open "
+                "the workspace again: what was stored before is not lost",
+            )
         try:
             yield
         except sqlite3.ProgrammingError:

@@ -155,11 +155,11 @@ class VectorTable:
 
     def _open_for(self, rows: Sequence[CameraVectors]) -> tuple[TableWriter, pa.FixedSizeListType]:
         """The table, created where it does not exist, and the type of its vectors. Raises StoreError as `add`."""
-        schema = _frame_schema(rows[0].vectors.shape[1])
-        table = self._table.create(schema)
-        # Vectors that were all removed leave a table that takes any others.
-        if table.schema != schema and not table.newest().count_rows():
-            table.overwrite(schema)
+        width = rows[0].vectors.shape[1]
+        table = self._table.create(_frame_schema(width))
+        # Vectors that were all removed leave a table that takes those of another length.
+        if table.schema.field("vector").type.list_size != width and not table.newest().count_rows():
+            table.overwrite(_frame_schema(width))
         vector_type = table.schema.field("vector").type
         for row in rows:
             if row.vectors.shape[1] != vector_type.list_size:

@@ -209,6 +209,7 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(
     assert os.getpid() not in {annotation.value["pid"] for annotation in annotations}
 
 
+@pytest.mark.nightly
 def test_a_worker_with_another_model_is_refused(
     workspaces: tuple[Workspace, Workspace], engine: Engine, enter: Callable[[Factory], None]
 ) -> None:

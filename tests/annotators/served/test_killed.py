@@ -138,6 +138,7 @@ def test_a_killed_run_pays_no_reply_twice(
     assert [call for call in repeated if not is_lost(call, kills)] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", [random.randrange(10**6)])
 @pytest.mark.parametrize("annotator", some_by_day(["caption", "grade"], 2))
 def test_a_run_stopped_by_ctrl_c_keeps_every_reply(

@@ -119,6 +119,7 @@ def _money_warnings(report: AnnotateReport) -> list[ReasonCount]:
     return [warning for warning in report.warnings if "no success is stored" not in warning.reason]
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(("name", "limit"), some_by_day([("caption", 100), ("grade", 30)], rows=True))
 def test_calls_of_unknown_usage_are_counted_and_said(

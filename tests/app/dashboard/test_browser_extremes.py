@@ -133,6 +133,7 @@ def _only_chosen_cameras_load(page: Page) -> None:
     assert large.locator("video").evaluate("video => video.clientWidth") > 300
 
 
+@pytest.mark.nightly
 def test_hours_of_many_dimensions_are_bands_and_not_a_block(
     browser: Browser, odd: Workspace, address: str
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from playwright.sync_api import expect
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import SERVE_COMMAND, open_tab, serve
+from tests.ingesting import copy_open_workspace
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -55,7 +55,7 @@ doubles.load_hash_encoder = wait_and_load
 
 @pytest.fixture
 def copy(workspace: Workspace, tmp_path: Path) -> Iterator[Workspace]:
-    shutil.copytree(workspace.path, tmp_path / "w")
+    copy_open_workspace(workspace, tmp_path / "w")
     with open_workspace(str(tmp_path / "w"), Settings()) as opened:
         yield opened
 

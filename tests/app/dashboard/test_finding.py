@@ -182,7 +182,7 @@ def test_two_captioners_of_one_episode_differ_in_marked_words(browser: Browser, 
             ("?a={id}&maker_a=nobody", "no maker 'nobody'"),
             ("?a={id}&t=soon", "a second cannot be read"),
         ],
-        2,
+        4,
         rows=True,
     ),
 )

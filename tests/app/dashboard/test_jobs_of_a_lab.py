@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from ares.review import QueueRequest
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import open_tab, serve
+from tests.ingesting import copy_open_workspace
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -100,7 +100,7 @@ class Lab:
 @pytest.fixture(scope="module")
 def lab_workspace(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     folder = tmp_path_factory.mktemp("lab") / "w"
-    shutil.copytree(workspace.path, folder)
+    copy_open_workspace(workspace, folder)
     with open_workspace(str(folder), Settings()) as opened:
         opened.review.create(
             QueueRequest(name="ten", question="acceptable", person="Ada", random_items=_ITEMS)

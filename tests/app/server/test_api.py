@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -16,6 +15,7 @@ from starlette.testclient import TestClient
 from app.server.api import make_api
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.ingesting import copy_open_workspace
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_the_place_of_a_mistake_in_a_filter_is_given(client: TestClient) -> None
 
 
 def test_a_ruling_is_stored_seen_and_taken_back(workspace: Workspace, tmp_path: Path) -> None:
-    shutil.copytree(workspace.path, tmp_path / "ws")  # of an answer that is taken back its maker remains
+    copy_open_workspace(workspace, tmp_path / "ws")  # of an answer that is taken back its maker remains
     with open_workspace(str(tmp_path / "ws"), Settings()) as own, TestClient(make_api(own)) as client:
         _rule_and_take_back(client, own)
 

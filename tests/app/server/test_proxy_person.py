@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from app.server.api import make_api
 from app.server.protection import PERSON_HEADER, ProxyPersonMiddleware
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.ingesting import copy_open_workspace
 
 _NETWORKS = ["10.0.0.0/24", "2001:db8::1/128"]
 
@@ -102,6 +102,6 @@ def test_without_a_proxy_a_request_says_who_acts(
 
 @pytest.fixture
 def copied_workspace(workspace: Workspace, tmp_path: Path) -> Iterator[Workspace]:
-    shutil.copytree(workspace.path, tmp_path / "ws")
+    copy_open_workspace(workspace, tmp_path / "ws")
     with open_workspace(str(tmp_path / "ws"), Settings()) as own:
         yield own

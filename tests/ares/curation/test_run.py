@@ -219,7 +219,7 @@ STEPS = (
 )
 
 
-@pytest.mark.parametrize("step", some_by_day(STEPS))
+@pytest.mark.parametrize("step", some_by_day(STEPS, 6))
 @pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
 def test_a_purge_that_is_killed_is_completed_by_the_doctor(
     open_curated: Callable[[], Workspace],

@@ -389,6 +389,7 @@ def test_what_cannot_be_repaired_is_reported_with_what_to_do(
         assert finding.remedy
 
 
+@pytest.mark.nightly
 def test_an_older_log_under_a_newer_index(workspace: Workspace, complete: Path) -> None:
     """The annotations were brought back from a backup; the index follows them."""
     _unapplied_annotation(workspace)

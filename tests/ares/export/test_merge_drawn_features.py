@@ -17,6 +17,7 @@ from ares import open as open_workspace
 from ares.workspace import Workspace
 from tests.ares.export.test_merge_plan import confirmation_texts, save, write_plan
 from tests.generators.feature_sources import RATE_HZ, STEPS, DrawnFeature, FeatureSource, make_feature_sources
+from tests.thinning import some_by_day
 
 Values = dict[str, dict[str, np.ndarray[Any, Any]]]
 
@@ -133,9 +134,7 @@ def read_by_ares(folder: Path, workspace: Path) -> Values:
     return read
 
 
-@pytest.mark.parametrize(
-    "seed", [30, 53, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(60, 110))]
-)
+@pytest.mark.parametrize("seed", some_by_day([53, 30, *range(60, 110)], kept=(53,)))
 def test_drawn_features_are_asked_for_masked_and_never_lost(seed: int, tmp_path: Path) -> None:
     ws, sources, path, plan = merge(seed, tmp_path)
     text, expected = confirmation_texts(plan), expected_lines(sources, plan)

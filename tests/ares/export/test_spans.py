@@ -25,6 +25,7 @@ from ares.workspace import Workspace
 from tests.ares.export.rlds.test_exporter import records, values
 from tests.ares.export.segments import CAPTIONER, PERSON, SEGMENTER, append, segment
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 MakeRecord = Callable[..., Record]
 MakeSet = Callable[..., CurationSet]
@@ -209,7 +210,7 @@ BAD = [((FIRST, 9.0, 10.0), "not within its episode"), ((FIRST, 5.0, 9.0), "not 
        ((FIRST, 1.0, 1.05), "fewer than two steps"), ((FIRST, 2.0, 2.0), "fewer than two steps")]  # fmt: skip
 
 
-@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds", "parquet", "jsonl"])
+@pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1", "rlds", "parquet", "jsonl"], 2))
 def test_a_span_that_cannot_be_cut_costs_itself_alone(ws: Workspace, tmp_path: Path, format: str) -> None:
     freeze(ws, [*[span for span, _ in BAD], SPANS[1], ("f" * 16, 0.0, 1.0)])
     report = export(ws, tmp_path / "out", format)

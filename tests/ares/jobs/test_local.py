@@ -122,6 +122,7 @@ def test_an_item_that_kills_its_worker_costs_only_itself() -> None:
     assert str(results[2]) == "its worker died every time: signal SIGSEGV, 2 times"
 
 
+@pytest.mark.nightly
 def test_workers_that_others_kill_cost_no_item(tmp_path: Path) -> None:
     """Each of these items is being worked on at three deaths of a worker, and none is the cause."""
     pool_request = PoolRequest(

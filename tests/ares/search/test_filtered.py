@@ -315,7 +315,7 @@ def test_meaning_is_exact(workspace: RandomWorkspace, filter_: RandomFilter, tex
         assert len({hit.episode_id for hit in hits}) == len(hits)
 
 
-@_drawn(12)
+@_drawn(6)
 @given(filter_=_FILTERS, limit=st.integers(1, 30), number=st.integers(0, 500))
 def test_like_an_episode_is_exact(
     workspace: RandomWorkspace, filter_: RandomFilter, limit: int, number: int

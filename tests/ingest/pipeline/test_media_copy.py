@@ -175,6 +175,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.nightly
 def test_a_killed_run_leaves_unnamed_files_only(images: Path, tmp_path: Path) -> None:
     arguments = [
         "ingest",

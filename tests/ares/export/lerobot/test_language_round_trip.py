@@ -17,6 +17,7 @@ from ares.annotation import Annotation, Maker
 from ares.workspace import Workspace
 from tests.ingest.lerobot.test_language import TOP, at_frames, every_frame, make_dataset, row, stamp
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 _CALL = json.dumps({"type": "function", "function": {"name": "say", "arguments": {"text": "ja – ü"}}})
 _NUMBERS = [1, 1, 1, 0, 0, 2, 2, 2, 1, 1]
@@ -117,7 +118,7 @@ def stored_value(ws: Workspace, annotation_id: str) -> Mapping[str, Any]:
     return {own.annotation_id: own.value for own in found}[annotation_id]
 
 
-@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds"])
+@pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1", "rlds"], 2))
 def test_authors_arms_and_ends_are_read_back_from_an_export(format: str, tmp_path: Path) -> None:
     source = make_dataset(tmp_path / "source", {})
     with open_workspace(tmp_path / "first", create=True) as ws:

@@ -104,6 +104,7 @@ def test_what_was_acknowledged_before_a_crash_is_there_after_it(
     assert "waiting: MongoDB server '127.0.0.1:" in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 def test_without_patience_it_is_one_line_and_the_work_can_be_done_again(
     mongod: Any, make_annotation: Make
 ) -> None:

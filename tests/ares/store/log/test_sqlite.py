@@ -47,6 +47,24 @@ def _writer(path: Path, writer: str, size: int, batches: int) -> subprocess.Pope
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
 
 
+def test_a_journal_that_another_process_deletes_is_said_and_takes_nothing_more(
+    tmp_path: Path, make_annotation: Make
+) -> None:
+    path = tmp_path / "log.sqlite"
+    with closing(SqliteAnnotationStore(path)) as store:
+        store.append([make_annotation("before")])
+        # Whoever closes a file of SQLite ends all locks of its process.
+        path.read_bytes()
+        with _writer(path, "other", 1, 1) as process:
+            process.communicate(timeout=300)
+        with pytest.raises(StoreError, match=r"deleted the journal.*open the workspace again"):
+            store.append([make_annotation("after")])
+        with pytest.raises(StoreError, match="deleted the journal"):
+            store.last_sequence()
+    with closing(SqliteAnnotationStore(path)) as store:
+        assert store.append([make_annotation("after")]) == 3 and len(store.read()) == 3
+
+
 def test_a_killed_writer_loses_nothing_it_was_told_is_stored(tmp_path: Path, make_annotation: Make) -> None:
     path = tmp_path / "log.sqlite"
     for life in range(3):

@@ -133,6 +133,7 @@ def open_workspace(tmp_path: Path, make_record: Callable[..., Record]) -> Iterat
         stores.close()
 
 
+@pytest.mark.nightly
 @settings(_RANDOM, max_examples=8, phases=[Phase.explicit, Phase.generate])
 @given(history=histories, sizes=_SIZES)
 def test_a_workspace_shows_it_too_and_the_doctor_is_content(

@@ -330,6 +330,7 @@ open_tables(sys.argv[1]).vectors("clip").refresh(1)
 """
 
 
+@pytest.mark.nightly
 def test_a_build_that_is_killed_leaves_the_old_index_at_work(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 150)
     first = scenes.table.refresh(_FLAT_ROWS)
