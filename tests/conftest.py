@@ -164,9 +164,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Two more than cores: a third of its time a test waits for a browser, a server or a process to answer."""
+    """One more than cores: a third of its time a test waits for a browser, a server or a process to answer.
+
+    With two more the same tests took 27 % more time of the processors, and no less in all.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + 2
+    return cores + 1
 
 
 def pytest_collection_finish() -> None:
