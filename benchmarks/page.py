@@ -129,7 +129,7 @@ def _print_ratios(folders: dict[int, Path], rounds: int) -> None:
     waits: dict[int, Waits] = {size: {} for size in folders}
     for _ in range(_TURNS):
         for size, folder in folders.items():
-            for work, seconds in measure_page(folder, rounds).items():
+            for work, seconds in measure_page(folder, rounds, is_traced=False).items():
                 waits[size].setdefault(work, []).extend(seconds)
     small, large = waits.values()
     print(
@@ -158,14 +158,16 @@ def add_episodes_with_pixels(ws: Workspace, size: int) -> None:
     set_annotator_columns(ws)
 
 
-def measure_page(folder: Path, rounds: int, people: int = 1) -> Waits:
+def measure_page(folder: Path, rounds: int, people: int = 1, is_traced: bool = True) -> Waits:
     """Seconds of each round of some people at once, by what they wait for; the first one has opened the page before."""
     with (
         ares.open(folder) as workspace,
         serve(workspace) as address,
         ProcessPoolExecutor(people, get_context("spawn")) as pool,
     ):
-        measured = list(pool.map(partial(_measure_person, rounds=rounds), [address] * people))
+        measured = list(
+            pool.map(partial(_measure_person, rounds=rounds, is_traced=is_traced), [address] * people)
+        )
     return {work: [second for waits in measured for second in waits[work]] for work in measured[0]}
 
 
@@ -268,7 +270,7 @@ def _running_ingest(folder: Path, temporary: Path) -> Iterator[None]:
         thread.join()
 
 
-def _measure_person(address: str, rounds: int) -> Waits:
+def _measure_person(address: str, rounds: int, is_traced: bool) -> Waits:
     """What one person waits for, in a browser of their own."""
     waits: Waits = {}
     with open_browser() as browser, open_tab(browser, address) as tab:
@@ -278,9 +280,10 @@ def _measure_person(address: str, rounds: int) -> Waits:
         waits["click on a card to the player"] = [painted for painted, _ in opened]
         waits["click on a card to the first frame of both cameras"] = [shown for _, shown in opened]
         waits["next episode to the first frame of both cameras"] = [_next_episode(tab) for _ in range(rounds)]
-        waits["longest task of the main thread while an episode plays"] = [
-            _find_longest_task(browser, tab) for _ in range(rounds)
-        ]
+        if is_traced:
+            waits["longest task of the main thread while an episode plays"] = [
+                _find_longest_task(browser, tab) for _ in range(rounds)
+            ]
         _open_browse(tab, address)
         waits["a value of a facet to its cards"] = [_filter(tab, number) for number in range(rounds)]
         _open_browse(tab, address)
