@@ -255,12 +255,12 @@ def _draw_exclusion(view: ViewState, is_all: bool, count: int) -> None:
 
 
 def read_person_name() -> str:
-    """Return the name that the log has for what is done on this page: that of the log-in proxy, where one says it."""
+    """Return the name that the log has for what is done on this page: that of the log-in, where there is one."""
     return read_login_name() or entered_text(_PERSON) or user_name()
 
 
 def read_login_name() -> str:
-    """The name that a trusted proxy has logged in, which nobody can change on a page; "" without one."""
+    """The name of who has logged in by a trusted proxy or an identity provider, which no page changes; "" without."""
     text = st.context.headers.get(PERSON_HEADER) or ""
     return text.encode("latin-1", "replace").decode("utf-8", "replace")
 

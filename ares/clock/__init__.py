@@ -6,6 +6,7 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.clock.settle import (
+        LEAST_RATE_SPREAD as LEAST_RATE_SPREAD,
         camera_seconds as camera_seconds,
         compute_camera_rate_hz as compute_camera_rate_hz,
         compute_measured_clock_fields as compute_measured_clock_fields,

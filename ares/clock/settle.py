@@ -158,6 +158,8 @@ _RATE_TOLERANCE = 0.01
 # Stamps of few uneven steps may miss the rate by chance.
 _STANDARD_ERRORS = 3
 _EVEN_SECONDS = 1e-6
+# Measured rates that differ by this share are one: even clocks of one recorder are never the same.
+LEAST_RATE_SPREAD = 0.015
 RATES_DISAGREE = "the stamps have another rate than the source claims; the stamps are used"
 
 

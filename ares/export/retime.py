@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ares.clock import camera_seconds, nearest_steps, time_tolerance
+from ares.clock import LEAST_RATE_SPREAD, camera_seconds, nearest_steps, time_tolerance
 from ares.episode import Camera, Episode, Json, Signal, Span, Trajectory
 from ares.errors import SourceError
 from ares.export.base import ExportRate, RetimeMode
@@ -30,9 +30,9 @@ _TELEVISION_TOLERANCE = 2e-4
 _MAX_STEPS = 10_000_000
 # A span of fewer steps shows no motion.
 _LEAST_STEPS = 2
-# Measured rates are joined where they differ by no more than the spread of their periods, within these shares: even
-# clocks of one recorder differ by the least, and beyond the largest the same step is too far from its second.
-_LEAST_SPREAD, _LARGEST_SPREAD = 0.015, 0.05
+# Measured rates are joined where they differ by no more than the spread of their periods, but for LEAST_RATE_SPREAD, and
+# by no more than this share: beyond it the same step is too far from its second.
+_LARGEST_SPREAD = 0.05
 _RATE_COLUMNS = ("rate_hz", "rate_source", "rate_spread", "num_steps")
 _BATCH_IDS = 10_000
 
@@ -303,7 +303,7 @@ def _similar_rates(measured: Mapping[float, _MeasuredRate]) -> Iterator[list[flo
     run: list[float] = []
     for rate in sorted(measured):
         spread = max((measured[other].spread for other in (*run, rate)), default=0.0)
-        if run and rate / run[0] - 1 > min(max(spread, _LEAST_SPREAD), _LARGEST_SPREAD):
+        if run and rate / run[0] - 1 > min(max(spread, LEAST_RATE_SPREAD), _LARGEST_SPREAD):
             yield run
             run = []
         run.append(rate)

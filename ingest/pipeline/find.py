@@ -12,6 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
+from ares.clock import LEAST_RATE_SPREAD
 from ares.errors import AresError, SourceError
 from ares.input import input_budgets, read_yaml
 from ares.io import list_folder, parse_path
@@ -340,15 +341,11 @@ def _with_tried_records(
     return replace(dataset, rate_hz=rate_hz, rates=rates, cameras=dataset.cameras or first.cameras)
 
 
-# Rates that differ by no more are one, as in an export: clocks of one recorder are never the same.
-_RATE_SPREAD = 1.015
-
-
 def _count_rates(rates: Iterable[float]) -> tuple[tuple[float, int], ...]:
     """Rates with how many records have them, the most frequent first; the middle one stands for those that are near."""
     groups = list[list[float]]()
     for rate in sorted(rates):
-        if groups and rate <= groups[-1][0] * _RATE_SPREAD:
+        if groups and rate <= groups[-1][0] * (1 + LEAST_RATE_SPREAD):
             groups[-1].append(rate)
         else:
             groups.append([rate])

@@ -102,8 +102,9 @@ def make_feature_sources(folder: Path, seed: int) -> list[FeatureSource]:
         path = folder / f"{('one', 'two', 'three')[number]}"
         has_events = format == "lerobot" and bool(rng.random() < 0.5)
         write = _write_lerobot if format == "lerobot" else _write_hdf5
-        write(path, rng, features, episodes, has_events)
-        sources.append(FeatureSource(path=path, format=format, features=features, has_events=has_events))
+        source = FeatureSource(path=path, format=format, features=features, has_events=has_events)
+        write(source, rng, episodes)
+        sources.append(source)
     return sources
 
 
@@ -129,7 +130,8 @@ def _draw_features(
                 values[3, 0] = np.nan
             is_absent = absent and number == episodes - 1
             feature.values.append(None if is_absent else values)
-        features[name] = drawn.setdefault(name, feature) if name not in drawn else feature
+        features[name] = feature
+        drawn.setdefault(name, feature)
     return features
 
 
@@ -162,13 +164,8 @@ def _draw_motion(rng: np.random.Generator) -> tuple[Array, Array]:
     return state.astype(np.float32), np.vstack([state[1:], state[-1:]]).astype(np.float32)
 
 
-def _write_lerobot(
-    path: Path,
-    rng: np.random.Generator,
-    features: Mapping[str, DrawnFeature],
-    episodes: int,
-    has_events: bool,
-) -> None:
+def _write_lerobot(source: FeatureSource, rng: np.random.Generator, episodes: int) -> None:
+    path = source.path
     (path / "meta").mkdir(parents=True)
     (path / "data/chunk-000").mkdir(parents=True)
     for number in range(episodes):
@@ -177,10 +174,10 @@ def _write_lerobot(
             "observation.state": _column(state, (3,), "float32"),
             "action": _column(action, (3,), "float32"),
         }
-        for name, feature in features.items():
+        for name, feature in source.features.items():
             if (values := feature.values[number]) is not None:
                 columns[f"observation.{name}"] = _column(values, feature.shape, feature.dtype)
-        if has_events:
+        if source.has_events:
             columns["event"] = pa.array([("", "grasp", "slip")[step % 3] for step in range(STEPS)])
         steps = np.arange(STEPS)
         columns |= {
@@ -191,7 +188,7 @@ def _write_lerobot(
             "task_index": pa.array(np.zeros(STEPS, np.int64)),
         }
         pq.write_table(pa.table(columns), path / f"data/chunk-000/episode_{number:06d}.parquet")
-    _write_meta(path, _describe_features(features, has_events=has_events), episodes)
+    _write_meta(path, _describe_features(source.features, has_events=source.has_events), episodes)
 
 
 def _describe_features(features: Mapping[str, DrawnFeature], *, has_events: bool) -> dict[str, Any]:
@@ -242,20 +239,14 @@ def _write_meta(path: Path, features: Mapping[str, Any], episodes: int) -> None:
     (path / "meta/episodes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def _write_hdf5(
-    path: Path,
-    rng: np.random.Generator,
-    features: Mapping[str, DrawnFeature],
-    episodes: int,
-    has_events: bool,
-) -> None:
+def _write_hdf5(source: FeatureSource, rng: np.random.Generator, episodes: int) -> None:
     import h5py  # type: ignore[import-untyped]
 
-    path.mkdir(parents=True)
-    with h5py.File(path / "demos.hdf5", "w") as file:
+    source.path.mkdir(parents=True)
+    with h5py.File(source.path / "demos.hdf5", "w") as file:
         for number in range(episodes):
             group = file.create_group(f"data/demo_{number}")
             group["obs/robot0_joint_pos"], group["actions"] = _draw_motion(rng)
-            for name, feature in features.items():
+            for name, feature in source.features.items():
                 if (values := feature.values[number]) is not None:
                     group[f"obs/{name}"] = values.reshape(STEPS, *feature.shape).astype(feature.dtype)
