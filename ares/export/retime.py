@@ -30,8 +30,8 @@ _TELEVISION_TOLERANCE = 2e-4
 _MAX_STEPS = 10_000_000
 # A span of fewer steps shows no motion.
 _LEAST_STEPS = 2
-# Measured rates are joined where they differ by no more than the spread of their periods or LEAST_RATE_SPREAD, and by no
-# more than this share: beyond it the same step is too far from its second.
+# Measured rates are joined where they differ by no more than the spread of their periods or LEAST_RATE_SPREAD, and by
+# no more than this share: beyond it the same step is too far from its second.
 _LARGEST_SPREAD = 0.05
 _RATE_COLUMNS = ("rate_hz", "rate_source", "rate_spread", "num_steps")
 _BATCH_IDS = 10_000
