@@ -102,8 +102,8 @@ def preload() -> None:
     cached_reads.preload_in_this_thread()
     with suppress(AresError):
         ids = _load_browse()
-        # What takes longest comes last: nobody waits for it in the first seconds.
-        for load in (_load_search, _load_episode, _load_order):
+        # In the order in which people need it: a click on a card needs the order, for the episodes beside it.
+        for load in (_load_order, _load_episode, _load_search):
             with suppress(AresError):
                 load(ids)
 

@@ -236,7 +236,8 @@ def describe_filter(column_filter: ColumnFilter, makers: Mapping[str, Maker] | N
 
 def _word_condition(word: str, columns: Mapping[str, str]) -> str:
     literal = quote_literal(word)
-    parts = [f"contains(lower({column}), {literal})" for column in _TEXT_COLUMNS if column in columns]
+    # Each in parentheses, so that a column with few values is evaluated by itself.
+    parts = [f"(contains(lower({column}), {literal}))" for column in _TEXT_COLUMNS if column in columns]
     return f"({' OR '.join(parts)})"
 
 

@@ -24,7 +24,13 @@ from ares.store.lance.lance_api import (
     open_session,
 )
 from ares.store.lance.schema import episode_schema, trajectory_schema
-from ares.store.lance.table import CreateOnWriteTable, LanceTable, TableWriter, undo_truncated_writes
+from ares.store.lance.table import (
+    CreateOnWriteTable,
+    LanceTable,
+    TableWriter,
+    create_table,
+    undo_truncated_writes,
+)
 from ares.store.lance.text import create_fulltext_index
 from ares.store.lance.trajectories import TrajectoryTable
 
@@ -183,11 +189,9 @@ class LanceConnection:
         return TableWriter(name, lambda: self._open(name, self._writer_session))
 
     def _create(self, name: str, schema: pa.Schema) -> None:
-        import lance
-
         # On an object store another process may create it at the same time; only one of them succeeds.
         try:
-            lance.write_dataset(schema.empty_table(), self._table_uri(name), mode="create")
+            create_table(self._table_uri(name), schema)
         except (ValueError, OSError, RuntimeError):
             if not self.is_remote or name not in self.table_names():
                 raise

@@ -104,20 +104,22 @@ def conjunction(conditions: Iterable[str]) -> str:
     )
 
 
-def split_conjunction(where: str) -> list[str]:
-    """The conditions of "(...) AND (...)"; any other filter is returned as one condition."""
+def split_chain(where: str, word: str) -> list[str]:
+    """The conditions of "(...) AND (...)", or with another word, also in parentheses of its own; else the filter."""
     conditions, end, depth = list[str](), 0, 0
     for offset, sign in enumerate(mask_quotes(where)):
         if sign == "(" and not depth:
-            if where[end:offset].strip().upper() != ("AND" if conditions else ""):
+            if where[end:offset].strip().upper() != (word if conditions else ""):
                 return [where]
             start = offset
         depth += (sign == "(") - (sign == ")")
         if sign == ")" and not depth:
             end = offset + 1
             conditions.append(where[start:end])
-    is_split = conditions and not where[end:].strip() and not isinstance(where, TrustedFilter)
-    return conditions if is_split else [where]
+    if not conditions or where[end:].strip() or isinstance(where, TrustedFilter):
+        return [where]
+    inner = split_chain(conditions[0][1:-1], word) if len(conditions) == 1 else conditions
+    return inner if len(inner) > 1 else [where]
 
 
 def batched(values: Iterable[T], size: int) -> Iterator[list[T]]:

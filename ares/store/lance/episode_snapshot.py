@@ -20,10 +20,20 @@ from ares.store.lance.row_index import (
     RowMaskCache,
     RowNumbering,
     VersionCache,
+    scan_matching_rows,
     scan_positions,
 )
 from ares.store.lance.schema import column_types
-from ares.store.lance.text import TextHashCache, TextHashes, WordRows, rows_with_words, search_fulltext
+from ares.store.lance.text import (
+    LEAST_SHARED_ROWS,
+    DistinctTexts,
+    TextHashCache,
+    TextHashes,
+    WordRows,
+    find_distinct_texts,
+    rows_with_words,
+    search_fulltext,
+)
 from ares.store.sql import (
     TrustedFilter,
     column_membership,
@@ -31,7 +41,7 @@ from ares.store.sql import (
     names_sets,
     quote_literal,
     replace_membership,
-    split_conjunction,
+    split_chain,
 )
 from ares.store.temp_db import TempDatabase
 
@@ -162,9 +172,6 @@ def _duckdb_order(ordering: ColumnOrdering, column_type: pa.DataType) -> list[st
 
 # Rows that a scan returns at once, as a whole episode takes four kilobytes in Python, and rows of a stream for DuckDB.
 _SCAN_ROWS, _READER_ROWS = 4_096, 65_536
-# Rows of which a filter is evaluated between two checks of the deadline.
-_CHECKED_ROWS = 8_192
-_MATCHES = "__matches"
 # Columns that are no facts of their own: a structure, and JSON text, of which a filter can look for a part.
 _COMPOUND, _FILTERED_TEXTS = ("cameras", "metadata"), {"metadata": "string"}
 
@@ -202,6 +209,11 @@ class EpisodeCaches:
     def text_hashes(self) -> TextHashCache:
         """Hashes of the instructions."""
         return TextHashCache("instruction")
+
+    @cached_property
+    def distinct_instructions(self) -> VersionCache[DistinctTexts | None]:
+        """The different instructions, where many episodes share them."""
+        return VersionCache(lambda dataset: find_distinct_texts(dataset, "instruction"))
 
 
 class EpisodeSnapshot:
@@ -283,20 +295,29 @@ class EpisodeSnapshot:
         return row_mask
 
     def _compute_row_mask(self, where: str) -> NDArray[np.bool_]:
-        conditions = split_conjunction(where)
-        if len(conditions) > 1:
-            # A page needs all conditions of a view, and all but one of them. A condition that cannot be evaluated
-            # for every row may be evaluated where the others are true.
-            try:
-                return functools.reduce(operator.and_, map(self.row_mask, conditions))
-            except QueryTimeout:
-                raise
-            except (RequestError, StoreError):
-                pass
+        for word, combine in (("AND", operator.and_), ("OR", operator.or_)):
+            conditions = split_chain(where, word)
+            if len(conditions) > 1:
+                # A page needs all conditions of a view, and all but one of them. A condition that cannot be evaluated
+                # for every row may be evaluated where the others are true.
+                try:
+                    return functools.reduce(combine, map(self.row_mask, conditions))
+                except QueryTimeout:
+                    raise
+                except (RequestError, StoreError):
+                    pass
         if find_set_call(where) and names_sets(where):
             return self._compute_mask_with_sets(where)
         with lance_errors("episodes", where):
-            return self.row_numbering().row_mask(self._matching_rows(where))
+            numbering = self.row_numbering()
+            if "instruction" in where and numbering.size >= LEAST_SHARED_ROWS:
+                by_text = self._mask_by_instruction(where)
+                if by_text is not None:
+                    return by_text
+            if current_deadline() is None or isinstance(where, TrustedFilter):
+                return numbering.row_mask(self.reader([], where, with_row_address=True))
+            # With a deadline in batches that come steadily.
+            return numbering.row_mask(scan_matching_rows(self._dataset, self.plan(where) or "true"))
 
     def _compute_mask_with_sets(self, where: str) -> NDArray[np.bool_]:
         """The rows of a filter that names sets: a plain filter decides for those in each combination of the sets."""
@@ -333,19 +354,17 @@ class EpisodeSnapshot:
             self._caches.row_masks.put(self.version, label, row_mask)
         return row_mask
 
-    def _matching_rows(self, where: str) -> Iterator[pa.RecordBatch]:
-        """Row addresses of the episodes that match a filter; with a deadline in batches that come steadily."""
-        if current_deadline() is None or isinstance(where, TrustedFilter):
-            yield from self.reader([], where, with_row_address=True)
-            return
-        # As a filter it would give no batch, and so no chance to end it, before the first row that matches.
-        scanner = self._dataset.scanner(
-            columns={_MATCHES: f"({self.plan(where)}\n)"},
-            batch_size=_CHECKED_ROWS,
-            with_row_address=True,
-        )
-        for batch in scanner.to_batches():
-            yield batch.filter(batch[_MATCHES]).select(["_rowaddr"])
+    def _mask_by_instruction(self, where: str) -> NDArray[np.bool_] | None:
+        """As `row_mask`, by the different instructions; None where a filter has other columns, or most rows differ."""
+        import numpy as np
+
+        texts = self._caches.distinct_instructions.get(self._dataset)
+        matching = texts.matching_rows(where) if texts else None
+        if matching is None:
+            return None
+        row_mask = np.zeros(self.row_numbering().size, np.bool_)
+        row_mask[self.positions()] = matching
+        return row_mask
 
     def row_numbering(self) -> RowNumbering:
         """Positions of the rows, by column `_rowaddr` of `reader`."""
@@ -513,6 +532,9 @@ class EpisodeSnapshot:
         """The episodes whose instruction has each of some words."""
         with lance_errors("episodes"):
             row_index = self.row_index()
+            is_large = row_index.count >= LEAST_SHARED_ROWS
+            if is_large and (texts := self._caches.distinct_instructions.get(self._dataset)):
+                return WordRows(row_index, texts.rows_with_words(words))
             return WordRows(row_index, rows_with_words(self._dataset, row_index, "instruction", words))
 
     def row_index(self) -> RowIndex:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import Episode, Record
@@ -125,6 +125,8 @@ def delete_rows(table: TableWriter, key: str, values: Collection[str]) -> None:
 
 # Episodes that are read by id at once, ids in a batch, and rows whose duplicate_of is set at once.
 _READ_ROWS, _ID_ROWS, _DUPLICATE_ROWS = 1_000, 10_000, 100_000
+# Episodes that were read by id and are kept, a few kilobytes each: a page asks for one again with every picture.
+_KEPT_EPISODES = 256
 # Ids that are named where several start alike.
 _SHOWN_IDS = 5
 _DUPLICATE_HASHES = """
@@ -171,6 +173,8 @@ class EpisodeTable:
         self._removed = removed
         self._caches = EpisodeCaches()
         self._caches.find_set = find_set
+        # The episodes that were read last, and their version; never changed, only replaced.
+        self._kept: tuple[int, dict[str, Episode]] = (0, {})
 
     @property
     def _trajectories(self) -> TrajectoryTable:
@@ -456,9 +460,17 @@ class EpisodeTable:
 
     def get(self, ids: Sequence[str]) -> list[Episode]:
         """Episodes by id, in the order of the ids; unknown ids are left out."""
-        episodes: dict[str, Episode] = {}
-        for batch in batched(ids, _READ_ROWS):
-            episodes |= {episode.episode_id: episode for episode in self.read(ids_filter(batch))}
+        rows = self.snapshot()
+        version, kept = self._kept
+        if version != rows.version:
+            kept = {}
+        read: dict[str, Episode] = {}
+        for part in batched([episode_id for episode_id in ids if episode_id not in kept], _READ_ROWS):
+            for batch in rows.scan(self.episode_columns(rows), ids_filter(part)):
+                read |= {episode.episode_id: episode for episode in self.from_batch(batch)}
+        episodes = read | kept
+        if read:
+            self._kept = rows.version, dict(islice(episodes.items(), _KEPT_EPISODES))
         return [episodes[episode_id] for episode_id in ids if episode_id in episodes]
 
     def get_episode(self, episode_id: str) -> Episode:

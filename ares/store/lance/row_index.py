@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cached_property
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar
 
-from ares.deadline import check_deadline, limit_time, wait_for_lock
+from ares.deadline import carry_deadline_to_thread, check_deadline, limit_time, wait_for_lock
 from ares.store.lance.lance_api import row_allowlist
 
 if TYPE_CHECKING:
@@ -87,6 +90,43 @@ def scan_positions(dataset: lance.LanceDataset) -> NDArray[np.int64]:
     scanner = dataset.scanner(columns=[], with_row_address=True, scan_in_order=True)
     parts = [numbering.positions(batch) for batch in scanner.to_batches()]
     return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+# Rows of which a filter is evaluated between two checks of the deadline, rows for which a thread is worth its start,
+# and threads of one filter.
+_CHECKED_ROWS, _PART_ROWS, _MOST_PARTS = 8_192, 100_000, 4
+_MATCHES = "__matches"
+
+
+def scan_matching_rows(dataset: lance.LanceDataset, condition: str) -> Iterator[pa.RecordBatch]:
+    """Row addresses, `_rowaddr`, of the rows of a version that match a condition as Lance reads it.
+
+    Parts of the rows are read at once: a scan decodes texts by one processor. Raises QueryTimeout.
+    """
+    count = dataset.count_rows()
+    parts = max(1, min(os.cpu_count() or 1, _MOST_PARTS, count // _PART_ROWS))
+    read = carry_deadline_to_thread(partial(_scan_matching_part, dataset, condition, -(-count // parts)))
+    with ThreadPoolExecutor(parts) as pool:
+        yield from chain.from_iterable(pool.map(read, range(parts)))
+
+
+def _scan_matching_part(
+    dataset: lance.LanceDataset, condition: str, rows: int, number: int
+) -> list[pa.RecordBatch]:
+    """Matches in one part of a version, each of so many rows."""
+    # As a filter it would give no batch, and so no chance to end it, before the first row that matches.
+    scanner = dataset.scanner(
+        columns={_MATCHES: f"({condition}\n)"},
+        batch_size=_CHECKED_ROWS,
+        with_row_address=True,
+        offset=number * rows,
+        limit=rows,
+    )
+    matching = []
+    for batch in scanner.to_batches():
+        check_deadline()
+        matching.append(batch.filter(batch[_MATCHES]).select(["_rowaddr"]))
+    return matching
 
 
 class RowMaskCache:
@@ -191,7 +231,10 @@ class RowIndex:
             begins = np.concatenate(([0], ends[:-1]))
             starts.append(row_ids[begins])
             lengths.append(ends - begins)
-        self.episode_ids: pa.ChunkedArray = pa.chunked_array(ids, pa.string())
+        # In one piece: of many it takes ten times as long to pick some.
+        self.episode_ids: pa.ChunkedArray = pa.chunked_array(
+            [pa.concat_arrays(ids)] if ids else [], pa.string()
+        )
         self.starts = np.concatenate(starts) if starts else np.zeros(0, np.uint64)
         self.lengths: NDArray[np.int64] = np.concatenate(lengths) if lengths else np.zeros(0, np.int64)
         self.offsets = np.cumsum(self.lengths) - self.lengths

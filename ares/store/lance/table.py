@@ -8,13 +8,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     import lance
     import pyarrow as pa
 
 
+# Version of the files of a new table; later rows are written as the first ones. In 2.2, the default of Lance 14, a
+# column of nulls alone costs 2 ms for each row that is read by its number: docs/why/021-one-library-for-tables.md.
+_FILE_FORMAT: Final = "2.1"
 # Slices of less are no matter.
 _SMALL_BYTES = 1_000_000
 ScalarIndexKind = Literal["INVERTED", "BTREE", "BITMAP"]
@@ -89,7 +92,8 @@ class TableWriter:
         """Write a version without rows and with other columns; earlier versions stay until the table is optimized."""
         import lance
 
-        lance.write_dataset(schema.empty_table(), self.newest().uri, mode="overwrite")
+        uri, empty = self.newest().uri, schema.empty_table()
+        lance.write_dataset(empty, uri, mode="overwrite", data_storage_version=_FILE_FORMAT)
 
     def delete(self, where: str) -> None:
         """Delete the rows that match a filter."""
@@ -157,6 +161,13 @@ class CreateOnWriteTable:
     dataset: Callable[[], lance.LanceDataset | None]
     writer: Callable[[], TableWriter | None]
     create: Callable[[pa.Schema], TableWriter]
+
+
+def create_table(uri: str, schema: pa.Schema) -> None:
+    """Create a table without rows. Raises OSError, RuntimeError or ValueError, also where there is one."""
+    import lance
+
+    lance.write_dataset(schema.empty_table(), uri, mode="create", data_storage_version=_FILE_FORMAT)
 
 
 @contextmanager

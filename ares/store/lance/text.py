@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.store.lance.lance_api import allowlist_options, make_fulltext_query
+from ares.errors import RequestError
+from ares.store.lance.lance_api import allowlist_options, make_fulltext_query, plan_filter, row_allowlist
 from ares.store.lance.row_index import RowIndex, VersionCache, best_rows_per_episode
+from ares.store.lance.table import TableWriter
+from ares.store.sql import in_condition
 
 if TYPE_CHECKING:
     import lance
@@ -15,13 +20,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from ares.store.lance.table import TableWriter
-
 
 # Rows requested per episode, and the factor by which more are requested when these were not enough.
 _ROWS_PER_EPISODE, _GROWTH = 4, 4
+# A smaller table is searched as fast by its own index. In each batch of rows a text has so many of them on average,
+# beyond a few texts, and a table has at most so many texts: with more, its own index is as fast again.
+LEAST_SHARED_ROWS, _BATCH_ROWS = 50_000, 65_536
+_ROWS_PER_TEXT, _FEW_TEXTS, _MAX_DISTINCT_TEXTS = 4, 1_000, 50_000
 # Up to so many rows are searched without the filter and filtered afterwards; beyond, the filter is applied first.
 _MAX_SCANNED_ROWS = 30_000
+_FEW_EPISODES = 256
 
 
 class WordRows(NamedTuple):
@@ -65,16 +73,24 @@ def search_fulltext(
         Columns episode_id, offset (int64, in a scan) and score (BM25 to five digits): of each episode the rows with
         its best score, best episode first, episodes of equal scores by id.
     """
-    run_mask = None if episode_ids is None else row_index.run_mask(episode_ids)
-    num_candidates = row_index.count if run_mask is None else int(row_index.lengths[run_mask].sum())
+    options: dict[str, Any] = {}
+    if episode_ids is None or (len(episode_ids) <= _FEW_EPISODES and row_index.count > _MAX_SCANNED_ROWS):
+        run_mask, num_candidates = None, row_index.count
+        if episode_ids is not None:
+            # Few are found through the index of their ids, in place of a look at the id of each row.
+            options = allowlist_options(_find_rows_of(dataset, episode_ids))
+    else:
+        run_mask = row_index.run_mask(episode_ids)
+        num_candidates = int(row_index.lengths[run_mask].sum())
     if limit <= 0 or not num_candidates:
         return _matches_table(row_index, *_no_matches(), None)
     # A search of all rows is fast; a search of selected rows is slower.
-    count, allowlist = -(-_ROWS_PER_EPISODE * limit * row_index.count // num_candidates), None
+    count = -(-_ROWS_PER_EPISODE * limit * row_index.count // num_candidates)
     while True:
-        if allowlist is None and count > _MAX_SCANNED_ROWS and episode_ids is not None:
-            count, allowlist = _ROWS_PER_EPISODE * limit, row_index.select(episode_ids).allowlist
-        row_ids, scores = _scan_matches(dataset, column, text, count, allowlist_options(allowlist))
+        if not options and count > _MAX_SCANNED_ROWS and episode_ids is not None:
+            count = _ROWS_PER_EPISODE * limit
+            options = allowlist_options(row_index.select(episode_ids).allowlist)
+        row_ids, scores = _scan_matches(dataset, column, text, count, options)
         exhausted = len(row_ids) < count
         # Rows with the lowest score may be cut off arbitrarily among equals, so they are not final.
         final = slice(None) if exhausted else scores > scores.min()
@@ -83,6 +99,13 @@ def search_fulltext(
         if exhausted or num_episodes == limit:
             return best
         count *= _GROWTH
+
+
+def _find_rows_of(dataset: lance.LanceDataset, episode_ids: Collection[str]) -> bytes:
+    """The rows of some episodes as an allowlist. As a filter of the search they would change its statistics."""
+    where = in_condition("episode_id", episode_ids)
+    rows = dataset.scanner(columns=[], filter=where, with_row_id=True).to_table()
+    return row_allowlist(rows["_rowid"].to_numpy())
 
 
 def rows_with_words(
@@ -102,6 +125,74 @@ def rows_with_words(
         return [np.zeros(0, np.int64) for _ in words]
     matches = [_scan_matches(dataset, column, word, row_index.count, {})[0] for word in words]
     return [row_index.locate(row_ids)[1] for row_ids in matches]
+
+
+class DistinctTexts:
+    """The different texts of one version of a table, with a full-text index of their own in memory.
+
+    Episodes share instructions: a word is looked up among hundreds of texts in place of a million rows.
+
+    Args:
+        column: Name of the column.
+        texts: (T,) the different texts, without null.
+        codes: (N,) int32 number of the text of each row in the order of a scan, -1 for null.
+    """
+
+    def __init__(self, column: str, texts: pa.Array, codes: NDArray[np.int32]) -> None:
+        import lance
+        import pyarrow as pa
+
+        self._column, self._codes = column, codes
+        # The last row is for null.
+        rows = pa.table({column: pa.concat_arrays([texts, pa.nulls(1, texts.type)])})
+        self._table = lance.write_dataset(rows, f"memory://{uuid.uuid4().hex}")
+        self._count = len(rows)
+
+    @cached_property
+    def _indexed(self) -> lance.LanceDataset:
+        create_fulltext_index(TableWriter(self._column, lambda: self._table), self._column)
+        return self._table
+
+    def rows_with_words(self, words: Sequence[str]) -> list[NDArray[np.int64]]:
+        """As `rows_with_words`, for the rows of the table that the texts are of."""
+        import numpy as np
+
+        offsets = []
+        for word in words:
+            has_word = np.zeros(self._count, np.bool_)
+            text_ids, _ = _scan_matches(self._indexed, self._column, word, self._count, {})
+            has_word[text_ids.view(np.int64)] = True
+            offsets.append(np.flatnonzero(has_word[self._codes]))
+        return offsets
+
+    def matching_rows(self, where: str) -> NDArray[np.bool_] | None:
+        """(N,) whether each row matches a filter; None for a filter with other columns."""
+        try:
+            condition = plan_filter(self._table, where, {self._column: "string"})
+        except RequestError:
+            return None
+        scanner = self._table.scanner(columns={"matches": f"({condition}\n)"}, scan_in_order=True)
+        matches = scanner.to_table()["matches"].fill_null(False).to_numpy()
+        matching: NDArray[np.bool_] = matches[self._codes]
+        return matching
+
+
+def find_distinct_texts(dataset: lance.LanceDataset, column: str) -> DistinctTexts | None:
+    """The different texts of a column with `LEAST_SHARED_ROWS`, or None where most rows have one of their own."""
+    import numpy as np
+    import pyarrow as pa
+
+    parts = []
+    for batch in dataset.scanner(columns=[column], batch_size=_BATCH_ROWS, scan_in_order=True).to_batches():
+        parts.append(batch[column].dictionary_encode())
+        if len(parts[-1].dictionary) > len(batch) // _ROWS_PER_TEXT + _FEW_TEXTS:
+            return None
+    shared = pa.chunked_array(parts).unify_dictionaries()
+    texts = shared.chunk(0).dictionary
+    if not 0 < len(texts) <= _MAX_DISTINCT_TEXTS:
+        return None
+    codes = [part.indices.fill_null(-1).to_numpy() for part in shared.chunks]
+    return DistinctTexts(column, texts, np.concatenate(codes))
 
 
 def find_rows_like_text(

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from ares.errors import FilterError
 from ares.store import TrustedFilter, batched, conjunction, ids_filter, in_condition, parenthesize
 from ares.store.filters import check_filter
-from ares.store.sql import split_conjunction
+from ares.store.sql import split_chain
 
 _TYPES = {"episode_id": "string", "success": "bool"}
 
@@ -20,6 +20,7 @@ _TYPES = {"episode_id": "string", "success": "bool"}
     [
         ("(a = 1) AND (b = ')')", ["(a = 1)", "(b = ')')"]),
         ("((a = 1)) and\n(b IN (1, 2)) AND (c)", ["((a = 1))", "(b IN (1, 2))", "(c)"]),
+        ("((a = 1) AND (b = 2))", ["(a = 1)", "(b = 2)"]),
         ("(a = 1) OR (b = 2)", None),
         ("(a = 1) AND (b = 2) OR (c = 3)", None),
         ("(a = 1) AND NOT (b = 2)", None),
@@ -35,7 +36,22 @@ _TYPES = {"episode_id": "string", "success": "bool"}
 def test_a_conjunction_is_split_only_where_each_condition_has_parentheses(
     where: str, conditions: list[str] | None
 ) -> None:
-    assert split_conjunction(where) == (conditions or [where])
+    assert split_chain(where, "AND") == (conditions or [where])
+
+
+@pytest.mark.parametrize(
+    ("where", "conditions"),
+    [
+        ("((a = 1) or (b = ') OR ('))", ["(a = 1)", "(b = ') OR (')"]),
+        ("(a = 1) OR (b = 2) AND (c = 3)", None),
+        ("(a = 1) AND (b = 2)", None),
+        ("NOT (a = 1) OR (b = 2)", None),
+    ],
+)
+def test_alternatives_are_split_only_where_each_has_parentheses(
+    where: str, conditions: list[str] | None
+) -> None:
+    assert split_chain(where, "OR") == (conditions or [where])
 
 
 @given(ids=st.lists(st.text(max_size=8), max_size=5))
@@ -55,7 +71,7 @@ def test_a_user_s_condition_never_becomes_trusted() -> None:
     again = conjunction([joined, "episode_id = 'b'"])
     assert isinstance(again, TrustedFilter)
     assert again.user_filter == "((success)) AND (episode_id = 'b')"
-    assert split_conjunction(again) == [again]
+    assert split_chain(again, "AND") == [again]
     assert not isinstance(joined + "", TrustedFilter)
 
 

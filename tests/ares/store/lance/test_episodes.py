@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
@@ -44,6 +45,15 @@ def test_episodes_come_back_unchanged(filled: Tables, records: list[Record]) -> 
 def test_get_keeps_the_order_asked_and_leaves_out_strangers(filled: Tables, records: list[Record]) -> None:
     ids = ["nobody", *reversed(_ids(records)), "x' OR '1'='1"]
     assert [episode.episode_id for episode in filled.episodes.get(ids)] == ids[1:-1]
+
+
+def test_an_episode_that_another_process_corrects_is_read_anew(filled: Tables, records: list[Record]) -> None:
+    ids, other = _ids(records), open_tables(filled.uri)
+    assert filled.episodes.get(ids) == filled.episodes.get(ids)
+    corrected = replace(records[0], episode=replace(records[0].episode, instruction="turn the lever"))
+    other.episodes.correct([records_to_table_rows([corrected])], other.episodes.next_time())
+    assert filled.episodes.get(ids)[0].instruction == "turn the lever"
+    assert filled.episodes.get(ids[1:]) == [record.episode for record in records[1:]]
 
 
 def test_trajectories_come_back_unchanged(filled: Tables, records: list[Record]) -> None:

@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.store.lance import text as fulltext
+from ares.store.lance.row_index import RowIndex
+from ares.store.lance.table import TableWriter
 from ares.store.lance_tables import Tables, open_tables
 
 _WORDS = [f"w{letter}x" for letter in "abcdefghij"]
@@ -128,3 +131,47 @@ def test_an_episode_that_says_it_a_hundred_times_leaves_room_for_others(tmp_path
         assert [hit.episode_id for hit in hits] == expected
         assert (hits[0].start_seconds, hits[0].annotation_id) == (1.0, "a199")
     assert [hit.episode_id for hit in tables.segments.search_text("drawer", 2, ["c", "a"])] == ["a", "c"]
+
+
+_SHARED = [
+    "open the doors",
+    "Opening a door",
+    "push mugs into the drawer",
+    None,
+    "",
+    "OPEN",
+    "opener: push-mug",
+]
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(st.sampled_from(_SHARED), min_size=1, max_size=60),
+    words=st.lists(st.sampled_from(["open", "doors", "the", "mug", "push", "nothing"]), max_size=4),
+)
+def test_a_word_among_shared_texts_has_the_rows_that_it_has_in_the_table(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str | None], words: list[str]
+) -> None:
+    uri = str(tmp_path_factory.mktemp("shared") / "t.lance")
+    rows = {
+        "episode_id": [f"{number:016x}" for number in range(len(texts))],
+        "text": pa.array(texts, pa.string()),
+    }
+    dataset = lance.write_dataset(pa.table(rows), uri)
+    fulltext.create_fulltext_index(TableWriter("t", lambda: dataset), "text")
+    shared = fulltext.find_distinct_texts(dataset, "text")
+    expected = fulltext.rows_with_words(dataset, RowIndex(dataset), "text", words)
+    if shared is None:
+        assert set(texts) == {None}
+        return
+    for own, others in zip(shared.rows_with_words(words), expected, strict=True):
+        assert own.tolist() == sorted(others.tolist())
+    matching = shared.matching_rows("contains(lower(text), 'door') OR text IS NULL")
+    assert matching is not None
+    assert matching.tolist() == [text is None or "door" in text.lower() for text in texts]
+    assert shared.matching_rows("contains(text, 'door') OR episode_id = '0'") is None
+
+
+def test_texts_that_most_rows_do_not_share_are_searched_where_they_are(tmp_path: Path) -> None:
+    texts = pa.table({"text": [f"episode {number}" for number in range(3_000)]})
+    assert fulltext.find_distinct_texts(lance.write_dataset(texts, tmp_path / "t.lance"), "text") is None
