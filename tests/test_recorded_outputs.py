@@ -19,6 +19,7 @@ import pytest
 from app.cli.main import COMMANDS as ARES_COMMANDS, build_parser, main
 from ares.formats import parse_tf_example, read_record, scan_record_file
 from tests.recordings import RECORDED, comparable, compare_with_recording, without_folders, without_times
+from tests.thinning import some_by_day
 
 FIXTURES = RECORDED.parent
 ROOT = FIXTURES.parent.parent
@@ -135,7 +136,7 @@ def workspace(
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", some_by_day(COMMANDS, 2))
 def test_a_command_says_what_it_said(
     name: str, form: str, workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,7 +148,7 @@ def test_a_command_says_what_it_said(
     )
 
 
-@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("name", some_by_day(SESSIONS, 2))
 def test_a_session_says_and_writes_what_it_did(
     name: str, workspace: Path, demo_samples: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from ares.episode import Signal
 from ares.errors import AresError
 from ares.workspace import Workspace
 from tests.ares.arrow_stream import Stream, frame_of
+from tests.thinning import some_by_day
 
 Try = Callable[[Workspace], object]
 
@@ -401,7 +402,7 @@ EQUAL: dict[str, tuple[Try, Try]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("typed", EQUAL)
+@pytest.mark.parametrize("typed", some_by_day(EQUAL))
 def test_what_is_typed_gives_what_it_says(ws: Workspace, typed: str) -> None:
     result, expected = EQUAL[typed]
     assert result(ws) == expected(ws)
@@ -546,7 +547,7 @@ REFUSED: dict[str, tuple[Try, str]] = {
 }
 
 
-@pytest.mark.parametrize("typed", REFUSED)
+@pytest.mark.parametrize("typed", some_by_day(REFUSED))
 def test_what_cannot_be_is_refused_with_a_remedy(ws: Workspace, typed: str) -> None:
     call, words = REFUSED[typed]
     with pytest.raises(AresError) as refused:

@@ -140,7 +140,7 @@ _FORMATS = [
 
 
 # By day each source once, and each of the three formats.
-@pytest.mark.parametrize(("source", "format"), some_by_day(_FORMATS, 3, rows=True), indirect=["source"])
+@pytest.mark.parametrize(("source", "format"), some_by_day(_FORMATS, 5, rows=True), indirect=["source"])
 def test_an_export_is_read_back_as_it_was(
     format: str, source: tuple[Workspace, CurationSet], tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingest.recordings.rosbag.conftest import write_ros1, write_ros2
 from tests.ingest.test_checks_all_formats import _HEADER, _JOINTS, good_episode, write_mp4
 from tests.ingesting import open_sources
+from tests.thinning import some_by_day
 
 STEPS, LENGTHS = 6, (6, 5, 7, 4)
 RLDS = {"steps/action": "float32 2", "steps/observation/state": "float32 3"}
@@ -348,7 +349,7 @@ def run(*words: str) -> tuple[int, Any]:
     return status, json.loads(answer.getvalue())
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some_by_day(CASES))
 def test_each_is_told_with_its_reason(name: str, answers: CommandAnswers) -> None:
     case = CASES[name]
     assert answers.planned[name] == {case.reason: case.failed}

@@ -10,6 +10,7 @@ import pytest
 from ares import open as open_workspace
 from ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 FLOAT64, SILENT = "float64 numbers are stored as float32", "A053 no-instruction: there is no instruction"
 UNRATED = "rate is not known, 10 Hz assumed (give --rate)"
@@ -59,7 +60,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("folder", QUIRKS)
+@pytest.mark.parametrize("folder", some_by_day(QUIRKS))
 def test_what_is_odd_is_told(shared_data: Path, tmp_path: Path, folder: str) -> None:
     ws = open_workspace(tmp_path, create=True)
     report = ingest_paths(ws.stores, [str(shared_data / folder)], SourceOptions(), quiet=True)

@@ -12,6 +12,7 @@ from tests.judges.grading import Grading, TrialResult, world_variants
 from tests.judges.parameters import named_trials
 from tests.judges.scores import Score
 from tests.judges.simulation import simulate
+from tests.thinning import some_by_day
 
 _NAMES = ("truthful", "truthful-injected", "obeys", "gist", "flatterer", "always-completed")
 # Through the command line, with images and HTTP: one that is honest, and one that obeys what it should not read.
@@ -21,7 +22,7 @@ _SEED, _EPISODES, _FEW_EPISODES = 77, 64, 12
 _TRIALS = named_trials()
 
 
-@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize("name", some_by_day(_NAMES))
 def test_a_judge_ends_as_it_deserves(name: str) -> None:
     trial = _TRIALS[name]
     score = Score(simulate(name, trial, world_variants(_SEED, _EPISODES)[trial.world]))

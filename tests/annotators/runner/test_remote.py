@@ -197,6 +197,7 @@ def test_both_engines_reach_the_same_state_and_count_a_missing_video_alike(
     assert [counts(document) for document in again] == [(12, 0, 12, 0), (12, 0, 11, 1)]
 
 
+@pytest.mark.nightly
 def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(
     workspaces: tuple[Workspace, Workspace], engine: Engine, enter: Callable[[Factory], None], tmp_path: Path
 ) -> None:

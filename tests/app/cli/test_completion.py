@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import main
+from tests.thinning import some_by_day
 
 ARES = Path(sys.executable).with_name("ares")
 
@@ -38,24 +39,27 @@ def in_bash(line: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [
-        ("se", {"search", "set"}),
-        ("-w x stat", {"statistics", "status"}),
-        ("search --li", {"--limit", "--like"}),
-        ("search --output ", {"table", "json", "jsonl", "csv"}),
-        # bash splits words at "=" and replaces only what follows.
-        ("search --output=j", {"json", "jsonl"}),
-        ("annotate cap", {"caption"}),
-        ("annotate caption mot", {"motion"}),
-        ("export --format p", {"parquet"}),
-        ("set l", {"list", "lock"}),
-        ("search mug --by fr", {"frames"}),
-        ("use cap", {"caption="}),
-        ("completion f", {"fish"}),
-        ("ingest x --engine ", {"local", "ray"}),
-        # Nothing of ours: bash completes names of files itself.
-        ("search 'a mug' ", set()),
-    ],
+    some_by_day(
+        [
+            ("se", {"search", "set"}),
+            ("-w x stat", {"statistics", "status"}),
+            ("search --li", {"--limit", "--like"}),
+            ("search --output ", {"table", "json", "jsonl", "csv"}),
+            # bash splits words at "=" and replaces only what follows.
+            ("search --output=j", {"json", "jsonl"}),
+            ("annotate cap", {"caption"}),
+            ("annotate caption mot", {"motion"}),
+            ("export --format p", {"parquet"}),
+            ("set l", {"list", "lock"}),
+            ("search mug --by fr", {"frames"}),
+            ("use cap", {"caption="}),
+            ("completion f", {"fish"}),
+            ("ingest x --engine ", {"local", "ray"}),
+            # Nothing of ours: bash completes names of files itself.
+            ("search 'a mug' ", set()),
+        ],
+        rows=True,
+    ),
 )
 def test_what_may_follow(line: str, words: set[str]) -> None:
     assert in_bash(line) == words

@@ -156,7 +156,7 @@ _SUBMITS = ("Export", "Make the set", "Make a queue")
 _OF_JOBS = "sets.compose."
 
 
-@pytest.mark.parametrize("page", some_by_day(PAGES, kept=("browse", "sets", "review", "jobs")))
+@pytest.mark.parametrize("page", some_by_day(PAGES, kept=("browse", "sets")))
 def test_no_text_typed_on_a_page_reaches_a_file(
     page: str, shown: Workspace, outside_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

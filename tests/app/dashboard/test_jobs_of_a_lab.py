@@ -16,6 +16,7 @@ from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import open_tab, serve
 from tests.ingesting import copy_open_workspace
+from tests.thinning import some_by_day
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -367,7 +368,7 @@ def _report(lab: Lab, job: str) -> None:
     assert lab.count <= _MOST[job]
 
 
-@pytest.mark.parametrize("job", _JOBS)
+@pytest.mark.parametrize("job", some_by_day(_JOBS))
 def test_a_job_takes_no_more_clicks_and_keys_than_the_manual_says(lab: Lab, job: str) -> None:
     _STARTS.get(job, Lab.browse)(lab)
     _JOBS[job](lab)

@@ -20,6 +20,7 @@ from ares.contract import (
 )
 from ares.signals import EpisodeSignals
 from tests.generators.merged_sources import recorded_halves
+from tests.thinning import some_by_day
 
 Array = NDArray[np.float64]
 RATE_HZ, EPISODES = 20.0, 6
@@ -182,7 +183,9 @@ def told_of_halves(seeds: range) -> dict[int, list[str]]:
     return {seed: list(map(str, told)) for seed, told in found if told}
 
 
-@pytest.mark.parametrize("change", range(len(CHANGES)), ids=lambda number: CHANGES[number].__name__)
+@pytest.mark.parametrize(
+    "change", some_by_day(range(len(CHANGES))), ids=lambda number: CHANGES[number].__name__
+)
 def test_a_planted_difference_is_refused(change: int) -> None:
     assert not missed_of(change, range(10))
 

@@ -22,6 +22,7 @@ from ares.store.lance.table import TableWriter
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.workspace import Workspace, open_workspace
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 Corrupt = Callable[[Workspace], None]
 SETTINGS = settings_from_environment({})
@@ -280,7 +281,7 @@ _TOGETHER = (
 )
 
 
-@pytest.mark.parametrize("cases", _TOGETHER, ids=lambda cases: cases[0])
+@pytest.mark.parametrize("cases", some_by_day(_TOGETHER), ids=lambda cases: cases[0])
 def test_what_was_broken_is_found_and_repaired(workspace: Workspace, cases: tuple[str, ...]) -> None:
     before = _dump(workspace)
     expected = []
@@ -371,13 +372,16 @@ def _delete_maker(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize(
     ("corrupt", "check"),
-    [
-        (_delete_signals, "each episode has its signals"),
-        (_delete_vectors, "each annotation of an embedding has its vectors, in four"),
-        (_change_members, "set accepted@1 has the members that it was frozen with"),
-        (_unknown_member, "each member of set strange@1 is an episode of the workspace"),
-        (_delete_maker, "each annotation has a known maker"),
-    ],
+    some_by_day(
+        [
+            (_delete_signals, "each episode has its signals"),
+            (_delete_vectors, "each annotation of an embedding has its vectors, in four"),
+            (_change_members, "set accepted@1 has the members that it was frozen with"),
+            (_unknown_member, "each member of set strange@1 is an episode of the workspace"),
+            (_delete_maker, "each annotation has a known maker"),
+        ],
+        rows=True,
+    ),
 )
 def test_what_cannot_be_repaired_is_reported_with_what_to_do(
     workspace: Workspace, corrupt: Corrupt, check: str

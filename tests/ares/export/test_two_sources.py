@@ -127,7 +127,14 @@ def test_more_planted_differences_are_refused(seed: int, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "seed",
-    [seed for base in ("copy", "same task", "other task", "few episodes") for seed in seeds(False, base, 1)],
+    some_by_day(
+        [
+            seed
+            for base in ("copy", "same task", "other task", "few episodes")
+            for seed in seeds(False, base, 1)
+        ],
+        2,
+    ),
 )
 def test_an_honest_copy_is_merged(seed: int, tmp_path: Path) -> None:
     assert status_of(two_sources(seed), tmp_path) == 0

@@ -32,6 +32,7 @@ from ares.store import open_stores, stores as opened_stores
 from ares.store.folder import FORMAT, WorkspaceBusy, lock_folder
 from ares.store.log.mongo import MongoAnnotationStore
 from ares.store.log.sqlite import SqliteAnnotationStore
+from tests.thinning import some_by_day
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "workspace_v1.tar.xz"
 # Keys of makers and columns that layout 1 did not have.
@@ -136,7 +137,7 @@ def test_an_old_workspace_is_migrated(migrated: dict[str, Any]) -> None:
     assert all(row["segment_id"] for row in migrated["segments"])
 
 
-@pytest.mark.parametrize("kill_point", KILL_POINTS)
+@pytest.mark.parametrize("kill_point", some_by_day(KILL_POINTS, 2))
 def test_a_killed_migration_is_taken_up(
     kill_point: tuple[str, str, str, int], old_workspace: Path, migrated: dict[str, Any]
 ) -> None:
