@@ -60,8 +60,8 @@ def test_the_sql_of_filters() -> None:
 def test_the_sql_of_words_wants_each_in_the_instruction_or_the_caption() -> None:
     columns = {"instruction": "string", "caption": "string"}
     assert view_filter_sql(ViewState(words="Open it's"), columns) == (
-        "(contains(lower(instruction), 'open') OR contains(lower(caption), 'open')) AND "
-        "(contains(lower(instruction), 'it''s') OR contains(lower(caption), 'it''s'))"
+        "((contains(lower(instruction), 'open')) OR (contains(lower(caption), 'open'))) AND "
+        "((contains(lower(instruction), 'it''s')) OR (contains(lower(caption), 'it''s')))"
     )
 
 
