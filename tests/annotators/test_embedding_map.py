@@ -68,6 +68,7 @@ def _coordinates(
     return {point.episode_id: (point.value["map_x"], point.value["map_y"]) for point in annotations}  # type: ignore[misc]
 
 
+@pytest.mark.nightly
 def test_what_looks_alike_lies_together(
     ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Callable[..., Work]
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_workspace_that_doubled_is_drawn_anew(
     assert MapAnnotator(options, ws.stores).maker.maker_id != maker
 
 
+@pytest.mark.nightly
 def test_an_episode_without_vectors_fails_alone_and_too_few_fail_together(
     ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Callable[..., Work]
 ) -> None:
@@ -138,6 +140,7 @@ def test_three_episodes_are_no_map(
     assert isinstance(first, ModelError) and "too few" in str(first)
 
 
+@pytest.mark.nightly
 def test_without_vectors_embed_is_asked_for(options: Options, ws: Workspace) -> None:
     with pytest.raises(RequestError, match="annotate embed"):
         MapAnnotator(options, ws.stores)

@@ -56,6 +56,7 @@ def test_a_long_step_is_not_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert any(line.startswith("training the index: ") for line in lines)
 
 
+@pytest.mark.nightly
 def test_vectors_are_indexed_and_what_was_measured_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

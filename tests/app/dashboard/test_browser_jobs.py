@@ -131,6 +131,7 @@ def test_what_is_typed_is_a_value_and_never_an_option(page: Page, address: str, 
     assert job.state == "failed" and "--where=--budget=0; $(touch /tmp/x) '" in job.arguments["words"]
 
 
+@pytest.mark.nightly
 def test_a_log_in_proxy_says_who_starts_a_job(browser: Browser, workspace: Workspace) -> None:
     """The name stands beside the job, and in the log beside what is done to episodes."""
     command = SERVE_COMMAND.replace("Settings()", "Settings(trusted_proxies=('127.0.0.1',))")

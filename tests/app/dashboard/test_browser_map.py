@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, open_tab, serve
+from tests.thinning import some_by_day
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -152,7 +153,7 @@ def test_a_point_shows_its_picture_and_opens_its_episode(
     page.wait_for_url(re.compile(f"episode={middle}"))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", some_by_day(["light", "dark"], 2))
 def test_the_map_has_no_serious_violation(page: Page, address: str, scheme: Literal["light", "dark"]) -> None:
     page.emulate_media(color_scheme=scheme)
     region = "?region=3+-1%2C+5+-1%2C+5+9%2C+3+9&region_name=middle&colour=success"

@@ -223,6 +223,7 @@ def test_a_tick_is_evidence_in_the_legend_and_seeks(page: Page, address: str, wo
     assert page.locator(".readout").inner_text().startswith("0.50 s")
 
 
+@pytest.mark.nightly
 def test_on_a_phone_the_transport_stays_in_sight(page: Page, address: str, workspace: Workspace) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     _open_episode(page, address, workspace)

@@ -368,7 +368,7 @@ def _report(lab: Lab, job: str) -> None:
     assert lab.count <= _MOST[job]
 
 
-@pytest.mark.parametrize("job", some_by_day(_JOBS))
+@pytest.mark.parametrize("job", some_by_day(_JOBS, 4))
 def test_a_job_takes_no_more_clicks_and_keys_than_the_manual_says(lab: Lab, job: str) -> None:
     _STARTS.get(job, Lab.browse)(lab)
     _JOBS[job](lab)

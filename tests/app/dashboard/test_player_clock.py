@@ -16,6 +16,7 @@ from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import open_tab, serve
 from tests.ingest.image_folders.conftest import START, STEPS, write_episode, write_images
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -124,7 +125,7 @@ def _cursor_second(shown: dict[str, Any]) -> float:
     return float(share * (STAMPS[-1] + 0.1))
 
 
-@pytest.mark.parametrize("pairing", ["index", "stamp"])
+@pytest.mark.parametrize("pairing", some_by_day(["stamp", "index"], 2))
 def test_each_step_shows_its_second_its_values_and_its_frame(
     page: Page, address: str, uneven: Workspace, pairing: str
 ) -> None:

@@ -170,6 +170,7 @@ def test_what_another_try_costs_is_said_before_it_starts(paid: tuple[Workspace, 
     assert (job.state, job.reason) == ("failed", REASON)
 
 
+@pytest.mark.nightly
 def test_only_the_newest_jobs_are_kept(
     paid: tuple[Workspace, Retry], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,7 @@ def _drawn(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]
     return settings(max_examples=examples, deadline=None, suppress_health_check=suppressed, phases=phases)
 
 
-@_drawn(80)
+@_drawn(40)
 @given(filter_=_FILTERS)
 def test_ids_and_counts(workspace: RandomWorkspace, filter_: RandomFilter) -> None:
     expected = set(workspace.ids[filter_.matches(workspace.columns)])
