@@ -157,6 +157,8 @@ def _leave(context: BrowserContext, tab: Page, address: str, is_kept: bool) -> N
 
 def _is_error(line: ConsoleMessage, refused: str) -> bool:
     is_refusal = line.text.startswith("Failed to load resource") and refused in line.location["url"]
+    # A socket that opens again between a log-out and the next page is refused, too.
+    is_refusal |= refused.replace("http", "ws") in line.text and line.text.endswith("response code: 403")
     return "Security Policy" in line.text or (line.type == "error" and not (refused and is_refusal))
 
 
