@@ -295,26 +295,25 @@ class EpisodeSnapshot:
         return row_mask
 
     def _compute_row_mask(self, where: str) -> NDArray[np.bool_]:
-        for word, combine in (("AND", operator.and_), ("OR", operator.or_)):
-            conditions = split_chain(where, word)
-            if len(conditions) > 1:
-                # A page needs all conditions of a view, and all but one of them. A condition that cannot be evaluated
-                # for every row may be evaluated where the others are true.
-                try:
-                    return functools.reduce(combine, map(self.row_mask, conditions))
-                except QueryTimeout:
-                    raise
-                except (RequestError, StoreError):
-                    pass
+        conditions = split_chain(where, "AND")
+        if len(conditions) > 1:
+            # A page needs all conditions of a view, and all but one of them. A condition that cannot be evaluated
+            # for every row may be evaluated where the others are true.
+            try:
+                return functools.reduce(operator.and_, map(self.row_mask, conditions))
+            except QueryTimeout:
+                raise
+            except (RequestError, StoreError):
+                pass
         if find_set_call(where) and names_sets(where):
             return self._compute_mask_with_sets(where)
         with lance_errors("episodes", where):
-            numbering = self.row_numbering()
-            if "instruction" in where and numbering.size >= LEAST_SHARED_ROWS:
+            numbering, is_trusted = self.row_numbering(), isinstance(where, TrustedFilter)
+            if "instruction" in where and numbering.size >= LEAST_SHARED_ROWS and not is_trusted:
                 by_text = self._mask_by_instruction(where)
                 if by_text is not None:
                     return by_text
-            if current_deadline() is None or isinstance(where, TrustedFilter):
+            if current_deadline() is None or is_trusted:
                 return numbering.row_mask(self.reader([], where, with_row_address=True))
             # With a deadline in batches that come steadily.
             return numbering.row_mask(scan_matching_rows(self._dataset, self.plan(where) or "true"))
@@ -355,16 +354,22 @@ class EpisodeSnapshot:
         return row_mask
 
     def _mask_by_instruction(self, where: str) -> NDArray[np.bool_] | None:
-        """As `row_mask`, by the different instructions; None where a filter has other columns, or most rows differ."""
+        """As `row_mask`, the alternatives of a filter that name the instruction alone by its different values.
+
+        None where no alternative does, or where most episodes have an instruction of their own.
+        """
         import numpy as np
 
-        texts = self._caches.distinct_instructions.get(self._dataset)
-        matching = texts.matching_rows(where) if texts else None
-        if matching is None:
+        if not (texts := self._caches.distinct_instructions.get(self._dataset)):
+            return None
+        alternatives = {part: texts.matching_rows(part) for part in split_chain(where, "OR")}
+        by_text = [matching for matching in alternatives.values() if matching is not None]
+        if not by_text:
             return None
         row_mask = np.zeros(self.row_numbering().size, np.bool_)
-        row_mask[self.positions()] = matching
-        return row_mask
+        row_mask[self.positions()] = functools.reduce(operator.or_, by_text)
+        others = " OR ".join(part for part, matching in alternatives.items() if matching is None)
+        return row_mask | self.row_mask(others) if others else row_mask
 
     def row_numbering(self) -> RowNumbering:
         """Positions of the rows, by column `_rowaddr` of `reader`."""

@@ -29,6 +29,7 @@ LEAST_SHARED_ROWS, _BATCH_ROWS = 50_000, 65_536
 _ROWS_PER_TEXT, _FEW_TEXTS, _MAX_DISTINCT_TEXTS = 4, 1_000, 50_000
 # Up to so many rows are searched without the filter and filtered afterwards; beyond, the filter is applied first.
 _MAX_SCANNED_ROWS = 30_000
+# The rows of so many episodes are found by the index of their ids, and not by a look at the id of each row.
 _FEW_EPISODES = 256
 
 
@@ -73,13 +74,10 @@ def search_fulltext(
         Columns episode_id, offset (int64, in a scan) and score (BM25 to five digits): of each episode the rows with
         its best score, best episode first, episodes of equal scores by id.
     """
-    options: dict[str, Any] = {}
-    if episode_ids is None or (len(episode_ids) <= _FEW_EPISODES and row_index.count > _MAX_SCANNED_ROWS):
-        run_mask, num_candidates = None, row_index.count
-        if episode_ids is not None:
-            # Few are found through the index of their ids, in place of a look at the id of each row.
-            options = allowlist_options(_find_rows_of(dataset, episode_ids))
-    else:
+    run_mask, num_candidates, options = None, row_index.count, dict[str, Any]()
+    if episode_ids and len(episode_ids) <= _FEW_EPISODES and row_index.count > _MAX_SCANNED_ROWS:
+        options = allowlist_options(_find_rows_of(dataset, episode_ids))
+    elif episode_ids is not None:
         run_mask = row_index.run_mask(episode_ids)
         num_candidates = int(row_index.lengths[run_mask].sum())
     if limit <= 0 or not num_candidates:
@@ -178,7 +176,7 @@ class DistinctTexts:
 
 
 def find_distinct_texts(dataset: lance.LanceDataset, column: str) -> DistinctTexts | None:
-    """The different texts of a column with `LEAST_SHARED_ROWS`, or None where most rows have one of their own."""
+    """The different texts of a column of many rows, or None where too many rows have a text of their own."""
     import numpy as np
     import pyarrow as pa
 

@@ -19,6 +19,7 @@ from ares.errors import RequestError
 from ares.jobs import EpisodeSelection
 from ares.registry import encoders
 from ares.search import Hit, compute_facets
+from ares.store import conjunction, ids_filter
 from ares.store.lance import episode_snapshot, row_index, text as text_search
 from tests.annotators.runs import estimate_cost
 from tests.ares.search.random_workspace import (
@@ -74,7 +75,7 @@ def _drawn(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]
     return settings(max_examples=examples, deadline=None, suppress_health_check=suppressed, phases=phases)
 
 
-@_drawn(40)
+@_drawn(80)
 @given(filter_=_FILTERS)
 def test_ids_and_counts(workspace: RandomWorkspace, filter_: RandomFilter) -> None:
     expected = set(workspace.ids[filter_.matches(workspace.columns)])
@@ -82,9 +83,22 @@ def test_ids_and_counts(workspace: RandomWorkspace, filter_: RandomFilter) -> No
         assert ws.stores.tables.episodes.ids(filter_.sql) == expected
         assert ws.stores.tables.episodes.count(filter_.sql) == len(expected)
         with limit_time(Deadline(60.0)):  # as a page asks
-            either = f"(({filter_.sql}) OR (contains(lower(instruction), 'door')))"
+            either = f"(({filter_.sql}) OR (contains(lower(instruction), 'drawer')))"
             assert ws.stores.tables.episodes.count(filter_.sql) == len(expected)
             assert ws.stores.tables.episodes.count(either) == len(ws.stores.tables.episodes.ids(either))
+
+
+def test_words_among_some_episodes_are_those_of_these_episodes(workspace: RandomWorkspace) -> None:
+    ids, instructions = workspace.ids[:300], workspace.columns["instruction"][:300]
+    where = conjunction([ids_filter([str(name) for name in ids]), "contains(lower(instruction), 'drawer')"])
+    expected = {
+        str(name) for name, text in zip(ids, instructions, strict=True) if "drawer" in (text or "").lower()
+    }
+    assert expected
+    for ws in workspace.workspaces:
+        with limit_time(Deadline(60.0)):
+            assert ws.stores.tables.episodes.count(where) == len(expected)
+            assert int(ws.stores.tables.episodes.snapshot().row_mask(where).sum()) == len(expected)
 
 
 @_drawn(10)
