@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,6 +32,7 @@ from tests.ingesting import ingest_paths
 SETTINGS = settings_from_environment({})
 MARK = Maker(annotator="mark", version="1")
 _KEPT: dict[int, bytes] = {}
+_NUMBERS = count()
 
 
 @dataclass
@@ -67,7 +69,8 @@ class DistantKeeper:
     """Holds values as bytes; lost ones are empty."""
 
     def keep(self, values: Sequence[Any]) -> list[KeptValue]:
-        kept = [("worker", len(_KEPT) + index) for index in range(len(values))]
+        # Two workers keep at once: no number is given twice.
+        kept = [("worker", next(_NUMBERS)) for _ in values]
         _KEPT.update((number, pickle.dumps(value)) for (_, number), value in zip(kept, values, strict=True))
         return kept
 
