@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import RequestError
 from ares.store.lance.lance_api import allowlist_options, make_fulltext_query, plan_filter, row_allowlist
-from ares.store.lance.row_index import RowIndex, VersionCache, best_rows_per_episode
+from ares.store.lance.row_index import (
+    RowIndex,
+    RowNumbering,
+    VersionCache,
+    best_rows_per_episode,
+    scan_matching_rows,
+)
 from ares.store.lance.table import TableWriter
 from ares.store.sql import in_condition
 
@@ -169,9 +175,8 @@ class DistinctTexts:
             condition = plan_filter(self._table, where, {self._column: "string"})
         except RequestError:
             return None
-        scanner = self._table.scanner(columns={"matches": f"({condition}\n)"}, scan_in_order=True)
-        matches = scanner.to_table()["matches"].fill_null(False).to_numpy()
-        matching: NDArray[np.bool_] = matches[self._codes]
+        has_match = RowNumbering(self._table).row_mask(scan_matching_rows(self._table, condition or "true"))
+        matching: NDArray[np.bool_] = has_match[self._codes]
         return matching
 
 

@@ -169,6 +169,8 @@ def test_a_word_among_shared_texts_has_the_rows_that_it_has_in_the_table(
     matching = shared.matching_rows("contains(lower(text), 'door') OR text IS NULL")
     assert matching is not None
     assert matching.tolist() == [text is None or "door" in text.lower() for text in texts]
+    constant = shared.matching_rows("(('open' = text) IS NOT FALSE) IS NOT NULL")
+    assert constant is not None and constant.all()
     assert shared.matching_rows("contains(text, 'door') OR episode_id = '0'") is None
 
 
