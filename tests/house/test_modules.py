@@ -1,30 +1,19 @@
-"""Rules that a linter does not hold: module sentences, sizes, and heavy imports."""
+"""Rules that a linter does not hold: module sentences, parameters, and heavy imports."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 
 from scripts.house_numbers import long_signatures
-from tests.house.imports import ROOT, SOURCES, Function, code_lines, file_name, function_sizes
+from tests.house.imports import ROOT, SOURCES, Function, file_name
 
 ALL = SOURCES + sorted(
     path for folder in ("tests", "benchmarks", "scripts") for path in (ROOT / folder).rglob("*.py")
 )
 
-MODULES_WITH_DOORS = 460
-FILE_LINES, FEW_LINES, SMALL_LINES = 600, 150, 80
-FUNCTION_LINES, FOLDER_FILES = 40, 25
-FILES_OF_FEW_LINES = 60
-# Files below 80 lines, each with a question of its own.
-SMALL = {
-    "ares/__main__.py",
-    "app/dashboard/main.py",
-    "annotators/prompting.py",
-}
 # Doors of Python, which people call with keywords: what they make of them is one request.
 PYTHON_DOORS = ("ares/__init__.py", "ares/workspace/")
 HEAVY = {
@@ -58,36 +47,9 @@ def test_a_module_opens_with_a_sentence() -> None:
     }
 
 
-def test_the_house_has_few_modules() -> None:
-    assert len(SOURCES) <= MODULES_WITH_DOORS
-
-
-def test_a_file_stays_small() -> None:
-    lines = {file_name(path): len(path.read_text().splitlines()) for path in ALL}
-    assert not {name: count for name, count in lines.items() if count > FILE_LINES}
-
-
-def test_a_file_is_worth_opening() -> None:
-    """Few files have below 150 lines, and below 80 only those that are named here."""
-    lines = {
-        file_name(path): len(path.read_text().splitlines()) for path in SOURCES if path.stem != "__init__"
-    }
-    assert {name for name, count in lines.items() if count < SMALL_LINES} <= SMALL
-    assert sum(count < FEW_LINES for count in lines.values()) <= FILES_OF_FEW_LINES
-
-
-def test_a_folder_stays_small() -> None:
-    sizes = Counter(file_name(path.parent) for path in SOURCES if path.stem not in ("__init__", "__main__"))
-    assert not {folder: count for folder, count in sizes.items() if count > FOLDER_FILES}
-
-
 def test_a_function_takes_few_parameters() -> None:
     """More of them are one request, made once and passed on."""
     assert not [name for name in long_signatures() if not name.startswith(PYTHON_DOORS)]
-
-
-def test_a_function_stays_small() -> None:
-    assert not {name: size for path in ALL for name, size in function_sizes(path) if size > FUNCTION_LINES}
 
 
 def test_heavy_libraries_are_imported_where_they_are_used() -> None:
@@ -117,6 +79,3 @@ def test_the_command_line_starts_without_heavy_libraries() -> None:
     assert not after_annotate & (HEAVY | {"yaml"})
 
 
-def test_code_lines_leave_out_prose() -> None:
-    text = 'def f():\n    """One.\n\n    Two."""\n    # reason\n\n    x = """a\nb"""\n    return x\n'
-    assert code_lines(text) == {1, 7, 8, 9}
