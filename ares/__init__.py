@@ -101,7 +101,12 @@ def open(path: str | os.PathLike[str] | None = None, *, create: bool = False) ->
     settings = settings_from_environment()
     name_ignored_config()
     name_ignored_config(path or settings.workspace)
-    return open_workspace(path or settings.workspace, settings, create=create)
+    workspace = open_workspace(path or settings.workspace, settings, create=create)
+    if workspace.stores.annotations.position().has_purge:
+        from ares.curation import complete_purges
+
+        complete_purges(workspace.stores)
+    return workspace
 
 
 @_checks_arguments

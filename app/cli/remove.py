@@ -58,6 +58,8 @@ def run_remove(args: argparse.Namespace) -> int:
     if _was_completed(workspace, args, selection):
         return 0
     select = purgeable_ids if args.purge else selected_ids
+    if args.purge and _was_purged_before(workspace, args, selection):
+        return 0
     with SelectedEpisodes(selection, select(workspace.stores, selection)) as selected:
         if not selected.count:
             raise RequestError("no episode is selected", "nothing was removed")
@@ -105,6 +107,18 @@ def _was_completed(workspace: Workspace, args: argparse.Namespace, selection: Ep
     blocks = read_action_members(workspace.stores.annotations, action)
     with StagedIds(episode_id for block in blocks for episode_id in block) as ids:
         _answer_removal(workspace, args, action, preview_removal(workspace.stores, ids))
+    return True
+
+
+def _was_purged_before(workspace: Workspace, args: argparse.Namespace, selection: EpisodeSelection) -> bool:
+    """Whether the same purge was done, and nothing has come since that it selects; then it is the answer."""
+    from ares.curation import find_same_purge, purgeable_ids
+
+    action = find_same_purge(workspace.stores, selection)
+    if action is None or (not selection.ids and any(purgeable_ids(workspace.stores, selection))):
+        return False
+    text = f"already done: action {action.number} deleted {count_of(action.count, 'episode')} for good"
+    answer(args, {"action": action.number, "episodes": action.count, "already": True}, lambda: text)
     return True
 
 
@@ -252,7 +266,8 @@ def _undo_summary(report: UndoReport) -> str:
     absent = f"; the rows of {report.absent} are lost, ingest their source again" if report.absent else ""
     later = "; the job that writes now will show it when it ends" if report.pending else ""
     again = f"`ares undo {report.action.number}` does it again"
-    what = f"took back action {undone.number} of {undone.person} ({describe_action(undone)})"
+    done = "already done: an earlier undo took back" if report.already else "took back"
+    what = f"{done} action {undone.number} of {undone.person} ({describe_action(undone)})"
     return f"{what}{purged}{absent}{later}; {again}"
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.dashboard.cached_reads import page_limits
+from app.dashboard.cached_reads import page_limits, workspace
 from app.dashboard.navigation import (
     accept_next_message,
     build_pages,
@@ -12,6 +12,7 @@ from app.dashboard.navigation import (
     switch_page,
 )
 from app.dashboard.selection_bar import keep_ticks
+from ares.curation import complete_interrupted
 
 # A named icon would be fetched from the internet; this file is not.
 st.set_page_config(page_title="ARES", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
@@ -56,4 +57,7 @@ current_page = st.navigation(list(pages.values()), position="top")
 switch_page(pages)
 draw_header(current_page.title)
 keep_ticks()
+complete_interrupted(workspace().stores)
+if workspace().stores.lag_message:
+    st.warning(workspace().stores.lag_message)
 current_page.run()

@@ -28,8 +28,9 @@ from app.server.command_jobs import (
     start_command,
 )
 from app.server.jobs import Job, find_job_folder, find_job_path, list_all_jobs, read_job, stop_job
-from app.server.protection import MOST_NAME, PERSON_HEADER, VERSION_HEADER
+from app.server.protection import LAG_HEADER, MOST_NAME, PERSON_HEADER, VERSION_HEADER
 from ares import __version__
+from ares.curation import complete_interrupted
 from ares.deadline import Deadline, limit_time
 from ares.episode import Json
 from ares.errors import (
@@ -180,13 +181,18 @@ def _refuse_unknown_parameters(request: Request) -> None:
             )
 
 
-def _limit_query_time(endpoint: Callable[..., Answer]) -> Callable[..., Answer]:
-    """Give a request the time that a query of a page has."""
+def _limit_query_time(endpoint: Callable[..., Response]) -> Callable[..., Response]:
+    """Give a request the time that a query of a page has; a header says what the tables do not show (yet)."""
 
     @wraps(endpoint)
-    def answer(self: Endpoints, *args: Any, **keywords: Any) -> Answer:
+    def answer(self: Endpoints, *args: Any, **keywords: Any) -> Response:
+        stores = self.workspace.stores
+        complete_interrupted(stores)
         with limit_time(Deadline(self.workspace.settings.query_seconds)):
-            return endpoint(self, *args, **keywords)
+            response = endpoint(self, *args, **keywords)
+        if stores.lag_message:
+            response.headers[LAG_HEADER] = ascii(stores.lag_message)[1:-1]
+        return response
 
     return answer
 

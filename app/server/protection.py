@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Headers = Iterable[tuple[bytes, bytes]]
 # Of every answer of the HTTP API: a client of another version would read it wrongly.
 VERSION_HEADER = "x-ares-version"
+# Of an answer whose tables lack something of the log, in a line of ASCII.
+LAG_HEADER = "x-ares-lag"
 # A connection has so long to send the head of a request, and between two parts of its body.
 _HEAD_SECONDS, _BODY_SECONDS = 10.0, 30.0
 # Connections without a request, of which the oldest are closed.

@@ -58,8 +58,10 @@ if TYPE_CHECKING:
     from ares.curation.near_pairs import find_near_pairs as find_near_pairs
     from ares.curation.purge import (
         PurgeReport as PurgeReport,
+        complete_interrupted as complete_interrupted,
         complete_purges as complete_purges,
         count_pending_purges as count_pending_purges,
+        find_same_purge as find_same_purge,
         finish_purges as finish_purges,
         purge_episodes as purge_episodes,
         purgeable_ids as purgeable_ids,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from ares.console import count_of, print_message, write_stderr
 from ares.contract import DatasetKey, delete_contracts_except
-from ares.curation.selection import SelectedEpisodes, selected_ids
+from ares.curation.selection import SelectedEpisodes, hash_request, selected_ids
 from ares.curation.sets import hash_members
 from ares.episode import Json
 from ares.errors import RequestError, StoreError
@@ -420,6 +420,20 @@ def complete_purges(stores: Stores) -> list[PurgeReport]:
     return reports
 
 
+def complete_interrupted(stores: Stores) -> list[PurgeReport]:
+    """Complete what a killed command has left; `stores.lag_message` says what cannot be completed now."""
+    reports = complete_purges(stores) if stores.annotations.position().has_purge else []
+    stores.catch_up()
+    return reports
+
+
+def find_same_purge(stores: Stores, selection: EpisodeSelection) -> Action | None:
+    """The newest purge that was asked for in the same way, or None. Raises StoreError."""
+    request = hash_episode_identity(stores.workspace_id, hash_request(selection))
+    purges = read_history(stores.annotations).effective(("purge",))
+    return next((action for action in reversed(purges) if action.details.get("request") == request), None)
+
+
 def finish_purges(stores: Stores) -> list[PurgeReport]:
     """Complete the purges that a crash interrupted; the caller holds the write lock. Raises StoreError."""
     documents = dict(stores.annotations.find_documents(PURGES))
@@ -480,6 +494,8 @@ def _record_purge(stores: Stores, token: str, header: dict[str, Json]) -> Action
         if action.details.get("purge") == token:
             return action
     details: dict[str, Json] = {"purge": token, **({"note": header["note"]} if header["note"] else {})}
+    if header.get("request"):
+        details["request"] = hash_episode_identity(stores.workspace_id, str(header["request"]))
     return record_action(
         stores.annotations,
         "purge",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from ares.console import count_of
@@ -264,12 +264,14 @@ class UndoReport:
         undone: What it took back.
         absent: Episodes that are not removed any more but whose rows are gone: ingesting their source brings them back.
         pending: Whether another job writes to the workspace, which will show the change when it ends.
+        already: Whether it had been taken back before, by `action`, and nothing was done now.
     """
 
     action: Action
     undone: Action
     absent: int
     pending: bool
+    already: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON."""
@@ -278,6 +280,7 @@ class UndoReport:
             "undone": self.undone.to_json(),
             "absent": self.absent,
             "pending": self.pending,
+            "already": self.already,
         }
 
 
@@ -286,7 +289,8 @@ def undo(stores: Stores, number: int | None = None, *, person: str = "") -> Undo
 
     Args:
         stores: Stores of the workspace.
-        number: Number of the action; None for the person's own last that counts and is no undo itself.
+        number: Number of the action; None for the person's own last that counts and is no undo itself. One that is
+            taken back already stays so.
         person: Who takes it back; the user by default.
 
     Raises:
@@ -300,6 +304,8 @@ def undo(stores: Stores, number: int | None = None, *, person: str = "") -> Undo
         if number in (None, action.undoes):
             return _report_undo(stores, history, action)
     undone = _last_action_of_person(history, person) if number is None else _action_by_number(history, number)
+    if not history.is_effective(undone):
+        return replace(_report_undo(stores, history, history.undo_of(undone)), already=True)
     _check_undoable(history, undone)
     with _record_together(stores, "undo") as recorded:
         count, details = undone.count - undone.purged, {"undoes": undone.number}
@@ -355,16 +361,6 @@ def _check_undoable(history: ActionHistory, action: Action) -> None:
         raise RequestError(
             "a purge cannot be taken back",
             f"action {action.number} deleted {count_of(action.count, 'episode')} for good",
-        )
-    if not history.is_effective(action):
-        undo_number = next(
-            later.number
-            for later in reversed(history.actions)
-            if later.kind == "undo" and later.undoes == action.number and history.is_effective(later)
-        )
-        raise RequestError(
-            f"action {action.number} is taken back already",
-            f"`ares undo {undo_number}` lets it count again",
         )
     root = history.root(action)
     if root.members and root.purged and root.purged >= root.count:

@@ -150,6 +150,11 @@ class ActionHistory:
         """Whether an action counts: no undo that counts takes it back."""
         return action.number not in self._undone
 
+    def undo_of(self, action: Action) -> Action:
+        """The undo that takes back an action that does not count."""
+        undos = (later for later in self.actions if later.undoes == action.number)
+        return next(later for later in undos if self.is_effective(later))
+
     def effective(self, kinds: Collection[str]) -> list[Action]:
         """The actions of some kinds that count, oldest first."""
         return [action for action in self.actions if action.kind in kinds and self.is_effective(action)]

@@ -57,9 +57,7 @@ def lock_folder(folder: Path, job_name: str, wait: bool = True) -> Iterator[None
                 raise
         yield
     finally:
-        with suppress(OSError):
-            job_file.unlink(missing_ok=True)
-        lock.release()
+        lock.release()  # the name stays: it is read while the lock is held
 
 
 @contextmanager

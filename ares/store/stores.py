@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +20,7 @@ from ares.io import describe_os_error, is_url
 from ares.settings import Settings
 from ares.store.folder import FORMAT, WorkspaceBusy, lock_folder, read_format, read_or_create, write_format
 from ares.store.lance.schema import CLOCK_COLUMNS, episode_schema
-from ares.store.sync.apply import applied_sequence, reset_applied_sequence
+from ares.store.sync.apply import APPLIED_SEQUENCES, applied_sequence, reset_applied_sequence
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from ares.store.log.mongo import MongoAnnotationStore
     from ares.store.log.protocol import AnnotationStore
 
+# How often an open workspace is compared with its log, which takes some milliseconds.
+_COMPARE_SECONDS = 1.0
 # A job waits this long for a database server that went away; a page does not.
 _JOB_RETRY_SECONDS = 120.0
 
@@ -75,6 +79,7 @@ class Stores:
     Attributes:
         lag: What the tables did not show when they were last compared with the log, and could not be made to show;
             None where they show everything.
+        lag_message: What they lack and why, in a line, also while another process writes it; "" for nothing.
         completed: Numbers of the actions that an interrupted command had left, and that were completed since.
     """
 
@@ -86,9 +91,11 @@ class Stores:
         self.workspace_id = str(manifest["workspace_id"])
         self._annotation_backend = str(manifest["annotations"])
         self._has_write_lock = False
-        self._is_compared = not compare
+        self._compare_at = 0.0 if compare else math.inf
+        self._compared_actions = (0, 0)
         self.is_closed = False
         self.lag: Lag | None = None
+        self.lag_message = ""
         self.completed: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
@@ -118,9 +125,13 @@ class Stores:
 
     @property
     def tables(self) -> Tables:
-        """The LanceDB tables: episodes, trajectories, segments and vectors; see `catch_up` for their first use."""
-        if not self._is_compared:
-            self._is_compared = True
+        """The LanceDB tables: episodes, trajectories, segments and vectors.
+
+        They are compared with the log at their first use, and again where that is more than a second ago: another
+        process may have been killed meanwhile.
+        """
+        if time.monotonic() >= self._compare_at:
+            self._compare_at = time.monotonic() + _COMPARE_SECONDS
             self.catch_up()
         return self._tables
 
@@ -183,26 +194,37 @@ class Stores:
         """Let the tables show what an interrupted command has left in the log alone.
 
         Whoever has the write lock does so at the end of the job. Where the tables cannot be written, `lag` says what
-        they lack, and so does a line on standard error.
+        they lack, and so does a line on standard error, once.
         """
         if self._has_write_lock:
             return
         lag, self.lag, cause = self.find_lag(), None, "`ares doctor --repair` completes it"
         if lag is None:
+            self.lag_message = ""
             return
         try:
             with self._acquire_lock("the index", wait=False):
                 self._complete()
         except WorkspaceBusy as error:
             if lag != Lag(annotations=True):
-                print_message(f"the tables do not show {lag} yet, as {error} is writing")
+                self._say_lag(f"the tables do not show {lag} yet, as {error} is writing", print_message)
             return
         except (AresError, OSError) as error:
             cause = describe_os_error(error) if isinstance(error, OSError) else str(error)
         # Values that no column can show, of which the error tells, count as shown.
         self.lag = self.find_lag()
-        if self.lag:
-            write_stderr(f"the tables do not show {self.lag}, which an interrupted command left: {cause}")
+        text = (
+            f"the tables do not show {self.lag}, which an interrupted command left: {cause}"
+            if self.lag
+            else ""
+        )
+        self._say_lag(text, write_stderr)
+
+    def _say_lag(self, text: str, say: Callable[[str], None]) -> None:
+        """Keep what the tables lack, in words, and say it where it is new."""
+        if text and text != self.lag_message:
+            say(text)
+        self.lag_message = text
 
     def require_current(self) -> None:
         """Raise StoreError unless the tables show the whole log, for what would freeze or repeat half an action."""
@@ -219,18 +241,26 @@ class Stores:
         position, shown = self.annotations.position(), self._tables.applied_numbers()
         applied = shown.get("actions", 0)
         pins = {f"pin/{name}/{maker_id}" for name, maker_id in position.pins.items()}
+        # What follows from annotations counts as they do: a command may have stopped between the two.
+        sequence = min(shown.get(key, 0) for key in APPLIED_SEQUENCES)
         lag = Lag(
-            annotations=position.sequence > shown.get("log", 0),
-            actions=self._actions_after(applied) if position.action > applied else (),
+            annotations=position.sequence > sequence,
+            actions=self._actions_after(applied, position.action),
             has_pins=pins != {key for key in shown if key.startswith("pin/")},
             has_purge=position.has_purge,
         )
         return None if lag == Lag() else lag
 
-    def _actions_after(self, applied: int) -> tuple[int, ...]:
+    def _actions_after(self, applied: int, last: int) -> tuple[int, ...]:
+        """Numbers of the actions that the tables lack, up to the last; the log is read once for each number."""
         from ares.store.actions import read_history
 
-        return read_history(self.annotations).shown_after(applied)
+        if (applied, last) != self._compared_actions:
+            lacking = read_history(self.annotations).shown_after(applied) if last > applied else ()
+            if lacking:
+                return lacking
+            self._compared_actions = (applied, last)
+        return ()
 
     def _complete(self) -> None:
         """Apply the log under the write lock, and keep what was completed."""

@@ -77,5 +77,3 @@ def test_the_command_line_starts_without_heavy_libraries() -> None:
     before_annotate, after_annotate = (set(line.split()) for line in ran.stdout.splitlines())
     assert not before_annotate & (HEAVY | {"pydantic", "yaml"})
     assert not after_annotate & (HEAVY | {"yaml"})
-
-

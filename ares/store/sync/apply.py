@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 # Numbered where a version computes what follows from the log by other rules: tables of an earlier one are brought up
 # to date at the next application.
 _LOG, _VIEWS, _ACTIONS = "log", "views2", "actions"
+APPLIED_SEQUENCES = (_LOG, _VIEWS)
 _MAKER, _MIXED, _PIN, _COUNTED = "maker/", "mixed/", "pin/", "counted2/"
 _FIRST, _COVERING = "first/", "covering/"
 
@@ -417,8 +418,6 @@ class _ApplyJob:
         if changed:
             # The columns that compare makers follow from these, also when the log has nothing new.
             self.state.views_sequence = 0
-            self.state.pins = dict(pins)
-            save_applied_state(self._tables, self.state)
 
     def _follow_covering(self) -> None:
         """Show another maker of an annotator once it covers what the shown one does."""
@@ -458,12 +457,11 @@ class _ApplyJob:
                 own_columns = self._history.own_columns()
                 refresh_own_columns(self._tables, self._annotations, self._history, own_columns)
             forget_restored_episodes(self._tables, restored)
-            # Also where nothing is left to be moved: a killed command may have moved it, a purge deleted it.
+            # Also where nothing is left to be moved: a killed command may have moved it, a purge deleted it. What a
+            # projection counts counts with the episode that it is of.
             self._tables.episodes.mark_duplicates()
-            if len(removed) or len(restored) or "purge" in kinds:
-                # What a projection counts counts with the episode that it is of.
-                self.state.views_sequence = 0
-                self.state.counted = {}
+            self.state.views_sequence = 0
+            self.state.counted = {}
         if "set_delete" in kinds and self._projections.have_documents(self._annotations):
             # What is certified holds no longer than its set.
             self.state.views_sequence = 0
@@ -471,9 +469,6 @@ class _ApplyJob:
         if "set_values" in kinds:
             own_columns = self._history.own_columns(self.state.actions)
             refresh_own_columns(self._tables, self._annotations, self._history, own_columns)
-        if self.state.actions != self._history.last:
-            self.state.actions = self._history.last
-            save_applied_state(self._tables, self.state)
 
     def _resolve(self, episode_ids: Iterable[str], group: Collection[str]) -> None:
         for ids in batched(episode_ids, _RESOLVE_BATCH):
@@ -482,7 +477,7 @@ class _ApplyJob:
             self._write(changes)
 
     def finish(self, end: int) -> None:
-        """Bring the columns up to date that compare makers, and mark the log as applied up to its end."""
+        """Bring the columns up to date that compare makers, and mark log, actions and pins as applied."""
         if self.state.views_sequence < end:
             self._follow_covering()
             for name in annotators_with_stale_values(self.catalog):
@@ -492,9 +487,10 @@ class _ApplyJob:
             if REVIEWED in self._tables.episodes.columns():
                 refresh_reviewed(self._tables)
             self._follow_projections(end)
-        if self.state.views_sequence < end or self.state.sequence < end:
-            self.state.views_sequence = self.state.sequence = end
-            save_applied_state(self._tables, self.state)
+        # Until everything that follows from actions and pins is shown, `Stores.find_lag` names them.
+        self.state.views_sequence = self.state.sequence = end
+        self.state.actions, self.state.pins = self._history.last, dict(self.catalog.pins)
+        save_applied_state(self._tables, self.state)
 
     def _follow_projections(self, end: int) -> None:
         """Let the tables show what other rooms make of several annotations; up to the end all is then counted."""

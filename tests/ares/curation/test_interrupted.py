@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +26,14 @@ from tests.thinning import some_by_day
 Open = Callable[[], Workspace]
 _ALL = "num_steps > 0"
 # Where an action stops: before the tables are changed, in the middle, and before their state is saved.
-_STEPS = ("read_history", "write_changes", "refresh_texts", "forget_restored_episodes", "save_applied_state")
+_STEPS = (
+    "read_history",
+    "write_changes",
+    "refresh_texts",
+    "forget_restored_episodes",
+    "refresh_conflicts",
+    "save_applied_state",
+)
 
 
 @contextmanager
@@ -60,14 +68,16 @@ def test_a_reader_after_an_interrupted_undo_shows_all_that_came_back(
     assert run_checks(again.stores) == []
 
 
+@pytest.mark.parametrize("step", ["write_changes", "refresh_conflicts"])
 @pytest.mark.parametrize("number", [2, None])
 def test_the_same_undo_again_takes_back_nothing_else(
-    open_curated: Open, monkeypatch: pytest.MonkeyPatch, number: int | None
+    open_curated: Open, monkeypatch: pytest.MonkeyPatch, number: int | None, step: str
 ) -> None:
+    """Also where the rows were there already, and what follows from them was not."""
     first = open_curated()
     first.tag("odd", where=_ALL)
     first.remove(where=_ALL)
-    with interrupted(monkeypatch, "write_changes"):
+    with interrupted(monkeypatch, step):
         first.undo(number)
     again = open_curated()
     assert again.undo(number).undone.number == 2
@@ -130,11 +140,39 @@ def test_a_purge_is_completed_by_the_next_command_and_by_the_same_one(
     assert main(["doctor", "-w", first.path]) == 0
 
 
+@pytest.mark.parametrize("selection", [["--where", _ALL], ["--ids", "IDS"]])
+def test_a_purge_given_again_is_already_done(
+    open_curated: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str], selection: list[str]
+) -> None:
+    first, listed = open_curated(), tmp_path / "ids"
+    listed.write_text("\n".join(first.stores.tables.episodes.ids()))
+    line = ["remove", "--purge", *(str(listed) if word == "IDS" else word for word in selection), "--yes"]
+    assert main([*line, "-w", first.path]) == 0
+    capsys.readouterr()
+    assert main([*line, "-w", first.path]) == 0
+    assert "already done: action 1 deleted 12 episodes for good" in capsys.readouterr().out
+    assert main(["remove", "--purge", "--where", "num_steps > 1", "--yes", "-w", first.path]) == 2
+    assert kinds(open_curated()) == ["purge"]
+
+
+def test_an_open_workspace_completes_what_another_command_left(
+    open_curated: Open, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, reader = open_curated(), open_curated()
+    assert len(reader.episodes) == 12
+    monkeypatch.setattr("ares.store.stores.time.monotonic", lambda: 1e9)  # more than a second later
+    with interrupted(monkeypatch, "move_out_removed_episodes"):
+        first.remove(where=_ALL)
+    assert len(reader.episodes) == 0
+    assert "completed action 1, which an interrupted command left" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("step", ["write_changes", "refresh_conflicts"])
 def test_a_choice_of_makers_is_followed_by_the_next_reader(
-    open_curated: Open, monkeypatch: pytest.MonkeyPatch
+    open_curated: Open, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     first = open_curated()
-    with interrupted(monkeypatch, "write_changes"):
+    with interrupted(monkeypatch, step):
         choose_shown_makers(first.stores, {"caption": CAPTION.maker_id})
     again = open_curated()
     assert len(again.episodes) == 12 and again.stores.find_lag() is None
@@ -257,6 +295,7 @@ def test_an_action_is_stored_whole_or_not_at_all(
                     continue
             break  # it was done, or it was recorded and the tables were to follow
     assert count > 1
+    assert len(open_curated().episodes) in (0, 12)  # a reader completes what was recorded
     assert run_checks(open_curated().stores) == []
 
 
