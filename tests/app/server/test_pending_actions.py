@@ -1,0 +1,64 @@
+"""While an action is being applied, or was interrupted, page and HTTP API say so, or show what came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from streamlit.testing.v1 import AppTest
+
+from app.dashboard import cached_reads
+from app.server.api import make_api
+from ares.settings import Settings
+from ares.store.sync import apply
+from ares.workspace import Workspace, open_workspace
+from tests.ingesting import copy_open_workspace
+
+_ALL = "num_steps > 0"
+
+
+@pytest.fixture
+def copied(workspace: Workspace, tmp_path: Path) -> str:
+    copy_open_workspace(workspace, tmp_path / "ws")
+    return str(tmp_path / "ws")
+
+
+def _warnings() -> list[str]:
+    app = AppTest.from_file(str(Path("app/dashboard/main.py").resolve()), default_timeout=300).run()
+    assert not app.exception
+    return [warning.value for warning in app.warning]
+
+
+def test_what_another_process_is_applying_is_said(copied: str) -> None:
+    served, writer, person = (open_workspace(copied, Settings()) for _ in range(3))
+    cached_reads.use_workspace(served)
+    with TestClient(make_api(served)) as client, writer.stores.write_lock("ares annotate"):
+        assert "x-ares-lag" not in client.get("/status").headers
+        person.remove(where=_ALL)
+        said = client.get("/status").headers["x-ares-lag"]
+        assert said.startswith("the tables do not show action 1 yet, as ares annotate (process")
+        assert _warnings() == [said]
+        writer.stores.sync()
+        assert "x-ares-lag" not in client.get("/status").headers
+        assert _warnings() == []
+
+
+def test_what_a_killed_command_left_is_completed(copied: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    served, person = (open_workspace(copied, Settings()) for _ in range(2))
+    cached_reads.use_workspace(served)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with TestClient(make_api(served)) as client:
+        assert client.get("/episodes").json()["total"] == 25
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(apply, "move_out_removed_episodes", stop)
+            person.remove(where=_ALL)
+        assert client.get("/episodes").json()["total"] == 0
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(apply, "forget_restored_episodes", stop)
+        person.undo()
+    assert _warnings() == []
+    assert cached_reads.count_episodes("") == 25
