@@ -31,6 +31,7 @@ from tests.torture.corpus.run import Corpus
 from tests.torture.datasets import WRITERS
 from tests.torture.faults import every_point, fault_trials, kill_trials, measure
 from tests.torture.fuzz import Fuzzer
+from tests.torture.half_done import GradedWorkspace, stop_attempts
 from tests.torture.object_store import Bucket
 from tests.torture.several_jobs import Sources, job_attempts
 from tests.torture.syscalls import can_inject
@@ -160,6 +161,13 @@ def try_clocks(plan: Plan) -> Iterator[Attempt]:
     yield from clock_attempts(SmallWorkspace(plan.folder / "clocks"), plan.seed)
 
 
+def try_actions(plan: Plan) -> Iterator[Attempt]:
+    """Undo, removal, purge and other actions that stop at every write; `--match "undo: kill"` chooses."""
+    graded = GradedWorkspace(plan.folder / "actions")
+    graded.folder.mkdir(exist_ok=True)
+    yield from stop_attempts(graded, plan.rng("actions"), plan.match)
+
+
 def try_s3(plan: Plan) -> Iterator[Attempt]:
     """Datasets on an S3 server that fails."""
     yield from Bucket(plan.folder / "s3").attempts(plan.seed)
@@ -184,15 +192,16 @@ PARTS: dict[str, Part] = {
     "faults": try_faults,
     "commands": try_commands,
     "changes": try_changes,
+    "actions": try_actions,
     "reads": try_reads,
     "clocks": try_clocks,
     "s3": try_s3,
     "jobs": try_jobs,
     "workers": try_workers,
 }
-_NEED_INJECTION = ("faults", "commands", "changes", "reads")
-# Parts without an end, of which the short form tries one attempt of one part.
-_ENDLESS = ("reads", "clocks", "s3")
+_NEED_INJECTION = ("faults", "commands", "changes", "reads", "actions")
+# Parts without an end, or with thousands of attempts, of which the short form tries one attempt of one part.
+_ENDLESS = ("reads", "clocks", "s3", "actions")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

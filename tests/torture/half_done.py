@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -97,20 +98,36 @@ def read_rows(path: str) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class GradedWorkspace:
-    """A workspace with grades, copies of which actions work on.
+    """The workspace of the demo, copies of which actions work on.
 
     Args:
-        start: The workspace, which stays as it is.
-        folder: Where copies are made.
+        folder: Where it is made, and copied.
     """
 
-    start: Path
     folder: Path
     _known: dict[str, tuple[str, str, int]] = field(default_factory=dict)
 
+    @property
+    def start(self) -> Path:
+        """The workspace, which stays as it is; made where it is missing."""
+        start = self.folder / "start"
+        if not start.exists():
+            end = run_ares(["demo", "--no-serve", "-w", str(start), "-q"], seconds=10 * _SECONDS)
+            assert end.status == 0, end.errors
+        return start
+
+    @property
+    def answers(self) -> Path:
+        """A file of answers of a review."""
+        path = self.folder / "answers.csv"
+        if not path.exists():
+            end = run_child(lambda: write_answers(self.start, path), seconds=_SECONDS)
+            assert end.status == 0, end.errors
+        return path
+
     def copy(self, action: Action) -> Path:
         """A copy on which the action can be done."""
-        workspace, ready = self.folder / "ws", self.folder / f"ready-{abs(hash(action.first))}"
+        workspace, ready = self.folder / "ws", self.folder / f"after-{len(action.first)}-actions"
         if not ready.exists():
             shutil.copytree(self.start, ready)
             for words in action.first:
@@ -120,15 +137,16 @@ class GradedWorkspace:
         shutil.copytree(ready, workspace)
         return workspace
 
-    def known(self, name: str, action: Action) -> tuple[str, str, int]:
+    def known(self, name: str) -> tuple[str, str, int]:
         """What readers show before and after an action, and how many operations it makes."""
         if name not in self._known:
+            action = list_actions(self.answers)[name]
             workspace = self.copy(action)
             before = _read(workspace)
             injector = Injector(folders=(str(workspace),))
             end = injector.run(partial(_run, action.words, workspace))
             assert end.status == 0, (name, end.errors)
-            self._known[name] = before[0], _read(workspace)[0], injector.count
+            self._known[name] = before, _read(workspace), injector.count
         return self._known[name]
 
 
@@ -136,10 +154,10 @@ def _run(words: Sequence[str], workspace: Path, prepare: Callable[[], None] = la
     return run_ares([*words, "-w", str(workspace), "--json"], seconds=_SECONDS, prepare=prepare)
 
 
-def _read(workspace: Path) -> tuple[str, str]:
-    """What a reader in a process of its own shows, as text, and what it says; a reader that fails shows its error."""
+def _read(workspace: Path) -> str:
+    """What a reader in a process of its own shows, as text; a reader that fails shows its error."""
     end = run_child(lambda: _canonical(str(workspace)), seconds=_SECONDS)
-    return str(end.value if end.value is not None else end.errors[-500:]), end.errors
+    return str(end.value or end.errors[-500:])
 
 
 def _canonical(path: str) -> str:
@@ -164,35 +182,41 @@ def _read_by_turns(path: str, freezes_first: bool) -> tuple[str, int | str]:
     return shown, frozen if freezes_first else _freeze(path)
 
 
-def half_done_attempts(graded: GradedWorkspace, seed: str, answers: Path) -> Iterator[Attempt]:
-    """Random actions that stop at random operations, without end."""
-    rng, actions = random.Random(f"{seed} half done"), list_actions(answers)
-    while True:
-        name = rng.choice(sorted(actions))
-        yield partial(stop_action, graded, name, actions[name], rng.choice(_FAULTS), rng.random())
+def stop_attempts(graded: GradedWorkspace, rng: random.Random, match: str) -> Iterator[Attempt]:
+    """Every fault at every operation of every action, the actions by turns and the operations in random order.
+
+    Args:
+        graded: The workspace.
+        rng: Decides the order.
+        match: Only actions and faults whose name, such as "undo: kill", holds this text.
+    """
+    kinds = [(name, fault) for name in list_actions(graded.answers) for fault in _FAULTS]
+    kinds = [(name, fault) for name, fault in kinds if match in f"{name}: {fault}"]
+    for points in zip_longest(
+        *(_shuffled_points(graded, rng, *kind) for kind in rng.sample(kinds, len(kinds)))
+    ):
+        yield from filter(None, points)
 
 
-def every_attempt(graded: GradedWorkspace, name: str, answers: Path) -> Iterator[Attempt]:
-    """One action, with every fault at every operation."""
-    action = list_actions(answers)[name]
-    count = graded.known(name, action)[2]
-    for fault in _FAULTS:
-        for at in range(1, count + 1):
-            yield partial(stop_action, graded, name, action, fault, (at - 0.5) / count)
+def _shuffled_points(
+    graded: GradedWorkspace, rng: random.Random, name: str, fault: Fault
+) -> Iterator[Attempt]:
+    count = graded.known(name)[2]
+    for at in rng.sample(range(1, count + 1), count):
+        yield partial(stop_action, graded, name, fault, at)
 
 
-def stop_action(graded: GradedWorkspace, name: str, action: Action, fault: Fault, share: float) -> Trial:
+def stop_action(graded: GradedWorkspace, name: str, fault: Fault, at: int) -> Trial:
     """Stop an action at one operation, let two readers look, and give it again.
 
     Args:
         graded: The workspace.
         name: Of the action.
-        action: The action.
         fault: What happens.
-        share: Which operation, as a share of all, below 1.
+        at: Number of the operation, from 1.
     """
-    before, after, count = graded.known(name, action)
-    at, workspace = 1 + int(share * count), graded.copy(action)
+    (before, after, count), action = graded.known(name), list_actions(graded.answers)[name]
+    workspace = graded.copy(action)
     injector = Injector(folders=(str(workspace),), at=at, fault=fault)
     end = injector.run(partial(_run, action.words, workspace))
     problem = "" if end.status == -9 and fault == "kill" else end.fault
