@@ -61,11 +61,6 @@ def add_app_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser window")
 
 
-def describe_app_stop(args: argparse.Namespace) -> str:
-    """What became of the dashboard."""
-    return "the dashboard has ended; the workspace is unchanged"
-
-
 def run_app(args: argparse.Namespace) -> int:
     """Serve the dashboard until interrupted."""
     from app.dashboard import make_served_pages

@@ -158,12 +158,16 @@ def run_command(
 
 def _run_unless_stopped(command: str, action: Callable[[], int], request: StopRequest) -> int:
     """As `_run_to_exit_status`; raises StoppedBySignal where a signal came, whatever became of its exception."""
-    try:
-        status = _run_to_exit_status(command, action)
-    except BaseException:  # such as the PanicException of a Rust library
-        if request.signal_received:
-            raise request.signal_received from None
-        raise
+
+    def act() -> int:
+        try:
+            return action()
+        except BaseException:  # such as the PanicException of a Rust library
+            if request.signal_received:
+                raise request.signal_received from None
+            raise
+
+    status = _run_to_exit_status(command, act)
     if status and request.signal_received:
         raise request.signal_received
     return status

@@ -21,6 +21,7 @@ from importlib import import_module
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from app.server.jobs import clean_jobs, start_module_process
 from app.server.login import IdentityProvider, LoginSessions
@@ -273,19 +274,21 @@ def _decide_access(settings: Settings, host: str, trusted_proxies: Sequence[str]
 
     proxies, password = _parse_proxies(trusted_proxies or settings.trusted_proxies), settings.app_password
     with needs_extra("app"):
-        from streamlit import config
-
-    _ignore_current_folder(config)
+        import_module("streamlit")
     provider = read_identity_provider()
     for other, remedy in (
         (proxies, "ARES_TRUSTED_PROXIES (--trusted-proxy)"),
         (password, "ARES_APP_PASSWORD"),
     ):
         if provider and other:
-            raise RequestError("people log in by [auth] of secrets.toml alone", f"remove it, or {remedy}")
+            raise RequestError(
+                f"people log in by [auth] of {provider.source} alone", f"remove it, or {remedy}"
+            )
     if not is_loopback(host) and not password and not provider:
         remedy = "set ARES_APP_PASSWORD, or stay on 127.0.0.1 and use a tunnel"
         raise RequestError(f"listening on {host!r} needs a login", remedy)
+    if provider:
+        print_message(f"people log in by [auth] of {provider.source}")
     return _Access(host, password, proxies, provider)
 
 
@@ -380,33 +383,17 @@ def _list_access_checks(access: _Access) -> list[Middleware]:
     )
 
     proxies, password, provider = access.proxies, access.password, access.provider
-    # Behind a proxy on this machine browsers come to another host; what a page of another host gets is no log-in.
-    loopback_only = is_loopback(access.host) and provider is None
+    own_host = urlsplit(provider.origin).hostname if provider else "" if is_loopback(access.host) else None
     behind_https = provider is not None and provider.origin.startswith("https:")
     return [
         Middleware(ProxyPersonMiddleware, networks=proxies),
         # Behind it, since it puts the address of the browser in place of that of the proxy.
         *([Middleware(ProxyHeadersMiddleware, trusted_hosts=proxies)] if proxies else []),
         Middleware(SecurityHeadersMiddleware, behind_https=behind_https),
-        Middleware(SameOriginMiddleware, loopback_only=loopback_only),
+        Middleware(SameOriginMiddleware, own_host=own_host),
         *([Middleware(IdentityLoginMiddleware, provider=provider)] if provider else []),
         *([Middleware(LoginMiddleware, password=password, sessions=access.sessions)] if password else []),
     ]
-
-
-def _ignore_current_folder(config: Any) -> None:
-    """Let Streamlit read no .streamlit/config.toml of the current folder: it can name addresses to be asked.
-
-    The secrets.toml there is read: it says how people log in.
-    """
-    list_files: Callable[[str], list[str]] = config.get_config_files
-
-    def list_user_files(file_name: str) -> list[str]:
-        # That of the user comes first, then that of the current folder.
-        return list_files(file_name)[: 2 if file_name == "secrets.toml" else 1]
-
-    if list_files.__name__ != list_user_files.__name__:
-        config.get_config_files = list_user_files
 
 
 def _parse_proxies(texts: Sequence[str]) -> list[str]:

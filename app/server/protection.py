@@ -7,7 +7,8 @@ import base64
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
 
 
 Headers = Iterable[tuple[bytes, bytes]]
+IsOpen = Callable[[], object]
 # Of every answer of the HTTP API: a client of another version would read it wrongly.
 VERSION_HEADER = "x-ares-version"
 # A connection has so long to send the head of a request, and between two parts of its body.
 _HEAD_SECONDS, _BODY_SECONDS = 10.0, 30.0
 # Connections without a request, of which the oldest are closed.
 _MOST_WAITING = 256
+# The code of a websocket that is closed, or not opened, by these rules.
+_REFUSED = 1008
 
 
 def header(scope: Scope, name: bytes) -> str:
@@ -41,7 +45,7 @@ def is_request(scope: Scope) -> bool:
 async def refuse(scope: Scope, send: Send, status: int, reason: str, headers: Headers = ()) -> None:
     """Answer with one line of text; a websocket is closed instead."""
     if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008, "reason": reason})
+        await send({"type": "websocket.close", "code": _REFUSED, "reason": reason})
         return
     await respond(send, status, b"text/plain; charset=utf-8", f"{reason}\n".encode(), headers)
 
@@ -63,6 +67,68 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+# Websockets of one person that are open at once; each page has two.
+MOST_SOCKETS = 64
+
+
+class OpenSockets:
+    """The open websockets of people: so many of each at most, and those of a log-in end with it."""
+
+    def __init__(self) -> None:
+        # By what an application sends to: whose it is, whether the log-in is open, and what sends below.
+        self._open: dict[Send, tuple[object, IsOpen, Send]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def serve(
+        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, person: object, is_open: IsOpen
+    ) -> None:
+        """Let an application answer a websocket while its log-in is open, and any other request as it is.
+
+        Args:
+            app: The application.
+            scope: The request.
+            receive: What it receives from.
+            send: What it sends to.
+            person: Whose request it is.
+            is_open: Whether the log-in is open still.
+        """
+        if scope["type"] != "websocket":
+            await app(scope, receive, send)
+            return
+        if sum(owner == person for owner, *_ in self._open.values()) >= MOST_SOCKETS:
+            await refuse(scope, send, 429, f"one person has {MOST_SOCKETS} open websockets at most")
+            return
+
+        async def send_while_open(message: Message) -> None:
+            if send_while_open in self._open:
+                await send(message)
+
+        async def receive_while_open() -> Message:
+            message = await receive()
+            goes_on = send_while_open in self._open and is_open()
+            return message if goes_on else {"type": "websocket.disconnect", "code": _REFUSED}
+
+        self._open[send_while_open] = (person, is_open, send)
+        try:
+            await app(scope, receive_while_open, send_while_open)
+        finally:
+            self._open.pop(send_while_open, None)
+
+    def close_ended(self) -> None:
+        """Close the websockets of log-ins that have ended: they send and receive nothing more."""
+        for key, (_, is_open, send) in list(self._open.items()):
+            if not is_open():
+                del self._open[key]
+                # In a task: a browser that reads nothing keeps nobody waiting.
+                self._closing.add(task := asyncio.create_task(_close(send)))
+                task.add_done_callback(self._closing.discard)
+
+
+async def _close(send: Send) -> None:
+    with suppress(OSError, RuntimeError):  # it is closed already
+        await send({"type": "websocket.close", "code": _REFUSED})
+
+
 # What a log-in proxy says of the person, and how pages get it; a browser cannot set the second.
 _PROXY_PERSON, PERSON_HEADER = b"x-forwarded-user", "x-ares-person"
 MOST_NAME = 100
@@ -79,6 +145,7 @@ class ProxyPersonMiddleware:
 
     def __init__(self, app: ASGIApp, networks: Sequence[str]) -> None:
         self._app, self._networks = app, [ip_network(text) for text in networks]
+        self._sockets = OpenSockets()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if is_request(scope):
@@ -88,6 +155,9 @@ class ProxyPersonMiddleware:
             if person := self._read_person(scope):
                 headers.append((own, person))
             scope = {**scope, "headers": headers}
+            if person:
+                await self._sockets.serve(self._app, scope, receive, send, person, lambda: True)
+                return
         await self._app(scope, receive, send)
 
     def _read_person(self, scope: Scope) -> bytes:
@@ -107,18 +177,19 @@ def is_person_name(name: bytes) -> bool:
 
 
 class SameOriginMiddleware:
-    """Refuses requests sent by foreign pages: a wrong Origin, or on loopback a Host that is not this machine.
+    """Refuses requests sent by foreign pages: a wrong Origin, or a Host that is not this server where it is known.
 
     The second protects from DNS rebinding.
 
     Args:
         app: Application behind the check.
-        loopback_only: Whether the Host must be a name of this machine.
+        own_host: The name by which browsers come: the Host must be this, an address, which no rebound name is, or a
+            name of this machine; that alone where it is "". With None the Host may be any.
     """
 
-    def __init__(self, app: ASGIApp, loopback_only: bool) -> None:
+    def __init__(self, app: ASGIApp, own_host: str | None) -> None:
         self._app = app
-        self._loopback_only = loopback_only
+        self._own_host = own_host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not is_request(scope) or self._is_allowed(scope):
@@ -132,7 +203,9 @@ class SameOriginMiddleware:
             host_name, origin_host = urlsplit(f"//{host}").hostname or "", urlsplit(origin).netloc
         except ValueError:  # a bracket that is never closed
             return False
-        if self._loopback_only and not is_loopback(host_name):
+        is_address = ":" in host_name or host_name.replace(".", "").isdecimal()
+        is_own = self._own_host and (is_address or host_name == self._own_host)
+        if self._own_host is not None and not (is_own or is_loopback(host_name)):
             return False
         return not origin or origin_host == host
 
