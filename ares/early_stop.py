@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from types import FrameType
 
 
 def answer_early_signals() -> None:
@@ -14,7 +13,7 @@ def answer_early_signals() -> None:
             signal.signal(number, _end)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _end(number: int, frame: object) -> None:
     """End the process where a signal comes before the command has begun, or when it has ended."""
     os.write(2, f"ares: stopped by {signal.Signals(number).name}\n".encode())
     os._exit(128 + number)

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from functools import wraps
 from http import HTTPStatus
-from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -195,10 +194,8 @@ async def _refuse_unusable_characters(request: Request) -> None:
         if isinstance(value, str) and (found := _UNUSABLE.search(value)):
             detail = f"{found[0]!r} in {value[:100]!r}"
             raise RequestError("the request has a character that cannot be stored", detail)
-        if isinstance(value, Mapping):
-            open_values.extend(chain(value, value.values()))
-        elif isinstance(value, list | tuple):
-            open_values.extend(value)
+        if isinstance(value, Mapping | list | tuple):
+            open_values.extend(value.items() if isinstance(value, Mapping) else value)
 
 
 def _limit_query_time(endpoint: Callable[..., Answer]) -> Callable[..., Answer]:

@@ -151,11 +151,7 @@ def serve(
     """
     access = _decide_access(workspace.settings, host, trusted_proxies)
     exists = workspace_exists(workspace.path)
-    first = (
-        _make_server(_make_application(workspace, pages, access))
-        if exists
-        else _make_first_server(workspace, access)
-    )
+    first = _make_dashboard(workspace, pages, access) if exists else _make_first_server(workspace, access)
     with _open_listener(host, port) as listener:
         address = _address_of(host, listener)
         print_message(f"ARES dashboard: {address}  (Ctrl+C ends it)")
@@ -165,7 +161,7 @@ def serve(
         with showing_progress(), listener.dup() as waiting:
             _run_server(first, listener)
             if not exists and workspace_exists(workspace.path):
-                _run_server(_make_server(_make_application(workspace, pages, access)), waiting)
+                _run_server(_make_dashboard(workspace, pages, access), waiting)
 
 
 def _run_server(server: uvicorn.Server, listener: socket.socket) -> None:
@@ -218,7 +214,7 @@ def listening(
 ) -> Iterator[tuple[uvicorn.Server, socket.socket, str]]:
     """The server, the socket that it listens on, and its address. Raises as `serve`."""
     access = _decide_access(workspace.settings, host, trusted_proxies)
-    server = _make_server(_make_application(workspace, pages, access))
+    server = _make_dashboard(workspace, pages, access)
     with _open_listener(host, port) as listener:
         yield server, listener, _address_of(host, listener)
 
@@ -276,19 +272,12 @@ def _decide_access(settings: Settings, host: str, trusted_proxies: Sequence[str]
     with needs_extra("app"):
         import_module("streamlit")
     provider = read_identity_provider()
-    for other, remedy in (
-        (proxies, "ARES_TRUSTED_PROXIES (--trusted-proxy)"),
-        (password, "ARES_APP_PASSWORD"),
-    ):
-        if provider and other:
-            raise RequestError(
-                f"people log in by [auth] of {provider.source} alone", f"remove it, or {remedy}"
-            )
+    if provider and (proxies or password):
+        other = "ARES_TRUSTED_PROXIES (--trusted-proxy)" if proxies else "ARES_APP_PASSWORD"
+        raise RequestError(f"people log in by [auth] of {provider.source} alone", f"remove it, or {other}")
     if not is_loopback(host) and not password and not provider:
         remedy = "set ARES_APP_PASSWORD, or stay on 127.0.0.1 and use a tunnel"
         raise RequestError(f"listening on {host!r} needs a login", remedy)
-    if provider:
-        print_message(f"people log in by [auth] of {provider.source}")
     return _Access(host, password, proxies, provider)
 
 
@@ -320,15 +309,12 @@ def _make_first_server(workspace: Workspace, access: _Access) -> uvicorn.Server:
         ancestor = next(path for path in Path(workspace.path).absolute().parents if path.exists())
         if not ancestor.is_dir():
             raise RequestError(f"there can be no workspace at {workspace.path!r}", f"{ancestor} is no folder")
-    app = Starlette(
-        routes=build_first_routes(workspace.path, create, end),
-        middleware=_list_access_checks(access),
-    )
-    server = _make_server(app)
+    routes = build_first_routes(workspace.path, create, end)
+    server = _make_server(Starlette(routes=routes, middleware=_list_access_checks(access)))
     return server
 
 
-def _make_application(workspace: Workspace, pages: ServedPages, access: _Access) -> st.App:
+def _make_dashboard(workspace: Workspace, pages: ServedPages, access: _Access) -> uvicorn.Server:
     with needs_extra("app"):
         import streamlit as st
         from starlette.routing import Mount
@@ -349,7 +335,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, access: _Access)
 
     from app.server.routes import MessageOrderMiddleware, PageAddressMiddleware
 
-    return st.App(
+    app = st.App(
         pages.script,
         routes=[
             *build_media_routes(workspace.stores),
@@ -365,6 +351,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, access: _Access)
         lifespan=_make_lifespan(workspace, pages.preload),
         on_script_error=pages.show_error,
     )
+    return _make_server(app)
 
 
 def _list_access_checks(access: _Access) -> list[Middleware]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import functools
 import hashlib
 import html
@@ -14,9 +13,8 @@ import re
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
 from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
@@ -25,7 +23,9 @@ from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 from app.server.protection import (
     PERSON_HEADER,
+    Headers,
     OpenSockets,
+    change_headers,
     header,
     is_person_name,
     is_request,
@@ -38,7 +38,7 @@ from ares.imports import EXTRA_MODULES, needs_extra
 from ares.settings import is_same_file, keeping_environment
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 # Failures of an address without a wait; then the wait doubles with each, up to the maximum.
@@ -138,14 +138,14 @@ class LoginSessions:
     def open(self) -> str:
         """Return the token of a new session; a token of the browser is never taken over."""
         token, now = secrets.token_urlsafe(32), self._clock()
-        self._sessions[_hash_token(token)] = (now, now)
+        self._sessions[_digest(token)] = (now, now)
         while len(self._sessions) > _MAX_SESSIONS:
             self._sessions.popitem(last=False)
         return token
 
     def is_open(self, token: str) -> bool:
         """Return whether a token belongs to a session, which this use prolongs."""
-        key, now = _hash_token(token), self._clock()
+        key, now = _digest(token), self._clock()
         if key not in self._sessions:
             return False
         issued, used = self._sessions[key]
@@ -157,11 +157,13 @@ class LoginSessions:
 
     def close(self, token: str) -> None:
         """End a session; an unknown token is ignored."""
-        self._sessions.pop(_hash_token(token), None)
+        self._sessions.pop(_digest(token), None)
 
 
-def _hash_token(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+def _digest(secret: str | bytes) -> bytes:
+    """A hash, of equal length for all texts, so that a comparison tells nothing of the length."""
+    data = secret if isinstance(secret, bytes) else secret.encode("utf-8", "replace")
+    return hashlib.sha256(data).digest()
 
 
 LOGIN_PATH, LOGOUT_PATH, TOKEN_PATH = "/api/login", "/api/logout", "/api/token"
@@ -220,7 +222,7 @@ class LoginMiddleware:
         sessions: LoginSessions | None = None,
     ) -> None:
         self._app = app
-        self._password_digest = _hash_for_comparison(password.encode())
+        self._password_digest = _digest(password)
         self._attempts = attempts or LoginAttempts()
         self._sessions = sessions or LoginSessions()
         self._sockets = OpenSockets()
@@ -245,8 +247,9 @@ class LoginMiddleware:
     async def _log_in_by_header(self, scope: Scope, receive: Receive, send: Send) -> None:
         wait = self._try(scope, _basic_password(scope))
         if wait is None:
-            answered = _with_header(send, self._new_cookie(scope))
-            await self._sockets.serve(self._app, scope, receive, answered, "", lambda: True)
+            cookie = self._new_cookie(scope)
+            answered = change_headers(send, lambda headers: [*headers, cookie])
+            await self._sockets.serve(self._app, scope, receive, answered, "HTTP Basic", lambda: True)
         elif wait:
             await refuse(scope, send, 429, _too_many(wait), _retry_after(wait))
         else:
@@ -283,7 +286,7 @@ class LoginMiddleware:
         wait = self._attempts.wait_seconds(address)
         if wait > 0:
             return wait
-        if secrets.compare_digest(_hash_for_comparison(password), self._password_digest):
+        if secrets.compare_digest(_digest(password), self._password_digest):
             self._attempts.add_success(address)
             _log.info("log-in from %s", address)
             return None
@@ -302,21 +305,18 @@ class LoginMiddleware:
         return _cookie_header(scope, self._sessions.open())
 
 
-def _hash_for_comparison(text: bytes) -> bytes:
-    """Hash of equal length for all texts, so that a comparison tells nothing of the length."""
-    return hashlib.sha256(text).digest()
-
-
 def _session_token(scope: Scope) -> str:
     """The token of a program's header, or of a browser's cookie."""
     scheme, _, token = header(scope, b"authorization").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip()
-    try:
-        cookies = SimpleCookie(header(scope, b"cookie"))
-    except CookieError:
-        return ""
-    return cookies[_COOKIE].value if _COOKIE in cookies else ""
+    return _cookies_of(scope).get(_COOKIE, "")
+
+
+def _cookies_of(scope: Scope) -> dict[str, str]:
+    from starlette.requests import cookie_parser
+
+    return cookie_parser(header(scope, b"cookie"))
 
 
 def _cookie_header(scope: Scope, value: str, ending: str = "") -> tuple[bytes, bytes]:
@@ -324,20 +324,11 @@ def _cookie_header(scope: Scope, value: str, ending: str = "") -> tuple[bytes, b
     return b"set-cookie", f"{_COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/{secure}{ending}".encode()
 
 
-def _with_header(send: Send, new: tuple[bytes, bytes]) -> Send:
-    async def send_with_header(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", []), new]}
-        await send(message)
-
-    return send_with_header
-
-
 def _basic_password(scope: Scope) -> bytes:
     scheme, _, value = header(scope, b"authorization").partition(" ")
     try:
         credentials = base64.b64decode(value, validate=True) if scheme.lower() == "basic" else b""
-    except (binascii.Error, ValueError):
+    except ValueError:
         return b""
     return credentials.partition(b":")[2]
 
@@ -404,6 +395,8 @@ _PROVIDER_LOGIN, _PROVIDER_LOGOUT, _PROVIDER_CALLBACK = "/auth/login", "/auth/lo
 _LIFE_PATH = "/_stcore/health"
 # The key of [auth] for a provider whose tokens leave out that e-mails are verified, as all are.
 _VERIFIES_EMAIL = "provider_verifies_email"
+# Also in a file with mistakes elsewhere.
+_AUTH_SECTION = re.compile(rb"""^\s*\[?\s*["']?auth["']?\s*[].=]""", re.MULTILINE)
 # The page for which a browser is at the provider now.
 _NEXT_COOKIE = "ares_next"
 
@@ -435,7 +428,7 @@ def read_identity_provider() -> IdentityProvider | None:
             the current folder has a section, which does not count.
     """
     files = _list_user_files()
-    if (section := _read_auth_section(files)) is None:
+    if not files or (section := _read_auth_section()) is None:
         return None
     source = " and ".join(files)
     with needs_extra("login", f"[auth] of {source}"):
@@ -464,6 +457,7 @@ def read_identity_provider() -> IdentityProvider | None:
         )
     if not isinstance(verifies_email := own.get(_VERIFIES_EMAIL, False), bool):
         raise RequestError(f"{_VERIFIES_EMAIL} of [auth] is neither true nor false", repr(verifies_email))
+    print_message(f"people log in by [auth] of {source}")
     origin = f"{address.scheme}://{address.netloc}"
     return IdentityProvider(name, secret, origin, source, verifies_email)
 
@@ -476,40 +470,28 @@ def _list_user_files() -> list[str]:
     from streamlit import config
 
     list_files: Callable[[str], list[str]] = config.get_config_files
-    config.get_config_files = lambda name: list_files(name)[:1]
+    config.get_config_files = lambda file_name: list_files(file_name)[:1]
     files: list[str] = config.get_option("secrets.files")
     if not all(Path(file).is_absolute() for file in files):
         reason = "config.toml of Streamlit names a file of secrets without its whole path"
         raise RequestError(reason, ", ".join(files))
     for name in ("config.toml", "secrets.toml"):
-        path, kept = Path(".streamlit", name).absolute(), Path(config.get_config_files(name)[0])
-        if path.is_file() and not any(is_same_file(path, Path(file)) for file in (kept, *files)):
-            if name == "secrets.toml" and _may_have_auth(path):
+        path, kept = Path(".streamlit", name).absolute(), config.get_config_files(name)[0]
+        if path.is_file() and not any(is_same_file(path, Path(file)) for file in [kept, *files]):
+            if name == "secrets.toml" and _AUTH_SECTION.search(path.read_bytes()):
                 remedy = f"if it is yours move it to {kept}, else start in another folder"
-                raise RequestError(f"{path} is not read, and may say by [auth] who logs in", remedy)
+                raise RequestError(f"{path} is not read, and says by [auth] who logs in", remedy)
             print_message(f"{path} is ignored: only {kept} is read")
     return [file for file in files if Path(file).exists()]
 
 
-def _may_have_auth(path: Path) -> bool:
-    import tomllib
-
-    try:
-        with path.open("rb") as file:
-            return "auth" in tomllib.loads(file.read(2**20).decode())
-    except (OSError, ValueError, RecursionError):
-        return True  # it may be that of the user, with a mistake
-
-
-def _read_auth_section(files: Sequence[str]) -> dict[str, Any] | None:
+def _read_auth_section() -> dict[str, Any] | None:
     """The section, as Streamlit reads it; None without one."""
     import streamlit as st
 
     # Streamlit puts the other values of a file there, and jobs would get them.
     with keeping_environment():
         try:
-            if not files:
-                return None
             section = st.secrets.to_dict().get("auth")
         except (OSError, ValueError) as error:
             reason = "secrets.toml of Streamlit cannot be read"
@@ -555,14 +537,13 @@ class IdentityLoginMiddleware:
         payload = self._read_cookie(scope)
         claims: dict[str, Any] = json.loads(payload) if payload else {}
         is_ours = claims.get("origin") == self._provider.origin and claims.get("is_logged_in") is True
-        return claims if is_ours and hashlib.sha256(payload).digest() not in self._ended else {}
+        return claims if is_ours and _digest(payload) not in self._ended else {}
 
     def _read_cookie(self, scope: Scope) -> bytes:
         """What Streamlit has signed in the last days, in one cookie or in parts; b"" for anything else."""
         from itsdangerous import BadData, URLSafeTimedSerializer
-        from starlette.requests import cookie_parser
 
-        cookies, oldest = cookie_parser(header(scope, b"cookie")), int(MAX_AGE_SECONDS)
+        cookies, oldest = _cookies_of(scope), int(MAX_AGE_SECONDS)
 
         def read(name: str) -> str:
             serializer = URLSafeTimedSerializer(self._provider.secret, salt=name)
@@ -594,11 +575,10 @@ class IdentityLoginMiddleware:
         elif scope["path"] == LOGOUT_PATH:
             await _send_redirect(send, _PROVIDER_LOGOUT)
         else:
-            if self._read_claims(scope):
-                self._ended[hashlib.sha256(self._read_cookie(scope)).digest()] = None
-                self._sockets.close_ended()
-                if len(self._ended) > _MAX_SESSIONS:
-                    self._ended.popitem(last=False)
+            self._ended[_digest(self._read_cookie(scope))] = None
+            self._sockets.close_ended()
+            if len(self._ended) > _MAX_SESSIONS:
+                self._ended.popitem(last=False)
             await self._app(scope, receive, send)
 
     async def _ask_to_log_in(self, scope: Scope, send: Send, claims: dict[str, Any]) -> None:
@@ -628,18 +608,12 @@ def _name_person(claims: dict[str, Any], provider: IdentityProvider) -> bytes:
 
 def _send_to_next(scope: Scope, send: Send) -> Send:
     """Let the answer that ends a log-in lead to where the browser was to go, in place of the first page."""
-    from starlette.requests import cookie_parser
-
-    next_url = _own_url(unquote(cookie_parser(header(scope, b"cookie")).get(_NEXT_COOKIE, "/")))
+    next_url = _own_url(unquote(_cookies_of(scope).get(_NEXT_COOKIE, "/")))
     forgotten = (b"set-cookie", f"{_NEXT_COOKIE}=; Max-Age=0; HttpOnly; SameSite=Lax; Path=/".encode())
 
-    async def send_to_next(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = [
-                (name, next_url.encode() if (name.lower(), value) == (b"location", b"/") else value)
-                for name, value in message.get("headers", [])
-            ]
-            message = {**message, "headers": [*headers, forgotten]}
-        await send(message)
+    def lead_to_next(headers: Headers) -> Headers:
+        for name, value in headers:
+            yield name, next_url.encode() if (name.lower(), value) == (b"location", b"/") else value
+        yield forgotten
 
-    return send_to_next
+    return change_headers(send, lead_to_next)

@@ -9,7 +9,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,17 @@ async def refuse(scope: Scope, send: Send, status: int, reason: str, headers: He
     await respond(send, status, b"text/plain; charset=utf-8", f"{reason}\n".encode(), headers)
 
 
+def change_headers(send: Send, change: Callable[[Headers], Headers]) -> Send:
+    """What sends the messages of a response with other headers."""
+
+    async def send_changed(message: Message) -> None:
+        if message["type"] in {"http.response.start", "websocket.http.response.start"}:
+            message = {**message, "headers": [*change(message.get("headers", ()))]}
+        await send(message)
+
+    return send_changed
+
+
 async def respond(send: Send, status: int, content_type: bytes, body: bytes, headers: Headers = ()) -> None:
     """Send a whole response."""
     own = [(b"content-type", content_type), (b"content-length", str(len(body)).encode())]
@@ -75,9 +86,8 @@ class OpenSockets:
     """The open websockets of people: so many of each at most, and those of a log-in end with it."""
 
     def __init__(self) -> None:
-        # By what an application sends to: whose it is, whether the log-in is open, and what sends below.
-        self._open: dict[Send, tuple[object, IsOpen, Send]] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        # By the event that closes it: whose it is, and whether the log-in is open.
+        self._open: dict[asyncio.Event, tuple[object, IsOpen]] = {}
 
     async def serve(
         self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, person: object, is_open: IsOpen
@@ -89,42 +99,43 @@ class OpenSockets:
             scope: The request.
             receive: What it receives from.
             send: What it sends to.
-            person: Whose request it is.
+            person: Whose request it is; empty where nobody says it, and for this server's own user.
             is_open: Whether the log-in is open still.
         """
-        if scope["type"] != "websocket":
+        if scope["type"] != "websocket" or not person:
             await app(scope, receive, send)
             return
-        if sum(owner == person for owner, *_ in self._open.values()) >= MOST_SOCKETS:
+        if sum(owner == person for owner, _ in self._open.values()) >= MOST_SOCKETS:
             await refuse(scope, send, 429, f"one person has {MOST_SOCKETS} open websockets at most")
             return
 
         async def send_while_open(message: Message) -> None:
-            if send_while_open in self._open:
+            if not ended.is_set():
                 await send(message)
 
         async def receive_while_open() -> Message:
             message = await receive()
-            goes_on = send_while_open in self._open and is_open()
-            return message if goes_on else {"type": "websocket.disconnect", "code": _REFUSED}
+            return message if is_open() else {"type": "websocket.disconnect", "code": _REFUSED}
 
-        self._open[send_while_open] = (person, is_open, send)
+        ended = asyncio.Event()
+        self._open[ended] = (person, is_open)
+        closing = asyncio.create_task(_close_at(ended, send))
         try:
             await app(scope, receive_while_open, send_while_open)
         finally:
-            self._open.pop(send_while_open, None)
+            closing.cancel()
+            del self._open[ended]
 
     def close_ended(self) -> None:
         """Close the websockets of log-ins that have ended: they send and receive nothing more."""
-        for key, (_, is_open, send) in list(self._open.items()):
+        for ended, (_, is_open) in self._open.items():
             if not is_open():
-                del self._open[key]
-                # In a task: a browser that reads nothing keeps nobody waiting.
-                self._closing.add(task := asyncio.create_task(_close(send)))
-                task.add_done_callback(self._closing.discard)
+                ended.set()
 
 
-async def _close(send: Send) -> None:
+async def _close_at(ended: asyncio.Event, send: Send) -> None:
+    """Close a websocket, whatever its application does at that time."""
+    await ended.wait()
     with suppress(OSError, RuntimeError):  # it is closed already
         await send({"type": "websocket.close", "code": _REFUSED})
 
@@ -148,17 +159,14 @@ class ProxyPersonMiddleware:
         self._sockets = OpenSockets()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        person = b""
         if is_request(scope):
-            own = PERSON_HEADER.encode()
-            names = (_PROXY_PERSON, own)
+            names = (_PROXY_PERSON, PERSON_HEADER.encode())
             headers = [(name, value) for name, value in scope["headers"] if name.lower() not in names]
             if person := self._read_person(scope):
-                headers.append((own, person))
+                headers.append((names[1], person))
             scope = {**scope, "headers": headers}
-            if person:
-                await self._sockets.serve(self._app, scope, receive, send, person, lambda: True)
-                return
-        await self._app(scope, receive, send)
+        await self._sockets.serve(self._app, scope, receive, send, person, lambda: True)
 
     def _read_person(self, scope: Scope) -> bytes:
         """The name; b"" where a proxy says none or several, or somebody else says it."""
@@ -256,20 +264,11 @@ class SecurityHeadersMiddleware:
         self._app, self._behind_https = app, behind_https
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not is_request(scope):
-            await self._app(scope, receive, send)
-            return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] in {"http.response.start", "websocket.http.response.start"}:
-                is_secure = self._behind_https or scope.get("scheme") in {"https", "wss"}
-                message = {**message, "headers": _with_security(message.get("headers", ()), is_secure)}
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)
+        is_secure = self._behind_https or scope.get("scheme") in {"https", "wss"}
+        await self._app(scope, receive, change_headers(send, partial(_with_security, is_secure)))
 
 
-def _with_security(headers: list[tuple[bytes, bytes]], is_secure: bool) -> list[tuple[bytes, bytes]]:
+def _with_security(is_secure: bool, headers: Headers) -> Headers:
     ours = _security_headers()
     names = {name for name, _ in ours}
     kept = [(name, value) for name, value in headers if name.lower() not in names]

@@ -169,7 +169,7 @@ def test_a_call_of_a_model_in_flight_is_not_waited_for(
     process = start(point, "SIGTERM", "annotate", "motion", "-w", workspace, then="hang")
     line = last_line(process)
     assert process.returncode == 143
-    assert line.startswith("ares annotate: stopped by SIGTERM; annotations that were stored stay")
+    assert line.startswith(f"ares annotate: stopped by SIGTERM; {STORED_STAYS}")
     capsys.readouterr()
     assert main(["annotate", "motion", "-w", workspace, "--json", "-q"]) == 0
     document = json.loads(capsys.readouterr().out)

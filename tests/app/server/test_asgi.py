@@ -93,9 +93,10 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     ) as server:
         try:
             assert server.stderr is not None
-            line = server.stderr.readline()
-            match = re.search(r"http://127.0.0.1:(\d+)", line)
-            assert match, line + server.stderr.read()
+            stranger = folder / ".streamlit" / "config.toml"
+            assert server.stderr.readline().startswith(f"{stranger} is ignored: only ")
+            match = re.search(r"http://127.0.0.1:(\d+)", server.stderr.readline())
+            assert match
             yield int(match[1])
         finally:
             server.terminate()

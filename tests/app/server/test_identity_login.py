@@ -202,7 +202,10 @@ def test_the_secrets_of_the_user_say_who_logs_people_in(
     assert read_identity_provider() == provider
 
 
-@pytest.mark.parametrize("text", ["[auth]", "auth = {}", "broken", "[auth.google]\nclient_id = 'x'", "\xff"])
+@pytest.mark.parametrize(
+    "text",
+    ["[auth]", "auth = {}", "= broken\n[auth.google]", "x = 1\n auth.client_id = 'x'", "\xff\n[ 'auth' ]"],
+)
 @pytest.mark.parametrize("has_own", [True, False])
 def test_no_server_starts_in_a_folder_that_would_say_who_logs_in(
     text: str, has_own: bool, folder: Path, capsys: pytest.CaptureFixture[str]
@@ -219,7 +222,7 @@ def test_no_server_starts_in_a_folder_that_would_say_who_logs_in(
     stranger.write_text("password = 'of an app'\n")
     (stranger.parent / "config.toml").write_text("[server]\nbaseUrlPath = 'x'\n")
     assert (read_identity_provider() is not None) is has_own
-    assert capsys.readouterr().err.splitlines() == [
+    assert capsys.readouterr().err.splitlines()[:2] == [
         f"{stranger.parent / name} is ignored: only {own.parent / name} is read"
         for name in ("config.toml", "secrets.toml")
     ]
