@@ -10,10 +10,10 @@ def answer_early_signals() -> None:
     """Let the signals that end this process print a line; one that is ignored stays ignored."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
+            signal.signal(number, _end_early)
 
 
-def _end(number: int, frame: object) -> None:
+def _end_early(number: int, frame: object) -> None:
     """End the process where a signal comes before the command has begun, or when it has ended."""
     os.write(2, f"ares: stopped by {signal.Signals(number).name}\n".encode())
     os._exit(128 + number)

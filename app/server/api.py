@@ -191,8 +191,8 @@ async def _refuse_unusable_characters(request: Request) -> None:
         open_values.append(await request.json())
     while open_values:
         value = open_values.pop()
-        if isinstance(value, str) and (found := _UNUSABLE.search(value)):
-            detail = f"{found[0]!r} in {value[:100]!r}"
+        if isinstance(value, str) and (match := _UNUSABLE.search(value)):
+            detail = f"{match[0]!r} in {value[:100]!r}"
             raise RequestError("the request has a character that cannot be stored", detail)
         if isinstance(value, Mapping | list | tuple):
             open_values.extend(value.items() if isinstance(value, Mapping) else value)

@@ -138,14 +138,14 @@ class LoginSessions:
     def open(self) -> str:
         """Return the token of a new session; a token of the browser is never taken over."""
         token, now = secrets.token_urlsafe(32), self._clock()
-        self._sessions[_digest(token)] = (now, now)
+        self._sessions[_hash_secret(token)] = (now, now)
         while len(self._sessions) > _MAX_SESSIONS:
             self._sessions.popitem(last=False)
         return token
 
     def is_open(self, token: str) -> bool:
         """Return whether a token belongs to a session, which this use prolongs."""
-        key, now = _digest(token), self._clock()
+        key, now = _hash_secret(token), self._clock()
         if key not in self._sessions:
             return False
         issued, used = self._sessions[key]
@@ -157,10 +157,10 @@ class LoginSessions:
 
     def close(self, token: str) -> None:
         """End a session; an unknown token is ignored."""
-        self._sessions.pop(_digest(token), None)
+        self._sessions.pop(_hash_secret(token), None)
 
 
-def _digest(secret: str | bytes) -> bytes:
+def _hash_secret(secret: str | bytes) -> bytes:
     """A hash, of equal length for all texts, so that a comparison tells nothing of the length."""
     data = secret if isinstance(secret, bytes) else secret.encode("utf-8", "replace")
     return hashlib.sha256(data).digest()
@@ -222,7 +222,7 @@ class LoginMiddleware:
         sessions: LoginSessions | None = None,
     ) -> None:
         self._app = app
-        self._password_digest = _digest(password)
+        self._password_digest = _hash_secret(password)
         self._attempts = attempts or LoginAttempts()
         self._sessions = sessions or LoginSessions()
         self._sockets = OpenSockets()
@@ -286,7 +286,7 @@ class LoginMiddleware:
         wait = self._attempts.wait_seconds(address)
         if wait > 0:
             return wait
-        if secrets.compare_digest(_digest(password), self._password_digest):
+        if secrets.compare_digest(_hash_secret(password), self._password_digest):
             self._attempts.add_success(address)
             _log.info("log-in from %s", address)
             return None
@@ -537,7 +537,7 @@ class IdentityLoginMiddleware:
         payload = self._read_cookie(scope)
         claims: dict[str, Any] = json.loads(payload) if payload else {}
         is_ours = claims.get("origin") == self._provider.origin and claims.get("is_logged_in") is True
-        return claims if is_ours and _digest(payload) not in self._ended else {}
+        return claims if is_ours and _hash_secret(payload) not in self._ended else {}
 
     def _read_cookie(self, scope: Scope) -> bytes:
         """What Streamlit has signed in the last days, in one cookie or in parts; b"" for anything else."""
@@ -575,7 +575,7 @@ class IdentityLoginMiddleware:
         elif scope["path"] == LOGOUT_PATH:
             await _send_redirect(send, _PROVIDER_LOGOUT)
         else:
-            self._ended[_digest(self._read_cookie(scope))] = None
+            self._ended[_hash_secret(self._read_cookie(scope))] = None
             self._sockets.close_ended()
             if len(self._ended) > _MAX_SESSIONS:
                 self._ended.popitem(last=False)
