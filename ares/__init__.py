@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import sys
 
-# `python -m ares` puts the current folder first on the path: its files would be taken for modules of Python.
-if (
-    sys.argv[:1] == ["-m"]  # while Python still looks for the module
-    and sys.orig_argv[-len(sys.argv)] in ("ares", "-mares")
-    and not sys.flags.safe_path
-    and sys.path[0] != os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-):
-    del sys.path[0]
+# The command, and no process that a library starts with its arguments.
+if os.path.basename(sys.orig_argv[-len(sys.argv) :][0]) in ("ares", "-mares"):  # noqa: PTH119
+    # `python -m ares` puts the current folder first on the path: its files would be taken for modules of Python.
+    if (
+        sys.argv[:1] == ["-m"]  # while Python still looks for the module
+        and not sys.flags.safe_path
+        and sys.path[0] != os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    ):
+        del sys.path[0]
+    from ares.early_stop import answer_early_signals
+
+    answer_early_signals()  # the imports below take a tenth of a second
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING

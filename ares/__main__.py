@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from types import FrameType
 from typing import cast
 
 from ares.console import write_stderr
+from ares.early_stop import answer_early_signals
 from ares.errors import AresError
 from ares.imports import PACKAGES, refuse_shadowing
 from ares.registry import operations
@@ -16,9 +14,7 @@ from ares.registry import operations
 
 def main() -> int:
     """Run a command. Returns its exit status; 2 when a module of the user hides a package of ARES."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end_before_the_command)
+    answer_early_signals()
     try:
         for package in PACKAGES:
             refuse_shadowing(package)
@@ -27,12 +23,6 @@ def main() -> int:
         write_stderr(f"ares: {error}")
         return 2
     return cast("int", command())
-
-
-def _end_before_the_command(number: int, frame: FrameType | None) -> None:
-    """End the process where a signal comes before the command has begun, or when it has ended."""
-    os.write(2, f"ares: stopped by {signal.Signals(number).name}\n".encode())
-    os._exit(128 + number)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ EXTRA_MODULES = {
 
 
 @contextmanager
-def needs_extra(extra: str) -> Iterator[None]:
+def needs_extra(extra: str, needed_by: str = "") -> Iterator[None]:
     """Wrap the import of a library that an extra installs.
 
     A library that is installed but cannot be imported keeps its own error.
@@ -97,6 +97,7 @@ def needs_extra(extra: str) -> Iterator[None]:
 
     Args:
         extra: Name of the extra in pyproject.toml.
+        needed_by: What asks for it, where the user may not know.
 
     Raises:
         RequestError: The library is not installed; the detail is the command that installs it.
@@ -106,12 +107,13 @@ def needs_extra(extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name not in EXTRA_MODULES[extra]:
             raise
-        raise missing_extra(error.name, extra) from None
+        raise missing_extra(error.name, extra, needed_by) from None
 
 
-def missing_extra(library: str, extra: str) -> RequestError:
+def missing_extra(library: str, extra: str, needed_by: str = "") -> RequestError:
     """The error for a library that is not installed, with the command that installs its extra."""
-    return MissingExtra(f"{library} is not installed", f"pip install 'ares-curation[{extra}]'")
+    reason = f"{library} is not installed{needed_by and f', and {needed_by} needs it'}"
+    return MissingExtra(reason, f"pip install 'ares-curation[{extra}]'")
 
 
 def import_optional(name: str, instead: str = "") -> ModuleType:

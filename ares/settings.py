@@ -336,10 +336,10 @@ def selected_config(file: str) -> Iterator[None]:
 def name_ignored_config(workspace: str | os.PathLike[str] = "") -> None:
     """Print a line where the current folder, or a workspace elsewhere, has a file ares.toml that is not read."""
     path = Path(workspace, _CONFIG_NAME)
-    if not os.path.lexists(path) or (workspace and _is_same_file(Path(workspace), Path())):
+    if not os.path.lexists(path) or (workspace and is_same_file(Path(workspace), Path())):
         return
     used = config_path()
-    if used is None or not _is_same_file(path, used):
+    if used is None or not is_same_file(path, used):
         where = f"the workspace {workspace}" if workspace else "the current folder"
         kept = _user_config_path() or "a folder of your own"
         print_message(
@@ -347,7 +347,8 @@ def name_ignored_config(workspace: str | os.PathLike[str] = "") -> None:
         )
 
 
-def _is_same_file(path: Path, other: Path) -> bool:
+def is_same_file(path: Path, other: Path) -> bool:
+    """Whether both paths lead to one file; False where one does not exist."""
     try:
         return path.samefile(other)
     except OSError:

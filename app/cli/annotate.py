@@ -427,11 +427,6 @@ def _read_labels(args: argparse.Namespace, workspace: Workspace) -> Labels | Non
     return read_outcome_labels(args.evaluate, workspace.stores)
 
 
-def describe_annotate_stop(args: argparse.Namespace) -> str:
-    """What a run that was stopped has stored."""
-    return "annotations that were stored stay; run the same command again to do the rest"
-
-
 def _answer_reports(
     args: argparse.Namespace,
     reports: list[dict[str, Json]],

@@ -31,13 +31,7 @@ def add_app_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host", default="127.0.0.1", metavar="H", help="address to listen on (default: loopback only)"
     )
-    parser.add_argument(
-        "--port",
-        type=parse_port_number,
-        default=8501,
-        metavar="P",
-        help="port (default 8501; 0 for any free one)",
-    )
+    _add_port_option(parser)
     parser.add_argument(
         "--export-dir",
         action="append",
@@ -61,9 +55,14 @@ def add_app_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser window")
 
 
-def describe_app_stop(args: argparse.Namespace) -> str:
-    """What became of the dashboard."""
-    return "the dashboard has ended; the workspace is unchanged"
+def _add_port_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--port",
+        type=parse_port_number,
+        default=8501,
+        metavar="P",
+        help="port of the dashboard (default 8501; 0 for any free one)",
+    )
 
 
 def run_app(args: argparse.Namespace) -> int:
@@ -86,13 +85,7 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_workspace_arguments(parser, default="a new one in ./ares-demo")
     parser.add_argument("--no-serve", action="store_true", help="do not open the dashboard at the end")
-    parser.add_argument(
-        "--port",
-        type=parse_port_number,
-        default=8501,
-        metavar="P",
-        help="port of the dashboard (default 8501)",
-    )
+    _add_port_option(parser)
 
 
 def run_demo(args: argparse.Namespace) -> int:

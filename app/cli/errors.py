@@ -143,10 +143,24 @@ def run_command(
         describe_stop: Says what was kept, and how to go on, after a signal.
         request: Whether a signal has asked the process to end: whatever is raised after it comes from that.
     """
+
+    def act() -> int:
+        try:
+            return action()
+        except (
+            BaseException
+        ):  # whatever a library has made of the exception, such as a PanicException of Rust
+            if request.signal_received:
+                raise request.signal_received from None
+            raise
+
     try:
         if request.watch.received:  # before the command began
             request.handle(request.watch.received, None)
-        return _run_unless_stopped(command, action, request)
+        status = _run_to_exit_status(command, act)
+        if status and request.signal_received:
+            raise request.signal_received
+        return status
     except KeyboardInterrupt as error:
         stopped = error if isinstance(error, StoppedBySignal) else StoppedBySignal(2)
         write_stderr(f"ares {command}: stopped by {stopped.cause}; {describe_stop()}")
@@ -154,19 +168,6 @@ def run_command(
         return stopped.exit_status
     finally:
         request.is_open = False
-
-
-def _run_unless_stopped(command: str, action: Callable[[], int], request: StopRequest) -> int:
-    """As `_run_to_exit_status`; raises StoppedBySignal where a signal came, whatever became of its exception."""
-    try:
-        status = _run_to_exit_status(command, action)
-    except BaseException:  # such as the PanicException of a Rust library
-        if request.signal_received:
-            raise request.signal_received from None
-        raise
-    if status and request.signal_received:
-        raise request.signal_received
-    return status
 
 
 def _run_to_exit_status(command: str, action: Callable[[], int]) -> int:

@@ -324,7 +324,7 @@ class _Invocation:
             has_lag = workspace and workspace.is_open and workspace.stores.lag
             return status or (ExitStatus.ITEMS_FAILED if has_lag else 0)
         except BaseException as error:
-            if isinstance(error, AresError):
+            if isinstance(error, AresError) and not self._request.signal_received:
                 answer_refusal(args, error, refusal_status(error))
             # Before the workspace is closed: what was kept is counted in it.
             if isinstance(error, KeyboardInterrupt) or self._request.signal_received:

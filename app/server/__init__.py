@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         list_jobs as list_jobs,
         read_job as read_job,
         start_job as start_job,
-        start_module_process as start_module_process,
         stop_job as stop_job,
         write_job as write_job,
     )

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from functools import wraps
 from http import HTTPStatus
@@ -30,6 +30,7 @@ from app.server.command_jobs import (
 from app.server.jobs import Job, find_job_folder, find_job_path, list_all_jobs, read_job, stop_job
 from app.server.protection import LAG_HEADER, MOST_NAME, PERSON_HEADER, VERSION_HEADER
 from ares import __version__
+from ares.console import visible
 from ares.curation import complete_interrupted
 from ares.deadline import Deadline, limit_time
 from ares.episode import Json
@@ -49,6 +50,8 @@ from ares.workspace import MOST_NAMES, Workspace, find_names
 
 API_PREFIX = "/api"
 _JOB_ID = re.compile("[0-9a-f]{16}")
+# Control characters but tabs and ends of lines, halves of characters, and what stands for bytes that are no UTF-8.
+_UNUSABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffd]")
 _MOST_ROWS, _MOST_HITS, _MOST_STEPS = 1_000, 10_000, 100_000
 Answer = TypeVar("Answer")
 Offset = Annotated[int, Field(ge=0)]
@@ -158,7 +161,8 @@ def make_api(workspace: Workspace, *, files_allowed: bool = False, people_by_log
     # Pages of documentation would load scripts of other servers: the document itself is served.
     api = FastAPI(
         title="ARES", version=__version__, description=_SUMMARY, docs_url=None, redoc_url=None,
-        openapi_url="/openapi.json", dependencies=[Depends(_refuse_unknown_parameters)],
+        openapi_url="/openapi.json",
+        dependencies=[Depends(_refuse_unknown_parameters), Depends(_refuse_unusable_characters)],
     )  # fmt: skip
     for method, path, endpoint in Endpoints(workspace, files_allowed, people_by_login).table():
         api.add_api_route(
@@ -179,6 +183,20 @@ def _refuse_unknown_parameters(request: Request) -> None:
                 f"the request has no parameter {name!r}",
                 f"{did_you_mean(name, known)}it has {', '.join(known) or 'none'}",
             )
+
+
+async def _refuse_unusable_characters(request: Request) -> None:
+    """Refuse a character that no table or process takes, wherever it stands in a request."""
+    open_values: list[Any] = [request.path_params, request.query_params.multi_items()]
+    with suppress(ValueError, RecursionError):  # a request without a body may have any
+        open_values.append(await request.json())
+    while open_values:
+        value = open_values.pop()
+        if isinstance(value, str) and (match := _UNUSABLE.search(value)):
+            detail = f"{match[0]!r} in {value[:100]!r}"
+            raise RequestError("the request has a character that cannot be stored", detail)
+        if isinstance(value, Mapping | list | tuple):
+            open_values.extend(value.items() if isinstance(value, Mapping) else value)
 
 
 def _limit_query_time(endpoint: Callable[..., Response]) -> Callable[..., Response]:
@@ -535,13 +553,13 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, AresError)
     status = next((status for kind, status in _STATUSES if isinstance(error, kind)), HTTPStatus.CONFLICT)
     position = {"position": error.position} if isinstance(error, FilterError) else {}
-    return _as_json({"reason": error.reason, "detail": error.detail, **position}, status)
+    return _as_json({"reason": visible(error.reason), "detail": visible(error.detail), **position}, status)
 
 
 async def _answer_unknown_request(request: Request, error: Exception) -> Response:
     """One line for an address or a method that no request has."""
     assert isinstance(error, HTTPException)
-    what = f"{request.method} {request.scope['root_path']}{request.scope['path']}"[:200]
+    what = visible(f"{request.method} {request.scope['root_path']}{request.scope['path']}")[:200]
     detail = f"{what}; {API_PREFIX}/openapi.json lists all"
     return _as_json({"reason": "there is no such request", "detail": detail}, error.status_code)
 
@@ -553,5 +571,5 @@ async def _answer_wrong_request(request: Request, error: Exception) -> Response:
         f"{'.'.join(str(part) for part in problem['loc'][1:]) or 'body'}: {problem['msg']}, got {problem['input']!r}"
         for problem in error.errors()
     ]
-    detail = "; ".join(problems)[:1000]
+    detail = visible("; ".join(problems))[:1000]
     return _as_json({"reason": "the request has a wrong form", "detail": detail}, HTTPStatus.BAD_REQUEST)

@@ -21,6 +21,7 @@ from importlib import import_module
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from app.server.jobs import clean_jobs, start_module_process
 from app.server.login import IdentityProvider, LoginSessions
@@ -150,11 +151,7 @@ def serve(
     """
     access = _decide_access(workspace.settings, host, trusted_proxies)
     exists = workspace_exists(workspace.path)
-    first = (
-        _make_server(_make_application(workspace, pages, access))
-        if exists
-        else _make_first_server(workspace, access)
-    )
+    first = _make_dashboard(workspace, pages, access) if exists else _make_first_server(workspace, access)
     with _open_listener(host, port) as listener:
         address = _address_of(host, listener)
         print_message(f"ARES dashboard: {address}  (Ctrl+C ends it)")
@@ -164,7 +161,7 @@ def serve(
         with showing_progress(), listener.dup() as waiting:
             _run_server(first, listener)
             if not exists and workspace_exists(workspace.path):
-                _run_server(_make_server(_make_application(workspace, pages, access)), waiting)
+                _run_server(_make_dashboard(workspace, pages, access), waiting)
 
 
 def _run_server(server: uvicorn.Server, listener: socket.socket) -> None:
@@ -217,7 +214,7 @@ def listening(
 ) -> Iterator[tuple[uvicorn.Server, socket.socket, str]]:
     """The server, the socket that it listens on, and its address. Raises as `serve`."""
     access = _decide_access(workspace.settings, host, trusted_proxies)
-    server = _make_server(_make_application(workspace, pages, access))
+    server = _make_dashboard(workspace, pages, access)
     with _open_listener(host, port) as listener:
         yield server, listener, _address_of(host, listener)
 
@@ -273,16 +270,11 @@ def _decide_access(settings: Settings, host: str, trusted_proxies: Sequence[str]
 
     proxies, password = _parse_proxies(trusted_proxies or settings.trusted_proxies), settings.app_password
     with needs_extra("app"):
-        from streamlit import config
-
-    _ignore_current_folder(config)
+        import_module("streamlit")
     provider = read_identity_provider()
-    for other, remedy in (
-        (proxies, "ARES_TRUSTED_PROXIES (--trusted-proxy)"),
-        (password, "ARES_APP_PASSWORD"),
-    ):
-        if provider and other:
-            raise RequestError("people log in by [auth] of secrets.toml alone", f"remove it, or {remedy}")
+    if provider and (proxies or password):
+        other = "ARES_TRUSTED_PROXIES (--trusted-proxy)" if proxies else "ARES_APP_PASSWORD"
+        raise RequestError(f"people log in by [auth] of {provider.source} alone", f"remove it, or {other}")
     if not is_loopback(host) and not password and not provider:
         remedy = "set ARES_APP_PASSWORD, or stay on 127.0.0.1 and use a tunnel"
         raise RequestError(f"listening on {host!r} needs a login", remedy)
@@ -317,15 +309,12 @@ def _make_first_server(workspace: Workspace, access: _Access) -> uvicorn.Server:
         ancestor = next(path for path in Path(workspace.path).absolute().parents if path.exists())
         if not ancestor.is_dir():
             raise RequestError(f"there can be no workspace at {workspace.path!r}", f"{ancestor} is no folder")
-    app = Starlette(
-        routes=build_first_routes(workspace.path, create, end),
-        middleware=_list_access_checks(access),
-    )
-    server = _make_server(app)
+    routes = build_first_routes(workspace.path, create, end)
+    server = _make_server(Starlette(routes=routes, middleware=_list_access_checks(access)))
     return server
 
 
-def _make_application(workspace: Workspace, pages: ServedPages, access: _Access) -> st.App:
+def _make_dashboard(workspace: Workspace, pages: ServedPages, access: _Access) -> uvicorn.Server:
     with needs_extra("app"):
         import streamlit as st
         from starlette.routing import Mount
@@ -346,7 +335,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, access: _Access)
 
     from app.server.routes import MessageOrderMiddleware, PageAddressMiddleware
 
-    return st.App(
+    app = st.App(
         pages.script,
         routes=[
             *build_media_routes(workspace.stores),
@@ -362,6 +351,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, access: _Access)
         lifespan=_make_lifespan(workspace, pages.preload),
         on_script_error=pages.show_error,
     )
+    return _make_server(app)
 
 
 def _list_access_checks(access: _Access) -> list[Middleware]:
@@ -380,33 +370,17 @@ def _list_access_checks(access: _Access) -> list[Middleware]:
     )
 
     proxies, password, provider = access.proxies, access.password, access.provider
-    # Behind a proxy on this machine browsers come to another host; what a page of another host gets is no log-in.
-    loopback_only = is_loopback(access.host) and provider is None
+    own_host = urlsplit(provider.origin).hostname if provider else "" if is_loopback(access.host) else None
     behind_https = provider is not None and provider.origin.startswith("https:")
     return [
         Middleware(ProxyPersonMiddleware, networks=proxies),
         # Behind it, since it puts the address of the browser in place of that of the proxy.
         *([Middleware(ProxyHeadersMiddleware, trusted_hosts=proxies)] if proxies else []),
         Middleware(SecurityHeadersMiddleware, behind_https=behind_https),
-        Middleware(SameOriginMiddleware, loopback_only=loopback_only),
+        Middleware(SameOriginMiddleware, own_host=own_host),
         *([Middleware(IdentityLoginMiddleware, provider=provider)] if provider else []),
         *([Middleware(LoginMiddleware, password=password, sessions=access.sessions)] if password else []),
     ]
-
-
-def _ignore_current_folder(config: Any) -> None:
-    """Let Streamlit read no .streamlit/config.toml of the current folder: it can name addresses to be asked.
-
-    The secrets.toml there is read: it says how people log in.
-    """
-    list_files: Callable[[str], list[str]] = config.get_config_files
-
-    def list_user_files(file_name: str) -> list[str]:
-        # That of the user comes first, then that of the current folder.
-        return list_files(file_name)[: 2 if file_name == "secrets.toml" else 1]
-
-    if list_files.__name__ != list_user_files.__name__:
-        config.get_config_files = list_user_files
 
 
 def _parse_proxies(texts: Sequence[str]) -> list[str]:

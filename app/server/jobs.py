@@ -98,9 +98,8 @@ def list_all_jobs(stores: Stores) -> list[Job]:
 
 def read_job(path: Path) -> Job | None:
     """Read a file; None where there is none, or one that cannot be read."""
-    is_alive = is_job_process_alive(
-        path
-    )  # before the file, whose last state is written before the process ends
+    # Before the file, whose last state is written before the process ends.
+    is_alive = is_job_process_alive(path)
     try:
         job = Job(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError, RecursionError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import functools
 import hashlib
 import html
@@ -16,20 +15,30 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
 from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
-from app.server.protection import PERSON_HEADER, header, is_person_name, is_request, refuse, respond
+from app.server.protection import (
+    PERSON_HEADER,
+    Headers,
+    OpenSockets,
+    change_headers,
+    header,
+    is_person_name,
+    is_request,
+    refuse,
+    respond,
+)
+from ares.console import print_message
 from ares.errors import RequestError
 from ares.imports import EXTRA_MODULES, needs_extra
-from ares.settings import keeping_environment
+from ares.settings import is_same_file, keeping_environment
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 # Failures of an address without a wait; then the wait doubles with each, up to the maximum.
@@ -129,14 +138,14 @@ class LoginSessions:
     def open(self) -> str:
         """Return the token of a new session; a token of the browser is never taken over."""
         token, now = secrets.token_urlsafe(32), self._clock()
-        self._sessions[_hash_token(token)] = (now, now)
+        self._sessions[_hash_secret(token)] = (now, now)
         while len(self._sessions) > _MAX_SESSIONS:
             self._sessions.popitem(last=False)
         return token
 
     def is_open(self, token: str) -> bool:
         """Return whether a token belongs to a session, which this use prolongs."""
-        key, now = _hash_token(token), self._clock()
+        key, now = _hash_secret(token), self._clock()
         if key not in self._sessions:
             return False
         issued, used = self._sessions[key]
@@ -148,11 +157,13 @@ class LoginSessions:
 
     def close(self, token: str) -> None:
         """End a session; an unknown token is ignored."""
-        self._sessions.pop(_hash_token(token), None)
+        self._sessions.pop(_hash_secret(token), None)
 
 
-def _hash_token(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+def _hash_secret(secret: str | bytes) -> bytes:
+    """A hash, of equal length for all texts, so that a comparison tells nothing of the length."""
+    data = secret if isinstance(secret, bytes) else secret.encode("utf-8", "replace")
+    return hashlib.sha256(data).digest()
 
 
 LOGIN_PATH, LOGOUT_PATH, TOKEN_PATH = "/api/login", "/api/logout", "/api/token"
@@ -211,9 +222,10 @@ class LoginMiddleware:
         sessions: LoginSessions | None = None,
     ) -> None:
         self._app = app
-        self._password_digest = _hash_for_comparison(password.encode())
+        self._password_digest = _hash_secret(password)
         self._attempts = attempts or LoginAttempts()
         self._sessions = sessions or LoginSessions()
+        self._sockets = OpenSockets()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not is_request(scope):
@@ -224,9 +236,9 @@ class LoginMiddleware:
             await self._log_out(scope, send)
         elif scope["type"] == "http" and scope["path"] == TOKEN_PATH:
             await self._give_token(scope, send)
-        elif self._sessions.is_open(_session_token(scope)):
-            is_open = functools.partial(self._sessions.is_open, _session_token(scope))
-            await self._app(scope, _receive_until_log_out(scope, receive, is_open), send)
+        elif self._sessions.is_open(token := _session_token(scope)):
+            is_open = functools.partial(self._sessions.is_open, token)
+            await self._sockets.serve(self._app, scope, receive, send, token, is_open)
         elif header(scope, b"authorization").lower().startswith("basic "):
             await self._log_in_by_header(scope, receive, send)
         else:
@@ -235,7 +247,9 @@ class LoginMiddleware:
     async def _log_in_by_header(self, scope: Scope, receive: Receive, send: Send) -> None:
         wait = self._try(scope, _basic_password(scope))
         if wait is None:
-            await self._app(scope, receive, _with_header(send, self._new_cookie(scope)))
+            cookie = self._new_cookie(scope)
+            answered = change_headers(send, lambda headers: [*headers, cookie])
+            await self._sockets.serve(self._app, scope, receive, answered, "HTTP Basic", lambda: True)
         elif wait:
             await refuse(scope, send, 429, _too_many(wait), _retry_after(wait))
         else:
@@ -272,7 +286,7 @@ class LoginMiddleware:
         wait = self._attempts.wait_seconds(address)
         if wait > 0:
             return wait
-        if secrets.compare_digest(_hash_for_comparison(password), self._password_digest):
+        if secrets.compare_digest(_hash_secret(password), self._password_digest):
             self._attempts.add_success(address)
             _log.info("log-in from %s", address)
             return None
@@ -283,6 +297,7 @@ class LoginMiddleware:
 
     async def _log_out(self, scope: Scope, send: Send) -> None:
         self._sessions.close(_session_token(scope))
+        self._sockets.close_ended()
         await _send_redirect(send, "/", _cookie_header(scope, "", "; Max-Age=0"))
 
     def _new_cookie(self, scope: Scope) -> tuple[bytes, bytes]:
@@ -290,35 +305,18 @@ class LoginMiddleware:
         return _cookie_header(scope, self._sessions.open())
 
 
-def _receive_until_log_out(scope: Scope, receive: Receive, is_open: Callable[[], bool]) -> Receive:
-    """The messages of a websocket, which ends with its session; other requests are short."""
-    if scope["type"] != "websocket":
-        return receive
-
-    async def receive_while_open() -> Message:
-        message = await receive()
-        if message["type"] == "websocket.receive" and not is_open():
-            return {"type": "websocket.disconnect", "code": 1008}
-        return message
-
-    return receive_while_open
-
-
-def _hash_for_comparison(text: bytes) -> bytes:
-    """Hash of equal length for all texts, so that a comparison tells nothing of the length."""
-    return hashlib.sha256(text).digest()
-
-
 def _session_token(scope: Scope) -> str:
     """The token of a program's header, or of a browser's cookie."""
     scheme, _, token = header(scope, b"authorization").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip()
-    try:
-        cookies = SimpleCookie(header(scope, b"cookie"))
-    except CookieError:
-        return ""
-    return cookies[_COOKIE].value if _COOKIE in cookies else ""
+    return _cookies_of(scope).get(_COOKIE, "")
+
+
+def _cookies_of(scope: Scope) -> dict[str, str]:
+    from starlette.requests import cookie_parser
+
+    return cookie_parser(header(scope, b"cookie"))
 
 
 def _cookie_header(scope: Scope, value: str, ending: str = "") -> tuple[bytes, bytes]:
@@ -326,20 +324,11 @@ def _cookie_header(scope: Scope, value: str, ending: str = "") -> tuple[bytes, b
     return b"set-cookie", f"{_COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/{secure}{ending}".encode()
 
 
-def _with_header(send: Send, new: tuple[bytes, bytes]) -> Send:
-    async def send_with_header(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", []), new]}
-        await send(message)
-
-    return send_with_header
-
-
 def _basic_password(scope: Scope) -> bytes:
     scheme, _, value = header(scope, b"authorization").partition(" ")
     try:
         credentials = base64.b64decode(value, validate=True) if scheme.lower() == "basic" else b""
-    except (binascii.Error, ValueError):
+    except ValueError:
         return b""
     return credentials.partition(b":")[2]
 
@@ -404,6 +393,10 @@ _USER_COOKIE = "_streamlit_user"
 _PROVIDER_LOGIN, _PROVIDER_LOGOUT, _PROVIDER_CALLBACK = "/auth/login", "/auth/logout", "/oauth2callback"
 # Says that the server is there, and nothing of the workspace.
 _LIFE_PATH = "/_stcore/health"
+# The key of [auth] for a provider whose tokens leave out that e-mails are verified, as all are.
+_VERIFIES_EMAIL = "provider_verifies_email"
+# Also in a file with mistakes elsewhere.
+_AUTH_SECTION = re.compile(rb"""^\s*\[?\s*["']?auth["']?\s*[].=]""", re.MULTILINE)
 # The page for which a browser is at the provider now.
 _NEXT_COOKIE = "ares_next"
 
@@ -416,22 +409,29 @@ class IdentityProvider:
         name: The provider, as Streamlit names it: "default", or the NAME of [auth.NAME].
         secret: What signs the cookies.
         origin: Address of the dashboard, as browsers see it.
+        source: The files with the section.
+        verifies_email: Whether an e-mail of which the token does not say so is verified.
     """
 
     name: str
     secret: str
     origin: str
+    source: str = ""
+    verifies_email: bool = False
 
 
 def read_identity_provider() -> IdentityProvider | None:
-    """What the section [auth] of Streamlit's secrets says; None without one.
+    """What the section [auth] of the user's secrets of Streamlit says; None without one.
 
     Raises:
-        RequestError: The secrets cannot be read, the section lacks something, or the extra `login` is not installed.
+        RequestError: The secrets cannot be read, the section lacks something, the extra `login` is not installed, or
+            the current folder has a section, which does not count.
     """
-    if (section := _read_auth_section()) is None:
+    files = _list_user_files()
+    if not files or (section := _read_auth_section()) is None:
         return None
-    with needs_extra("login"):
+    source = " and ".join(files)
+    with needs_extra("login", f"[auth] of {source}"):
         for library in EXTRA_MODULES["login"]:
             import_module(library)
     named = [name for name, value in section.items() if isinstance(value, dict) and "client_id" in value]
@@ -455,19 +455,43 @@ def read_identity_provider() -> IdentityProvider | None:
             "redirect_uri of [auth] is not the address of the dashboard",
             f"{address.geturl()!r}; it is such as https://ares.example.org{_PROVIDER_CALLBACK}",
         )
-    return IdentityProvider(name, secret, f"{address.scheme}://{address.netloc}")
+    if not isinstance(verifies_email := own.get(_VERIFIES_EMAIL, False), bool):
+        raise RequestError(f"{_VERIFIES_EMAIL} of [auth] is neither true nor false", repr(verifies_email))
+    print_message(f"people log in by [auth] of {source}")
+    origin = f"{address.scheme}://{address.netloc}"
+    return IdentityProvider(name, secret, origin, source, verifies_email)
+
+
+def _list_user_files() -> list[str]:
+    """The secrets in the home of the user, or those that `files` of the config.toml there names.
+
+    From now on Streamlit reads no file of another folder: it could name addresses to be asked, and who logs in.
+    """
+    from streamlit import config
+
+    list_files: Callable[[str], list[str]] = config.get_config_files
+    config.get_config_files = lambda file_name: list_files(file_name)[:1]
+    files: list[str] = config.get_option("secrets.files")
+    if not all(Path(file).is_absolute() for file in files):
+        reason = "config.toml of Streamlit names a file of secrets without its whole path"
+        raise RequestError(reason, ", ".join(files))
+    for name in ("config.toml", "secrets.toml"):
+        path, kept = Path(".streamlit", name).absolute(), config.get_config_files(name)[0]
+        if path.is_file() and not any(is_same_file(path, Path(file)) for file in [kept, *files]):
+            if name == "secrets.toml" and _AUTH_SECTION.search(path.read_bytes()):
+                remedy = f"if it is yours move it to {kept}, else start in another folder"
+                raise RequestError(f"{path} is not read, and says by [auth] who logs in", remedy)
+            print_message(f"{path} is ignored: only {kept} is read")
+    return [file for file in files if Path(file).exists()]
 
 
 def _read_auth_section() -> dict[str, Any] | None:
     """The section, as Streamlit reads it; None without one."""
     import streamlit as st
-    from streamlit import config
 
-    # Streamlit puts the other values of the file there, and jobs would get those of a folder from elsewhere.
+    # Streamlit puts the other values of a file there, and jobs would get them.
     with keeping_environment():
         try:
-            if not any(Path(path).exists() for path in config.get_option("secrets.files")):
-                return None
             section = st.secrets.to_dict().get("auth")
         except (OSError, ValueError) as error:
             reason = "secrets.toml of Streamlit cannot be read"
@@ -487,6 +511,7 @@ class IdentityLoginMiddleware:
 
     def __init__(self, app: ASGIApp, provider: IdentityProvider) -> None:
         self._app, self._provider = app, provider
+        self._sockets = OpenSockets()
         # Hashes of what cookies of log-ins state that have ended: nobody can use a copy.
         self._ended: OrderedDict[bytes, None] = OrderedDict()
 
@@ -500,26 +525,25 @@ class IdentityLoginMiddleware:
             await self._app(scope, receive, _send_to_next(scope, send))
         elif is_http and path in {LOGOUT_PATH, _PROVIDER_LOGOUT}:
             await self._log_out(scope, receive, send)
-        elif person := _name_person(claims := self._read_claims(scope)):
-            headers = [*scope["headers"], (PERSON_HEADER.encode(), person)]
-            waiting = _receive_until_log_out(scope, receive, lambda: bool(self._read_claims(scope)))
-            await self._app({**scope, "headers": headers}, waiting, send)
+        elif person := _name_person(claims := self._read_claims(scope), self._provider):
+            named = {**scope, "headers": [*scope["headers"], (PERSON_HEADER.encode(), person)]}
+            is_open = functools.partial(self._read_claims, scope)
+            await self._sockets.serve(self._app, named, receive, send, person, is_open)
         else:
-            await self._ask_to_log_in(scope, send, bool(claims))
+            await self._ask_to_log_in(scope, send, claims)
 
     def _read_claims(self, scope: Scope) -> dict[str, Any]:
         """What the token of a log-in that has not ended states; {} without one."""
         payload = self._read_cookie(scope)
         claims: dict[str, Any] = json.loads(payload) if payload else {}
         is_ours = claims.get("origin") == self._provider.origin and claims.get("is_logged_in") is True
-        return claims if is_ours and hashlib.sha256(payload).digest() not in self._ended else {}
+        return claims if is_ours and _hash_secret(payload) not in self._ended else {}
 
     def _read_cookie(self, scope: Scope) -> bytes:
         """What Streamlit has signed in the last days, in one cookie or in parts; b"" for anything else."""
         from itsdangerous import BadData, URLSafeTimedSerializer
-        from starlette.requests import cookie_parser
 
-        cookies, oldest = cookie_parser(header(scope, b"cookie")), int(MAX_AGE_SECONDS)
+        cookies, oldest = _cookies_of(scope), int(MAX_AGE_SECONDS)
 
         def read(name: str) -> str:
             serializer = URLSafeTimedSerializer(self._provider.secret, salt=name)
@@ -551,19 +575,20 @@ class IdentityLoginMiddleware:
         elif scope["path"] == LOGOUT_PATH:
             await _send_redirect(send, _PROVIDER_LOGOUT)
         else:
-            if self._read_claims(scope):
-                self._ended[hashlib.sha256(self._read_cookie(scope)).digest()] = None
-                if len(self._ended) > _MAX_SESSIONS:
-                    self._ended.popitem(last=False)
+            self._ended[_hash_secret(self._read_cookie(scope))] = None
+            self._sockets.close_ended()
+            if len(self._ended) > _MAX_SESSIONS:
+                self._ended.popitem(last=False)
             await self._app(scope, receive, send)
 
-    async def _ask_to_log_in(self, scope: Scope, send: Send, is_nameless: bool) -> None:
+    async def _ask_to_log_in(self, scope: Scope, send: Send, claims: dict[str, Any]) -> None:
         """Ask a browser by a page with one button; a program is refused."""
+        message = "the provider states no e-mail with email_verified, or no name alone" if claims else ""
         if scope["type"] != "http" or "text/html" not in header(scope, b"accept"):
-            await refuse(scope, send, 403, "log in on a page of the dashboard; its cookie says who acts")
+            reason = message or "log in on a page of the dashboard; its cookie says who acts"
+            await refuse(scope, send, 403, reason)
             return
         next_url = _requested_url(scope)
-        message = "Your token states no name and no verified e-mail." if is_nameless else ""
         page = _LINK_PAGE.format(
             title="log in", width="18rem", message=message,
             path=html.escape(f"{self._provider.origin}{LOGIN_PATH}?next={quote(next_url, safe='')}"),
@@ -572,28 +597,23 @@ class IdentityLoginMiddleware:
         await respond(send, 401, b"text/html; charset=utf-8", page.encode(), [challenge])
 
 
-def _name_person(claims: dict[str, Any]) -> bytes:
-    """The e-mail, if it is not called unverified, else a name that looks like no e-mail; b"" for nobody."""
+def _name_person(claims: dict[str, Any], provider: IdentityProvider) -> bytes:
+    """The verified e-mail; without any e-mail a name that looks like none; b"" for nobody."""
     email, name = str(claims.get("email") or "").strip(), str(claims.get("name") or "").strip()
-    is_verified = str(claims.get("email_verified", True)).lower() == "true"
-    person = (email if email and is_verified else "" if "@" in name else name).encode("utf-8", "replace")
+    is_verified = str(claims.get("email_verified", provider.verifies_email)).lower() == "true"
+    unnamed = not is_verified if email else "@" in name
+    person = b"" if unnamed else (email or name).encode("utf-8", "replace")
     return person if is_person_name(person) else b""
 
 
 def _send_to_next(scope: Scope, send: Send) -> Send:
     """Let the answer that ends a log-in lead to where the browser was to go, in place of the first page."""
-    from starlette.requests import cookie_parser
-
-    next_url = _own_url(unquote(cookie_parser(header(scope, b"cookie")).get(_NEXT_COOKIE, "/")))
+    next_url = _own_url(unquote(_cookies_of(scope).get(_NEXT_COOKIE, "/")))
     forgotten = (b"set-cookie", f"{_NEXT_COOKIE}=; Max-Age=0; HttpOnly; SameSite=Lax; Path=/".encode())
 
-    async def send_to_next(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = [
-                (name, next_url.encode() if (name.lower(), value) == (b"location", b"/") else value)
-                for name, value in message.get("headers", [])
-            ]
-            message = {**message, "headers": [*headers, forgotten]}
-        await send(message)
+    def lead_to_next(headers: Headers) -> Headers:
+        for name, value in headers:
+            yield name, next_url.encode() if (name.lower(), value) == (b"location", b"/") else value
+        yield forgotten
 
-    return send_to_next
+    return change_headers(send, lead_to_next)

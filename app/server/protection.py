@@ -7,8 +7,9 @@ import base64
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import cache, partial
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 Headers = Iterable[tuple[bytes, bytes]]
+IsOpen = Callable[[], object]
 # Of every answer of the HTTP API: a client of another version would read it wrongly.
 VERSION_HEADER = "x-ares-version"
 # Of an answer whose tables lack something of the log, in a line of ASCII.
@@ -27,6 +29,8 @@ LAG_HEADER = "x-ares-lag"
 _HEAD_SECONDS, _BODY_SECONDS = 10.0, 30.0
 # Connections without a request, of which the oldest are closed.
 _MOST_WAITING = 256
+# The code of a websocket that is closed, or not opened, by these rules.
+_REFUSED = 1008
 
 
 def header(scope: Scope, name: bytes) -> str:
@@ -43,9 +47,20 @@ def is_request(scope: Scope) -> bool:
 async def refuse(scope: Scope, send: Send, status: int, reason: str, headers: Headers = ()) -> None:
     """Answer with one line of text; a websocket is closed instead."""
     if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008, "reason": reason})
+        await send({"type": "websocket.close", "code": _REFUSED, "reason": reason})
         return
     await respond(send, status, b"text/plain; charset=utf-8", f"{reason}\n".encode(), headers)
+
+
+def change_headers(send: Send, change: Callable[[Headers], Headers]) -> Send:
+    """What sends the messages of a response with other headers."""
+
+    async def send_changed(message: Message) -> None:
+        if message["type"] in {"http.response.start", "websocket.http.response.start"}:
+            message = {**message, "headers": [*change(message.get("headers", ()))]}
+        await send(message)
+
+    return send_changed
 
 
 async def respond(send: Send, status: int, content_type: bytes, body: bytes, headers: Headers = ()) -> None:
@@ -65,6 +80,68 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+# Websockets of one person that are open at once; each page has two.
+MOST_SOCKETS = 64
+
+
+class OpenSockets:
+    """The open websockets of people: so many of each at most, and those of a log-in end with it."""
+
+    def __init__(self) -> None:
+        # By the event that closes it: whose it is, and whether the log-in is open.
+        self._open: dict[asyncio.Event, tuple[object, IsOpen]] = {}
+
+    async def serve(
+        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, person: object, is_open: IsOpen
+    ) -> None:
+        """Let an application answer a websocket while its log-in is open, and any other request as it is.
+
+        Args:
+            app: The application.
+            scope: The request.
+            receive: What it receives from.
+            send: What it sends to.
+            person: Whose request it is; empty where nobody says it, and for this server's own user.
+            is_open: Whether the log-in is open still.
+        """
+        if scope["type"] != "websocket" or not person:
+            await app(scope, receive, send)
+            return
+        if sum(owner == person for owner, _ in self._open.values()) >= MOST_SOCKETS:
+            await refuse(scope, send, 429, f"one person has {MOST_SOCKETS} open websockets at most")
+            return
+
+        async def send_while_open(message: Message) -> None:
+            if not ended.is_set():
+                await send(message)
+
+        async def receive_while_open() -> Message:
+            message = await receive()
+            return message if is_open() else {"type": "websocket.disconnect", "code": _REFUSED}
+
+        ended = asyncio.Event()
+        self._open[ended] = (person, is_open)
+        closing = asyncio.create_task(_close_at(ended, send))
+        try:
+            await app(scope, receive_while_open, send_while_open)
+        finally:
+            closing.cancel()
+            del self._open[ended]
+
+    def close_ended(self) -> None:
+        """Close the websockets of log-ins that have ended: they send and receive nothing more."""
+        for ended, (_, is_open) in self._open.items():
+            if not is_open():
+                ended.set()
+
+
+async def _close_at(ended: asyncio.Event, send: Send) -> None:
+    """Close a websocket, whatever its application does at that time."""
+    await ended.wait()
+    with suppress(OSError, RuntimeError):  # it is closed already
+        await send({"type": "websocket.close", "code": _REFUSED})
+
+
 # What a log-in proxy says of the person, and how pages get it; a browser cannot set the second.
 _PROXY_PERSON, PERSON_HEADER = b"x-forwarded-user", "x-ares-person"
 MOST_NAME = 100
@@ -81,16 +158,17 @@ class ProxyPersonMiddleware:
 
     def __init__(self, app: ASGIApp, networks: Sequence[str]) -> None:
         self._app, self._networks = app, [ip_network(text) for text in networks]
+        self._sockets = OpenSockets()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        person = b""
         if is_request(scope):
-            own = PERSON_HEADER.encode()
-            names = (_PROXY_PERSON, own)
+            names = (_PROXY_PERSON, PERSON_HEADER.encode())
             headers = [(name, value) for name, value in scope["headers"] if name.lower() not in names]
             if person := self._read_person(scope):
-                headers.append((own, person))
+                headers.append((names[1], person))
             scope = {**scope, "headers": headers}
-        await self._app(scope, receive, send)
+        await self._sockets.serve(self._app, scope, receive, send, person, lambda: True)
 
     def _read_person(self, scope: Scope) -> bytes:
         """The name; b"" where a proxy says none or several, or somebody else says it."""
@@ -109,18 +187,19 @@ def is_person_name(name: bytes) -> bool:
 
 
 class SameOriginMiddleware:
-    """Refuses requests sent by foreign pages: a wrong Origin, or on loopback a Host that is not this machine.
+    """Refuses requests sent by foreign pages: a wrong Origin, or a Host that is not this server where it is known.
 
     The second protects from DNS rebinding.
 
     Args:
         app: Application behind the check.
-        loopback_only: Whether the Host must be a name of this machine.
+        own_host: The name by which browsers come: the Host must be this, an address, which no rebound name is, or a
+            name of this machine; that alone where it is "". With None the Host may be any.
     """
 
-    def __init__(self, app: ASGIApp, loopback_only: bool) -> None:
+    def __init__(self, app: ASGIApp, own_host: str | None) -> None:
         self._app = app
-        self._loopback_only = loopback_only
+        self._own_host = own_host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not is_request(scope) or self._is_allowed(scope):
@@ -134,7 +213,9 @@ class SameOriginMiddleware:
             host_name, origin_host = urlsplit(f"//{host}").hostname or "", urlsplit(origin).netloc
         except ValueError:  # a bracket that is never closed
             return False
-        if self._loopback_only and not is_loopback(host_name):
+        is_address = ":" in host_name or host_name.replace(".", "").isdecimal()
+        is_own = self._own_host and (is_address or host_name == self._own_host)
+        if self._own_host is not None and not (is_own or is_loopback(host_name)):
             return False
         return not origin or origin_host == host
 
@@ -185,20 +266,11 @@ class SecurityHeadersMiddleware:
         self._app, self._behind_https = app, behind_https
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not is_request(scope):
-            await self._app(scope, receive, send)
-            return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] in {"http.response.start", "websocket.http.response.start"}:
-                is_secure = self._behind_https or scope.get("scheme") in {"https", "wss"}
-                message = {**message, "headers": _with_security(message.get("headers", ()), is_secure)}
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)
+        is_secure = self._behind_https or scope.get("scheme") in {"https", "wss"}
+        await self._app(scope, receive, change_headers(send, partial(_with_security, is_secure)))
 
 
-def _with_security(headers: list[tuple[bytes, bytes]], is_secure: bool) -> list[tuple[bytes, bytes]]:
+def _with_security(is_secure: bool, headers: Headers) -> Headers:
     ours = _security_headers()
     names = {name for name, _ in ours}
     kept = [(name, value) for name, value in headers if name.lower() not in names]

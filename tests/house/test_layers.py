@@ -36,7 +36,7 @@ ABOVE = {
 }
 # Floors inside `ares`, lowest first: a room imports from the floors below its own, and nothing from its own floor.
 FLOORS = (
-    {"console", "errors", "process_tuning", "statistics"},
+    {"console", "early_stop", "errors", "process_tuning", "statistics"},
     {"deadline", "imports", "settings"},
     {"io", "registry"},
     {"episode", "input"},

@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,7 @@ from app.cli.main import main
 sys.exit(main())
 """
 STATUSES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
+STORED_STAYS = "what was stored until then stays; run the same command again"
 WRITE = ("ares.store.lance.episodes", "EpisodeTable.write")
 
 
@@ -166,7 +169,7 @@ def test_a_call_of_a_model_in_flight_is_not_waited_for(
     process = start(point, "SIGTERM", "annotate", "motion", "-w", workspace, then="hang")
     line = last_line(process)
     assert process.returncode == 143
-    assert line.startswith("ares annotate: stopped by SIGTERM; annotations that were stored stay")
+    assert line.startswith(f"ares annotate: stopped by SIGTERM; {STORED_STAYS}")
     capsys.readouterr()
     assert main(["annotate", "motion", "-w", workspace, "--json", "-q"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -205,7 +208,7 @@ def test_the_dashboard_ends_on_a_signal_while_it_starts(
     process = start(point, "SIGTERM", "app", "-w", workspace, "--port", "0", "--no-browser")
     _, err = process.communicate(timeout=300)
     assert process.returncode == 143, err
-    assert err.splitlines()[-1].startswith("ares app: stopped by SIGTERM; the dashboard has ended")
+    assert err.splitlines()[-1] == f"ares app: stopped by SIGTERM; {STORED_STAYS}"
     assert "Traceback" not in err and "ignored" not in err and not processes_of_session(process.pid)
 
 
@@ -222,10 +225,15 @@ def test_the_dashboard_ends_on_a_signal(
     assert address
     # A signal while the server starts lets asyncio complain of a loop that is half made.
     wait_until_open(address[1], int(address[2]))
+    with closing(HTTPConnection(address[1], int(address[2]), timeout=300)) as connection:
+        connection.request(
+            "POST", "/api/tags/late", '{"where": "true"}', headers={"Content-Type": "application/json"}
+        )
+        assert json.loads(connection.getresponse().read())["count"] == 1
     os.kill(process.pid, signal.Signals[name])
     _, err = process.communicate(timeout=300)
     assert process.returncode == status, err
-    assert err.splitlines()[-1].startswith(f"ares app: stopped by {name}; the dashboard has ended")
+    assert err.splitlines()[-1] == f"ares app: stopped by {name}; {STORED_STAYS}", "what its API tagged, too"
     assert "Traceback" not in err and not processes_of_session(process.pid)
 
 
@@ -270,4 +278,39 @@ def test_a_signal_stops_the_command_whatever_a_library_makes_of_its_exception(
     finally:
         signal.signal(signal.SIGTERM, terminate_before)
     assert status == 143
-    assert capsys.readouterr().err.endswith("ares ingest: stopped by SIGTERM; nothing was stored\n")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "ares ingest: stopped by SIGTERM; nothing was stored", "and no bug of ARES before it"
+
+
+# Sends this process a signal when it begins to import the first module that ARES needs.
+EARLY = """
+import os, signal, sys
+class Sender:
+    def find_spec(self, name, path=None, target=None):
+        if name == "ares.imports":
+            os.kill(os.getpid(), signal.SIGTERM)
+sys.meta_path.insert(0, Sender())
+"""
+
+
+@pytest.mark.parametrize("way", ["program", "module"])
+def test_a_signal_has_its_line_from_the_first_import_on(way: str, tmp_path: Path) -> None:
+    program = tmp_path / "ares"
+    program.write_text("import sys\nfrom ares.__main__ import main\nsys.exit(main())\n")
+    (tmp_path / "early").mkdir()
+    (tmp_path / "early" / "sitecustomize.py").write_text(EARLY)
+    path = os.pathsep.join([str(tmp_path / "early"), *sys.path])
+    ran = subprocess.run(
+        [sys.executable, *([str(program)] if way == "program" else ["-m", "ares"]), "set", "create", "late"],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.returncode, ran.stderr) == (143, "ares: stopped by SIGTERM\n")
+
+
+def test_a_library_or_a_process_of_a_pool_keeps_its_own_handlers() -> None:
+    code = "import signal, ares; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
+    for arguments in (["-c", code, "ares"], ["-c", code, "-m", "ares", "status"]):
+        ran = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
+        assert ran.stdout == "True\n", ran.stderr

@@ -108,7 +108,7 @@ def issuer() -> Iterator[str]:
 
 @pytest.fixture
 def address(mapped: Workspace, issuer: str, tmp_path: Path) -> Iterator[str]:
-    """A dashboard that is started in a folder with secrets for Streamlit."""
+    """A dashboard of a user with secrets for Streamlit."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -121,7 +121,8 @@ def address(mapped: Workspace, issuer: str, tmp_path: Path) -> Iterator[str]:
     lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
     (tmp_path / ".streamlit").mkdir()
     (tmp_path / ".streamlit" / "secrets.toml").write_text(f"[auth]\n{lines}")
-    command = f"import os; os.chdir({str(tmp_path)!r}); {SERVE_COMMAND.replace('port=0', f'port={port}')}"
+    command = SERVE_COMMAND.replace("port=0", f"port={port}")
+    command = f"import os; os.environ['HOME'] = {str(tmp_path)!r}; {command}"
     with serve(mapped, command) as served:
         yield served
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import re
 import socket
 import subprocess
@@ -93,10 +94,49 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     ) as server:
         try:
             assert server.stderr is not None
-            line = server.stderr.readline()
-            match = re.search(r"http://127.0.0.1:(\d+)", line)
-            assert match, line + server.stderr.read()
+            stranger = folder / ".streamlit" / "config.toml"
+            assert server.stderr.readline().startswith(f"{stranger} is ignored: only ")
+            match = re.search(r"http://127.0.0.1:(\d+)", server.stderr.readline())
+            assert match
             yield int(match[1])
+        finally:
+            server.terminate()
+            server.communicate(timeout=PATIENCE)
+
+
+_AUTH = """
+[auth]
+redirect_uri = "http://127.0.0.1/oauth2callback"
+cookie_secret = "a secret of more than thirty-two characters"
+client_id = "ares"
+client_secret = "of the test"
+server_metadata_url = "http://127.0.0.1:9/.well-known/openid-configuration"
+"""
+
+
+def test_where_people_log_in_the_file_is_named_and_the_host_is_checked(tmp_path: Path) -> None:
+    open_workspace(str(tmp_path / "ws"), Settings()).close()
+    for folder, text in ((tmp_path / "home", _AUTH), (tmp_path / "start", "[of_a_page]")):
+        (folder / ".streamlit").mkdir(parents=True)
+        (folder / ".streamlit" / "secrets.toml").write_text(text)
+    own, other = (tmp_path / name / ".streamlit" / "secrets.toml" for name in ("home", "start"))
+    command = "import sys; from app.cli.main import main; sys.exit(main())"
+    arguments = ["app", "-w", str(tmp_path / "ws"), "--port", "0", "--no-browser"]
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", command, *arguments],
+        cwd=tmp_path / "start",
+        env={**os.environ, "HOME": str(tmp_path / "home")},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        try:
+            assert server.stderr is not None
+            assert server.stderr.readline() == f"{other} is ignored: only {own} is read\n"
+            assert server.stderr.readline() == f"people log in by [auth] of {own}\n"
+            address = re.search(r"http://127.0.0.1:(\d+)", server.stderr.readline())
+            assert address
+            for host, expected in (("127.0.0.1", 200), ("10.0.0.5:8501", 200), ("rebound.example", 403)):
+                assert request(int(address[1]), "GET", "/_stcore/health", {"Host": host})[0] == expected
         finally:
             server.terminate()
             server.communicate(timeout=PATIENCE)

@@ -153,6 +153,8 @@ def test_a_job_works_in_the_name_of_who_started_it(tmp_path: Path, monkeypatch: 
         ({"command": "ingest", "source": "/etc"}, "outside of the allowed folders"),
         ({"command": "ingest", "source": "../../../.."}, "outside of the allowed folders"),
         ({"command": "ingest", "source": "nothing"}, "no such file"),
+        ({"command": "ingest", "source": "a" * 300}, "no such file"),
+        ({"command": "ingest", "source": "a\0b"}, "cannot be stored"),
         ({"command": "annotate", "names": ["--help"]}, "--help"),
         ({"command": "annotate", "names": []}, "no annotator is named"),
         ({"command": "remove"}, "command"),

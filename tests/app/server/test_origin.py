@@ -1,4 +1,4 @@
-"""Which requests pass: those of this server's own pages, by names of this machine on loopback."""
+"""Which requests pass: those of this server's own pages, by names of this machine or of the log-in."""
 
 from __future__ import annotations
 
@@ -38,5 +38,29 @@ def test_which_hosts_are_loopback(host: str, expected: bool) -> None:
 )
 def test_foreign_pages_and_rebound_names_are_refused(headers: list[tuple[str, str]], passes: bool) -> None:
     for kind in ("http", "websocket"):
-        messages = send_request(SameOriginMiddleware(answer_ok, loopback_only=True), kind, headers)
+        messages = send_request(SameOriginMiddleware(answer_ok, own_host=""), kind, headers)
         assert (status_of(messages) == 200) is passes
+
+
+@pytest.mark.parametrize(
+    ("host", "passes"),
+    [
+        ("ares.example.org", True),
+        ("ARES.example.org:443", True),
+        ("localhost:8501", True),
+        ("10.0.0.5:8501", True),
+        ("[fd00::5]:8501", True),
+        ("rebound.example:8501", False),
+        ("10.0.0.5.rebound.example", False),
+        ("", False),
+    ],
+)
+def test_where_people_log_in_the_host_is_that_of_the_log_in_or_an_address(host: str, passes: bool) -> None:
+    for kind in ("http", "websocket"):
+        middleware = SameOriginMiddleware(answer_ok, own_host="ares.example.org")
+        assert (status_of(send_request(middleware, kind, [("host", host)])) == 200) is passes
+
+
+def test_beyond_loopback_with_a_password_any_host_passes() -> None:
+    middleware = SameOriginMiddleware(answer_ok, own_host=None)
+    assert status_of(send_request(middleware, "http", [("host", "lab.example")])) == 200
