@@ -94,7 +94,7 @@ class EpisodeChoice(BaseModel):
 class NewSet(EpisodeChoice):
     """A set to freeze."""
 
-    name: str = Field(description='letters, digits, "-", "_" and "."')
+    name: str = Field(description="up to 80 letters of any script, digits, signs and inner spaces; no '@'")
 
 
 class NewRuling(BaseModel):
@@ -221,11 +221,11 @@ class Endpoints:
             ("DELETE", "/rulings/{ruling_id}", self.withdraw_ruling),
             ("GET", "/sets", self.list_sets),
             ("POST", "/sets", self.create_set),
-            ("GET", "/sets/{label}", self.show_set),
-            ("DELETE", "/sets/{label}", self.delete_set),
+            ("GET", "/sets/{label:path}", self.show_set),
+            ("DELETE", "/sets/{label:path}", self.delete_set),
             ("GET", "/tags", self.list_tags),
-            ("POST", "/tags/{tag}", self.add_tag),
-            ("DELETE", "/tags/{tag}", self.remove_tag),
+            ("POST", "/tags/{tag:path}", self.add_tag),
+            ("DELETE", "/tags/{tag:path}", self.remove_tag),
             ("POST", "/undo", self.undo),
             ("GET", "/jobs", self.list_jobs),
             ("POST", "/jobs", self.start_job),

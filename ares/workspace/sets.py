@@ -165,7 +165,7 @@ class SetCollection(Mapping[str, StoredSet]):
             >>> ws.sets.create("long", ws.episodes.sort("num_steps", descending=True).take(100))
 
         Args:
-            name: Letters, digits, "-", "_" and ".".
+            name: Its name, see `ares.names.check_name`.
             ids: Ids, episodes, hits of a search, or segments, for their episodes; or the path of a text file of ids.
             recipe: How the episodes were selected, stored with the set; by default these arguments.
             where: SQL filter; also applies to a search and to a list.
@@ -179,7 +179,7 @@ class SetCollection(Mapping[str, StoredSet]):
             min_score: Least score of an episode of a search, as for `Workspace.search`: all that reach it are selected.
 
         Raises:
-            RequestError: The name is not plain, the filter is wrong, an id is unknown, or no episode was selected.
+            RequestError: The text cannot be a name, the filter is wrong, an id is unknown, or no episode was selected.
         """
         selection = make_selection(ids, conditions, "the set would be empty")
         if recipe is not None:
@@ -204,14 +204,14 @@ class SetCollection(Mapping[str, StoredSet]):
         A set keeps spans and texts, also where segments are made anew. Segments of equal spans are one member.
 
         Args:
-            name: Letters, digits, "-", "_" and ".".
+            name: Its name, see `ares.names.check_name`.
             segments: Segments, such as those of a search; without any those of the conditions.
             where: SQL filter over the columns of segments.
             search: Words; the best `limit` segments for them, 100 without a limit.
             limit: Maximum number of segments.
 
         Raises:
-            RequestError: The name is not plain, the filter is wrong, both are given, or no segment was selected.
+            RequestError: The text cannot be a name, the filter is wrong, both are given, or no segment was selected.
         """
         listed = list(segments)
         if not listed and not isinstance(segments, tuple):
@@ -265,7 +265,7 @@ class SetCollection(Mapping[str, StoredSet]):
             >>> ws.sets.create_certified("true", 0.95, where="dataset = 'lids'")
 
         Args:
-            name: Letters, digits, "-", "_" and ".".
+            name: Its name, see `ares.names.check_name`.
             precision: Share of true captions that is to be certified with 95 % confidence, above 0 and below 1.
             where: SQL filter over the episode columns.
 
@@ -301,7 +301,7 @@ class SetCollection(Mapping[str, StoredSet]):
         The rules apply in the order of the arguments.
 
         Args:
-            name: Letters, digits, "-", "_" and ".".
+            name: Its name, see `ares.names.check_name`.
             ids: As for `create`, like all conditions.
             dedupe: Leave out near duplicates.
             near: Ways to find them, as for `split`.
@@ -476,7 +476,7 @@ class SetCollection(Mapping[str, StoredSet]):
             >>> ws.sets.rename("sinks", "kitchen-sinks")
 
         Raises:
-            RequestError: There is no such set, or the new name is not plain or is in use.
+            RequestError: There is no such set, or the new name cannot be one or is in use.
         """
         return self._sets.rename(name, new_name)
 

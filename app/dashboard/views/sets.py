@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -166,7 +167,8 @@ def _name_key(episode_set: CurationSet, format: str) -> str:
 
 
 def _default_folder_name(episode_set: CurationSet, format: str) -> str:
-    return f"{episode_set.name}-v{episode_set.version}-{format}"
+    name = re.sub(r"[/:\\]", "-", episode_set.name).lstrip(".")
+    return f"{name}-v{episode_set.version}-{format}"
 
 
 def _start_export(episode_set: CurationSet) -> None:

@@ -96,12 +96,6 @@ def test_a_wrong_tag_in_the_table_is_repaired_from_the_log(curated: Workspace, i
     assert curated.stores.tables.episodes.ids(tag_filter("a")) == set(ids[:2])
 
 
-@pytest.mark.parametrize("name", ["", "a b", "it's", "x" * 81, "a\n"])
-def test_a_tag_is_a_word(curated: Workspace, ids: list[str], name: str) -> None:
-    with pytest.raises(RequestError, match="cannot be a tag"):
-        tag(curated, name, ids)
-
-
 def test_episodes_are_selected_by_set_dataset_filter_and_list(curated: Workspace, ids: list[str]) -> None:
     def select(**fields: Any) -> list[str]:
         return sorted(selected_ids(curated.stores, EpisodeSelection(**fields)))
