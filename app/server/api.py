@@ -28,7 +28,7 @@ from app.server.command_jobs import (
     start_command,
 )
 from app.server.jobs import Job, find_job_folder, find_job_path, list_all_jobs, read_job, stop_job
-from app.server.protection import MOST_NAME, PERSON_HEADER, VERSION_HEADER
+from app.server.protection import PERSON_HEADER, VERSION_HEADER, check_person_name
 from ares import __version__
 from ares.deadline import Deadline, limit_time
 from ares.episode import Json
@@ -438,11 +438,7 @@ class Endpoints:
             OtherPerson: The log-in says nobody, or somebody else.
             RequestError: The name is no name.
         """
-        if len(person) > MOST_NAME or not person.isprintable():
-            raise RequestError(
-                "the name of a person is too long or cannot be printed",
-                f"{person[:40]!r}; at most {MOST_NAME} characters",
-            )
+        check_person_name(person)
         if not self._people_by_login:
             return person
         sent = request.headers.get(PERSON_HEADER) or ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO, Unpack, cas
 from ares.curation import CurationSet, Sets, maker_catalog
 from ares.episode import Json
 from ares.errors import AresError, RequestError, StoreError
+from ares.names import check_name
 from ares.registry import projections
 from ares.rubric import CERTIFIED_COLUMN
 from ares.settings import user_name
@@ -391,7 +392,7 @@ def freeze_certified(stores: Stores, name: str, precision: float, where: str = "
 
     Args:
         stores: Stores of the workspace.
-        name: Letters, digits, "-", "_" and ".".
+        name: Its name, see `ares.names.check_name`.
         precision: Share of true captions that is to be certified with 95 % confidence, above 0 and below 1.
         where: SQL filter over the episode columns.
 
@@ -400,10 +401,12 @@ def freeze_certified(stores: Stores, name: str, precision: float, where: str = "
     """
     from ares.review import certified_members, certify, keep_certificate
 
+    sets = Sets(stores.annotations)
+    check_name("set", name, lambda: sets)
     certificate = certify(stores, precision, where=where)
     recipe: dict[str, Json] = {"where": where, "certified": certificate.summary()}
     members = certified_members(stores, certificate, where)
-    selection = Sets(stores.annotations).create(name, members, recipe)
+    selection = sets.create(name, members, recipe)
     keep_certificate(stores, selection.frozen_key, certificate)
     show_certificates(stores)
     return selection
