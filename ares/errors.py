@@ -17,6 +17,8 @@ AresError            printed as one line on the terminal, or shown as one box on
   + PluginError      a plug-in raised an exception, or returned what its interface does not allow
 """
 
+import errno
+
 
 def shorten(text: str, most: int = 300) -> str:
     """A text of another program on one line of about that length at most, cut between two words."""
@@ -123,6 +125,19 @@ class StoreError(AresError):
 
 class DiskFull(StoreError):
     """The disk is full; writing the next record would fail in the same way."""
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether there was no room: on the disk, in a quota, or below the limit of the size of files."""
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def storage_error(error: OSError) -> StoreError:
+    """What an error of the operating system means to a person: DiskFull, or a file that cannot be used."""
+    where = f"{error.filename}: " if error.filename else ""
+    if is_disk_full(error):
+        return DiskFull("the disk is full", f"{where}free some space and run the same command again")
+    return StoreError("a file cannot be read or written", f"{where}{shorten(error.strerror or str(error))}")
 
 
 class ReadOnlyWorkspace(StoreError):

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         file_state as file_state,
         folder_name as folder_name,
         hash_files as hash_files,
-        is_disk_full as is_disk_full,
         is_url as is_url,
         list_folder as list_folder,
         open_file as open_file,

@@ -223,11 +223,6 @@ def translate_remote_errors(path: str) -> Iterator[None]:
         raise OSError(5, f"{type(error).__name__}: {error}", path) from None
 
 
-def is_disk_full(error: OSError) -> bool:
-    """Whether there was no room: on the disk, in a quota, or below the limit of the size of files."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
 def describe_os_error(error: OSError) -> str:
     """The message of an OSError in one line."""
     text = str(error.strerror or error) or type(error).__name__

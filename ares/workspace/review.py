@@ -13,7 +13,7 @@ from ares.curation import CurationSet, Sets, maker_catalog
 from ares.episode import Json
 from ares.errors import AresError, RequestError, StoreError
 from ares.names import check_name
-from ares.registry import projections
+from ares.registry import explain_mistakes, projections
 from ares.rubric import CERTIFIED_COLUMN
 from ares.settings import user_name
 from ares.store import InstalledProjections
@@ -109,6 +109,7 @@ class ImportReport:
         return {"stored": self.stored, "known": self.known, "bad_rows": self.bad_rows, "bad": bad}
 
 
+@explain_mistakes
 class Reviews:
     """What people say of the episodes and texts of a workspace.
 

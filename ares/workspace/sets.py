@@ -71,6 +71,7 @@ class StoredSet(CurationSet):
 
         return describe_certificate(self._stores, self.frozen_key, self.ids())
 
+    @refuse_unknown_keywords
     def write_lock(self, path: str | Path, export: str | Path = "", *, quiet: bool = True) -> list[str]:
         """Write the set to a card, by which `ares set rebuild` makes it again elsewhere, and its labels beside it.
 
@@ -149,7 +150,6 @@ class SetCollection(Mapping[str, StoredSet]):
     def _sets(self) -> Sets:
         return Sets(self._stores.annotations)
 
-    @refuse_unknown_keywords
     def create(
         self,
         name: str,
@@ -186,7 +186,6 @@ class SetCollection(Mapping[str, StoredSet]):
             return self._stored(self._sets.create(name, selection.ids, recipe))
         return self._stored(freeze_selection(self._stores, name, selection))
 
-    @refuse_unknown_keywords
     def create_spans(
         self,
         name: str,
@@ -276,7 +275,6 @@ class SetCollection(Mapping[str, StoredSet]):
 
         return self._stored(freeze_certified(self._stores, name, precision, where))
 
-    @refuse_unknown_keywords
     def compose(
         self,
         name: str,
@@ -381,7 +379,6 @@ class SetCollection(Mapping[str, StoredSet]):
 
         return write_weights(self._stores, self._resolve(selection), weights, Path(expanded_path(path)))
 
-    @refuse_unknown_keywords
     def split(
         self,
         name: str,
@@ -415,7 +412,6 @@ class SetCollection(Mapping[str, StoredSet]):
         parts = freeze_split(self._stores, self._sets[name], plan)
         return {part: self._stored(frozen) for part, frozen in parts.items()}, plan
 
-    @refuse_unknown_keywords
     def controls(self, name: str, *, where: str = "", seed: int = 0) -> tuple[dict[str, StoredSet], Controls]:
         """Freeze two controls of a set: as many episodes at random, and as many that are alike in what is not selected.
 
