@@ -126,6 +126,13 @@ def parse_user_path(text: str) -> str:
     return os.path.expanduser(text)  # noqa: PTH111  # a Path would change URLs
 
 
+def parse_output_path(text: str) -> str:
+    """A path to write, as `parse_user_path`; RequestError for a URL. "" is none."""
+    from ares.io import local_output
+
+    return str(local_output(text)) if text else ""
+
+
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where named datasets lie, and whether links may lead out of a dataset."""
     parser.add_argument(

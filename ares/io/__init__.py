@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         hash_files as hash_files,
         is_url as is_url,
         list_folder as list_folder,
+        local_output as local_output,
         open_file as open_file,
         parse_path as parse_path,
         relative_path as relative_path,

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import io
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -103,6 +104,17 @@ def expanded_path(path: str | os.PathLike[str]) -> str:
     if isinstance(path, bytes):
         raise RequestError("a path is a str or a Path", f"got bytes {path!r}; give os.fsdecode(...)")
     return os.path.expanduser(os.fspath(path))  # noqa: PTH111  # a Path would change URLs
+
+
+def local_output(path: str | os.PathLike[str]) -> Path:
+    """The path of a file or folder that is to be written, with "~" expanded. Raises RequestError for a URL."""
+    text = expanded_path(path)
+    # A Path of a URL has lost one of the two slashes.
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text):
+        raise RequestError(
+            "nothing is written to a URL yet", f"{text!r}; name a local file or folder, and copy it"
+        )
+    return Path(text)
 
 
 def absolute_path(path: str) -> Path:

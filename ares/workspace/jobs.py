@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ares.curation import CurationSet, Sets
 from ares.errors import RequestError
-from ares.io import expanded_path
+from ares.io import expanded_path, local_output
 from ares.registry import explain_mistakes
 from ares.workspace.arguments import ExportOptions
 
@@ -101,7 +101,7 @@ class WorkspaceJobs:
             values["plan"] = _read_plan(values)
         request = ExportRequest(
             set=self._set(selection),
-            destination=Path(expanded_path(dest)),
+            destination=local_output(dest),
             format=format,
             **values,
         )
@@ -141,7 +141,7 @@ class WorkspaceJobs:
             values["plan"] = _read_plan(values)
         request = ExportRequest(
             set=self._set(selection),
-            destination=Path(expanded_path(path)),
+            destination=local_output(path),
             format="preview",
             **values,
         )
@@ -163,7 +163,7 @@ class WorkspaceJobs:
         from ares.export import propose_merge_plan
 
         plan = propose_merge_plan(self._stores, self._set(selection))
-        plan.write(Path(expanded_path(path)))
+        plan.write(local_output(path))
         return plan
 
     def torch_dataset(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO, Unpack, cas
 from ares.curation import CurationSet, Sets, maker_catalog
 from ares.episode import Json
 from ares.errors import AresError, RequestError, StoreError
+from ares.io import local_output
 from ares.names import check_name
 from ares.registry import explain_mistakes, projections
 from ares.rubric import CERTIFIED_COLUMN
@@ -219,7 +220,7 @@ class Reviews:
     def export_file(self, path: str | Path, *, queue: str = "", person: str = "") -> int:
         """Write the answers that count to a file, JSONL or CSV by its ending. Returns their number."""
         rows = (_answer_row(*pair).to_json() for pair in self._pairs(queue, person))
-        target, count = Path(path), 0
+        target, count = local_output(path), 0
         is_csv = _is_csv(target)
         try:
             with target.open("w", encoding="utf-8", newline="") as file:

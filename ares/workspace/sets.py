@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ares.console import count_of
 from ares.curation import CurationSet, SetDiff, Sets, freeze_selection, freeze_spans, span_of_segment
 from ares.errors import RequestError
-from ares.io import absolute_path, expanded_path
+from ares.io import absolute_path, expanded_path, local_output
 from ares.registry import explain_mistakes, refuse_unknown_keywords
 from ares.workspace.arguments import SelectionOptions, make_selection
 from ares.workspace.episodes import Episodes
@@ -92,7 +92,7 @@ class StoredSet(CurationSet):
         from ares.workspace.recipe_cards import write_recipe_card
 
         with closing(Progress("read sources", None, None if quiet else sys.stderr)) as progress:
-            card = write_recipe_card(self._stores, self, Path(path), str(export), progress=progress)
+            card = write_recipe_card(self._stores, self, local_output(path), str(export), progress=progress)
         return [source.dataset for source in card.sources if not source.files]
 
     def __len__(self) -> int:
@@ -377,7 +377,7 @@ class SetCollection(Mapping[str, StoredSet]):
         """
         from ares.export import write_weights
 
-        return write_weights(self._stores, self._resolve(selection), weights, Path(expanded_path(path)))
+        return write_weights(self._stores, self._resolve(selection), weights, local_output(path))
 
     def split(
         self,
@@ -453,7 +453,8 @@ class SetCollection(Mapping[str, StoredSet]):
         from ares.workspace.recipe_cards import rebuild_set
 
         folders = [absolute_path(expanded_path(source)) for source in sources]
-        return rebuild_set(self._stores, Path(expanded_path(card)), folders, str(export), quiet=quiet)
+        destination = str(local_output(export)) if export else ""
+        return rebuild_set(self._stores, Path(expanded_path(card)), folders, destination, quiet=quiet)
 
     def delete(self, name: str) -> Action:
         """Delete all versions of "name", or exactly "name@2"; its episodes stay, and `ws.undo()` brings it back.

@@ -306,7 +306,7 @@ def test_no_name_that_is_typed_becomes_an_option(
     app = _draw("sets", {"set": label})
     app.text_input(key=f"sets.compose.name.{label}").set_value("--ids=/etc/passwd").run()
     app.button(key="sets.make").click().run()
-    assert not started and "begins like an option" in app.error[0].value
+    assert not started and "let it begin with another sign" in app.error[0].value
     app.text_input(key=f"sets.compose.name.{label}").set_value("fine").run()
     app.text_input(key="sets.compose.balance").set_value("--ids=/etc/passwd").run()
     app.button(key="sets.make").click().run()
