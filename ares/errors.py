@@ -18,6 +18,7 @@ AresError            printed as one line on the terminal, or shown as one box on
 """
 
 import errno
+import os
 
 
 def shorten(text: str, most: int = 300) -> str:
@@ -132,12 +133,22 @@ def is_disk_full(error: BaseException) -> bool:
     return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+_REMEDIES = {
+    errno.ENOSPC: "; free some space and run the same command again",
+    errno.EDQUOT: "; free some of your quota and run the same command again",
+    errno.EROFS: "; choose a folder that can be written",
+    errno.EACCES: "; check its owner and permissions",
+    errno.EMFILE: "; raise the limit of open files with `ulimit -n`",
+}
+
+
 def storage_error(error: OSError) -> StoreError:
     """What an error of the operating system means to a person: DiskFull, or a file that cannot be used."""
-    where = f"{error.filename}: " if error.filename else ""
-    if is_disk_full(error):
-        return DiskFull("the disk is full", f"{where}free some space and run the same command again")
-    return StoreError("a file cannot be read or written", f"{where}{shorten(error.strerror or str(error))}")
+    where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+    said = error.strerror or shorten(str(error)) or type(error).__name__
+    detail = f"{where}{said}{_REMEDIES.get(error.errno or 0, '')}"
+    full = is_disk_full(error)
+    return DiskFull("the disk is full", detail) if full else StoreError("a file cannot be used", detail)
 
 
 class ReadOnlyWorkspace(StoreError):

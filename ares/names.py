@@ -15,40 +15,28 @@ _INVISIBLE = frozenset(("Cc", "Cs", "Cf", "Zl", "Zp"))
 _JOINERS = "\u200c\u200d"
 
 
-def check_name(
-    what: str, name: str, known: Callable[[], Iterable[str]] = tuple, *, has_parts: bool = True
-) -> None:
+def check_name(what: str, name: str, known: Callable[[], Iterable[str]] = tuple, without: str = "") -> None:
     """Raise RequestError for a text that cannot be a name: letters of any script, signs and inner spaces can.
 
     Args:
         what: What is named, for the message: "tag".
         name: The name. It is stored as it is.
         known: Names that there are; one of these is valid whatever its form, as older rules were others.
-        has_parts: Whether "/" may stand in it, between parts.
+        without: More signs that may not stand in it.
     """
-    fault = _find_fault(name, has_parts)
-    if fault and name not in known():
-        shown = f"{name[:100]!r}{' ...' if len(name) > 100 else ''}"
-        raise RequestError(f"that cannot be the name of a {what}", f"{shown}: {fault}")
-
-
-def _find_fault(name: str, has_parts: bool) -> str:
-    """What is wrong with a name and what would be right; "" for a good one."""
     hidden = [sign for sign in name if unicodedata.category(sign) in _INVISIBLE and sign not in _JOINERS]
-    if not name.strip():
-        return "it is empty; give letters or digits"
-    if hidden:
-        return f"leave out the invisible character U+{ord(hidden[0]):04X}"
-    if name != name.strip():
-        return "leave out the space before or behind it"
-    if len(name) > _MOST_CHARACTERS or len(name.encode()) > _MOST_BYTES:
-        return f"it is too long; give at most {_MOST_CHARACTERS} characters and {_MOST_BYTES} bytes"
-    if "@" in name:
-        return "leave out '@', which stands before the version of a set"
-    if name[0] in "-~":
-        return f"let it begin with another sign than {name[0]!r}"
-    if "/" in name and not has_parts:
-        return "leave out '/'"
-    if any(part.strip() in ("", ".", "..") for part in name.split("/")):
-        return "leave out '.', '..' and empty parts between '/'"
-    return ""
+    wrong = [sign for sign in f"@{without}" if sign in name]
+    is_long = len(name) > _MOST_CHARACTERS or len(name.encode("utf-8", "replace")) > _MOST_BYTES
+    no_parts = {part.strip() for part in name.split("/")} & {"", ".", ".."}
+    faults = (
+        (not name.strip(), "it is empty; give letters or digits"),
+        (hidden, f"leave out the invisible character U+{ord((hidden or ' ')[0]):04X}"),
+        (name != name.strip(), "leave out the space before or behind it"),
+        (is_long, f"it is too long; give at most {_MOST_CHARACTERS} characters and {_MOST_BYTES} bytes"),
+        (wrong, f"leave out {' and '.join(map(repr, wrong))}"),
+        (no_parts, "leave out '.', '..' and empty parts between '/'"),
+        (name[:1] in "-~.", f"let it begin with another sign than {name[:1]!r}"),
+    )
+    fault = next((text for is_wrong, text in faults if is_wrong), "")
+    if fault and name not in known():
+        raise RequestError(f"that cannot be the name of a {what}", f"{name[:100]!r}: {fault}")

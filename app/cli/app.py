@@ -13,7 +13,6 @@ from app.cli.arguments import (
     add_workspace_arguments,
     add_workspace_option,
     open_workspace,
-    parse_output_path,
     parse_port_number,
 )
 from app.cli.output import Block, OutputTable, answer
@@ -41,7 +40,6 @@ def add_app_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--export-dir",
-        type=parse_output_path,
         action="append",
         default=[],
         metavar="DIR",

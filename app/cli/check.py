@@ -13,7 +13,6 @@ from app.cli.arguments import (
     add_workspace_arguments,
     episode_count,
     name_workspace_sources,
-    parse_output_path,
     rate_hz,
     seed_number,
 )
@@ -332,7 +331,6 @@ def _add_fix_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument(
         "--fix",
-        type=parse_output_path,
         default="",
         metavar="DEST",
         help="write a copy to this new folder, in which is corrected what the data alone decide, and check it",
@@ -357,25 +355,13 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
         help="findings that are known: counted, not shown, and not in the exit status",
     )
     parser.add_argument(
-        "--write-baseline",
-        type=parse_output_path,
-        default="",
-        metavar="FILE",
-        help="write all findings as such a file",
+        "--write-baseline", default="", metavar="FILE", help="write all findings as such a file"
     )
     parser.add_argument(
-        "--evidence",
-        type=parse_output_path,
-        default="",
-        metavar="FOLDER",
-        help="write a plot and frames of every listed finding",
+        "--evidence", default="", metavar="FOLDER", help="write a plot and frames of every listed finding"
     )
     parser.add_argument(
-        "--sarif",
-        type=parse_output_path,
-        default="",
-        metavar="FILE",
-        help="write the findings as SARIF 2.1.0, for code scanning",
+        "--sarif", default="", metavar="FILE", help="write the findings as SARIF 2.1.0, for code scanning"
     )
     parser.add_argument(
         "--github", action="store_true", help="print the findings as annotations of GitHub Actions"

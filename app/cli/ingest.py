@@ -11,7 +11,6 @@ from app.cli.arguments import (
     add_workspace_arguments,
     episode_count,
     open_workspace,
-    parse_output_path,
     parse_user_path,
     rate_hz,
 )
@@ -70,7 +69,6 @@ def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--write-options",
-        type=parse_output_path,
         default="",
         metavar="FILE",
         help="with --dry-run: write the options of every dataset to a YAML file, to be edited",

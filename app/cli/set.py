@@ -18,7 +18,6 @@ from app.cli.arguments import (
     ask_for_confirmation,
     episode_count,
     open_workspace,
-    parse_output_path,
     seed_number,
 )
 from app.cli.errors import ExitStatus
@@ -380,11 +379,7 @@ def add_composition_options(parser: argparse.ArgumentParser) -> None:
     )
     _add_seed_option(group)
     group.add_argument(
-        "--reasons",
-        type=parse_output_path,
-        default="",
-        metavar="FILE",
-        help="write why each episode is kept or left out, as CSV",
+        "--reasons", default="", metavar="FILE", help="write why each episode is kept or left out, as CSV"
     )
 
 
@@ -512,7 +507,7 @@ def compose_set(workspace: Workspace, args: argparse.Namespace) -> tuple[StoredS
         min_score=args.min_score,
     )
     if args.reasons:
-        with Path(args.reasons).open("w", newline="") as file:
+        with Path(args.reasons).expanduser().open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(
                 [("episode_id", "reason"), *composed.reasons.items()]
             )

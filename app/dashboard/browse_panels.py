@@ -88,11 +88,11 @@ def draw_facets(view: ViewState) -> None:
         # The main part of the page reports what is wrong; the other filters stay where they are.
         shown = _facets_or_none(replace(view, where="")) or _facets_or_none(ViewState())
     if shown:
-        filter_view = navigation.guard_field(
+        apply = navigation.guard_field(
             "browse.filters", lambda new: change_view(partial(_filtered_view, new))
         )
         navigation.draw_refusal("browse.filters")
-        draw_filters(shown, key="browse.filters", on_change=filter_view)
+        draw_filters(shown, key="browse.filters", on_change=apply)
 
 
 def _facets_or_none(view: ViewState) -> list[dict[str, Json]]:

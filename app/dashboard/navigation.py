@@ -342,9 +342,8 @@ def guard_field(key: str, react: Callable[..., object], *, clears: bool = False)
             react(*arguments)
         except AresError as error:
             refused[key] = error
-        else:
-            if clears:
-                st.session_state[key] = ""
+        if clears and key not in refused:
+            st.session_state[key] = ""
 
     return run
 

@@ -54,10 +54,7 @@ def choose_export_destination(folder: Path, name: str) -> Path:
     Raises:
         RequestError: The text cannot be such a name, or exists as a symbolic link; or the folder cannot be created.
     """
-    check_name("folder", name, has_parts=False)
-    if name.startswith(".") or not {":", "\\"}.isdisjoint(name):
-        rule = "leave out ':' and '\\', and '.' at the beginning"
-        raise RequestError("that cannot be the name of a folder", f"{name!r}: {rule}")
+    check_name("folder", name, without="/:\\")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # The owner may have made the folder itself a link; what a page can name below it may not be one.

@@ -33,7 +33,6 @@ from ares.store import (
     is_column_name,
     load_applied_state,
     pin_makers,
-    quote_literal,
     read_action_members,
     read_history,
     read_pins,
@@ -96,11 +95,6 @@ def _record_tag_action(
     if not selected.count:
         raise RequestError("no episode is selected", f"the tag {tag!r} was not changed")
     return record_and_apply_action(stores, kind, selected, {"tag": tag, "recipe": selected.recipe}, person)
-
-
-def tag_filter(tag: str) -> str:
-    """The SQL filter of the episodes that have a tag."""
-    return f"array_has({TAGS}, {quote_literal(tag)})"
 
 
 def list_tags(stores: Stores) -> list[TagUse]:

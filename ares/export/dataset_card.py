@@ -164,7 +164,11 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
         )
         if len(parts) == 1
         else "\n".join(
-            ("Each command with the options above:\n\n```sh", *_append_commands(labels, manifest), "```")
+            (
+                "Each command with the options above:\n\n```sh",
+                *_append_commands(labels, manifest),
+                "```",
+            )
         ),
     ]
     (folder / CARD_FILE).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
@@ -173,9 +177,8 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
 def _append_commands(labels: Sequence[str], manifest: Mapping[str, Any]) -> Iterator[str]:
     """The commands that make an export which was appended to."""
     for number, label in enumerate(labels):
-        append = " --append" if number else ""
-        format = manifest["export"]["format"]
-        yield f"ares export {shlex.quote(label)} NEW_FOLDER --format {format}{append} -w WORKSPACE"
+        more = " --append" if number else ""
+        yield f"ares export {shlex.quote(label)} NEW_FOLDER --format {manifest['export']['format']}{more} -w WORKSPACE"
 
 
 def _front_matter(

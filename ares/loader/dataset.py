@@ -357,10 +357,8 @@ class StepStream:
         self._dataset, self._batch_size, self._order, self._lanes = dataset, batch_size, order, lanes
         self._epoch, self._batches, self._passes = 0, 0, 0
         if (ranks := count_ranks()) > 1:
-            print_message(
-                f"warning: a stream gives each of {ranks} ranks the same batches; give a DataLoader the dataset "
-                "itself and a torch.utils.data.DistributedSampler"
-            )
+            advice = "give a DataLoader the dataset itself and a DistributedSampler"
+            print_message(f"warning: a stream gives each of {ranks} ranks the same batches; {advice}")
 
     def __len__(self) -> int:
         """Steps of an epoch; of the one that was taken up in the middle, those that are left."""

@@ -181,7 +181,7 @@ class QueueRequest:
     recipe: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_name("queue", self.name, has_parts=False)
+        check_name("queue", self.name, without="/")
         is_empty = min(self.random_items, self.worth_items) < 0 or self.random_items + self.worth_items < 1
         if is_empty or not 0 <= self.repeat <= 1:
             raise RequestError("a queue needs items", "give --random 1 or more, and --repeat from 0 to 1")

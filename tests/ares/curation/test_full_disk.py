@@ -45,7 +45,7 @@ def test_no_room_for_the_lock_is_said_and_what_to_do(
     ids = sorted(workspace.stores.tables.episodes.ids())
     workspace.tag("t", ids=ids[:1])
     monkeypatch.setattr(filelock.FileLock, "acquire", _refuse)
-    with pytest.raises(DiskFull, match=r"w/lock: free some space"):
+    with pytest.raises(DiskFull, match=r"w/lock: No space left on device; free some space"):
         act(workspace, ids)
 
 

@@ -78,8 +78,7 @@ def test_ranks_of_a_training_are_told_that_they_read_the_same(
     assert capsys.readouterr().err.count("a stream gives each of 2 ranks the same batches") == 1
     # The advice: each rank has its own half.
     halves = [
-        {item for item in torch.utils.data.DistributedSampler(dataset, num_replicas=2, rank=rank)}
-        for rank in range(2)
+        set(torch.utils.data.DistributedSampler(dataset, num_replicas=2, rank=rank)) for rank in range(2)
     ]
     assert sorted(halves[0] | halves[1]) == list(range(len(dataset)))
 
