@@ -170,6 +170,8 @@ class EmbedAnnotator:
 
     def process(self, works: Sequence[Work]) -> list[Result | AresError]:
         """One pass of the model over the frames of all works; a work whose frames fail keeps its own error."""
+        import numpy as np
+
         frames_by_work = [self._read_frames(work) for work in works]
         images = [
             image
@@ -178,7 +180,7 @@ class EmbedAnnotator:
             for frames in camera_frames
             for image in frames.images
         ]
-        vectors = self._encoder.encode_images(images)
+        vectors = self._encoder.encode_images(images) if images else np.empty((0, 0), np.float32)
         results: list[Result | AresError] = []
         start = 0
         for work, camera_frames in zip(works, frames_by_work, strict=True):
@@ -192,7 +194,7 @@ class EmbedAnnotator:
 
     def _read_frames(self, work: Work) -> list[_EmbedFrames] | AresError:
         if not work.episode.cameras:
-            return MediaError("episode has no camera", f"{work.episode.key} of {work.episode.dataset}")
+            return []
         seconds = self.select_frames(work.subject)
         if not seconds:
             return MediaError("episode has no such camera", repr(self._camera))
@@ -227,7 +229,9 @@ class EmbedAnnotator:
             "frames": sum(len(camera.seconds) for camera in frame_vectors),
             "space": self.space,
         }
-        return Result(annotations=[new_annotation(work, self.maker, value)], vectors=frame_vectors)
+        warnings = () if camera_frames else ("nothing to embed: the episode has no camera",)
+        annotations = [new_annotation(work, self.maker, value)]
+        return Result(annotations=annotations, vectors=frame_vectors, warnings=warnings)
 
 
 def _register_space(stores: Stores, encoder: NamedEncoder, spec: str) -> None:

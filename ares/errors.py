@@ -17,6 +17,9 @@ AresError            printed as one line on the terminal, or shown as one box on
   + PluginError      a plug-in raised an exception, or returned what its interface does not allow
 """
 
+import errno
+import os
+
 
 def shorten(text: str, most: int = 300) -> str:
     """A text of another program on one line of about that length at most, cut between two words."""
@@ -123,6 +126,29 @@ class StoreError(AresError):
 
 class DiskFull(StoreError):
     """The disk is full; writing the next record would fail in the same way."""
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether there was no room: on the disk, in a quota, or below the limit of the size of files."""
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+_REMEDIES = {
+    errno.ENOSPC: "; free some space and run the same command again",
+    errno.EDQUOT: "; free some of your quota and run the same command again",
+    errno.EROFS: "; choose a folder that can be written",
+    errno.EACCES: "; check its owner and permissions",
+    errno.EMFILE: "; raise the limit of open files with `ulimit -n`",
+}
+
+
+def storage_error(error: OSError) -> StoreError:
+    """What an error of the operating system means to a person: DiskFull, or a file that cannot be used."""
+    where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+    said = error.strerror or shorten(str(error)) or type(error).__name__
+    detail = f"{where}{said}{_REMEDIES.get(error.errno or 0, '')}"
+    full = is_disk_full(error)
+    return DiskFull("the disk is full", detail) if full else StoreError("a file cannot be used", detail)
 
 
 class ReadOnlyWorkspace(StoreError):

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ParamSpec, SupportsIndex, TypeVar
 
-from ares.errors import AresError, PluginError, RequestError, UnknownAttribute, WrongArguments
+from ares.errors import AresError, PluginError, RequestError, UnknownAttribute, WrongArguments, storage_error
 from ares.imports import find_moved_package, refuse_shadowing
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ def refuse_unknown_keywords(function: Callable[Parameters, Returned]) -> Callabl
     """Let a function refuse arguments that it does not have, or cannot take, with the names of those that it has.
 
     Those of a `TypedDict` that it takes as `**keywords: Unpack[...]` are among them. Type checkers see the function
-    as it is.
+    as it is. An error of the operating system, such as a full disk, becomes a StoreError.
     """
     code = function.__code__  # a plain function; importing inspect takes 6 ms
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
@@ -349,6 +349,10 @@ def refuse_unknown_keywords(function: Callable[Parameters, Returned]) -> Callabl
                 raise WrongArguments(f"{function.__name__}() has no argument {name!r}", hint)
         try:
             return function(*args, **kwargs)
+        except BrokenPipeError:  # of what is printed
+            raise
+        except OSError as error:
+            raise storage_error(error) from error
         except (TypeError, ValueError, OverflowError, AttributeError) as error:
             # What is raised deeper, for arguments of the right types, is a fault of ours, and stays as it is.
             is_wrong = _is_raised_at(error, function) or _has_wrong_type(function, args, kwargs)

@@ -365,6 +365,14 @@ def environment_variables() -> dict[str, str]:
 
 
 PERSON_VARIABLE = "ARES_PERSON"
+
+
+def count_ranks() -> int:
+    """How many processes train together, as launchers such as torchrun say it; 1 alone."""
+    text = os.environ.get("WORLD_SIZE", "")
+    return int(text) if text.isascii() and text.isdigit() else 1
+
+
 _acting_person: ContextVar[str] = ContextVar("acting_person", default="")
 
 

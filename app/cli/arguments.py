@@ -126,6 +126,18 @@ def parse_user_path(text: str) -> str:
     return os.path.expanduser(text)  # noqa: PTH111  # a Path would change URLs
 
 
+# Options whose files or folders a command itself writes; those of methods of Python are checked there.
+_OUTPUTS = ("fix", "write_baseline", "evidence", "sarif", "reasons", "write_options")
+
+
+def refuse_output_urls(args: argparse.Namespace) -> None:
+    """Raise RequestError for an option that names a URL to write."""
+    from ares.io import local_output
+
+    for name in _OUTPUTS:
+        local_output(getattr(args, name, ""))
+
+
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where named datasets lie, and whether links may lead out of a dataset."""
     parser.add_argument(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import signal
 import sys
 import threading
@@ -18,7 +16,7 @@ from types import FrameType
 from app.cli.output import OutputLostError, print_error
 from app.stop_signals import SIGNAL_STATUS, SignalWatch, signal_cause
 from ares.console import discard, is_verbose, write_stderr
-from ares.errors import AresError, NotTried, ServerError, shorten
+from ares.errors import AresError, NotTried, ServerError, shorten, storage_error
 
 # SIGTERM comes from Slurm, `docker stop` and init systems; SIGHUP from a closed ssh session.
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -186,9 +184,14 @@ def _run_to_exit_status(command: str, action: Callable[[], int]) -> int:
     except OSError as error:
         if _answer_is_lost():
             return _lost_answer_status(command, error)
-        return _os_error_status(command, error)
+        if error.errno is None:
+            return _report_bug(command, error)
+        _show_traceback()
+        return _print_refusal(command, storage_error(error))
     except MemoryError:
-        return _print_refusal(command, "the memory is exhausted; give --limit or a narrower --where")
+        return _print_refusal(
+            command, AresError("the memory is exhausted", "give --limit or a narrower --where")
+        )
     except Exception as error:
         return _report_bug(command, error)
 
@@ -213,29 +216,11 @@ def _lost_answer_status(command: str, error: OSError) -> int:
     # `| head` has read what it wanted.
     if isinstance(error, BrokenPipeError):
         return ExitStatus.DONE
-    return _print_refusal(command, f"the answer cannot be written: {_os_error_reason(error)}")
+    return _print_refusal(command, AresError("the answer cannot be written", storage_error(error).detail))
 
 
-def _os_error_status(command: str, error: OSError) -> int:
-    """Status and message of an error of the operating system."""
-    if error.errno is None:
-        return _report_bug(command, error)
-    where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
-    _show_traceback()
-    return _print_refusal(command, f"{where}{_os_error_reason(error)}{_REMEDIES.get(error.errno, '')}")
-
-
-_REMEDIES = {
-    errno.ENOSPC: "; free some space and run the same command again",
-    errno.EDQUOT: "; free some of your quota and run the same command again",
-    errno.EROFS: "; choose a folder that can be written",
-    errno.EACCES: "; check its owner and permissions",
-    errno.EMFILE: "; raise the limit of open files with `ulimit -n`",
-}
-
-
-def _print_refusal(command: str, message: str) -> int:
-    print_error(command, AresError(message))
+def _print_refusal(command: str, error: AresError) -> int:
+    print_error(command, error)
     return ExitStatus.REFUSED
 
 
@@ -267,10 +252,6 @@ def _own_path(filename: str) -> str:
 def _show_traceback() -> None:
     if is_verbose():
         write_stderr(*traceback.format_exc().rstrip().split("\n"))
-
-
-def _os_error_reason(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__
 
 
 def _flush_answer() -> None:

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from app.cli.arguments import add_shared_options, refuse_output_format
+from app.cli.arguments import add_shared_options, refuse_output_format, refuse_output_urls
 from app.cli.errors import ExitStatus, StopRequest, refusal_status, run_command, stop_on_signals
 from app.cli.output import CommandParser, answer_refusal
 from app.stop_signals import end_process
@@ -311,6 +311,7 @@ class _Invocation:
         self._stack.enter_context(selected_config(args.config))
         name_ignored_config()
         refuse_output_format(args)
+        refuse_output_urls(args)
         args.is_program = self._is_program
         if self._is_program and self.command in _WITHOUT_PANDAS:
             from ares.process_tuning import hide_pandas_from_pyarrow

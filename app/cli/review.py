@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -162,7 +163,7 @@ def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
 def _describe_queue(queue: Queue) -> str:
     return (
         f"queue {queue.name}: {count_of(queue.items, 'item')} ({queue.random_items} drawn at random within "
-        f"{len(queue.strata)} strata), {queue.doubled} for two people; `ares review next {queue.name}`"
+        f"{len(queue.strata)} strata), {queue.doubled} for two people; `ares review next {shlex.quote(queue.name)}`"
     )
 
 

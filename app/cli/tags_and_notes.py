@@ -69,11 +69,12 @@ def _change_tag(workspace: Workspace, args: argparse.Namespace) -> None:
 
 def _tag_selection(workspace: Workspace, args: argparse.Namespace) -> EpisodeSelection:
     """The selection that the arguments name; without one a tag is removed from all episodes that have it."""
-    from ares.curation import list_tags, tag_filter
+    from ares.curation import list_tags
     from ares.errors import RequestError
     from ares.jobs import EpisodeSelection
+    from ares.store import quote_literal
 
-    selection, condition = parse_selection(args), tag_filter(args.tag)
+    selection = parse_selection(args)
     if not selection.is_empty:
         return selection
     if args.action == "add":
@@ -83,7 +84,7 @@ def _tag_selection(workspace: Workspace, args: argparse.Namespace) -> EpisodeSel
         raise RequestError(
             f"no episode has the tag {args.tag!r}", f"there are: {', '.join(tags) or 'none yet'}"
         )
-    return EpisodeSelection(where=condition)
+    return EpisodeSelection(where=f"tagged({quote_literal(args.tag)})")
 
 
 def _list_tags(workspace: Workspace, args: argparse.Namespace) -> None:

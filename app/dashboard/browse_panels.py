@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -41,7 +41,6 @@ from ares.workspace import find_names
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
-    from ares.store import Action
     from ares.workspace import NameHit
 
 
@@ -65,9 +64,11 @@ def draw_words_filter(view: ViewState) -> None:
 
     navigation.show_value("browse.words", view.words)
     st.text_input(
-        "Filter by words", key="browse.words", on_change=apply, placeholder="drawer open",
+        "Filter by words", key="browse.words", on_change=navigation.guard_field("browse.words", apply),
         help="Only episodes whose instruction or caption has all of these words, or parts of words",
+        placeholder="drawer open",
     )  # fmt: skip
+    navigation.draw_refusal("browse.words")
 
 
 def draw_unknown(view: ViewState) -> None:
@@ -87,9 +88,11 @@ def draw_facets(view: ViewState) -> None:
         # The main part of the page reports what is wrong; the other filters stay where they are.
         shown = _facets_or_none(replace(view, where="")) or _facets_or_none(ViewState())
     if shown:
-        draw_filters(
-            shown, key="browse.filters", on_change=lambda new: change_view(partial(_filtered_view, new))
+        apply = navigation.guard_field(
+            "browse.filters", lambda new: change_view(partial(_filtered_view, new))
         )
+        navigation.draw_refusal("browse.filters")
+        draw_filters(shown, key="browse.filters", on_change=apply)
 
 
 def _facets_or_none(view: ViewState) -> list[dict[str, Json]]:
@@ -174,34 +177,26 @@ def draw_saved_views(view: ViewState) -> None:
                 )  # fmt: skip
                 st.button(
                     "Delete", key=f"views.delete.{saved.name}", type="tertiary",
-                    on_click=_delete_view, args=(saved.name,),
+                    on_click=navigation.guard_field("views.name", _delete_view), args=(saved.name,),
                 )  # fmt: skip
-        with st.form("views.form", border=False, clear_on_submit=True):
+        with st.form("views.form", border=False):
             st.text_input("Name of this view", key="views.name", placeholder="drawers to review")
-            st.form_submit_button("Save this view", on_click=lambda: _save_view(view))
+            save = navigation.guard_field("views.name", _save_view, clears=True)
+            st.form_submit_button("Save this view", on_click=save, args=(view,))
+        navigation.draw_refusal("views.name")
 
 
 def _save_view(view: ViewState) -> None:
     from ares.curation import save_view
 
     name, params = entered_text("views.name"), view_to_params(view)
-    _change_saved_views(
-        lambda: save_view(cached_reads.workspace().stores, name, params, person=read_person_name())
-    )
+    save_view(cached_reads.workspace().stores, name, params, person=read_person_name())
 
 
 def _delete_view(name: str) -> None:
     from ares.curation import delete_view
 
-    _change_saved_views(lambda: delete_view(cached_reads.workspace().stores, name, person=read_person_name()))
-
-
-def _change_saved_views(change: Callable[[], Action]) -> None:
-    navigation.settle_address()
-    try:
-        change()
-    except AresError as error:
-        navigation.show_error(error)
+    delete_view(cached_reads.workspace().stores, name, person=read_person_name())
 
 
 _SHOW, _COLUMNS = "browse.show", "browse.columns"
@@ -242,7 +237,7 @@ _WAYS = {"": "All", "captions": "Words", "meaning": "Meaning", "frames": "Looks"
 def draw_search_bar(view: ViewState) -> None:
     """Draw the row; a change of a part of it changes the view in the URL."""
 
-    draw_search_input("browse.search_input", _search_for_image)
+    draw_search_input("browse.search_input", navigation.guard_field("browse.image", _search_for_image))
     columns = list_sort_columns(cached_reads.filter_columns())
     worst = WORST_ORDERS.get(view.sort)
     order = f"{_WORST}{view.sort}" if worst and worst.descending == view.descending else view.sort
@@ -254,24 +249,28 @@ def draw_search_bar(view: ViewState) -> None:
     with st.container(key="browse_bar"):
         text, image, sql, choice = st.columns([6.4, 1.5, 1.3, 5.8], vertical_alignment="bottom")
     text.text_input(
-        "Search", key="browse.text", type="search", on_change=_apply_text, label_visibility="collapsed",
+        "Search", key="browse.text", type="search", on_change=navigation.guard_field("browse.text", _apply_text),
         placeholder="Search by meaning and words, such as “open the drawer”", icon=":material/search:",
+        label_visibility="collapsed",
     )  # fmt: skip
     with image.popover("Image", width="stretch"):
         st.file_uploader(
-            "Find moments that look like this image", IMAGE_TYPES, key="browse.image", on_change=_apply_image
-        )
+            "Find moments that look like this image", IMAGE_TYPES, key="browse.image",
+            on_change=navigation.guard_field("browse.image", _apply_image),
+        )  # fmt: skip
     if view.text:
         _draw_ways(view, choice)
     else:
         _draw_order(view, columns, choice)
     with sql.popover("SQL", width="stretch", type="primary" if view.where else "secondary"):
         st.text_area(
-            "Filter in SQL", key="browse.where", on_change=_apply_where,
+            "Filter in SQL", key="browse.where", on_change=navigation.guard_field("browse.where", _apply_where),
             placeholder="success = true AND num_steps > 50 AND instruction LIKE '%drawer%'",
         )  # fmt: skip
         names = sorted(cached_reads.filter_columns())
         st.caption("Columns: " + ", ".join(escape_markdown(name) for name in names))
+    # Below the row: the fields of an image and of SQL are closed by a click beside them.
+    navigation.draw_refusal("browse.text", "browse.image", "browse.where")
 
 
 def _apply_image() -> None:
@@ -343,7 +342,10 @@ def _apply_text() -> None:
 
 
 def _apply_where() -> None:
-    change_view(lambda newest: replace(newest, where=entered_text("browse.where", newest.where), page=1))
+    """Filter by the condition; of one that cannot be read the old one stays."""
+    where = entered_text("browse.where")
+    cached_reads.count_episodes(where)
+    change_view(lambda newest: replace(newest, where=where, page=1))
 
 
 def _apply_order() -> None:

@@ -257,20 +257,18 @@ def _draw_certificates() -> None:
             placeholder="dataset = 'lids'",
             help="By columns of the source, and the same as in the queue that was answered. Empty: all.",
         )
-        columns[3].form_submit_button("Certify", on_click=_certify_set)
+        certify = navigation.guard_field(_CERTIFIED_NAME, _certify_set)
+        columns[3].form_submit_button("Certify", on_click=certify)
+    navigation.draw_refusal(_CERTIFIED_NAME)
 
 
 def _certify_set() -> None:
     """Freeze what people's answers certify, or say why they do not."""
     name, where = entered_text(_CERTIFIED_NAME), entered_text(_CERTIFIED_WHERE)
     precision = float(entered_text(_PRECISION, "0.95"))
-    navigation.settle_address()
     sets = cached_reads.workspace().sets
-    try:
-        with acting_as(read_person_name()):
-            cached_reads.limited(partial(sets.create_certified, name, precision, where=where), where)
-    except AresError as error:
-        navigation.show_error(error)
+    with acting_as(read_person_name()):
+        cached_reads.limited(partial(sets.create_certified, name, precision, where=where), where)
 
 
 def _draw_captioners(makers: Mapping[str, Maker]) -> None:

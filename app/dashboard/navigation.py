@@ -67,6 +67,9 @@ _MAX_CHARACTERS, _MAX_VALUES = 20_000, 2_000
 # Session key of what was written into the URL, and how many older ones are known.
 _WRITTEN, _MAX_SUPERSEDED = "url.written", 20
 
+# Session key of the errors of what was refused, by key of the field.
+_REFUSED = "fields.refused"
+
 Parameters = dict[str, list[str]]
 
 
@@ -161,6 +164,8 @@ def restore_tab_parameters(page: str) -> None:
     name = _SHARED_PARAMETERS.get(page, page)
     saved: dict[str, dict[str, list[str]]] = st.session_state.setdefault(_SAVED, {})
     is_new = st.session_state.get(_PAGE) not in (None, page)
+    if is_new:
+        st.session_state.pop(_REFUSED, None)
     if is_new and not st.query_params and saved.get(name):
         write_parameters(
             {
@@ -191,10 +196,15 @@ def change_view(change: Callable[[ViewState], ViewState]) -> None:
 
     Args:
         change: Returns the new view for the present one.
+
+    Raises:
+        RequestError: The new view cannot be read; then the old one stays.
     """
     newest = _newest_parameters()
     kept = {name: newest[name] for name in _KEPT_PARAMETERS if name in newest}
-    write_parameters({**view_to_params(change(read_view(newest))), **kept})
+    params = view_to_params(change(read_view(newest)))
+    read_view(params)
+    write_parameters({**params, **kept})
 
 
 def write_view(view: ViewState) -> None:
@@ -315,14 +325,48 @@ def switch_page(page_list: Mapping[str, Page]) -> None:
         st.switch_page(page_list[name], query_params=params)
 
 
+def guard_field(key: str, react: Callable[..., object], *, clears: bool = False) -> Callable[..., None]:
+    """Return a reaction to what was typed into a field: an error is kept for `draw_refusal`, and the page is drawn.
+
+    Args:
+        key: Streamlit key of the field, or of what stands for several.
+        react: Does what was asked for.
+        clears: Whether the field is empty once it is done; what was refused stays in it.
+    """
+
+    def run(*arguments: Any) -> None:
+        refused: dict[str, AresError] = st.session_state.setdefault(_REFUSED, {})
+        refused.pop(key, None)
+        settle_address()
+        try:
+            react(*arguments)
+        except AresError as error:
+            refused[key] = error
+        if clears and key not in refused:
+            st.session_state[key] = ""
+
+    return run
+
+
+def draw_refusal(*keys: str) -> None:
+    """Draw why what was typed into these fields was refused, until it is corrected or another page is opened."""
+    refused: dict[str, AresError] = st.session_state.get(_REFUSED, {})
+    for key in keys:
+        if key in refused:
+            show_error(refused[key])
+
+
 def show_value(key: str, value: object) -> None:
     """Let a field show a value; one that shows it already is left alone, as it may hold what a user has just done.
+
+    So is one whose text was refused: the user corrects it.
 
     Args:
         key: Streamlit key of the field, which is drawn behind this.
         value: The value.
     """
-    if st.session_state.get(key) != value:
+    # In a closed popover the browser keeps what was refused, and would send it once more.
+    if st.session_state.get(key) != value and key not in st.session_state.get(_REFUSED, {}):
         st.session_state[key] = value
 
 

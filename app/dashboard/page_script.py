@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.server import ServedPages, start_background_dashboard
 from ares.errors import AresError
+from ares.io import local_output
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -67,7 +68,7 @@ def _show_workspace(
     from app.dashboard.user_limits import UserLimits, find_default_export_folder
 
     settings = workspace.settings
-    folders = [Path(folder).expanduser().absolute() for folder in export_dirs or settings.export_dirs]
+    folders = [local_output(folder).absolute() for folder in export_dirs or settings.export_dirs]
     limits = UserLimits(
         query_seconds=settings.query_seconds if query_seconds is None else query_seconds,
         export_folders=tuple(folders or [find_default_export_folder(workspace.stores)]),

@@ -16,15 +16,15 @@ from app.dashboard.navigation import entered_text, escape_markdown
 from app.dashboard.results import search_threshold
 from app.dashboard.user_limits import search_image
 from app.dashboard.view_state import ViewState, view_filter_sql, view_to_params
-from app.server import PERSON_HEADER
+from app.server import PERSON_HEADER, check_person_name
 from ares.console import count_of
 from ares.episode import Json
-from ares.errors import AresError, RequestError
+from ares.errors import RequestError
 from ares.settings import acting_as, user_name
 from ares.store import TAGS, ids_filter
 
 if TYPE_CHECKING:
-    from ares.curation import CurationSet, SelectedEpisodes
+    from ares.curation import SelectedEpisodes
     from ares.jobs import EpisodeSelection
     from ares.store import Action
 
@@ -37,7 +37,9 @@ def draw_set_form(view: ViewState, episodes: int) -> None:
     with st.popover(f"Make a set from these {episodes:,}", icon=":material/inventory_2:", type="primary"):
         with st.form("set_form", border=False, enter_to_submit=True):
             name = st.text_input("Name of the set", key="set_form.name", placeholder="spoon-v1")
-            st.form_submit_button("Make the set", type="primary", on_click=_create_set, args=(view,))
+            create = navigation.guard_field("set_form.name", _create_set)
+            st.form_submit_button("Make the set", type="primary", on_click=create, args=(view,))
+        navigation.draw_refusal("set_form.name")
         st.caption("A set is frozen: the same name with other episodes becomes its next version.")
         line = make_set_create_command(cached_reads.workspace().path, name or "NAME", view)
         st.code(line, language=None, wrap_lines=True)
@@ -88,26 +90,16 @@ def _create_set(view: ViewState) -> None:
     """Create the set that the form names; the page shows what came of it."""
     from ares.curation import freeze_selection
 
-    navigation.settle_address()
-    result: CurationSet | AresError
-    try:
-        selection = select_episodes_of_view(view)
-        with acting_as(read_person_name()):
-            result = freeze_selection(
-                cached_reads.workspace().stores, entered_text("set_form.name"), selection
-            )
-    except AresError as error:
-        result = error
-    st.session_state[_CREATED] = (view_to_params(view), result)
+    st.session_state.pop(_CREATED, None)
+    selection, name = select_episodes_of_view(view), entered_text("set_form.name")
+    with acting_as(read_person_name()):
+        created = freeze_selection(cached_reads.workspace().stores, name, selection)
+    st.session_state[_CREATED] = (view_to_params(view), created)
 
 
 def _draw_created(view: ViewState) -> None:
     params, result = st.session_state.get(_CREATED) or (None, None)
     if params != view_to_params(view) or result is None:
-        return
-    if isinstance(result, AresError):
-        st.session_state.pop(_CREATED, None)
-        navigation.show_error(result)
         return
     text = (
         f"Set **{escape_markdown(result.label)}** holds {count_of(result.episodes, 'episode', comma=True)}."
@@ -121,7 +113,10 @@ def _open_created(name: str) -> None:
     navigation.open_page("sets", {"set": [name]})
 
 
-_TICKED, _ALL, _LAST, _PERSON = "selection.ticked", "selection.all", "selection.last", "selection.person"
+_TICKED, _ALL, _LAST = "selection.ticked", "selection.all", "selection.last"
+# Who acts, and the field for it.
+_PERSON, _PERSON_FIELD = "selection.person", "selection.person_field"
+_NEW_TAG, _NOTE, _REASON = "selection.tag_name", "selection.note", "selection.reason"
 # Whether this session has heard of ticks, from the user or from what the tab kept over a reload.
 _IS_KNOWN = "selection.known"
 # What a tab keeps is not more than this session would let a user tick.
@@ -222,24 +217,28 @@ def _draw_tags(view: ViewState, is_all: bool, count: int) -> None:
             icon = ":material/check_box:" if tagged == count else ":material/indeterminate_check_box:"
             st.button(
                 f"{escape_markdown(tag)}: {tagged:,} of {count:,}", key=f"selection.tag.{tag}", icon=icon,
-                on_click=_change_tag, args=(view, is_all, tag, tagged < count), width="stretch",
+                on_click=navigation.guard_field(_NEW_TAG, _change_tag),
+                args=(view, is_all, tag, tagged < count), width="stretch",
                 help="Remove it from all" if tagged == count else "Add it to the others",
             )  # fmt: skip
-        with st.form("selection.new_tag", border=False, clear_on_submit=True):
-            st.text_input("New tag", key="selection.tag_name", placeholder="blurred")
-            st.form_submit_button(
-                "Add the tag",
-                on_click=lambda: _change_tag(view, is_all, entered_text("selection.tag_name"), True),
+        with st.form("selection.new_tag", border=False):
+            st.text_input("New tag", key=_NEW_TAG, placeholder="blurred")
+            add = navigation.guard_field(
+                _NEW_TAG, lambda: _change_tag(view, is_all, entered_text(_NEW_TAG), True), clears=True
             )
+            st.form_submit_button("Add the tag", on_click=add)
+        navigation.draw_refusal(_NEW_TAG)
 
 
 def _draw_note(view: ViewState, is_all: bool, count: int) -> None:
     with (
         st.popover("Note", icon=":material/edit_note:"),
-        st.form("selection.note_form", border=False, clear_on_submit=True),
+        st.form("selection.note_form", border=False),
     ):
-        st.text_area("Text of the note", key="selection.note", placeholder="the gripper slips")
-        st.form_submit_button(f"Write it to {count:,}", on_click=lambda: _write_note(view, is_all))
+        st.text_area("Text of the note", key=_NOTE, placeholder="the gripper slips")
+        write = navigation.guard_field(_NOTE, _write_note, clears=True)
+        st.form_submit_button(f"Write it to {count:,}", on_click=write, args=(view, is_all))
+        navigation.draw_refusal(_NOTE)
 
 
 def _draw_exclusion(view: ViewState, is_all: bool, count: int) -> None:
@@ -248,15 +247,15 @@ def _draw_exclusion(view: ViewState, is_all: bool, count: int) -> None:
             "They leave the workspace, its searches and new sets. Sources stay, and an undo brings them back."
         )
         with st.form("selection.exclusion", border=False):
-            st.text_input("Why", key="selection.reason", placeholder="black picture")
-            st.form_submit_button(
-                f"Exclude {count:,}", type="primary", on_click=lambda: _exclude_episodes(view, is_all)
-            )
+            st.text_input("Why", key=_REASON, placeholder="black picture")
+            exclude = navigation.guard_field(_REASON, _exclude_episodes)
+            st.form_submit_button(f"Exclude {count:,}", type="primary", on_click=exclude, args=(view, is_all))
+        navigation.draw_refusal(_REASON)
 
 
 def read_person_name() -> str:
     """Return the name that the log has for what is done on this page: that of the log-in, where there is one."""
-    return read_login_name() or entered_text(_PERSON) or user_name()
+    return read_login_name() or str(st.session_state.get(_PERSON) or "") or user_name()
 
 
 def read_login_name() -> str:
@@ -268,6 +267,7 @@ def read_login_name() -> str:
 def remember_person_name(name: str) -> None:
     """Let the log have this name for what is done on this page from now on; "" leaves it."""
     if name.strip():
+        check_person_name(name.strip())
         st.session_state[_PERSON] = name.strip()
 
 
@@ -275,10 +275,20 @@ def _draw_person() -> None:
     if person := read_login_name():
         st.caption(f"as {escape_markdown(person)}", width="content")
         return
-    # Set again in every run: Streamlit forgets the value of a field that is not drawn.
-    st.session_state[_PERSON] = read_person_name()
+    # Set in every run: Streamlit forgets the value of a field that is not drawn.
+    navigation.show_value(_PERSON_FIELD, read_person_name())
     with st.popover(f"as {escape_markdown(read_person_name())}", type="tertiary"):
-        st.text_input("Your name, for the log", key=_PERSON, on_change=navigation.settle_address)
+        st.text_input(
+            "Your name, for the log", key=_PERSON_FIELD,
+            on_change=navigation.guard_field(_PERSON_FIELD, _rename_person),
+        )  # fmt: skip
+        navigation.draw_refusal(_PERSON_FIELD)
+
+
+def _rename_person() -> None:
+    name = entered_text(_PERSON_FIELD)
+    check_person_name(name)
+    st.session_state[_PERSON] = name
 
 
 def _tag_counts(view: ViewState, is_all: bool) -> dict[str, int]:
@@ -305,29 +315,29 @@ def _change_tag(view: ViewState, is_all: bool, tag: str, is_added: bool) -> None
     _act_on_selection(
         view, is_all,
         lambda selected: change(stores, tag, selected, person=read_person_name()),
-        f"tag {tag} {'added to' if is_added else 'removed from'}",
+        f"Tag {tag} {'added to' if is_added else 'removed from'}",
     )  # fmt: skip
 
 
 def _write_note(view: ViewState, is_all: bool) -> None:
     from ares.curation import add_note
 
-    stores, note = cached_reads.workspace().stores, entered_text("selection.note")
+    stores, note = cached_reads.workspace().stores, entered_text(_NOTE)
     _act_on_selection(
         view, is_all,
         lambda selected: add_note(stores, note, selected, person=read_person_name()),
-        "noted of",
+        "Noted of",
     )  # fmt: skip
 
 
 def _exclude_episodes(view: ViewState, is_all: bool) -> None:
     from ares.curation import remove_episodes
 
-    stores, note = cached_reads.workspace().stores, entered_text("selection.reason")
+    stores, note = cached_reads.workspace().stores, entered_text(_REASON)
     _act_on_selection(
         view, is_all,
         lambda selected: remove_episodes(stores, selected, person=read_person_name(), note=note),
-        "excluded",
+        "Excluded",
     )  # fmt: skip
     _clear_selection()
 
@@ -337,7 +347,6 @@ def _act_on_selection(
 ) -> None:
     from ares.curation import select_episodes
 
-    navigation.settle_address()
     selection = select_episodes_of_view(view) if is_all else _ticked_selection()
     with select_episodes(cached_reads.workspace().stores, selection) as selected:
         action = change(selected)
@@ -359,20 +368,18 @@ def _ticked_selection() -> EpisodeSelection:
 
 def _draw_last_action() -> None:
     last: LastAction | None = st.session_state.get(_LAST)
+    navigation.draw_refusal("selection.undo")
     if last is None:
         return
-    st.markdown(escape_markdown(last.text.capitalize()), width="content")
+    st.markdown(escape_markdown(last.text), width="content")
     # By its number: what somebody else has done since stays.
-    st.button("Undo", key="selection.undo", icon=":material/undo:", on_click=_undo_last_action, args=(last,))
+    undo_last = navigation.guard_field("selection.undo", _undo_last_action)
+    st.button("Undo", key="selection.undo", icon=":material/undo:", on_click=undo_last, args=(last,))
 
 
 def _undo_last_action(last: LastAction) -> None:
     from ares.curation import undo
 
-    navigation.settle_address()
     st.session_state[_LAST] = None
-    try:
-        undo(cached_reads.workspace().stores, last.number, person=read_person_name())
-    except AresError as error:
-        navigation.show_error(error)
+    undo(cached_reads.workspace().stores, last.number, person=read_person_name())
     cached_reads.clear_caches()

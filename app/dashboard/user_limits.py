@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.errors import RequestError
+from ares.names import check_name
 from ares.store import Stores
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +49,12 @@ def choose_export_destination(folder: Path, name: str) -> Path:
 
     Args:
         folder: One of the allowed folders.
-        name: Plain name typed on a page.
+        name: Name typed on a page, see `ares.names.check_name`; without "/", ":" and a backslash.
 
     Raises:
-        RequestError: The name is not plain, or exists as a symbolic link; or the folder cannot be created.
+        RequestError: The text cannot be such a name, or exists as a symbolic link; or the folder cannot be created.
     """
-    if not _NAME.fullmatch(name):
-        rule = "use up to 100 letters, digits, '.', '_' and '-', the first a letter or digit"
-        raise RequestError("the name of an export is a plain name", f"got {name[:100]!r}; {rule}")
+    check_name("folder", name, without="/:\\")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # The owner may have made the folder itself a link; what a page can name below it may not be one.

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
         stop_job as stop_job,
         write_job as write_job,
     )
-    from app.server.protection import PERSON_HEADER as PERSON_HEADER
+    from app.server.protection import (
+        PERSON_HEADER as PERSON_HEADER,
+        check_person_name as check_person_name,
+    )
     from app.server.routes import (
         CONNECTION_HEADER as CONNECTION_HEADER,
         UNKNOWN_PAGE as UNKNOWN_PAGE,

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from functools import wraps
 from http import HTTPStatus
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -28,7 +28,7 @@ from app.server.command_jobs import (
     start_command,
 )
 from app.server.jobs import Job, find_job_folder, find_job_path, list_all_jobs, read_job, stop_job
-from app.server.protection import LAG_HEADER, MOST_NAME, PERSON_HEADER, VERSION_HEADER
+from app.server.protection import LAG_HEADER, PERSON_HEADER, VERSION_HEADER, check_person_name
 from ares import __version__
 from ares.console import visible
 from ares.curation import complete_interrupted
@@ -53,7 +53,6 @@ _JOB_ID = re.compile("[0-9a-f]{16}")
 # Control characters but tabs and ends of lines, halves of characters, and what stands for bytes that are no UTF-8.
 _UNUSABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffd]")
 _MOST_ROWS, _MOST_HITS, _MOST_STEPS = 1_000, 10_000, 100_000
-Answer = TypeVar("Answer")
 Offset = Annotated[int, Field(ge=0)]
 Rows = Annotated[int, Field(ge=1, le=_MOST_ROWS)]
 Hits = Annotated[int, Field(ge=1, le=_MOST_HITS)]
@@ -98,7 +97,7 @@ class EpisodeChoice(BaseModel):
 class NewSet(EpisodeChoice):
     """A set to freeze."""
 
-    name: str = Field(description='letters, digits, "-", "_" and "."')
+    name: str = Field(description="up to 80 letters of any script, digits, signs and inner spaces; no '@'")
 
 
 class NewRuling(BaseModel):
@@ -245,11 +244,11 @@ class Endpoints:
             ("DELETE", "/rulings/{ruling_id}", self.withdraw_ruling),
             ("GET", "/sets", self.list_sets),
             ("POST", "/sets", self.create_set),
-            ("GET", "/sets/{label}", self.show_set),
-            ("DELETE", "/sets/{label}", self.delete_set),
+            ("GET", "/sets/{label:path}", self.show_set),
+            ("DELETE", "/sets/{label:path}", self.delete_set),
             ("GET", "/tags", self.list_tags),
-            ("POST", "/tags/{tag}", self.add_tag),
-            ("DELETE", "/tags/{tag}", self.remove_tag),
+            ("POST", "/tags/{tag:path}", self.add_tag),
+            ("DELETE", "/tags/{tag:path}", self.remove_tag),
             ("POST", "/undo", self.undo),
             ("GET", "/jobs", self.list_jobs),
             ("POST", "/jobs", self.start_job),
@@ -462,11 +461,7 @@ class Endpoints:
             OtherPerson: The log-in says nobody, or somebody else.
             RequestError: The name is no name.
         """
-        if len(person) > MOST_NAME or not person.isprintable():
-            raise RequestError(
-                "the name of a person is too long or cannot be printed",
-                f"{person[:40]!r}; at most {MOST_NAME} characters",
-            )
+        check_person_name(person)
         if not self._people_by_login:
             return person
         sent = request.headers.get(PERSON_HEADER) or ""

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ares.errors import RequestError
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -184,6 +186,15 @@ class ProxyPersonMiddleware:
 def is_person_name(name: bytes) -> bool:
     """Whether what a log-in says, in UTF-8, can be the name of a person."""
     return 0 < len(name) <= MOST_NAME and name.decode("utf-8", "replace").isprintable()
+
+
+def check_person_name(name: str) -> None:
+    """Raise RequestError for a text that cannot be the name of a person; "" is nobody's."""
+    if len(name) > MOST_NAME or not name.isprintable():
+        raise RequestError(
+            "the name of a person is too long or cannot be printed",
+            f"{name[:40]!r}; at most {MOST_NAME} characters",
+        )
 
 
 class SameOriginMiddleware:

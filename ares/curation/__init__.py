@@ -116,7 +116,6 @@ if TYPE_CHECKING:
         remove_tag as remove_tag,
         save_view as save_view,
         set_values as set_values,
-        tag_filter as tag_filter,
         tags_of as tags_of,
     )
 

@@ -13,6 +13,7 @@ from ares.curation.sets import CurationSet, Sets
 from ares.episode import Json, Span
 from ares.errors import RequestError
 from ares.jobs import EpisodeSelection
+from ares.names import check_name
 from ares.search import Query, score_episodes, search as search_episodes
 from ares.store import StagedIds, TempDatabase, batched, conjunction, ids_filter, quote_literal
 
@@ -95,6 +96,8 @@ def freeze_composition(
     from ares.curation.composition import compose_selection
 
     stores.require_current()
+    sets = Sets(stores.annotations)
+    check_name("set", name, lambda: sets)
     ids, resolved = _select_and_resolve(stores, selection)
     composed = compose_selection(stores, list(ids), rules)
     decided: dict[str, Json] = {
@@ -102,7 +105,7 @@ def freeze_composition(
         **({"near_duplicates": dict(composed.details)} if composed.details else {}),
     }
     recipe = {**_make_recipe(resolved), **rules.describe(), **decided}
-    return Sets(stores.annotations).create(name, composed.kept, recipe), composed
+    return sets.create(name, composed.kept, recipe), composed
 
 
 def _make_recipe(resolved: EpisodeSelection) -> dict[str, Json]:

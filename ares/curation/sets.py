@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from ares.console import count_of
 from ares.episode import Json, Span
 from ares.errors import RequestError
+from ares.names import check_name
 from ares.registry import did_you_mean
 from ares.settings import user_name
 from ares.store import (
@@ -78,7 +78,6 @@ EXPORTS = "exports"
 _DOCUMENT_IDS = 10_000
 # Characters per document, for spans with long texts.
 _DOCUMENT_CHARACTERS = 2**20
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +85,7 @@ class CurationSet:
     """A frozen selection: its members never change, and another selection of the same name is a new version.
 
     Attributes:
-        name: Letters, digits, "-", "_" and ".".
+        name: Its name, see `ares.names.check_name`.
         version: 1, 2, ... within the name.
         created: ISO 8601 time in UTC.
         recipe: How the members were selected (filter, search text, number of listed ids), to repeat the selection.
@@ -202,8 +201,7 @@ class Sets:
     def _freeze(
         self, name: str, members: Iterable[str], recipe: Mapping[str, Json], *, are_spans: bool
     ) -> CurationSet:
-        if not _NAME.fullmatch(name):
-            raise RequestError("a set needs a plain name", f"{name!r}; use letters, digits, '-', '_' and '.'")
+        check_name("set", name, lambda: self)
         with StagedIds(members) as staged:
             if not staged.count:
                 matched = ", ".join(f"{name} {value}" for name, value in recipe.items() if value)
@@ -247,12 +245,9 @@ class Sets:
         A version keeps its number, unless a deleted set of the new name had it.
 
         Raises:
-            RequestError: The name is unknown, or the new name is not plain or is in use.
+            RequestError: The name is unknown, or the new name cannot be one or is in use.
         """
-        if not _NAME.fullmatch(new_name):
-            raise RequestError(
-                "a set needs a plain name", f"{new_name!r}; use letters, digits, '-', '_' and '.'"
-            )
+        check_name("set", new_name)
         if self.versions(new_name):
             raise RequestError(
                 f"there is a set {new_name!r} already", "choose another name, or delete it first"

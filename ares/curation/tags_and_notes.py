@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from ares.console import count_of
 from ares.curation.removal import record_and_apply_action
 from ares.episode import Json
 from ares.errors import RequestError
+from ares.names import check_name
 from ares.settings import user_name
 from ares.store import (
     CONFLICT,
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-_TAG = re.compile(r"[\w.:/+-]{1,80}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagUse:
     """One tag of a workspace.
@@ -75,12 +72,12 @@ def add_tag(stores: Stores, tag: str, selected: SelectedEpisodes, *, person: str
 
     Args:
         stores: Stores of the workspace.
-        tag: 1 to 80 letters, digits and "_", "-", ".", ":", "/" or "+".
+        tag: A name, see `ares.names.check_name`.
         selected: The episodes, with how they were selected, for the log.
         person: Who adds it; the user by default.
 
     Raises:
-        RequestError: The tag has another form, or no episode is selected.
+        RequestError: The text cannot be a tag, or no episode is selected.
         StoreError: The log cannot be written.
     """
     return _record_tag_action(stores, "tag", tag, selected, person)
@@ -94,25 +91,10 @@ def remove_tag(stores: Stores, tag: str, selected: SelectedEpisodes, *, person: 
 def _record_tag_action(
     stores: Stores, kind: ActionKind, tag: str, selected: SelectedEpisodes, person: str
 ) -> Action:
-    check_tag(tag)
+    check_name("tag", tag, lambda: (use.tag for use in list_tags(stores)))
     if not selected.count:
         raise RequestError("no episode is selected", f"the tag {tag!r} was not changed")
     return record_and_apply_action(stores, kind, selected, {"tag": tag, "recipe": selected.recipe}, person)
-
-
-def check_tag(tag: str) -> None:
-    """Raise RequestError for a text that cannot be a tag."""
-    if not _TAG.fullmatch(tag):
-        raise RequestError(
-            "that cannot be a tag",
-            f"{tag!r}; use up to 80 letters, digits and '_', '-', '.', ':', '/' or '+'",
-        )
-
-
-def tag_filter(tag: str) -> str:
-    """The SQL filter of the episodes that have a tag. Raises RequestError for a text that cannot be a tag."""
-    check_tag(tag)
-    return f"array_has({TAGS}, '{tag}')"
 
 
 def list_tags(stores: Stores) -> list[TagUse]:
@@ -306,7 +288,6 @@ def _kind_checks() -> dict[str, Callable[[pa.DataType], bool]]:
     }
 
 
-_VIEW_NAME = re.compile(r"[^\s/][^/]{0,79}")
 _MAX_VIEW_CHARACTERS = 20_000
 
 
@@ -337,19 +318,15 @@ def save_view(stores: Stores, name: str, query: Mapping[str, Sequence[str]], *, 
 
     Args:
         stores: Stores of the workspace.
-        name: 1 to 80 characters without "/".
+        name: A name, see `ares.names.check_name`.
         query: Parameters of the address of the view; none for all episodes.
         person: Who saves it; the user by default.
 
     Raises:
-        RequestError: The name has another form, or the view is too long, or has parameters without values.
+        RequestError: The text cannot be a name, or the view is too long, or has parameters without values.
         StoreError: The log cannot be written.
     """
-    name = name.strip()
-    if not _VIEW_NAME.fullmatch(name):
-        raise RequestError(
-            "that cannot be the name of a view", f"{name!r}; use 1 to 80 characters without '/'"
-        )
+    check_name("view", name, lambda: (view.name for view in list_views(stores)))
     size = sum(len(text) for texts in query.values() for text in texts)
     if query and not 0 < size <= _MAX_VIEW_CHARACTERS:
         raise RequestError(

@@ -32,7 +32,7 @@ from ares.doctor.log_checks import (
     copy_log_to_database,
 )
 from ares.doctor.sources import RelocationReport, find_source_file_problems, relocate_files
-from ares.io import is_disk_full
+from ares.errors import is_disk_full
 from ares.media import SOURCE_REMEDIES
 
 if TYPE_CHECKING:

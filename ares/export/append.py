@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ares.curation import Sets
 from ares.episode import Episode, Span, Trajectory
-from ares.errors import RequestError, StoreError
+from ares.errors import RequestError, StoreError, is_disk_full
 from ares.export.base import (
     ANSWERS_FILE,
     EPISODES_FILE,
@@ -48,7 +48,6 @@ from ares.export.run import (
     bring_back_folder,
     exchange_folders,
     export_set,
-    is_disk_full,
     leave_out,
     open_reader,
     refuse_other,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -61,8 +62,8 @@ _TABLE_TEXT = (
 )
 _COMMANDS = """\
 ```sh
-ares set lock {label} {name}.card.json --export THIS_FOLDER -w WORKSPACE
-ares set rebuild {name}.card.json --sources FOLDERS --export NEW_FOLDER -w NEW_WORKSPACE
+ares set lock {label} {file} --export THIS_FOLDER -w WORKSPACE
+ares set rebuild {file} --sources FOLDERS --export NEW_FOLDER -w NEW_WORKSPACE
 ```"""
 
 
@@ -158,10 +159,16 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
         "## Which episode is which",
         _TABLE_TEXT,
         "## To make it again",
-        _COMMANDS.format(label=labels[0], name=name)
+        _COMMANDS.format(
+            label=shlex.quote(labels[0]), file=shlex.quote(f"{name.replace('/', '-')}.card.json")
+        )
         if len(parts) == 1
         else "\n".join(
-            ("Each command with the options above:\n\n```sh", *_append_commands(labels, manifest), "```")
+            (
+                "Each command with the options above:\n\n```sh",
+                *_append_commands(labels, manifest),
+                "```",
+            )
         ),
     ]
     (folder / CARD_FILE).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
@@ -170,8 +177,8 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
 def _append_commands(labels: Sequence[str], manifest: Mapping[str, Any]) -> Iterator[str]:
     """The commands that make an export which was appended to."""
     for number, label in enumerate(labels):
-        append = " --append" if number else ""
-        yield f"ares export {label} NEW_FOLDER --format {manifest['export']['format']}{append} -w WORKSPACE"
+        more = " --append" if number else ""
+        yield f"ares export {shlex.quote(label)} NEW_FOLDER --format {manifest['export']['format']}{more} -w WORKSPACE"
 
 
 def _front_matter(

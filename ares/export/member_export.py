@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ares.episode import Episode, Json, Trajectory
-from ares.errors import AresError, RequestError, StoreError
+from ares.errors import AresError, RequestError, StoreError, is_disk_full
 from ares.export.base import (
     NO_TASKS,
     PLAN_FILE,
@@ -28,7 +28,6 @@ from ares.export.run import (
     ExportMember,
     ExportReader,
     MemberTask,
-    is_disk_full,
     member_tasks,
     staging_folder,
 )

@@ -6,6 +6,7 @@ A plan is a YAML file that `ares export --write-plan` writes, a person edits, an
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -254,9 +255,10 @@ class MergePlan(_PlanModel):
         text = yaml.safe_dump(
             document, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110
         )
+        header = _HEADER.format(set=shlex.quote(self.set.partition("@")[0]), file=shlex.quote(path.name))
         try:
             with path.open("x", encoding="utf-8") as file:
-                file.write(_HEADER.format(set=self.set.partition("@")[0], file=path.name) + text)
+                file.write(header + text)
         except FileExistsError:
             raise RequestError("the plan exists already", f"{path}; name a new file, or use --plan") from None
         except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import hashlib
 import json
 import os
@@ -24,7 +23,7 @@ from ares.console import write_stderr
 from ares.contract import SetConverter, find_contracts_of_episodes, parse_conversions
 from ares.curation import EXPORTS, Sets
 from ares.episode import Episode, Json, Span, Trajectory
-from ares.errors import AresError, PluginError, RequestError, StoreError
+from ares.errors import AresError, PluginError, RequestError, StoreError, is_disk_full
 from ares.export.base import (
     FAILURES_FILE,
     MANIFEST_FILE,
@@ -448,11 +447,6 @@ class StagedExport:
         with self._lock, (self.folder / STAGING_MARKER).open("a", encoding="utf-8") as marker:
             marker.write(canonical_json(line) + "\n")
         self.has_units = True
-
-
-def is_disk_full(error: BaseException) -> bool:
-    """Whether an error says that no more bytes can be written."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager

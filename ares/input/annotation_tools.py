@@ -120,7 +120,7 @@ def parse_number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, str) and (match := _CLOCK.fullmatch(value.strip())):
-        return 3600 * int(match[1] or 0) + 60 * int(match[2]) + float(match[3])
+        value = 3600 * float(match[1] or 0) + 60 * float(match[2]) + float(match[3])
     try:
         number = float(value)
     except (ValueError, OverflowError):

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import io
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -103,6 +104,15 @@ def expanded_path(path: str | os.PathLike[str]) -> str:
     if isinstance(path, bytes):
         raise RequestError("a path is a str or a Path", f"got bytes {path!r}; give os.fsdecode(...)")
     return os.path.expanduser(os.fspath(path))  # noqa: PTH111  # a Path would change URLs
+
+
+def local_output(path: str | os.PathLike[str]) -> Path:
+    """The path of a file or folder that is to be written, with "~" expanded. Raises RequestError for a URL."""
+    text = expanded_path(path)
+    # A Path of a URL has lost one of the two slashes.
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text):
+        raise RequestError("nothing is written to a URL yet", f"{text!r}; name a local path, and copy it")
+    return Path(text)
 
 
 def absolute_path(path: str) -> Path:
@@ -221,11 +231,6 @@ def translate_remote_errors(path: str) -> Iterator[None]:
         ):
             raise
         raise OSError(5, f"{type(error).__name__}: {error}", path) from None
-
-
-def is_disk_full(error: OSError) -> bool:
-    """Whether there was no room: on the disk, in a quota, or below the limit of the size of files."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def describe_os_error(error: OSError) -> str:

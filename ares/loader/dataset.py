@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ares.console import count_of
+from ares.console import count_of, print_message
 from ares.errors import RequestError
 from ares.export import (
     SAMPLE_WEIGHT,
@@ -32,6 +32,7 @@ from ares.imports import import_optional
 from ares.loader.step_store import WEIGHT, StepLayout, StepStore, StepStoreWriter, StoredSteps
 from ares.media import OpenVideos, frames_at, frames_in_order
 from ares.registry import did_you_mean
+from ares.settings import count_ranks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -355,6 +356,9 @@ class StepStream:
                 raise RequestError(f"{name} is a number from 1", f"got {number}")
         self._dataset, self._batch_size, self._order, self._lanes = dataset, batch_size, order, lanes
         self._epoch, self._batches, self._passes = 0, 0, 0
+        if (ranks := count_ranks()) > 1:
+            advice = "give a DataLoader the dataset itself and a DistributedSampler"
+            print_message(f"warning: a stream gives each of {ranks} ranks the same batches; {advice}")
 
     def __len__(self) -> int:
         """Steps of an epoch; of the one that was taken up in the middle, those that are left."""

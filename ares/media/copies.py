@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import math
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import TOPIC_KINDS, Camera, MediaRef
-from ares.errors import DiskFull, MediaError, SourceError
+from ares.errors import DiskFull, MediaError, SourceError, is_disk_full
 from ares.io import copy_file
 from ares.media.frames import all_frames
 from ares.media.readers.images import image_file_seconds
@@ -212,7 +211,6 @@ _ANY_SIZE_ENCODING = VideoEncoding(
 )
 _MIN_SIDE_PIXELS = 16
 _ROUNDING_SECONDS = 3e-3
-_DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 _MAX_NAME_LENGTH = 80
 
 
@@ -258,7 +256,7 @@ def _translate_copy_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, av.FFmpegError) as error:
-        if getattr(error, "errno", None) in _DISK_FULL_ERRNOS:
+        if is_disk_full(error):
             raise DiskFull("the disk is full", f"no room left for {folder}") from None
         raise MediaError("camera cannot be copied", f"to {folder}: {error}") from None
 

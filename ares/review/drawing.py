@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import random
-import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from ares.console import count_of
 from ares.episode import Json
 from ares.errors import RequestError
+from ares.names import check_name
 from ares.review.allocation import (
     StratumCounts,
     allocate_answers,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 # Kinds of documents: headers, and blocks of items.
 QUEUES, ITEMS = "review_queues", "review_items"
 BLOCK_ITEMS = 1_000
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,79}", re.ASCII)
 QUESTIONS_OF_EPISODES = (SUCCESS, INSTRUCTION)
 _OF_TEXTS = """Say what the picture shows, not what was probably meant.
 
@@ -154,7 +153,7 @@ class QueueRequest:
     """How a queue is to be made.
 
     Attributes:
-        name: Its name: letters, digits and "_", "-" or ".".
+        name: Its name, see `ares.names.check_name`; without "/".
         question: "acceptable", "success", "instruction", or a criterion of the rubric.
         person: Who makes it.
         random_items: How many items are drawn at random; a stratum is a dataset with a grade.
@@ -167,7 +166,7 @@ class QueueRequest:
         recipe: How the episodes were selected, for the record.
 
     Raises:
-        RequestError: The name is not plain, or a number is out of its range.
+        RequestError: The text cannot be a name, or a number is out of its range.
     """
 
     name: str
@@ -182,10 +181,7 @@ class QueueRequest:
     recipe: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise RequestError(
-                "that cannot be the name of a queue", f"{self.name!r}; use letters, digits, '_', '-', '.'"
-            )
+        check_name("queue", self.name, without="/")
         is_empty = min(self.random_items, self.worth_items) < 0 or self.random_items + self.worth_items < 1
         if is_empty or not 0 <= self.repeat <= 1:
             raise RequestError("a queue needs items", "give --random 1 or more, and --repeat from 0 to 1")

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ares.console import print_message
-from ares.errors import ReadOnlyWorkspace, RequestError, StoreError
-from ares.io import describe_os_error, is_disk_full, is_url, parse_path, translate_remote_errors
+from ares.errors import DiskFull, ReadOnlyWorkspace, RequestError, StoreError, storage_error
+from ares.io import describe_os_error, is_url, parse_path, translate_remote_errors
 from ares.settings import Settings
 
 _LOCK_FILE, _JOB_FILE = ".writing.lock", ".writing"
@@ -36,12 +36,13 @@ def lock_folder(folder: Path, job_name: str, wait: bool = True) -> Iterator[None
     Raises:
         WorkspaceBusy: Another process writes, and `wait` is off.
         ReadOnlyWorkspace: The folder cannot be written.
+        DiskFull: There is no room for the lock.
     """
     from filelock import FileLock, Timeout
 
     lock, job_file = FileLock(folder / _LOCK_FILE), folder / _JOB_FILE
     try:
-        with _read_only_errors(folder):
+        with _write_errors(folder):
             lock.acquire(timeout=0)
     except Timeout:
         if not wait:
@@ -49,24 +50,22 @@ def lock_folder(folder: Path, job_name: str, wait: bool = True) -> Iterator[None
         print_message(f"waiting: {_current_job(job_file)} is writing to {folder}")
         lock.acquire()
     try:
-        try:
-            with _read_only_errors(folder):
-                job_file.write_text(job_label(job_name))
-        except OSError as error:
-            if not is_disk_full(error):  # the name is for those who wait
-                raise
+        with suppress(DiskFull), _write_errors(folder):  # the name is for those who wait
+            job_file.write_text(job_label(job_name))
         yield
     finally:
         lock.release()  # the name stays: it is read while the lock is held
 
 
 @contextmanager
-def _read_only_errors(folder: Path) -> Iterator[None]:
+def _write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
+    except TimeoutError:  # of a lock that another has
+        raise
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
-            raise
+            raise storage_error(error) from error
         raise ReadOnlyWorkspace(
             "the workspace is read-only",
             f"{folder}: {error.strerror}; make it writable for this user, or work on a copy of it",

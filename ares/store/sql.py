@@ -41,7 +41,7 @@ def in_condition(column: str, values: Collection[str]) -> str:
 
 
 # Calls that Lance does not know: what sets, tags and people say of an episode.
-MEMBERSHIP = re.compile(r"\b(in_set|tagged|reviewed)\s*\(([^()]*)\)", re.IGNORECASE)
+_MEMBERSHIP = re.compile(r"\b(in_set|tagged|reviewed)\s*\(([^()]*)\)", re.IGNORECASE)
 # Looks for `in_set`, also in quotes: it takes no time where there is none.
 find_set_call = re.compile(r"\bin_set\s*\(", re.IGNORECASE).search
 
@@ -60,7 +60,7 @@ def replace_membership(where: str, replace: Callable[[str, str], str | None]) ->
         replace: The SQL for the name of the function and its argument, or None to leave the call as it is.
     """
     parts, end = list[str](), 0
-    for call in MEMBERSHIP.finditer(mask_quotes(where)):
+    for call in _MEMBERSHIP.finditer(mask_quotes(where)):
         argument = where[call.start(2) : call.end(2)].strip()[1:-1].replace("''", "'")
         new = replace(call[1].lower(), argument)
         parts += [where[end : call.start()], where[call.start() : call.end()] if new is None else new]

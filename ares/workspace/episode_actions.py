@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from ares.errors import RequestError
-from ares.registry import refuse_unknown_keywords
+from ares.registry import explain_mistakes
 from ares.workspace.arguments import SelectionOptions, make_selection, read_values
 from ares.workspace.printed_tables import ResultTable
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ares.workspace.names import NameHit
 
 
+@explain_mistakes
 class EpisodeActions:
     """Actions on episodes: facts in the log, which a later fact reverses.
 
@@ -38,7 +39,6 @@ class EpisodeActions:
 
         return find_names(self._stores, text, limit)
 
-    @refuse_unknown_keywords
     def remove(
         self, ids: EpisodesLike = (), *, note: str = "", **conditions: Unpack[SelectionOptions]
     ) -> Action:
@@ -67,7 +67,6 @@ class EpisodeActions:
 
         return self._act(ids, conditions, lambda selected: remove_episodes(self._stores, selected, note=note))
 
-    @refuse_unknown_keywords
     def tag(self, tag: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]) -> Action:
         """Add a tag to episodes, as `ares tag add` does; the arguments are those of `remove`.
 
@@ -81,7 +80,6 @@ class EpisodeActions:
 
         return self._act(ids, conditions, lambda selected: add_tag(self._stores, tag, selected))
 
-    @refuse_unknown_keywords
     def untag(self, tag: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]) -> Action:
         """Remove a tag from episodes, as `ares tag remove` does; the arguments are those of `remove`.
 
@@ -94,7 +92,6 @@ class EpisodeActions:
 
         return self._act(ids, conditions, lambda selected: remove_tag(self._stores, tag, selected))
 
-    @refuse_unknown_keywords
     def note(self, text: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]) -> Action:
         """Write a note to episodes, as `ares note` does; the arguments are those of `remove`.
 
@@ -147,7 +144,6 @@ class EpisodeActions:
 
         return add_own_vectors(self._stores, space, *read_vectors(vectors))
 
-    @refuse_unknown_keywords
     def remove_vectors(
         self, space: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]
     ) -> int:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ares.curation import CurationSet, Sets
 from ares.errors import RequestError
-from ares.io import expanded_path
-from ares.registry import refuse_unknown_keywords
+from ares.io import expanded_path, local_output
+from ares.registry import explain_mistakes
 from ares.workspace.arguments import ExportOptions
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def _list_view(view: Episodes) -> CurationSet:
     )
 
 
+@explain_mistakes
 class WorkspaceJobs:
     """What goes over many episodes of a workspace.
 
@@ -53,7 +54,6 @@ class WorkspaceJobs:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
 
-    @refuse_unknown_keywords
     def export(
         self,
         selection: str | CurationSet,
@@ -101,7 +101,7 @@ class WorkspaceJobs:
             values["plan"] = _read_plan(values)
         request = ExportRequest(
             set=self._set(selection),
-            destination=Path(expanded_path(dest)),
+            destination=local_output(dest),
             format=format,
             **values,
         )
@@ -113,7 +113,6 @@ class WorkspaceJobs:
                 return append_set(request, self._stores, progress.advance)
             return export_set(request, self._stores, progress.advance)
 
-    @refuse_unknown_keywords
     def preview_export(
         self,
         selection: str | CurationSet,
@@ -142,7 +141,7 @@ class WorkspaceJobs:
             values["plan"] = _read_plan(values)
         request = ExportRequest(
             set=self._set(selection),
-            destination=Path(expanded_path(path)),
+            destination=local_output(path),
             format="preview",
             **values,
         )
@@ -164,10 +163,9 @@ class WorkspaceJobs:
         from ares.export import propose_merge_plan
 
         plan = propose_merge_plan(self._stores, self._set(selection))
-        plan.write(Path(expanded_path(path)))
+        plan.write(local_output(path))
         return plan
 
-    @refuse_unknown_keywords
     def torch_dataset(
         self,
         selection: str | CurationSet | Episodes,
@@ -218,7 +216,6 @@ class WorkspaceJobs:
         loading = LoaderRequest(cameras=cameras, delta_seconds=delta_seconds or {}, normalise=normalise or {})
         return build_step_dataset(request, self._stores, loading)
 
-    @refuse_unknown_keywords
     def index(self, quiet: bool = False) -> dict[str, TableStatus]:
         """Index vectors so that searches for similar frames, texts and motions stay fast, as `ares index` does.
 
@@ -240,7 +237,6 @@ class WorkspaceJobs:
             self._stores.tables.refresh_indexes((lambda message: None) if quiet else print_message)
         return vector_tables(self._stores)
 
-    @refuse_unknown_keywords
     def doctor(
         self,
         repair: bool = False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -246,7 +247,7 @@ def read_recipe_card(path: Path) -> tuple[RecipeCard, CurationSet, list[str]]:
     if "card" not in document:
         raise RequestError(
             "this lock proves a set and has no recipe",
-            f"{path} is of an earlier ARES; write it again with `ares set lock {selection.label} FILE`",
+            f"{path} is of an earlier ARES; write it again with `ares set lock {shlex.quote(selection.label)} FILE`",
         )
     fields = {name: value for name, value in document.items() if name in RecipeCard.model_fields}
     try:
@@ -398,7 +399,8 @@ def rebuild_set(
     _check_labels(labels_path, card.labels)
     if export and card.export is None:
         raise RequestError(
-            "the card has no export", f"`ares set lock {selection.label} FILE --export FOLDER` adds one"
+            "the card has no export",
+            f"`ares set lock {shlex.quote(selection.label)} FILE --export FOLDER` adds one",
         )
     if stores.tables.episodes.count():
         raise RequestError("the workspace has episodes already", f"{stores.location}; name a new one with -w")

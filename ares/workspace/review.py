@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO, Unpack, cas
 from ares.curation import CurationSet, Sets, maker_catalog
 from ares.episode import Json
 from ares.errors import AresError, RequestError, StoreError
-from ares.registry import projections
+from ares.io import local_output
+from ares.names import check_name
+from ares.registry import explain_mistakes, projections
 from ares.rubric import CERTIFIED_COLUMN
 from ares.settings import user_name
 from ares.store import InstalledProjections
@@ -108,6 +110,7 @@ class ImportReport:
         return {"stored": self.stored, "known": self.known, "bad_rows": self.bad_rows, "bad": bad}
 
 
+@explain_mistakes
 class Reviews:
     """What people say of the episodes and texts of a workspace.
 
@@ -217,7 +220,7 @@ class Reviews:
     def export_file(self, path: str | Path, *, queue: str = "", person: str = "") -> int:
         """Write the answers that count to a file, JSONL or CSV by its ending. Returns their number."""
         rows = (_answer_row(*pair).to_json() for pair in self._pairs(queue, person))
-        target, count = Path(path), 0
+        target, count = local_output(path), 0
         is_csv = _is_csv(target)
         try:
             with target.open("w", encoding="utf-8", newline="") as file:
@@ -391,7 +394,7 @@ def freeze_certified(stores: Stores, name: str, precision: float, where: str = "
 
     Args:
         stores: Stores of the workspace.
-        name: Letters, digits, "-", "_" and ".".
+        name: Its name, see `ares.names.check_name`.
         precision: Share of true captions that is to be certified with 95 % confidence, above 0 and below 1.
         where: SQL filter over the episode columns.
 
@@ -400,10 +403,12 @@ def freeze_certified(stores: Stores, name: str, precision: float, where: str = "
     """
     from ares.review import certified_members, certify, keep_certificate
 
+    sets = Sets(stores.annotations)
+    check_name("set", name, lambda: sets)
     certificate = certify(stores, precision, where=where)
     recipe: dict[str, Json] = {"where": where, "certified": certificate.summary()}
     members = certified_members(stores, certificate, where)
-    selection = Sets(stores.annotations).create(name, members, recipe)
+    selection = sets.create(name, members, recipe)
     keep_certificate(stores, selection.frozen_key, certificate)
     show_certificates(stores)
     return selection

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ares.console import count_of
 from ares.curation import CurationSet, SetDiff, Sets, freeze_selection, freeze_spans, span_of_segment
 from ares.errors import RequestError
-from ares.io import absolute_path, expanded_path
+from ares.io import absolute_path, expanded_path, local_output
 from ares.registry import explain_mistakes, refuse_unknown_keywords
 from ares.workspace.arguments import SelectionOptions, make_selection
 from ares.workspace.episodes import Episodes
@@ -71,6 +71,7 @@ class StoredSet(CurationSet):
 
         return describe_certificate(self._stores, self.frozen_key, self.ids())
 
+    @refuse_unknown_keywords
     def write_lock(self, path: str | Path, export: str | Path = "", *, quiet: bool = True) -> list[str]:
         """Write the set to a card, by which `ares set rebuild` makes it again elsewhere, and its labels beside it.
 
@@ -91,7 +92,7 @@ class StoredSet(CurationSet):
         from ares.workspace.recipe_cards import write_recipe_card
 
         with closing(Progress("read sources", None, None if quiet else sys.stderr)) as progress:
-            card = write_recipe_card(self._stores, self, Path(path), str(export), progress=progress)
+            card = write_recipe_card(self._stores, self, local_output(path), str(export), progress=progress)
         return [source.dataset for source in card.sources if not source.files]
 
     def __len__(self) -> int:
@@ -149,7 +150,6 @@ class SetCollection(Mapping[str, StoredSet]):
     def _sets(self) -> Sets:
         return Sets(self._stores.annotations)
 
-    @refuse_unknown_keywords
     def create(
         self,
         name: str,
@@ -165,7 +165,7 @@ class SetCollection(Mapping[str, StoredSet]):
             >>> ws.sets.create("long", ws.episodes.sort("num_steps", descending=True).take(100))
 
         Args:
-            name: Letters, digits, "-", "_" and ".".
+            name: Its name, see `ares.names.check_name`.
             ids: Ids, episodes, hits of a search, or segments, for their episodes; or the path of a text file of ids.
             recipe: How the episodes were selected, stored with the set; by default these arguments.
             where: SQL filter; also applies to a search and to a list.
@@ -179,14 +179,13 @@ class SetCollection(Mapping[str, StoredSet]):
             min_score: Least score of an episode of a search, as for `Workspace.search`: all that reach it are selected.
 
         Raises:
-            RequestError: The name is not plain, the filter is wrong, an id is unknown, or no episode was selected.
+            RequestError: The text cannot be a name, the filter is wrong, an id is unknown, or no episode was selected.
         """
         selection = make_selection(ids, conditions, "the set would be empty")
         if recipe is not None:
             return self._stored(self._sets.create(name, selection.ids, recipe))
         return self._stored(freeze_selection(self._stores, name, selection))
 
-    @refuse_unknown_keywords
     def create_spans(
         self,
         name: str,
@@ -204,14 +203,14 @@ class SetCollection(Mapping[str, StoredSet]):
         A set keeps spans and texts, also where segments are made anew. Segments of equal spans are one member.
 
         Args:
-            name: Letters, digits, "-", "_" and ".".
+            name: Its name, see `ares.names.check_name`.
             segments: Segments, such as those of a search; without any those of the conditions.
             where: SQL filter over the columns of segments.
             search: Words; the best `limit` segments for them, 100 without a limit.
             limit: Maximum number of segments.
 
         Raises:
-            RequestError: The name is not plain, the filter is wrong, both are given, or no segment was selected.
+            RequestError: The text cannot be a name, the filter is wrong, both are given, or no segment was selected.
         """
         listed = list(segments)
         if not listed and not isinstance(segments, tuple):
@@ -265,7 +264,7 @@ class SetCollection(Mapping[str, StoredSet]):
             >>> ws.sets.create_certified("true", 0.95, where="dataset = 'lids'")
 
         Args:
-            name: Letters, digits, "-", "_" and ".".
+            name: Its name, see `ares.names.check_name`.
             precision: Share of true captions that is to be certified with 95 % confidence, above 0 and below 1.
             where: SQL filter over the episode columns.
 
@@ -276,7 +275,6 @@ class SetCollection(Mapping[str, StoredSet]):
 
         return self._stored(freeze_certified(self._stores, name, precision, where))
 
-    @refuse_unknown_keywords
     def compose(
         self,
         name: str,
@@ -301,7 +299,7 @@ class SetCollection(Mapping[str, StoredSet]):
         The rules apply in the order of the arguments.
 
         Args:
-            name: Letters, digits, "-", "_" and ".".
+            name: Its name, see `ares.names.check_name`.
             ids: As for `create`, like all conditions.
             dedupe: Leave out near duplicates.
             near: Ways to find them, as for `split`.
@@ -379,9 +377,8 @@ class SetCollection(Mapping[str, StoredSet]):
         """
         from ares.export import write_weights
 
-        return write_weights(self._stores, self._resolve(selection), weights, Path(expanded_path(path)))
+        return write_weights(self._stores, self._resolve(selection), weights, local_output(path))
 
-    @refuse_unknown_keywords
     def split(
         self,
         name: str,
@@ -415,7 +412,6 @@ class SetCollection(Mapping[str, StoredSet]):
         parts = freeze_split(self._stores, self._sets[name], plan)
         return {part: self._stored(frozen) for part, frozen in parts.items()}, plan
 
-    @refuse_unknown_keywords
     def controls(self, name: str, *, where: str = "", seed: int = 0) -> tuple[dict[str, StoredSet], Controls]:
         """Freeze two controls of a set: as many episodes at random, and as many that are alike in what is not selected.
 
@@ -457,7 +453,8 @@ class SetCollection(Mapping[str, StoredSet]):
         from ares.workspace.recipe_cards import rebuild_set
 
         folders = [absolute_path(expanded_path(source)) for source in sources]
-        return rebuild_set(self._stores, Path(expanded_path(card)), folders, str(export), quiet=quiet)
+        destination = str(local_output(export)) if export else ""
+        return rebuild_set(self._stores, Path(expanded_path(card)), folders, destination, quiet=quiet)
 
     def delete(self, name: str) -> Action:
         """Delete all versions of "name", or exactly "name@2"; its episodes stay, and `ws.undo()` brings it back.
@@ -476,7 +473,7 @@ class SetCollection(Mapping[str, StoredSet]):
             >>> ws.sets.rename("sinks", "kitchen-sinks")
 
         Raises:
-            RequestError: There is no such set, or the new name is not plain or is in use.
+            RequestError: There is no such set, or the new name cannot be one or is in use.
         """
         return self._sets.rename(name, new_name)
 

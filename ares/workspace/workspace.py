@@ -15,7 +15,7 @@ from ares.console import visible
 from ares.errors import RequestError
 from ares.io import expanded_path
 from ares.jobs import AnnotateKeywords, make_annotate_request
-from ares.registry import explain_mistakes, refuse_unknown_keywords
+from ares.registry import explain_mistakes
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
 from ares.workspace.episode import best_poster_html
@@ -227,7 +227,6 @@ class Workspace:
     similar = _method_of("episodes", Episodes.similar)
     undo = _method_of("actions", EpisodeActions.undo)
 
-    @refuse_unknown_keywords
     def search(
         self,
         text: str = "",
@@ -279,7 +278,6 @@ class Workspace:
             hits = search(self.stores, query)
         return SearchResults(StoredHit.from_hit(hit, self.stores) for hit in hits)
 
-    @refuse_unknown_keywords
     def search_segments(self, text: str = "", *, where: str = "", limit: int = 20) -> SegmentList:
         """Find spans of episodes by words of their texts, best first, as `ares search --segments` does.
 
@@ -300,7 +298,6 @@ class Workspace:
             raise RequestError("a search for segments needs words or a filter", "give a text or `where`")
         return SegmentList(self.stores.tables.segments.find(text, where, limit))
 
-    @refuse_unknown_keywords
     def facets(self, where: str = "", columns: Sequence[str] = ()) -> FacetList:
         """Count the values of every column among the episodes that match a filter.
 
@@ -344,7 +341,6 @@ class Workspace:
             self._stores.close()
         self._is_closed = True
 
-    @refuse_unknown_keywords
     def ingest(
         self,
         *sources: str | os.PathLike[str],
@@ -411,7 +407,6 @@ class Workspace:
             quiet=quiet,
         )
 
-    @refuse_unknown_keywords
     def plan_ingest(
         self,
         *sources: str | os.PathLike[str],
@@ -454,7 +449,6 @@ class Workspace:
         """The stores where the workspace is there, so that a plan or a wrong path creates none."""
         return self.stores if self.is_open or workspace_exists(self.path) else None
 
-    @refuse_unknown_keywords
     def annotate(
         self,
         *names: str | Callable[[Any], Any] | Episodes | StoredSet,
@@ -500,7 +494,6 @@ class Workspace:
         request = make_annotate_request(called, functions=functions, **keywords)
         return AnnotateReports(annotate_operation()(self.stores, request, quiet=quiet))
 
-    @refuse_unknown_keywords
     def estimate(self, *names: str, **keywords: Unpack[AnnotateKeywords]) -> EstimateList:
         """Say what `annotate` would do and cost with these arguments, as `ares annotate --dry-run` does.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -228,6 +229,10 @@ def _first_schema(info: LeRobotInfo) -> tuple[pa.Schema | None, bool]:
     return None, has_data
 
 
+# A higher fps would place every frame of a camera at once: the stamps are asked.
+_FASTEST_CAMERA_HZ = 1_000
+
+
 def _frame_and_step_rate(
     info: LeRobotInfo, feature_map: LeRobotFeatureMap, options: SourceOptions, warnings: list[str]
 ) -> tuple[float, float, RateSource]:
@@ -238,12 +243,13 @@ def _frame_and_step_rate(
         and not isinstance(stored_fps, bool)
         and 0 < stored_fps < float("inf")
     )
-    fps = float(stored_fps) if is_valid and stored_fps else None
-    stated = fps
-    if fps is None:
-        fps, source = measure_rate_of_files(info, [camera.key for camera in feature_map.video_cameras])
-        if fps is not None:
-            warnings.append(f"fps in info.json is not known: {fps:g} Hz by the {source}")
+    fps = stated = float(stored_fps) if is_valid and stored_fps else None
+    if stated is None or stated > _FASTEST_CAMERA_HZ:
+        measured, source = measure_rate_of_files(info, [camera.key for camera in feature_map.video_cameras])
+        if measured is not None and not math.isclose(measured, stated or 0.0, rel_tol=0.01):
+            said = f"{stated:g}" if stated else "not known"
+            warnings.append(f"fps in info.json is {said}: {measured:g} Hz by the {source}")
+            fps, stated = measured, None
     rate_hz, rate_source = resolve_rate(options.rate_hz, fps, "source" if stated else "measured")
     return fps or rate_hz, rate_hz, rate_source
 

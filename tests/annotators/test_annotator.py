@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from annotators.base import Options, Result, Work
 from annotators.embed import EmbedAnnotator, parse_frame_sampling
-from ares.episode import Episode
+from ares.doctor import run_checks
+from ares.episode import Episode, Record, Trajectory
 from ares.errors import MediaError, RequestError
-from ares.workspace import Workspace
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
 
 
 def _seconds_of_length(episode: Episode, seconds: float, sampling: str = "auto") -> list[float]:
@@ -50,6 +53,29 @@ def test_vectors_of_a_batch_go_to_their_own_frames(
     assert [frames.camera for frames in drawer.vectors] == ["front", "wrist"]
     frames = sum(len(camera.seconds) for camera in drawer.vectors)
     assert drawer.annotations[0].value == {"frames": frames, "space": annotator.space}
+
+
+def test_an_episode_without_a_camera_has_nothing_to_embed_and_is_counted_so(
+    tmp_path: Path, demo_samples: Path
+) -> None:
+    from tests.annotators.runs import annotate
+
+    settings = Settings(embed_model="hash:16")
+    with open_workspace(str(tmp_path / "w"), settings) as opened:
+        opened.ingest(demo_samples / "video", limit=2, media="none", quiet=True)
+        records = list[Record]()
+        for number, own in enumerate(opened.stores.tables.episodes.read()):
+            trajectory = Trajectory(timestamps=np.arange(own.num_steps) / own.rate_hz)
+            bare = replace(own, episode_id=f"{number:016x}", cameras=())
+            records.append(Record(episode=bare, trajectory=trajectory))
+        opened.remove(where="true")
+        opened.stores.tables.episodes.add(records)
+        (report,) = annotate(opened.stores, ["embed"], Options(settings=settings), quiet=True)
+        assert (report.planned, report.kept, report.failed) == (2, 2, 0)
+        assert [(entry.reason, entry.count) for entry in report.warnings] == [
+            ("nothing to embed: the episode has no camera", 2)
+        ]
+        assert run_checks(opened.stores) == []
 
 
 def test_the_space_can_be_found_and_loaded(options: Options, ws: Workspace) -> None:

@@ -37,7 +37,7 @@ ABOVE = {
 # Floors inside `ares`, lowest first: a room imports from the floors below its own, and nothing from its own floor.
 FLOORS = (
     {"console", "early_stop", "errors", "process_tuning", "statistics"},
-    {"deadline", "imports", "settings"},
+    {"deadline", "imports", "names", "settings"},
     {"io", "registry"},
     {"episode", "input"},
     {"annotation", "clock", "formats", "signals"},

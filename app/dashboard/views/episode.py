@@ -115,8 +115,9 @@ def render() -> None:
         _judge_data(episode, annotations),
         key="episode.player",
         on_frame_search=lambda frame: navigation.open_page("browse", {"image": [frame]}),
-        on_acts=_apply_acts,
+        on_acts=navigation.guard_field("episode.player", _apply_acts),
     )
+    navigation.draw_refusal("episode.player")
     findings = st.container()
     left_column, right_column = st.columns([3, 2], gap="large")
     with left_column:
@@ -266,20 +267,16 @@ class _Done(NamedTuple):
 
 def _apply_acts(acts: Sequence[Mapping[str, Any]]) -> None:
     """Do what was clicked beside the picture, in order; the first that cannot be done is said, and ends it."""
-    navigation.settle_address()
     done: list[_Done] = st.session_state.setdefault(_DONE, [])
-    try:
-        for act in acts:
-            if act.get("person"):
-                remember_person_name(str(act["person"]))
-            st.session_state[_NAMED] = read_person_name()
-            if act["act"] == "undo":
-                undo = done.pop().undo if done else partial(_take_own_last_back, str(act["episode"]))
-                undo()
-            else:
-                done.append(_ACTS[act["act"]](str(act["episode"]), act))
-    except AresError as error:
-        navigation.show_error(error)
+    for act in acts:
+        if act.get("person"):
+            remember_person_name(str(act["person"]))
+        st.session_state[_NAMED] = read_person_name()
+        if act["act"] == "undo":
+            undo = done.pop().undo if done else partial(_take_own_last_back, str(act["episode"]))
+            undo()
+        else:
+            done.append(_ACTS[act["act"]](str(act["episode"]), act))
 
 
 def _find_own_last(episode_id: str) -> str:

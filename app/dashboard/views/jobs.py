@@ -118,6 +118,7 @@ def _draw_annotate() -> list[str]:
     again = st.checkbox("Only what has failed before", key="jobs.again")
     if not names:
         return []
+    cached_reads.count_episodes(condition.strip())  # raises for a filter that cannot be read
     return make_annotate_words(names, condition.strip(), most, again)
 
 
@@ -142,16 +143,18 @@ def _draw_review() -> list[str]:
 def _draw_buttons(words: Sequence[str]) -> None:
     is_writable = cached_reads.workspace().stores.is_writable
     can_plan = words[:1] in (["ingest"], ["annotate"])
+    start = navigation.guard_field("jobs.start", _start_job)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Plan", key="jobs.plan", icon=":material/calculate:", disabled=not (words and can_plan and is_writable),
-            on_click=_start_job, args=([*words, PLAN],), help="What would be done, and what it costs",
+            on_click=start, args=([*words, PLAN],), help="What would be done, and what it costs",
         )  # fmt: skip
         st.button(
             "Start", key="jobs.start", type="primary", icon=":material/play_arrow:",
-            disabled=not (words and is_writable), on_click=_start_job, args=(list(words),),
+            disabled=not (words and is_writable), on_click=start, args=(list(words),),
             help=None if is_writable else _READ_ONLY,
         )  # fmt: skip
+    navigation.draw_refusal("jobs.start")
     if words:
         line = shlex.join(["ares", *words, "--workspace", cached_reads.workspace().path])
         st.caption("The same on the command line:")
@@ -159,11 +162,7 @@ def _draw_buttons(words: Sequence[str]) -> None:
 
 
 def _start_job(words: Sequence[str]) -> None:
-    navigation.settle_address()
-    try:
-        start_command(cached_reads.workspace().stores, words, read_person_name())
-    except AresError as error:
-        navigation.show_error(error)
+    start_command(cached_reads.workspace().stores, words, read_person_name())
 
 
 def _draw_jobs() -> None:
@@ -206,9 +205,10 @@ def _draw_job(job: Job) -> None:
                     label,
                     key=f"jobs.again.{key}",
                     icon=":material/replay:",
-                    on_click=_resume_job,
+                    on_click=navigation.guard_field(f"jobs.again.{key}", _resume_job),
                     args=(job,),
                 )
+        navigation.draw_refusal(f"jobs.again.{key}")
         if job.reason:
             navigation.show_error(AresError(job.reason, job.detail))
         _draw_outcome(job)
@@ -243,11 +243,7 @@ def _again_label(job: Job) -> str:
 
 def _resume_job(job: Job) -> None:
     """Start a job again: it goes on with what is open. Of a plan, start what was planned."""
-    navigation.settle_address()
-    try:
-        resume_job(cached_reads.workspace().stores, job, read_person_name())
-    except AresError as error:
-        navigation.show_error(error)
+    resume_job(cached_reads.workspace().stores, job, read_person_name())
 
 
 def _draw_outcome(job: Job) -> None:

@@ -201,14 +201,15 @@ def _draw_region(view: ViewState, columns: Mapping[str, str]) -> None:
     navigation.show_value(_NAME, view.region_name)
     with st.container(horizontal=True, vertical_alignment="bottom", key="map.region"):
         st.text_input(
-            "Name of the region", key=_NAME, max_chars=MAX_REGION_NAME, width=240, on_change=_name_region,
-            placeholder="red cups",
+            "Name of the region", key=_NAME, max_chars=MAX_REGION_NAME, width=240,
+            on_change=navigation.guard_field(_NAME, _name_region), placeholder="red cups",
         )  # fmt: skip
         st.button(
             f"Open these {count:,} in Browse", type="primary", icon=":material/grid_view:", key="map.open",
             on_click=navigation.open_page, args=("browse", view_to_params(replace(view, page=1))),
         )  # fmt: skip
         st.button("Remove the region", key="map.remove", on_click=change_view, args=(_without_region,))
+    navigation.draw_refusal(_NAME)
     draw_selection_bar(view, count)
 
 

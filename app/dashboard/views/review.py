@@ -20,6 +20,7 @@ from app.dashboard.judge_tab import draw_judges
 from app.dashboard.navigation import entered_text, read_parameter, write_parameter
 from app.dashboard.selection_bar import read_login_name
 from app.dashboard.view_state import AddressError
+from app.server import check_person_name
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.review import LEASE_SECONDS, Queue, QueueItem, QueueRequest, ReviewQueue, find_earlier_answer
@@ -121,7 +122,9 @@ def _draw_new_queue(person: str, number: int) -> None:
             placeholder="dataset = 'lids'",
             help="Empty: all.",
         )
-        st.form_submit_button("Make a queue", on_click=_make_queue, args=(person,))
+        make = navigation.guard_field(_NEW_NAME, _make_queue)
+        st.form_submit_button("Make a queue", on_click=make, args=(person,))
+    navigation.draw_refusal(_NEW_NAME)
 
 
 def _question_title(question: str) -> str:
@@ -130,21 +133,15 @@ def _question_title(question: str) -> str:
 
 def _make_queue(person: str) -> None:
     name, where, size = entered_text(_NEW_NAME), entered_text(_NEW_WHERE), entered_text(_NEW_SIZE, "60")
-    navigation.settle_address()
-    try:
-        request = QueueRequest(
-            name=name,
-            question=entered_text(_NEW_QUESTION),
-            person=person,
-            random_items=int(size),
-            annotator="caption",
-        )
-        create = partial(cached_reads.workspace().review.create, request, where=where)
-        cached_reads.limited(create, where)
-    except AresError as error:
-        navigation.show_error(error)
-    else:
-        write_parameter("queue", name)
+    request = QueueRequest(
+        name=name,
+        question=entered_text(_NEW_QUESTION),
+        person=person,
+        random_items=int(size),
+        annotator="caption",
+    )
+    cached_reads.limited(partial(cached_reads.workspace().review.create, request, where=where), where)
+    write_parameter("queue", name)
 
 
 def _draw_choice(queues: Sequence[Queue], named: str, person: str) -> None:
@@ -162,12 +159,13 @@ def _draw_choice(queues: Sequence[Queue], named: str, person: str) -> None:
         )
     with columns[1]:
         st.text_input(
-            "You are", person, 80, key=f"{_PERSON}.{person}", on_change=_choose_person, args=(person,),
-            disabled=bool(read_login_name()),
+            "You are", person, 80, key=f"{_PERSON}.{person}", args=(person,), disabled=bool(read_login_name()),
+            on_change=navigation.guard_field(_PERSON, _choose_person),
         )  # fmt: skip
     # With another key it is closed once there is one more queue.
     with columns[2], st.popover("New queue", icon=":material/add:", key=f"review.new.{len(queues)}"):
         _draw_new_queue(person, len(queues) + 1)
+    navigation.draw_refusal(_PERSON)
 
 
 def _choose_queue(before: str) -> None:
@@ -175,7 +173,9 @@ def _choose_queue(before: str) -> None:
 
 
 def _choose_person(before: str) -> None:
-    write_parameter("person", entered_text(f"{_PERSON}.{before}", before) or before)
+    person = entered_text(f"{_PERSON}.{before}", before) or before
+    check_person_name(person)
+    write_parameter("person", person)
 
 
 class _ShownItem(NamedTuple):
@@ -215,7 +215,8 @@ def _draw_item(named: str, person: str) -> None:
     queue = ReviewQueue(stores, named)
     episodes: dict[str, Episode] = dict(st.session_state.get(_EPISODES, {}))
     shown = cached_reads.limited(partial(_read_item, queue, stores, person, episodes))
-    item = shown.item
+    item, undo = shown.item, navigation.guard_field("review.item", _undo_last)
+    navigation.draw_refusal("review.item")
     if item is None:
         st.success(f"Nothing is left for you: {shown.progress}")
         if unanswered := shown.progress.items - shown.progress.answered:
@@ -224,9 +225,9 @@ def _draw_item(named: str, person: str) -> None:
                 "or without their episode."
             )
         st.write("The tab Judges says how far each judge agrees with people, and certifies a set.")
-        st.button("Take the last answer back", key="review.undo", on_click=_undo_last, args=(queue, person))
+        st.button("Take the last answer back", key="review.undo", on_click=undo, args=(queue, person))
     else:
-        react = partial(_react_to_key, queue, item, person)
+        react = navigation.guard_field("review.item", partial(_react_to_key, queue, item, person))
         draw_review(_item_data(queue, item, shown, episodes), "review.item", react)
         known = (item.episode_id, *shown.following)
         st.session_state[_EPISODES] = kept = {key: episodes[key] for key in known if key in episodes}
@@ -375,7 +376,7 @@ def _draw_changes(queue: ReviewQueue, row: AnswerRow, person: str) -> None:
             f"Change to “{_verdict_words(verdict)}”",
             key=f"review.change.{verdict}",
             disabled=verdict == row.answer.verdict,
-            on_click=_change_answer,
+            on_click=navigation.guard_field("review.item", _change_answer),
             args=(queue, row, verdict, person),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -31,8 +32,9 @@ from app.dashboard.view_state import AddressError
 from app.server import Job
 from ares.console import count_of
 from ares.curation import DEFAULT_KEEP, NEAR_WAYS, SET_OPERATIONS, CurationSet
-from ares.errors import AresError, RequestError
+from ares.errors import AresError
 from ares.export import TASK_SOURCES, TaskSource
+from ares.names import check_name
 from ares.registry import exporters
 
 if TYPE_CHECKING:
@@ -146,8 +148,9 @@ def _draw_export(episode_set: CurationSet) -> None:
     ).strip()
     st.button(
         "Export", type="primary", key="sets.export", disabled=not name,
-        on_click=_start_export, args=(episode_set,),
+        on_click=navigation.guard_field("sets.export", _start_export), args=(episode_set,),
     )  # fmt: skip
+    navigation.draw_refusal("sets.export")
     st.caption("The same on the command line:")
     command = ["ares", "export", episode_set.label, str(folder / (name or "NAME")), "--format", format]
     command += [] if task == "instruction" else ["--task", task]
@@ -166,23 +169,20 @@ def _name_key(episode_set: CurationSet, format: str) -> str:
 
 
 def _default_folder_name(episode_set: CurationSet, format: str) -> str:
-    return f"{episode_set.name}-v{episode_set.version}-{format}"
+    name = re.sub(r"[/:\\]", "-", episode_set.name).lstrip(".")
+    return f"{name}-v{episode_set.version}-{format}"
 
 
 def _start_export(episode_set: CurationSet) -> None:
     """Start an export by what the fields hold now, which may not be drawn yet."""
-    navigation.settle_address()
     format = entered_text(_FORMAT)
     name = entered_text(_name_key(episode_set, format), _default_folder_name(episode_set, format))
     task: TaskSource = st.session_state.get(_TASK, TASK_SOURCES[0])
     labels = {str(folder): folder for folder in _list_export_folders()}
     folder = labels.get(entered_text(_FOLDER), next(iter(labels.values())))
-    try:
-        destination = choose_export_destination(folder, name)
-        stores = cached_reads.workspace().stores
-        start_export(stores, episode_set, format, destination, task, read_person_name())
-    except AresError as error:
-        navigation.show_error(error)
+    destination = choose_export_destination(folder, name)
+    stores = cached_reads.workspace().stores
+    start_export(stores, episode_set, format, destination, task, read_person_name())
 
 
 def _list_export_folders() -> tuple[Path, ...]:
@@ -230,7 +230,9 @@ def _draw_action(episode_set: CurationSet, others: list[CurationSet], action: st
         "controls": _draw_controls,
     }
     words = fields[action](episode_set, others)
-    st.button("Make it", type="primary", key="sets.make", on_click=_start_action, args=(episode_set, words))
+    make = navigation.guard_field("sets.make", _start_action)
+    st.button("Make it", type="primary", key="sets.make", on_click=make, args=(episode_set, words))
+    navigation.draw_refusal("sets.make")
     st.caption("The same on the command line:")
     workspace = cached_reads.workspace()
     line = shlex.join(["ares", "set", *words, "--workspace", workspace.path])
@@ -242,13 +244,9 @@ def _draw_action(episode_set: CurationSet, others: list[CurationSet], action: st
 
 
 def _start_action(episode_set: CurationSet, words: list[str]) -> None:
-    navigation.settle_address()
-    try:
-        if words[1].startswith("-"):  # no other word that is typed stands without its option
-            raise RequestError("a set needs a plain name", f"{words[1]!r} begins like an option")
-        start_set_command(cached_reads.workspace().stores, episode_set.label, words, read_person_name())
-    except AresError as error:
-        navigation.show_error(error)
+    if words[1] != episode_set.label:  # no other word that is typed stands without its option
+        check_name("set", words[1], lambda: cached_reads.workspace().sets)
+    start_set_command(cached_reads.workspace().stores, episode_set.label, words, read_person_name())
 
 
 def _make_option(name: str, value: object) -> list[str]:

@@ -137,9 +137,11 @@ def _draw_choice(where: str) -> GroupStatistics | None:
     navigation.show_value(_GROUP, named)
     options = list(dict.fromkeys([*_NAMES, named]))
     st.selectbox(
-        "Count by", options, key=_GROUP, accept_new_options=True, width=320, on_change=_put_group_in_url,
+        "Count by", options, key=_GROUP, accept_new_options=True, width=320,
+        on_change=navigation.guard_field(_GROUP, _put_group_in_url), args=(where,),
         help="Also a column, or a key that the source has in its metadata",
     )  # fmt: skip
+    navigation.draw_refusal(_GROUP)
     try:
         return cached_reads.read_groups(where, named)
     except RequestError as error:
@@ -147,8 +149,10 @@ def _draw_choice(where: str) -> GroupStatistics | None:
         return None
 
 
-def _put_group_in_url() -> None:
-    write_parameter("group", navigation.entered_text(_GROUP) or _NAMES[0])
+def _put_group_in_url(where: str) -> None:
+    named = navigation.entered_text(_GROUP) or _NAMES[0]
+    cached_reads.read_groups(where, named)
+    write_parameter("group", named)
 
 
 def _draw_tiles(total: GroupCounts, columns: Mapping[str, str], where: str) -> None:

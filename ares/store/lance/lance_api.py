@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import StoreError
 from ares.store.filters import make_engine_filter_error
-from ares.store.sql import MEMBERSHIP, TrustedFilter, column_membership, replace_membership
+from ares.store.sql import TrustedFilter, column_membership, replace_membership
 
 if TYPE_CHECKING:
     import lance
@@ -102,9 +102,8 @@ def plan_filter(
     user_filter = where.user_filter if isinstance(where, TrustedFilter) else where
     if user_filter.strip():
         user_filter = check_filter(user_filter, columns)
-        if MEMBERSHIP.search(user_filter):
-            expand = membership or partial(column_membership, columns=columns)
-            user_filter = replace_membership(user_filter, expand)
+        expand = membership or partial(column_membership, columns=columns)
+        user_filter = replace_membership(user_filter, expand)
         try:
             # In parentheses, so that nothing can follow the condition.
             dataset.scanner(columns=[], filter=f"({user_filter}\n)", with_row_id=True).explain_plan()

@@ -115,7 +115,7 @@ def test_an_answer_is_taken_back_by_its_id_and_filters_follow(run: Run) -> None:
 def test_wrong_queues_are_refused(run: Run, tmp_path: Path) -> None:
     for arguments, message in (
         (("review", "next", "none"), "no queue 'none'"),
-        (("review", "create", "a b"), "cannot be the name of a queue"),
+        (("review", "create", "a/b"), "cannot be the name of a queue"),
         (("review", "create", "a", "--question", "NOPE"), "no question 'NOPE'"),
         (("review", "create", "a", "--repeat", "2"), "a queue needs items"),
         (("review", "create", "a", "--guideline", str(tmp_path)), "the guideline cannot be read"),

@@ -123,12 +123,15 @@ def test_a_job_is_stopped_killed_and_resumed(page: Page, address: str, workspace
 
 def test_what_is_typed_is_a_value_and_never_an_option(page: Page, address: str, workspace: Workspace) -> None:
     page.goto(f"{address}/jobs?job=annotate&names=motion")
-    page.get_by_role("textbox", name="Only episodes of this filter").fill("--budget=0; $(touch /tmp/x) '")
+    page.get_by_role("textbox", name="Only episodes of this filter").fill("--budget=0")
+    page.keyboard.press("Tab")
+    page.get_by_text("the filter").wait_for()
+    typed = "instruction <> '--budget=0 $(touch /tmp/x)'"
+    page.get_by_role("textbox", name="Only episodes of this filter").fill(typed)
     page.keyboard.press("Tab")
     page.get_by_role("button", name="Start", exact=True).click()
-    expect(page.get_by_text(re.compile("filter", re.IGNORECASE)).first).to_be_visible()
-    job = ended(workspace, "annotate motion '--where=--budget=0")
-    assert job.state == "failed" and "--where=--budget=0; $(touch /tmp/x) '" in job.arguments["words"]
+    job = ended(workspace, "annotate motion '--where=instruction")
+    assert job.state == "finished" and f"--where={typed}" in job.arguments["words"]
 
 
 @pytest.mark.nightly

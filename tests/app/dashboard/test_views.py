@@ -214,12 +214,12 @@ def test_a_set_made_from_a_view_holds_its_episodes_and_is_listed(displayed: Work
     assert "ares export good@1" in listed.code[0].value
 
 
-def test_a_set_without_a_plain_name_is_refused_in_one_box(displayed: Workspace) -> None:
+def test_a_set_with_a_name_that_cannot_be_one_is_refused_in_one_box(displayed: Workspace) -> None:
     app = _draw("browse", {"f.grade": "unsure"})
     app.text_input(key="set_form.name").set_value("../evil")
     next(button for button in app.button if button.label == "Make the set").click().run()
     assert len(app.error) == 1
-    assert "plain name" in app.error[0].value
+    assert "cannot be the name of a set" in app.error[0].value
 
 
 def test_a_set_that_is_not_there_is_one_box_and_shows_no_other(displayed: Workspace) -> None:
@@ -306,7 +306,7 @@ def test_no_name_that_is_typed_becomes_an_option(
     app = _draw("sets", {"set": label})
     app.text_input(key=f"sets.compose.name.{label}").set_value("--ids=/etc/passwd").run()
     app.button(key="sets.make").click().run()
-    assert not started and "begins like an option" in app.error[0].value
+    assert not started and "let it begin with another sign" in app.error[0].value
     app.text_input(key=f"sets.compose.name.{label}").set_value("fine").run()
     app.text_input(key="sets.compose.balance").set_value("--ids=/etc/passwd").run()
     app.button(key="sets.make").click().run()

@@ -17,10 +17,10 @@ from ares.workspace import open_workspace
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder of the search path."""
+    """The only folder of the search path: what this machine has installed, such as ffmpeg, is not found."""
     folder = tmp_path / "programs"
     folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}:/bin")
+    monkeypatch.setenv("PATH", str(folder))
     return folder
 
 
@@ -39,7 +39,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def add_program(folder: Path, name: str, output: str, status: int = 0) -> None:
     program = folder / name
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{output}\nEND\nexit {status}\n")
+    program.write_text(f"#!/bin/sh\nprintf '%s\\n' '{output}'\nexit {status}\n")
     program.chmod(0o755)
 
 

@@ -383,3 +383,28 @@ def test_a_table_of_too_many_rows_is_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("ares.input.span_files.input_budgets", lambda: InputBudgets(entries=10))
     with pytest.raises(SourceError, match="too many rows"):
         read_span_file(tmp_path / "spans.csv")
+
+
+@pytest.mark.parametrize("value", ["1e308", "-1e308", "1e400", "9" * 400 + ":00", "9" * 5000 + ":00", "nan"])
+@pytest.mark.parametrize("name", ["start_seconds", "end_seconds", "start_frame"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "yaml"])
+def test_a_row_with_an_impossible_number_costs_itself_alone(
+    ending: str, name: str, value: str, tmp_path: Path
+) -> None:
+    ends = ("start_frame", "end_frame") if "frame" in name else ("start_seconds", "end_seconds")
+    rows = [
+        {"episode": "a", ends[0]: str(row), ends[1]: str(row + 1), "text": text}
+        for row, text in enumerate("xyz")
+    ]
+    rows[1][name] = value
+    path = tmp_path / f"spans.{ending}"
+    if ending == "csv":
+        lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+        path.write_text("\n".join(lines))
+    elif ending == "jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)))
+    else:
+        path.write_text(json.dumps(rows) if ending == "json" else yaml.safe_dump(rows))
+    file = read_span_file(path, is_named=True)
+    assert file is not None
+    assert {span.text for span in file.spans} == {"x", "z"} and sum(file.tally.counts.values()) == 1

@@ -66,6 +66,23 @@ def test_an_epoch_has_each_step_once_in_an_order_that_never_changes(workspace: W
     assert read_rows(dataset.stream(8, shuffle=False, lanes=1))[:2] == [list(range(8)), list(range(8, 16))]
 
 
+def test_ranks_of_a_training_are_told_that_they_read_the_same(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = workspace.torch_dataset("video", cameras=[])
+    dataset.stream(8)
+    assert not capsys.readouterr().err
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    dataset.stream(8)
+    assert capsys.readouterr().err.count("a stream gives each of 2 ranks the same batches") == 1
+    # The advice: each rank has its own half.
+    halves = [
+        set(torch.utils.data.DistributedSampler(dataset, num_replicas=2, rank=rank)) for rank in range(2)
+    ]
+    assert sorted(halves[0] | halves[1]) == list(range(len(dataset)))
+
+
 @pytest.mark.nightly
 def test_workers_share_the_order(workspace: Workspace) -> None:
     stream = workspace.torch_dataset("video", cameras=[]).stream(8, seed=3)

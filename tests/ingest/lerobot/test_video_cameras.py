@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ares.media import frames_at
+from tests.ingest.lerobot.good_folders import write_good_folder
 
 STEPS = 6
 CAMERA = "observation.images.front"
@@ -185,3 +187,16 @@ def test_rows_that_do_not_stand_together(tmp_path: Path, folders: Any) -> None:
         "good",
         f"camera front left out: the metadata names no video; {unlisted}",
     ]
+
+
+@pytest.mark.parametrize("fps", [1e5, 1e9, 1e300])
+def test_an_fps_that_no_camera_has_costs_no_camera(tmp_path: Path, folders: Any, fps: float) -> None:
+    folder = write_good_folder(tmp_path / "made", version="v3.0", lengths=[12, 9])
+    info = json.loads((folder / "meta/info.json").read_text())
+    (folder / "meta/info.json").write_text(json.dumps({**info, "fps": fps}))
+    source = folders.opened(folder)
+    episodes = [item.load().episode for item in source.items]
+    assert {(own.rate_hz, own.rate_source, len(own.cameras)) for own in episodes} == {
+        (float(info["fps"]), "measured", len([key for key in info["features"] if "images" in key]))
+    }
+    assert f"fps in info.json is {fps:g}: {info['fps']} Hz by the timestamps" in source.warnings

@@ -1,0 +1,184 @@
+"""One rule says what a tag, a view, a set or a queue may be called, in any script; what is typed is not changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
+
+from app.cli.main import main
+from app.dashboard.user_limits import choose_export_destination
+from ares.curation import (
+    Sets,
+    delete_view,
+    list_tags,
+    list_views,
+    read_lock,
+    save_view,
+    undo,
+)
+from ares.errors import RequestError
+from ares.names import check_name
+from ares.review import QueueRequest
+from ares.settings import Settings
+from ares.store import quote_literal, record_action
+from ares.workspace import Workspace, open_workspace
+
+# Letters of several scripts, signs of SQL, shells, globs, addresses and Markdown, and what needs a joiner.
+GOOD = [
+    "Pick & Place",
+    "кухня 2",
+    "厨房 收纳",
+    "می\u200cخواهم",
+    "🤖 it's",
+    'say "hi" (twice)',
+    "100%_done [a]* ?x=1&y#z",
+    "'); DROP TABLE episodes --",
+    "back\\slash $HOME `id`",
+    "a/b, c=d; e:f",
+    "**Bold** <b>",
+    "x" * 80,
+]
+WRONG = {
+    "": "it is empty",
+    "  ": "it is empty",
+    " a": "leave out the space before or behind it",
+    "a\u3000": "leave out the space before or behind it",
+    "a\nb": "invisible character U+000A",
+    "a\x00b": "invisible character U+0000",
+    "a\u202eb": "invisible character U+202E",
+    "a\ud800b": "invisible character U+D800",
+    "a@2": "leave out '@'",
+    "../x": "leave out '.', '..' and empty parts",
+    "a/./b": "leave out '.', '..' and empty parts",
+    "a//b": "leave out '.', '..' and empty parts",
+    "/etc": "leave out '.', '..' and empty parts",
+    "..": "leave out '.', '..' and empty parts",
+    "-rf": "another sign than '-'",
+    "x" * 81: "at most 80 characters",
+    "🤖" * 51: "200 bytes",
+}
+_SIGNS = st.characters(categories=("L", "M", "N", "P", "S", "Zs"), exclude_characters="@")
+
+
+@pytest.fixture(scope="module")
+def kept(curated_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """One workspace for all examples of a property."""
+    import shutil
+
+    folder = tmp_path_factory.mktemp("names") / "workspace"
+    shutil.copytree(curated_folder, folder)
+    with open_workspace(str(folder), Settings()) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(("name", "fault"), WRONG.items())
+def test_a_wrong_name_is_refused_in_the_same_words_everywhere(
+    name: str, fault: str, curated: Workspace, ids: list[str], tmp_path: Path
+) -> None:
+    stores, sets = curated.stores, curated.sets
+    attempts: list[Callable[[], object]] = [
+        lambda: curated.tag(name, ids=ids[:1]),
+        lambda: curated.untag(name, ids=ids[:1]),
+        lambda: save_view(stores, name, {"q": ["x"]}),
+        lambda: sets.create(name, ids=ids[:1]),
+        lambda: sets.rename("good", name),
+        lambda: QueueRequest(name=name, question="success", person="Ann"),
+        lambda: choose_export_destination(tmp_path, name),
+    ]
+    own = list[str]()
+    for attempt in attempts:
+        with pytest.raises(RequestError) as error:
+            attempt()
+        own.append(str(error.value))
+    assert all(text.startswith("that cannot be the name of a ") for text in own)
+    # Of a name with "/" a queue and a folder say that it has no parts.
+    assert len({text.partition(": ")[2] for text in own[:5]}) == 1 and fault in own[0]
+    assert list(sets) == ["good"] and not list_tags(stores) and not list_views(stores)
+
+
+def _round_trip(workspace: Workspace, name: str, ids: list[str], folder: Path) -> None:
+    """Set, filter, lock; tag, filter, facet; view; then all is taken back."""
+    stores, sets, where = workspace.stores, workspace.sets, f"in_set({quote_literal(name)})"
+    frozen = sets.create(name, ids=ids[:2])
+    assert (frozen.name, sets[f"{name}@1"].label) == (name, f"{name}@1") and name in sets
+    assert stores.tables.episodes.ids(where) == set(ids[:2])
+    assert list(sets.ids(sets[name])) == ids[:2]
+    lock = folder / "lock.json"
+    Sets(stores.annotations).write_lock(Sets(stores.annotations)[name], lock)
+    assert (read_lock(lock)[0].name, read_lock(lock)[1]) == (name, ids[:2])
+    workspace.tag(name, ids=ids[1:3])
+    assert [use.tag for use in list_tags(stores)] == [name]
+    assert stores.tables.episodes.ids(f"tagged({quote_literal(name)}) AND {where}") == {ids[1]}
+    save_view(stores, name, {"f.tags": [name]})
+    assert [(view.name, view.query["f.tags"]) for view in list_views(stores)] == [(name, [name])]
+    delete_view(stores, name)
+    workspace.untag(name, ids=ids[1:3])
+    assert not list_tags(stores) and not list_views(stores)
+    sets.delete(name)
+    assert list(sets) == ["good"]
+    undo(stores)
+    assert name in sets
+    sets.delete(name)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_names_in_any_script_and_with_any_sign_go_round(
+    name: str, curated: Workspace, ids: list[str], tmp_path: Path
+) -> None:
+    _round_trip(curated, name, ids, tmp_path)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.text(_SIGNS, min_size=1, max_size=20))
+def test_whatever_is_no_control_and_no_path_goes_round(name: str, kept: Workspace, tmp_path: Path) -> None:
+    try:
+        check_name("set", name)
+    except RequestError:
+        assume(False)
+    # The number of a deleted version is not used again.
+    assume(name not in {key.partition("@")[0] for key in Sets(kept.stores.annotations).stored_keys()})
+    _round_trip(kept, name, sorted(kept.stores.tables.episodes.ids()), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["🤖 it's", 'Say "hi" (twice)', "厨房/b, c=d; e:f", "$HOME `id` \\ *"])
+def test_commands_take_the_same_names(
+    name: str, curated: Workspace, ids: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*words: str) -> object:
+        assert main([*words, "-w", curated.path, "--json", "-q"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    where = f"in_set({quote_literal(name)})"
+    run("set", "create", name, "--where", f"episode_id = '{ids[0]}'")
+    assert [row["name"] for row in run("set", "list") if row["episodes"] == 1] == [name]  # type: ignore[attr-defined]
+    run("tag", "add", name, "--set", name)
+    assert [row["tag"] for row in run("tag", "list")] == [name]  # type: ignore[attr-defined]
+    run("view", "save", name, "f.grade=acceptable")
+    run("export", f"{name}@1", str(tmp_path / "export"), "--format", "parquet")
+    manifest = json.loads((tmp_path / "export" / "manifest.json").read_text())
+    assert manifest["set"]["name"] == name
+    run("set", "lock", name, str(tmp_path / "lock.json"), "--export", str(tmp_path / "export"))
+    assert json.loads((tmp_path / "lock.json").read_text())["name"] == name
+    run("note", "fine", "--where", f"{where} AND tagged({quote_literal(name)})")
+    run("tag", "remove", name)
+    run("view", "delete", name)
+    run("set", "delete", name, "--yes")
+
+
+def test_names_of_older_rules_stay_valid(curated: Workspace, ids: list[str]) -> None:
+    """A view with "@", a tag with an empty part and a set of a hundred letters were allowed once."""
+    stores, long = curated.stores, "x" * 100
+    record_action(stores.annotations, "view_save", "Ann", count=1, details={"name": "me@lab", "query": {}})
+    save_view(stores, "me@lab", {"q": ["x"]})
+    delete_view(stores, "me@lab")
+    curated.sets.create("short", ids=ids[:1])
+    log, headers = stores.annotations, dict(stores.annotations.find_documents("sets", "short@"))
+    for key, document in headers.items():
+        assert isinstance(document, dict)
+        log.put_documents("sets", {key.replace("short", long): {**document, "name": long}})
+    assert curated.sets[long].version == 1
+    assert curated.sets.create(long, ids=ids[:2]).name == long
