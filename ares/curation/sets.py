@@ -81,6 +81,12 @@ _DOCUMENT_CHARACTERS = 2**20
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
+def check_set_name(name: str) -> None:
+    """Raise RequestError for a text that cannot be the name of a set."""
+    if not _NAME.fullmatch(name):
+        raise RequestError("a set needs a plain name", f"{name!r}; use letters, digits, '-', '_' and '.'")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurationSet:
     """A frozen selection: its members never change, and another selection of the same name is a new version.
@@ -202,8 +208,7 @@ class Sets:
     def _freeze(
         self, name: str, members: Iterable[str], recipe: Mapping[str, Json], *, are_spans: bool
     ) -> CurationSet:
-        if not _NAME.fullmatch(name):
-            raise RequestError("a set needs a plain name", f"{name!r}; use letters, digits, '-', '_' and '.'")
+        check_set_name(name)
         with StagedIds(members) as staged:
             if not staged.count:
                 matched = ", ".join(f"{name} {value}" for name, value in recipe.items() if value)
@@ -249,10 +254,7 @@ class Sets:
         Raises:
             RequestError: The name is unknown, or the new name is not plain or is in use.
         """
-        if not _NAME.fullmatch(new_name):
-            raise RequestError(
-                "a set needs a plain name", f"{new_name!r}; use letters, digits, '-', '_' and '.'"
-            )
+        check_set_name(new_name)
         if self.versions(new_name):
             raise RequestError(
                 f"there is a set {new_name!r} already", "choose another name, or delete it first"
@@ -333,7 +335,7 @@ class Sets:
         changes = read_set_edits(self._store) if changes is None else changes
         for key, document in self._store.find_documents(SET_HEADERS, prefix):
             if key not in changes.deleted:
-                yield _apply_changes(_read_header(document), key, changes)
+                yield _apply_changes(read_header(document), key, changes)
 
     def stored_keys(self) -> set[str]:
         """The keys that all sets were frozen under, deleted ones included: the first parts of the keys of members."""
@@ -441,38 +443,6 @@ class Sets:
         self._store.put_documents(SET_HEADERS, {selection.frozen_key: selection.to_json()})
 
 
-def read_lock(path: Path) -> tuple[CurationSet, list[str]]:
-    """Read a lock file. Raises RequestError for any other file, and when the ids were changed.
-
-    Returns:
-        The set, and its members: ids of episodes, or lines of spans.
-    """
-    try:
-        document = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise RequestError("the lock file cannot be read", f"{path}: {error!r}"[:500]) from None
-    return parse_lock(document, path)
-
-
-def parse_lock(document: Json, path: Path) -> tuple[CurationSet, list[str]]:
-    """The set and the members of a document of `write_lock` that stands in a file; raises as `read_lock` does."""
-    try:
-        selection, ids = (
-            _read_header(document),
-            [str(id) for id in cast("dict[str, list[object]]", document)["ids"]],
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise RequestError("the lock file cannot be read", f"{path}: {error!r}"[:500]) from None
-    ids_hash, _, count = hash_members(ids)
-    if (ids_hash, count) != (selection.ids_hash, selection.num_members):
-        expected = f"{selection.num_members} with {selection.ids_hash}"
-        raise RequestError(
-            "the lock file was changed after it was written",
-            f"{path}: {count_of(count, 'id')} with hash {ids_hash}, expected {expected}",
-        )
-    return selection, ids
-
-
 def hash_members(members: Iterable[str]) -> tuple[str, int, int]:
     """A hash of sorted members, 16 hex digits, the number of episodes, and that of members."""
     digest, count, episodes, last = hashlib.blake2b(digest_size=8), 0, 0, ""
@@ -525,7 +495,7 @@ def _apply_changes(selection: CurationSet, key: str, changes: SetEdits) -> Curat
     return replace(selection, note=note) if note else selection
 
 
-def _read_header(document: Json) -> CurationSet:
+def read_header(document: Json) -> CurationSet:
     fields = cast("dict[str, object]", document)
     return CurationSet(
         name=str(fields["name"]),

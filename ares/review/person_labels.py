@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS, TEXT, original_answer_id, read_answer
-from ares.store import batched, ids_filter, keep_newest_annotations
+from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS, TEXT, read_answer
+from ares.store import batched, ids_filter, keep_newest_annotations, original_answer_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
