@@ -10,7 +10,7 @@ import pytest
 import ares
 from annotators.runner import annotate
 from app.cli.main import main
-from ares.curation.sets import read_lock
+from ares.curation.lock_files import read_lock
 from ares.errors import RequestError, SourceError
 from ares.jobs import AnnotateRequest
 from ares.rubric import read_verbs

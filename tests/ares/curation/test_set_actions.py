@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ares.curation import undo
-from ares.curation.sets import read_lock
+from ares.curation.lock_files import read_lock
 from ares.doctor import run_checks
 from ares.errors import RequestError
 from ares.workspace import Workspace

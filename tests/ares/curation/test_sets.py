@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.curation import Sets
-from ares.curation.sets import read_lock
+from ares.curation.lock_files import read_lock
 from ares.errors import RequestError
 from ares.store import AnnotationStore
 from ares.store.log.sqlite import SqliteAnnotationStore

@@ -9,7 +9,7 @@ import pytest
 
 from ares.annotation import Maker
 from ares.curation import Sets, purge_episodes
-from ares.curation.sets import read_lock
+from ares.curation.lock_files import read_lock
 from ares.doctor import run_checks
 from ares.episode import Span
 from ares.errors import RequestError
