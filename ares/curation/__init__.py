@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     )
     from ares.curation.lock_files import (
         parse_lock as parse_lock,
-        read_lock as read_lock,
         read_lock_document as read_lock_document,
     )
     from ares.curation.near_duplicates import (

@@ -49,15 +49,6 @@ class _Lock(BaseModel):
     ids: list[_Text]
 
 
-def read_lock(path: Path) -> tuple[CurationSet, list[str]]:
-    """Read a lock file. Raises RequestError for any other file, and when the ids were changed.
-
-    Returns:
-        The set, and its members: ids of episodes, or lines of spans.
-    """
-    return parse_lock(read_lock_document(path), path)
-
-
 def read_lock_document(path: Path) -> dict[str, Any]:
     """The JSON object of a lock file or card. Raises RequestError for any other file."""
     try:
@@ -72,7 +63,18 @@ def read_lock_document(path: Path) -> dict[str, Any]:
 
 
 def parse_lock(document: Json, path: Path) -> tuple[CurationSet, list[str]]:
-    """The set and the members of a document of `write_lock` that stands in a file; raises as `read_lock` does."""
+    """The set and the members of a document of `write_lock`.
+
+    Args:
+        document: The JSON of the file, or of a part of it.
+        path: The file, for errors.
+
+    Returns:
+        The set, and its members: ids of episodes, or lines of spans.
+
+    Raises:
+        RequestError: It is no lock, or its ids were changed.
+    """
     try:
         lock = _Lock.model_validate(document)
         selection = read_header(lock.model_dump(exclude={"ids"}))

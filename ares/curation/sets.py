@@ -391,7 +391,7 @@ class Sets:
                 first, second = next(first_ids, None), next(second_ids, None)
 
     def add_locked(self, selection: CurationSet, members: Iterable[str]) -> CurationSet:
-        """Store a set that `read_lock` read, under its own name and version, in a workspace without that set."""
+        """Store a set that `parse_lock` read, under its own name and version, in a workspace without that set."""
         frozen = replace(selection, frozen_as="")
         with self._store.atomic():
             self._store.claim_document(_VERSIONS_COLLECTION, frozen.frozen_key, frozen.created)
@@ -401,7 +401,7 @@ class Sets:
     def write_lock(
         self, selection: CurationSet, path: Path, recipe: Mapping[str, Json] = MappingProxyType({})
     ) -> None:
-        """Write a set with its members to a JSON file, for a training repository; `read_lock` reads it.
+        """Write a set with its members to a JSON file, for a training repository; `parse_lock` reads it.
 
         Who froze it stays in the workspace.
 

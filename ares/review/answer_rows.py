@@ -38,10 +38,10 @@ class _AnswerRow(BaseModel):
 
 def read_answer_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that a row gives. Raises RequestError where one is missing, or has a wrong value."""
-    given = {name: value for name, value in row.items() if value is not None}
-    given |= {name: default for name, default in (("item", 0), ("slots", {})) if not given.get(name, True)}
+    fields = {name: value for name, value in row.items() if value is not None}
+    fields |= {name: default for name, default in (("item", 0), ("slots", {})) if not fields.get(name, True)}
     try:
-        return _AnswerRow.model_validate(given).model_dump(exclude_unset=True)
+        return _AnswerRow.model_validate(fields).model_dump(exclude_unset=True)
     except ValidationError as error:
         faults = error.errors(include_url=False)
     missing = [str(fault["loc"][0]) for fault in faults if fault["type"] == "missing"]
@@ -49,5 +49,5 @@ def read_answer_fields(row: Mapping[str, Any]) -> dict[str, Any]:
         raise RequestError("an answer lacks a column", ", ".join(missing))
     field = str(faults[0]["loc"][0])
     raise RequestError(
-        "an answer has a wrong value", shorten(f"{field}: {faults[0]['msg']}, got {given[field]!r}")
+        "an answer has a wrong value", shorten(f"{field}: {faults[0]['msg']}, got {fields[field]!r}")
     )

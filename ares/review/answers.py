@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ares.annotation import Annotation, Column, Maker
 from ares.errors import RequestError
 from ares.review.labels import (
-    Said,
+    PreparedAnswer,
     person_settings,
     prepare_correction,
     prepare_ruling,
     sign_annotation,
-    store_said,
+    store_prepared,
     withdraw_copies,
 )
 from ares.rubric import WHOLE, Ruling, Verdict, make_slot_columns, slots_from_json
@@ -144,10 +144,10 @@ def give_answer(stores: Stores, answer: Answer) -> Annotation:
 
 def store_answer(stores: Stores, answer: Answer) -> Annotation:
     """As `give_answer`, in the log alone: the tables show it after `Stores.sync`."""
-    return store_said(stores, prepare_answer(stores, answer))
+    return store_prepared(stores, prepare_answer(stores, answer))
 
 
-def prepare_answer(stores: Stores, answer: Answer) -> Said:
+def prepare_answer(stores: Stores, answer: Answer) -> PreparedAnswer:
     """What `store_answer` would store; errors are those of `give_answer`."""
     _check_answer(stores, answer)
     person, document = answer.person, {_ANSWER: answer.to_json()}
@@ -201,7 +201,7 @@ def take_back(stores: Stores, annotation_id: str, person: str) -> None:
     foreign = read_foreign_answers(stores.annotations, annotation.episode_id)
     uncounted = {answer.annotation.annotation_id for answer in foreign if not answer.counts}
     restored = say_earlier(counting, uncounted)
-    store_said(stores, Said(maker, [restored]))
+    store_prepared(stores, PreparedAnswer(maker, [restored]))
     if restored.is_withdrawn and maker.fills_segments:
         withdraw_copies(stores, maker, annotation.episode_id)
 
@@ -336,7 +336,7 @@ def _check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
         raise RequestError(f"no {name} {choice!r}", f"there are: {', '.join(choices)}")
 
 
-def _prepare_episode_label(stores: Stores, answer: Answer) -> Said:
+def _prepare_episode_label(stores: Stores, answer: Answer) -> PreparedAnswer:
     """What is said of a whole episode."""
     ids = ids_filter([answer.subject_id])
     row = next(iter(stores.tables.episodes.read_columns(["duration_seconds"], ids).to_pylist()), None)
@@ -361,7 +361,7 @@ def _prepare_episode_label(stores: Stores, answer: Answer) -> Said:
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         revision=time.time_ns(),
     )
-    return Said(maker, [sign_annotation(maker, draft)])
+    return PreparedAnswer(maker, [sign_annotation(maker, draft)])
 
 
 def _label_columns(answer: Answer) -> dict[str, Json]:

@@ -55,22 +55,22 @@ def add_ruling(
     ruling = Ruling(criterion=criterion, verdict=verdict, source="person", judge=person, reason=reason)
     described: dict[str, Json] = {"rubric": rubric.id, "rubric_hash": rubric.hash}
     columns = (*GRADE_COLUMNS, *rubric.verdict_columns)
-    said = prepare_ruling(stores, annotation, ruling, categories[criterion], described, columns)
-    return store_said(stores, said)
+    prepared = prepare_ruling(stores, annotation, ruling, categories[criterion], described, columns)
+    return store_prepared(stores, prepared)
 
 
-class Said(NamedTuple):
+class PreparedAnswer(NamedTuple):
     """What a person says, before it is stored: the maker that stands for the person, and the annotations."""
 
     maker: Maker
     annotations: list[Annotation]
 
 
-def store_said(stores: Stores, said: Said) -> Annotation:
+def store_prepared(stores: Stores, prepared: PreparedAnswer) -> Annotation:
     """Store what a person says; `Stores.sync` shows it. Returns the first annotation. Raises StoreError."""
-    stores.annotations.add_maker(said.maker)
-    stores.annotations.append(said.annotations)
-    return said.annotations[0]
+    stores.annotations.add_maker(prepared.maker)
+    stores.annotations.append(prepared.annotations)
+    return prepared.annotations[0]
 
 
 def prepare_ruling(
@@ -80,7 +80,7 @@ def prepare_ruling(
     category: str,
     described: Mapping[str, Json],
     columns: Sequence[Column] = GRADE_COLUMNS,
-) -> Said:
+) -> PreparedAnswer:
     """A ruling of the person `ruling.judge`, on one criterion of a text or on the text as a whole.
 
     Args:
@@ -114,19 +114,19 @@ def prepare_ruling(
         value=value,
         part=ruling.criterion,
     )
-    return Said(replace(maker, columns=tuple(own.values())), [sign_annotation(maker, draft)])
+    return PreparedAnswer(replace(maker, columns=tuple(own.values())), [sign_annotation(maker, draft)])
 
 
 def add_correction(
     stores: Stores, annotation: Annotation, value: Mapping[str, Json], person: str
 ) -> Annotation:
     """Store a correction, see `prepare_correction`. Returns the annotation that holds it."""
-    return store_said(stores, prepare_correction(stores, annotation, value, person))
+    return store_prepared(stores, prepare_correction(stores, annotation, value, person))
 
 
 def prepare_correction(
     stores: Stores, annotation: Annotation, value: Mapping[str, Json], person: str
-) -> Said:
+) -> PreparedAnswer:
     """What a person says in place of an annotation; it is shown until the person says something else.
 
     The segments of one maker are shown together: those beside a corrected segment are stored with it as they are.
@@ -175,7 +175,7 @@ def withdraw_copies(stores: Stores, maker: Maker, episode_id: str) -> None:
     log = stores.annotations.find_annotations([episode_id], maker_ids=[maker.maker_id])
     alive = [entry for entry in keep_newest_annotations(log) if not entry.is_withdrawn]
     if alive and all(UNCHANGED in entry.value for entry in alive):
-        store_said(stores, _sign_segments(maker, [replace(entry, value=WITHDRAWN) for entry in alive]))
+        store_prepared(stores, _sign_segments(maker, [replace(entry, value=WITHDRAWN) for entry in alive]))
 
 
 def _segment_settings(annotation: Annotation) -> dict[str, Json]:
@@ -264,9 +264,9 @@ def correct_segments(
         if is_own:
             written.append(replace(segment, value=WITHDRAWN))
         written.append(_changed_segment(segment, change))
-    said = _sign_segments(maker, written)
-    store_said(stores, said)
-    return said.annotations
+    prepared = _sign_segments(maker, written)
+    store_prepared(stores, prepared)
+    return prepared.annotations
 
 
 def withdraw_segments(stores: Stores, written: Sequence[Annotation]) -> None:
@@ -285,7 +285,7 @@ def withdraw_segments(stores: Stores, written: Sequence[Annotation]) -> None:
             if annotation.revision < written[0].revision
         }
         drafts += before.values()
-    store_said(stores, _sign_segments(maker, drafts))
+    store_prepared(stores, _sign_segments(maker, drafts))
 
 
 def _changed_segment(segment: Annotation, change: SegmentChange | None) -> Annotation:
@@ -298,11 +298,11 @@ def _changed_segment(segment: Annotation, change: SegmentChange | None) -> Annot
     return replace(segment, value=value, ordinal=0, **span)  # type: ignore[arg-type]
 
 
-def _sign_segments(maker: Maker, drafts: Sequence[Annotation]) -> Said:
+def _sign_segments(maker: Maker, drafts: Sequence[Annotation]) -> PreparedAnswer:
     """Drafts as annotations of a maker, in their order."""
     now, created = time.time_ns(), datetime.now(UTC).isoformat(timespec="seconds")
     written = [
         replace(sign_annotation(maker, draft), created=created, revision=now + number)
         for number, draft in enumerate(drafts)
     ]
-    return Said(maker, written)
+    return PreparedAnswer(maker, written)

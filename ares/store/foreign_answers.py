@@ -103,10 +103,10 @@ def check_people(trusted: Collection[str], people: Collection[str]) -> None:
     """Raise RequestError where a file has no answers of somebody who is to be trusted."""
     for name in trusted:
         if name not in people:
-            there = ", ".join(sorted(people)) or "nobody"
+            names = ", ".join(sorted(people)) or "nobody"
             raise RequestError(
                 f"the file has no answers of {name!r}",
-                f"{did_you_mean(name, people)}there are those of: {there}",
+                f"{did_you_mean(name, people)}there are those of: {names}",
             )
 
 
@@ -136,7 +136,7 @@ def read_foreign_answers(log: AnnotationStore, episode_id: str = "") -> Iterator
         if key.startswith(_MAKERS):
             continue
         if makers is None:
-            makers, trusted = _read_makers(log), _trusted(read_history(log))
+            makers, trusted = _read_makers(log), _trusted_people(read_history(log))
         fields = cast("dict[str, Any]", document)
         annotation, origin = annotation_from_row(AnnotationRow(*fields["row"])), str(fields["origin"])
         maker = makers[annotation.maker_id]
@@ -155,8 +155,8 @@ def list_uncounted_answers(log: AnnotationStore, episode_id: str = "") -> Iterat
                 by_origin.setdefault(answer.origin, {})[answer.annotation.annotation_id] = answer
         for own in by_origin.values():
             newest = keep_newest_annotations(_in_order(answer.annotation for answer in own.values()))
-            said = (item for item in newest if not item.is_withdrawn and UNCHANGED not in item.value)
-            yield from (own[item.annotation_id] for item in said)
+            shown = (item for item in newest if not item.is_withdrawn and UNCHANGED not in item.value)
+            yield from (own[item.annotation_id] for item in shown)
 
 
 def count_uncounted_answers(log: AnnotationStore, origin: str = "") -> dict[str, int]:
@@ -256,12 +256,12 @@ def _answers_to_add(
 
 def _answers_to_take_back(ids: set[str], chains: dict[str, list[Annotation]]) -> list[Annotation]:
     """Revisions after which none of some answers counts, and what was said before them counts again."""
-    taken = []
+    revisions = []
     for chain in chains.values():
         counting = counting_answers(chain)
         if counting and original_answer_id(counting[-1]) in ids:
-            taken.append(say_earlier(counting, ids))
-    return taken
+            revisions.append(say_earlier(counting, ids))
+    return revisions
 
 
 def say_earlier(counting: Sequence[Annotation], ids: Collection[str]) -> Annotation:
@@ -278,7 +278,7 @@ def _in_order(annotations: Iterable[Annotation]) -> list[Annotation]:
     return sorted(annotations, key=lambda annotation: annotation.revision)
 
 
-def _trusted(history: ActionHistory) -> set[tuple[str, str]]:
+def _trusted_people(history: ActionHistory) -> set[tuple[str, str]]:
     """Files and people whose answers there count."""
     return {
         (str(action.details["origin"]), person)

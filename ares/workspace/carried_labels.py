@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -69,12 +70,12 @@ from ares.workspace.label_lines import (
 )
 
 if TYPE_CHECKING:
-    from ares.store import Action, Stores
+    from ares.store import Stores
 
 
 # Lines and annotations that are read at once; different tags, notes and columns of people that a file may have.
 _PAGE, _MOST_TEXTS = 10_000, 1_000
-_EPISODES = "episodes"
+_EPISODES = "card_episodes"
 # Faults of reading values that nothing has checked.
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, AresError)
 
@@ -207,7 +208,7 @@ def stage_labels(
         try:
             staged = StagedLabels(origin or file_origin("file", path), log)
             for lines in batched(enumerate(read_lines(str(path)), start=1), _PAGE):
-                _stage(stores, staged, [(f"{path}:{number}", line) for number, line in lines])
+                _stage_lines(stores, staged, [(f"{path}:{number}", line) for number, line in lines])
         except (OSError, StoreError, SourceError) as error:
             refuse_labels(str(path), error)
         _check_people_columns(stores, staged, str(path))
@@ -216,24 +217,24 @@ def stage_labels(
         yield staged
 
 
-def _stage(stores: Stores, staged: StagedLabels, lines: Sequence[tuple[str, bytes]]) -> None:
+def _stage_lines(stores: Stores, staged: StagedLabels, lines: Sequence[tuple[str, bytes]]) -> None:
     """Take lines in, each checked by itself and against those before it."""
     annotations, episodes = list[Annotation](), dict[str, Json]()
-    for place, text in lines:
-        line = parse_line(text, place)
+    for where, text in lines:
+        line = parse_line(text, where)
         if line.columns is not None:
             staged.columns |= line.columns
         elif line.removed is not None:
             staged.removed += line.removed
         elif line.maker is not None:
-            _stage_maker(stores, staged, line.maker.make(), place)
+            _stage_maker(stores, staged, line.maker.make(), where)
         elif line.document is not None:
-            _stage_document(staged, *line.document, where=place)
+            _stage_document(staged, *line.document, where=where)
         elif line.episode is not None:
             episodes[line.episode.episode_id] = line.episode.model_dump()
         elif line.annotation is not None:
-            annotation = parse_annotation(line.annotation, place)
-            _check_annotation(staged, annotation, place)
+            annotation = parse_annotation(line.annotation, where)
+            _check_annotation(staged, annotation, where)
             annotations.append(annotation)
     staged.log.put_documents(_EPISODES, episodes)
     ids = sorted({annotation.episode_id for annotation in annotations})
@@ -337,75 +338,36 @@ def _check_applies(stores: Stores, staged: StagedLabels, where: str) -> None:
         refuse_labels(where, fault)
 
 
-def import_labels(stores: Stores, staged: StagedLabels, trust_answers_of: Collection[str] = ()) -> int:
-    """Store the labels of a card under the same ids, and let the tables show them.
-
-    What people did to episodes, such as tags, becomes actions of the user here.
-
-    Args:
-        stores: Stores of the workspace.
-        staged: The labels.
-        trust_answers_of: Names of the people whose answers count.
-
-    Returns:
-        The number of annotations.
-    """
-    with stores.write_lock("ares set rebuild"):
-        here = stores.tables.episodes.ids()
-        _set_own_values(stores, staged, here)
-        with stores.annotations.atomic():
-            for collection, documents in staged.documents.items():
-                stores.annotations.put_documents(collection, documents)
-            _store_annotations(stores, staged, staged.pages(), trust_answers_of)
-        stores.sync()
-        _add_columns(stores, staged.columns)
-        tags, notes = dict[str, set[str]](), dict[str, set[str]]()
-        for episode in staged.episodes():
-            for texts, by_text in ((episode.tags, tags), (episode.notes, notes)):
-                for text in texts or () if episode.episode_id in here else ():
-                    by_text.setdefault(text, set()).add(episode.episode_id)
-        _act(stores, tags, add_tag)
-        _act(stores, notes, add_note)
-        _act(
-            stores,
-            {"": here & set(staged.removed)},
-            lambda stores, _, selected: remove_episodes(stores, selected),
-        )
-    return staged.annotations
-
-
 def _store_annotations(
-    stores: Stores, staged: StagedLabels, pages: Iterator[list[Annotation]], trust_answers_of: Collection[str]
-) -> None:
+    stores: Stores,
+    staged: StagedLabels,
+    targets: Mapping[str, Sequence[str]],
+    trust_answers_of: Collection[str],
+) -> int:
     """Append what models and code say; keep what people say, and let it count where they are trusted."""
-    log = stores.annotations
+    log, count, known = stores.annotations, 0, dict[str, str]()
     people = {id: maker for id, maker in staged.makers.items() if maker.kind == "person"}
     for id, maker in staged.makers.items():
         if id not in people:
             log.add_maker(with_known_columns(log, maker))
-    for page in pages:
-        log.append([annotation for annotation in page if annotation.maker_id not in people])
+    for page in staged.pages():
+        moved = [
+            _move_annotation(annotation, id, known)
+            for annotation in page
+            for id in targets.get(annotation.episode_id, ())
+        ]
+        count += len(moved)
+        log.append([annotation for annotation in moved if annotation.maker_id not in people])
+        answers = (item for item in moved if item.maker_id in people)
         keep_foreign_answers(
             log,
             (
                 ForeignAnswer(annotation=item, maker=people[item.maker_id], origin=staged.origin)
-                for item in page
-                if item.maker_id in people
+                for item in answers
             ),
         )
     trust_answers(log, staged.origin, trust_answers_of, user_name())
-
-
-def _act(
-    stores: Stores,
-    ids_by_text: Mapping[str, set[str]],
-    act: Callable[[Stores, str, SelectedEpisodes], Action],
-) -> None:
-    """Do the same with the episodes of each text."""
-    for text, ids in ids_by_text.items():
-        with SelectedEpisodes(EpisodeSelection(ids=sorted(ids)), ids) as selected:
-            if ids:
-                act(stores, text, selected)
+    return count
 
 
 def _set_own_values(stores: Stores, staged: StagedLabels, here: Collection[str]) -> None:
@@ -435,7 +397,7 @@ class CarriedLabels:
     """What labels of a card were given to episodes of a workspace.
 
     Attributes:
-        episodes: Episodes here that have the content of an episode of the card.
+        episodes: Episodes here that are those of the card, or have the content of one.
         annotations: Annotations that they got.
         tags: Tags that they got.
         uncounted: Answers of the file that do not count, by person.
@@ -452,7 +414,12 @@ class CarriedLabels:
 
 
 def carry_labels(
-    stores: Stores, staged: StagedLabels, trust_answers_of: Collection[str] = ()
+    stores: Stores,
+    staged: StagedLabels,
+    trust_answers_of: Collection[str] = (),
+    *,
+    job: str = "ares ingest",
+    rebuilds: bool = False,
 ) -> CarriedLabels:
     """Give the labels of a card to the episodes here that have the same content, whatever their ids and numbers are.
 
@@ -460,26 +427,32 @@ def carry_labels(
         stores: Stores of the workspace.
         staged: The labels that `ares set lock` wrote beside a card.
         trust_answers_of: Names of the people whose answers count.
+        job: What other jobs are told that wait for this one.
+        rebuilds: Whether episodes have the ids of the card, and get everything: notes, values and removals too,
+            as actions of the user here.
     """
-    targets, tags = _find_same_content(stores, staged)
-    count, known = 0, dict[str, str]()
-
-    def moved_pages() -> Iterator[list[Annotation]]:
-        nonlocal count
-        for page in staged.pages():
-            moved = [
-                _move_annotation(annotation, id, known)
-                for annotation in page
-                for id in targets.get(annotation.episode_id, ())
-            ]
-            count += len(moved)
-            yield moved
-
-    with stores.write_lock("ares ingest"):
+    with stores.write_lock(job):
+        targets = _find_same_ids(stores, staged) if rebuilds else _find_same_content(stores, staged)
+        if rebuilds:
+            _set_own_values(stores, staged, targets)
         with stores.annotations.atomic():
-            _store_annotations(stores, staged, moved_pages(), trust_answers_of)
+            for collection, documents in staged.documents.items() if rebuilds else ():
+                stores.annotations.put_documents(collection, documents)
+            count = _store_annotations(stores, staged, targets, trust_answers_of)
         stores.sync()
-        _act(stores, tags, add_tag)
+        if rebuilds:
+            _add_columns(stores, staged.columns)
+        tags, notes = dict[str, set[str]](), dict[str, set[str]]()
+        for episode in staged.episodes():
+            for texts, by_text in ((episode.tags, tags), (episode.notes if rebuilds else (), notes)):
+                for text in texts or ():
+                    by_text.setdefault(text, set()).update(targets.get(episode.episode_id, ()))
+        for text, ids in tags.items():
+            _act_on(ids, partial(add_tag, stores, text))
+        for text, ids in notes.items():
+            _act_on(ids, partial(add_note, stores, text))
+        if rebuilds:
+            _act_on(targets.keys() & set(staged.removed), partial(remove_episodes, stores))
     return CarriedLabels(
         episodes=len({id for ids in targets.values() for id in ids}),
         annotations=count,
@@ -488,23 +461,32 @@ def carry_labels(
     )
 
 
-def _find_same_content(
-    stores: Stores, staged: StagedLabels
-) -> tuple[dict[str, list[str]], dict[str, set[str]]]:
-    """By id of an episode of the card the episodes here with its content, and those that are to have each tag."""
+def _find_same_ids(stores: Stores, staged: StagedLabels) -> dict[str, list[str]]:
+    """The episodes of the card that are here under their ids, and those that were removed."""
+    here = stores.tables.episodes.ids()
+    ids = (*(episode.episode_id for episode in staged.episodes()), *staged.removed)
+    return {id: [id] for id in ids if id in here}
+
+
+def _find_same_content(stores: Stores, staged: StagedLabels) -> dict[str, list[str]]:
+    """By id of an episode of the card the episodes here with its content."""
     targets: dict[str, list[str]] = {}
-    tags: dict[str, set[str]] = {}
     for episodes in batched((episode for episode in staged.episodes() if episode.content_hash), _PAGE):
         where = in_condition("content_hash", sorted({episode.content_hash for episode in episodes}))
         here: dict[str, list[str]] = {}
         for row in stores.tables.episodes.read_columns(["episode_id", "content_hash"], where).to_pylist():
             here.setdefault(row["content_hash"], []).append(row["episode_id"])
-        for episode in episodes:
-            if ids := here.get(episode.content_hash):
-                targets[episode.episode_id] = ids
-                for tag in episode.tags or ():
-                    tags.setdefault(tag, set()).update(ids)
-    return targets, tags
+        targets |= {
+            episode.episode_id: ids for episode in episodes if (ids := here.get(episode.content_hash))
+        }
+    return targets
+
+
+def _act_on(ids: Set[str], act: Callable[[SelectedEpisodes], object]) -> None:
+    """Do something with some episodes, if there are any."""
+    if ids:
+        with SelectedEpisodes(EpisodeSelection(ids=sorted(ids)), ids) as selected:
+            act(selected)
 
 
 def _move_annotation(annotation: Annotation, episode_id: str, known: dict[str, str]) -> Annotation:

@@ -29,8 +29,8 @@ from ares.export import RetimeMode, TaskSource
 from ares.input import read_json
 from ares.io import existing_path, open_file, relative_path, walk_folders
 from ares.jobs import IngestRequest, Progress
-from ares.store import batched, count_uncounted_answers, file_origin, ids_filter
-from ares.workspace.carried_labels import LabelsFile, StagedLabels, import_labels, stage_labels, write_labels
+from ares.store import batched, file_origin, ids_filter
+from ares.workspace.carried_labels import LabelsFile, StagedLabels, carry_labels, stage_labels, write_labels
 from ares.workspace.jobs import WorkspaceJobs
 from ares.workspace.label_lines import Form, Word
 from ares.workspace.operations import ingest_operation, plan_ingest_operation
@@ -163,7 +163,7 @@ class CardExport(Form):
 
 
 class RecipeCard(Form):
-    """What a card has beside the set itself, which `read_lock` reads.
+    """What a card has beside the set itself, which `parse_lock` reads.
 
     Attributes:
         card: Version of the layout.
@@ -400,7 +400,7 @@ def _describe_export(stores: Stores, selection: CurationSet, folder: str) -> Car
         manifest = read_json(str(path / _MANIFEST_FILE))
         ids_hash, options = manifest["set"]["ids_hash"], dict(manifest["export"])
         has_plan = options.pop("plan", None) is not None
-        chosen = CardExportOptions.model_validate_json(json.dumps(options))
+        selected_options = CardExportOptions.model_validate_json(json.dumps(options))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RequestError("this is no export that can be made again", f"{path}: {error!r}"[:300]) from None
     if ids_hash != selection.ids_hash:
@@ -409,7 +409,7 @@ def _describe_export(stores: Stores, selection: CurationSet, folder: str) -> Car
         )
     plan = (path / _PLAN_FILE).read_text(encoding="utf-8") if has_plan else ""
     appended = tuple(_describe_appended(stores, part, path) for part in manifest.get("appended", ()))
-    return CardExport(options=chosen, plan=plan, files=_hash_export(path), appended=appended)
+    return CardExport(options=selected_options, plan=plan, files=_hash_export(path), appended=appended)
 
 
 def _describe_appended(stores: Stores, part: dict[str, Any], path: Path) -> CardAppended:
@@ -471,17 +471,15 @@ def rebuild_set(
     versions = (card.ares, version("ares-curation"))
     with stage_labels(stores, labels_path, file_origin("card", card_path), trust_answers_of) as labels:
         if labels.annotations != card.labels.annotations:
-            said = f"{labels.annotations} annotations, the card says {card.labels.annotations}"
-            raise RequestError("the labels are not those of the card", f"{labels_path} has {said}")
+            has = f"has {count_of(labels.annotations, 'annotation')}, the card says {card.labels.annotations}"
+            raise RequestError("the labels are not those of the card", f"{labels_path} {has}")
         roots, differences = _locate_sources(card.sources, folders)
         if differences:
             return RebuildReport(versions=versions, differences=tuple(differences))
         _ingest_sources(stores, card.sources, roots, quiet)
-        import_labels(stores, labels, trust_answers_of)
+        carried = carry_labels(stores, labels, trust_answers_of, job="ares set rebuild", rebuilds=True)
         report = RebuildReport(
-            annotations=labels.annotations,
-            versions=versions,
-            uncounted=count_uncounted_answers(stores.annotations, labels.origin),
+            annotations=carried.annotations, versions=versions, uncounted=carried.uncounted
         )
         differences += _compare_makers(stores, card)
         for locked in (members, *(own for _, own in appended)):

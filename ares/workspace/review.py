@@ -290,7 +290,7 @@ class Reviews:
                 if key in known | kept:
                     same += key in known
                     continue
-                said = prepare_answer(self._stores, answer)
+                prepared = prepare_answer(self._stores, answer)
             except StoreError:
                 raise
             except AresError as error:
@@ -299,8 +299,8 @@ class Reviews:
                 kept.add(key)
                 stored += 1
                 new += (
-                    ForeignAnswer(annotation=item, maker=said.maker, origin=origin)
-                    for item in said.annotations
+                    ForeignAnswer(annotation=item, maker=prepared.maker, origin=origin)
+                    for item in prepared.annotations
                 )
         check_people(trust_answers_of, people)
         with self._stores.applying("ares review import"), log.atomic():
