@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -27,6 +28,11 @@ def _checked_name(name: str) -> str:
     return name
 
 
+def _check_time(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
+
+
 _Count = Annotated[int, Field(ge=0, le=2**53)]
 _Text = Annotated[str, Field(max_length=20_000)]
 
@@ -38,7 +44,7 @@ class _Lock(BaseModel):
 
     name: Annotated[str, Field(max_length=200), AfterValidator(_checked_name)]
     version: Annotated[int, Field(ge=1, le=_LARGEST_VERSION)]
-    created: Annotated[str, Field(max_length=40)]
+    created: Annotated[str, Field(max_length=40), AfterValidator(_check_time)]
     recipe: dict[str, Any]
     episodes: _Count
     ids_hash: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         estimate_stratified_share as estimate_stratified_share,
     )
     from ares.review.answers import (
+        PERSON_COLUMNS as PERSON_COLUMNS,
         Answer as Answer,
         answer_from_row as answer_from_row,
         answers_of_episodes as answers_of_episodes,
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
         compare_makers as compare_makers,
     )
     from ares.review.person_labels import (
+        PERSON_ANNOTATORS as PERSON_ANNOTATORS,
         AuditVerdict as AuditVerdict,
         LabelledItem as LabelledItem,
         PersonAnswer as PersonAnswer,

@@ -71,6 +71,9 @@ _EPISODE_LABELS: Mapping[str, tuple[str, tuple[Column, ...]]] = {
     INSTRUCTION: ("instruction_label", _INSTRUCTION_COLUMNS),
 }
 
+# Columns that only people fill.
+PERSON_COLUMNS = frozenset(column.name for _, columns in _EPISODE_LABELS.values() for column in columns)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:

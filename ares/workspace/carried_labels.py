@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 from ares.annotation import Annotation, ColumnType, Maker, make_segment_id
 from ares.contract import DatasetKey
@@ -28,6 +28,8 @@ from ares.errors import AresError, RequestError, SourceError, StoreError
 from ares.input import read_lines
 from ares.jobs import EpisodeSelection
 from ares.review import (
+    PERSON_ANNOTATORS,
+    PERSON_COLUMNS,
     answer_from_row,
     check_certificate,
     person_settings,
@@ -36,6 +38,8 @@ from ares.review import (
 from ares.rubric import CONTROL, measure_judge_trust, names_people
 from ares.settings import user_name
 from ares.store import (
+    NOTES,
+    TAGS,
     AnnotationRow,
     ForeignAnswer,
     SqliteAnnotationStore,
@@ -249,15 +253,16 @@ def _stage_lines(stores: Stores, staged: StagedLabels, lines: Sequence[tuple[str
 
 def _stage_maker(stores: Stores, staged: StagedLabels, maker: Maker, where: str) -> None:
     """Check a maker against the tables and the makers that the log has, and take it in."""
-    if maker.kind == "person":
-        try:
-            is_signed = (
-                person_settings(str(maker.settings.get("person", ""))).items() <= maker.settings.items()
-            )
-        except RequestError as error:
-            refuse_labels(where, error)
-        if not is_signed:
-            refuse_labels(where, "a person has no name")
+    person = maker.settings.get("person", "")
+    try:
+        is_signed = maker.kind == "person" and person_settings(str(person)) == {"person": person}
+    except RequestError as error:
+        refuse_labels(where, error)
+    own = {column.name for column in maker.columns}
+    if not is_signed and (person or maker.annotator in PERSON_ANNOTATORS or own & PERSON_COLUMNS):
+        refuse_labels(where, f"{maker.annotator} speaks for a person")
+    if maker.kind == "person" and not is_signed:
+        refuse_labels(where, "a person has no name")
     known = stores.annotations.makers().get(maker.maker_id)
     fixed = ("kind", "subject_kind", "after", "fills_segments")
     if known and any(getattr(known, name) != getattr(maker, name) for name in fixed):
@@ -299,7 +304,7 @@ def _check_annotation(staged: StagedLabels, annotation: Annotation, where: str) 
             answer = read_answer(annotation)
             if answer and (answer_from_row(answer.to_json()) != answer or answer.person.strip() != person):
                 raise ValueError(f"an answer of {person} is signed by somebody else")
-        elif names_people(value):
+        elif names_people(value) or "answer" in value or annotation.name in PERSON_ANNOTATORS:
             raise ValueError(f"{maker.annotator} speaks for a person")
         if annotation.name == CONTROL:
             measure_judge_trust([value])
@@ -384,12 +389,13 @@ def _set_own_values(stores: Stores, staged: StagedLabels, here: Collection[str])
 
 
 def _add_columns(stores: Stores, types: Mapping[str, str]) -> None:
-    """Add the columns of annotators that the episodes do not have, without values."""
+    """Add the columns of people that the episodes do not have, without values; makers bring their own."""
     import pyarrow as pa
 
-    known, missing = get_args(ColumnType), types.keys() - stores.tables.episodes.columns()
-    columns = {name: arrow_type(cast("ColumnType", types[name])) for name in missing if types[name] in known}
-    stores.tables.episodes.add_missing_columns(pa.schema(sorted(columns.items())))
+    names = sorted({TAGS, NOTES} & types.keys())
+    stores.tables.episodes.add_missing_columns(
+        pa.schema([(name, arrow_type("list<string>")) for name in names])
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any, NoReturn
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -32,6 +33,11 @@ def _check_column(name: str) -> str:
     if not is_column_name(name):
         raise ValueError("a column has a name that no filter can use")
     return name
+
+
+def _check_time(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
 
 
 Id = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
@@ -103,7 +109,7 @@ class EpisodeForm(Form):
 class _BodyForm(Form):
     value: dict[str, Any]
     span: Annotated[list[float], Field(min_length=2, max_length=2)]
-    created: Annotated[str, Field(max_length=40)]
+    created: Annotated[str, Field(max_length=40), AfterValidator(_check_time)]
     camera: _Text = ""
     frames: list[float] = Field(default_factory=list)
     cost: Annotated[list[Any], Field(min_length=4, max_length=4)]

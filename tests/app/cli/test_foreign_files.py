@@ -44,13 +44,7 @@ def run(good: GoodFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     return call
 
 
-def _columns(run: Run, *names: str) -> list[dict[str, Any]]:
-    status, out, err = run("search", "--where", "true", "--columns", ",".join(names), "--json")
-    assert status == 0, err
-    return [row["columns"] for row in json.loads(out)]
-
-
-def _outcomes(run: Run, path: Path) -> list[bool | None]:
+def _outcomes(path: Path) -> list[bool | None]:
     with open_workspace(str(path)) as opened:
         table = opened.stores.tables.episodes
         name = "person_success"
@@ -79,7 +73,7 @@ def test_labels_of_others_are_kept_and_count_only_with_trust(
     assert (
         "4 answers from elsewhere not counted: Ada 3, Ben 1; the same file with --trust-answers-of Ada" in out
     )
-    assert _outcomes(run, tmp_path / "ws") == []
+    assert _outcomes(tmp_path / "ws") == []
     assert set(_states(run).values()) == {(False, origin)}
     assert "4 answers from elsewhere not counted" in run("status")[1]
     shown = json.loads(run("show", good.answered, "--json")[1])
@@ -87,7 +81,7 @@ def test_labels_of_others_are_kept_and_count_only_with_trust(
     assert origin in run("show", good.answered, "--output", "table")[1].replace("\n", " ")
     status, out, err = run(*ingest, "--trust-answers-of", "Ada")
     assert status == 0 and "1 answer from elsewhere not counted: Ben 1" in out
-    assert _outcomes(run, tmp_path / "ws") == [None, None, True]
+    assert _outcomes(tmp_path / "ws") == [None, None, True]
     counts = _states(run)
     assert counts["Ada", "success"] == (True, origin) and counts["Ben", "success"] == (False, origin)
     listed = run("undo", "--list")[1]
@@ -96,10 +90,10 @@ def test_labels_of_others_are_kept_and_count_only_with_trust(
     number = next(action["number"] for action in actions if action["kind"] == "trust_answers")
     status, _, err = run("undo", number)
     assert status == 0, err
-    assert _outcomes(run, tmp_path / "ws") == [None, None, None]
+    assert _outcomes(tmp_path / "ws") == [None, None, None]
     assert not any(counts for counts, _ in _states(run).values())
     assert run("undo", json.loads(run("undo", "--list", "--json")[1])[0]["number"])[0] == 0
-    assert _outcomes(run, tmp_path / "ws") == [None, None, True]
+    assert _outcomes(tmp_path / "ws") == [None, None, True]
     assert run("doctor")[0] == 0
 
 
@@ -161,7 +155,10 @@ def test_an_imported_answer_waits_for_trust_and_the_own_word_stays(
     path = tmp_path / "answers.jsonl"
     row = {"question": "success", "subject_id": episode, "verdict": "failure", "person": "Ada"}
     path.write_text(json.dumps(row))
-    outcome = lambda: [value for value in _outcomes(run, tmp_path / "ws") if value is not None]  # noqa: E731
+
+    def outcome() -> list[bool | None]:
+        return [value for value in _outcomes(tmp_path / "ws") if value is not None]
+
     status, out, _ = run("review", "import", path, "--json")
     assert (status, json.loads(out)["uncounted"], outcome()) == (0, {"Ada": 1}, [True])
     again = json.loads(run("review", "import", path, "--trust-answers-of", "Ada", "--json")[1])
@@ -189,6 +186,19 @@ def test_documents_that_no_card_may_carry_are_refused(
     assert status == 2 and reason in err and len(err.splitlines()) == 1, err
     assert describe_log(tmp_path / "ws") == before
     assert run("status")[0] == 0
+
+
+def test_a_model_that_speaks_for_people_is_refused(good: GoodFiles, run: Run, tmp_path: Path) -> None:
+    """A maker that says it is code, and fills the columns of people or takes the name of a person."""
+    lines = [json.loads(line) for line in good.labels.read_text().splitlines()]
+    path, before = tmp_path / "bad.labels.jsonl", describe_log(tmp_path / "ws")
+    for maker in [line["maker"] for line in lines if line.get("maker", {}).get("kind") == "person"]:
+        maker["kind"] = "code"
+        path.write_text("\n".join(map(json.dumps, lines)))
+        status, _, err = run("ingest", good.source, "--labels", path)
+        assert status == 2 and "speaks for a person" in err, err
+        maker["kind"] = "person"
+    assert describe_log(tmp_path / "ws") == before
 
 
 def test_a_lock_with_a_path_for_a_name_makes_no_set(
