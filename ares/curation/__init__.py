@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         count_groups as count_groups,
     )
     from ares.curation.lock_files import (
+        LOCK_FIELDS as LOCK_FIELDS,
         parse_lock as parse_lock,
         read_lock_document as read_lock_document,
     )

@@ -55,6 +55,10 @@ class _Lock(BaseModel):
     ids: list[_Text]
 
 
+# A card has more of them.
+LOCK_FIELDS = frozenset(_Lock.model_fields)
+
+
 def read_lock_document(path: Path) -> dict[str, Any]:
     """The JSON object of a lock file or card. Raises RequestError for any other file."""
     try:

@@ -215,6 +215,8 @@ def stage_labels(
                 _stage_lines(stores, staged, [(f"{path}:{number}", line) for number, line in lines])
         except (OSError, StoreError, SourceError) as error:
             refuse_labels(str(path), error)
+        if not staged.columns:
+            refuse_labels(str(path), "it has no columns")
         _check_people_columns(stores, staged, str(path))
         _check_applies(stores, staged, str(path))
         check_people(trust_answers_of, staged.people)

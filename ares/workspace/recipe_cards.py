@@ -19,6 +19,7 @@ from ares.console import count_of, visible
 from ares.contract import DatasetKey, read_contracts
 from ares.curation import (
     EXPORTS,
+    LOCK_FIELDS,
     CurationSet,
     Sets,
     parse_lock,
@@ -295,7 +296,7 @@ def read_recipe_card(path: Path) -> tuple[RecipeCard, CurationSet, list[str]]:
             "this lock proves a set and has no recipe",
             f"{path} is of an earlier ARES; write it again with `ares set lock {selection.label} FILE`",
         )
-    fields = {name: value for name, value in document.items() if name in RecipeCard.model_fields}
+    fields = {name: value for name, value in document.items() if name not in LOCK_FIELDS}
     try:
         card = RecipeCard.model_validate_json(json.dumps(fields))
         if not (card.labels.file and _check_file_name(card.labels.file) and card.sources):
