@@ -6,13 +6,14 @@ import argparse
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli.output import DOCUMENT_FORMATS, ROW_FORMATS, Block, OutputTable, answer
-from ares.console import Verbosity, print_message, visible
+from ares.console import Verbosity, count_of, print_message, visible
 from ares.errors import RequestError
 from ares.registry import did_you_mean, suggest_column
 
@@ -352,6 +353,26 @@ def name_workspace_sources(args: argparse.Namespace, folder: Path) -> None:
 def add_yes_argument(parser: argparse.ArgumentParser) -> None:
     """Add --yes."""
     parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def add_trust_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --trust-answers-of."""
+    parser.add_argument(
+        "--trust-answers-of",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="let the answers count that the file has of this person (repeatable); `ares undo` takes it back",
+    )
+
+
+def describe_uncounted(uncounted: Mapping[str, int]) -> list[str]:
+    """The line about answers of files that do not count, by person; none where all do."""
+    people = ", ".join(f"{visible(name)} {count}" for name, count in uncounted.items())
+    option = " ".join(f"--trust-answers-of {shlex.quote(visible(name))}" for name in uncounted)
+    count = count_of(sum(uncounted.values()), "answer")
+    line = f"{count} from elsewhere not counted: {people}; the same file with {option} lets them count"
+    return [line] if people else []
 
 
 def ask_for_confirmation(args: argparse.Namespace, question: str) -> bool:

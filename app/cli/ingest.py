@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from app.cli.arguments import (
     add_source_arguments,
+    add_trust_argument,
     add_workspace_arguments,
+    describe_uncounted,
     episode_count,
     open_workspace,
     parse_user_path,
@@ -48,6 +51,7 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="give the labels that `ares set lock` wrote to the episodes with the same content: rulings, grades, tags",
     )
+    add_trust_argument(parser)
     parser.add_argument("--strict", action="store_true", help="stop at the first episode that fails")
     parser.add_argument(
         "--engine",
@@ -119,13 +123,20 @@ def run_ingest(args: argparse.Namespace) -> int:
         return _dry_run(args)
     if args.write_options:
         raise RequestError("--write-options needs --dry-run", "the file is to be edited before the ingestion")
+    if args.trust_answers_of and not args.labels:
+        raise RequestError("--trust-answers-of needs --labels", "it speaks of answers in that file")
     workspace, request = open_workspace(args, create=True), _requested_ingestion(args)
-    report = ingest_operation()(lambda: workspace.stores, workspace.existing_stores, request, quiet=False)
-    document = report.to_json()
-    if args.labels:
-        from ares.curation import carry_labels
+    with ExitStack() as stack:
+        labels = None
+        if args.labels:
+            from ares.workspace import carry_labels, stage_labels
 
-        document["labels"] = carry_labels(workspace.stores, Path(args.labels)).to_json()
+            staged = stage_labels(workspace.stores, Path(args.labels), trust_answers_of=args.trust_answers_of)
+            labels = stack.enter_context(staged)
+        report = ingest_operation()(lambda: workspace.stores, workspace.existing_stores, request, quiet=False)
+        document = report.to_json()
+        if labels:
+            document["labels"] = carry_labels(workspace.stores, labels, args.trust_answers_of).to_json()
     answer(args, document, lambda: _ingest_summary(report, document, args.media == "copy"))
     if report.planned and not report.kept + report.already:
         return ExitStatus.REFUSED
@@ -201,7 +212,9 @@ def _ingest_summary(report: IngestReport, document: dict[str, Any], with_copies:
             f"({document['workspace_duplicates']} in the whole workspace)"
         )
     if isinstance(labels := document.get("labels"), dict):
-        lines.append(f"labels: {', '.join(f'{name} {count}' for name, count in labels.items())}")
+        shown = [f"{name} {count}" for name, count in labels.items() if name != "uncounted"]
+        lines.append(f"labels: {', '.join(shown)}")
+        lines += describe_uncounted(labels["uncounted"])
     if with_copies:
         lines.append(_copied_line(document))
     if document["failures"]:

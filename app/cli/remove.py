@@ -210,6 +210,7 @@ _VERBS = {
     "set_note": "noted of {labels}: {note}",
     "clear_failures": "cleared {failures}",
     "accept_failures": "accepted {failures}",
+    "trust_answers": "let {answers} of {people} in {origin} count",
     "undo": "took back {undoes}",
     "purge": "deleted {episodes} for good",
 }
@@ -273,10 +274,13 @@ def _undo_summary(report: UndoReport) -> str:
 
 def describe_action(action: Action) -> str:
     """What was done, in a few words."""
-    labels = action.details.get("labels")
+    labels, people = action.details.get("labels"), action.details.get("of")
     return _VERBS[action.kind].format(
         episodes=count_of(action.count, "episode"),
         failures=count_of(action.count, "failure"),
+        answers=count_of(action.count, "answer"),
+        people=", ".join(map(str, people)) if isinstance(people, list) else "",
+        origin=action.details.get("origin", ""),
         tag=action.tag,
         labels=", ".join(map(str, labels)) if isinstance(labels, list) else "",
         name=action.details.get("name", ""),

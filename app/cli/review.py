@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from app.cli.arguments import (
     add_selection_arguments,
+    add_trust_argument,
     add_workspace_arguments,
+    describe_uncounted,
     episode_count,
     open_workspace,
     parse_selection,
@@ -57,6 +59,7 @@ def add_review_arguments(parser: argparse.ArgumentParser) -> None:
     report.add_argument("--where", default="", metavar="SQL", help="of episodes that fulfil this filter")
     for action in (taking, giving):
         action.add_argument("file", type=Path, metavar="FILE", help=".csv or .jsonl")
+    add_trust_argument(taking)
     giving.add_argument("--queue", default="", metavar="NAME", help="only the answers of a queue")
     for action in (create, following):
         action.add_argument("--person", default="", metavar="NAME", help="who you are (default: the user)")
@@ -306,20 +309,36 @@ def _list_answers(workspace: Workspace, args: argparse.Namespace) -> int:
         for queue in queues
     ]
     header = ("queue", "question", "answered", "made by", "created")
+    write_stderr(*describe_uncounted(workspace.review.uncounted()))
     answer(args, rows, lambda: OutputTable(table, header) if table else "no queues", rows)
     return 0
 
 
 def _answer_table(documents: Sequence[Mapping[str, object]]) -> OutputTable:
-    names = ("answer_id", "episode_id", "question", "verdict", "person", "text", "reason", "created")
+    names = (
+        "answer_id",
+        "episode_id",
+        "question",
+        "verdict",
+        "person",
+        "text",
+        "reason",
+        "created",
+        "origin",
+        "counts",
+    )
     return OutputTable([tuple(row[name] for name in names) for row in documents], names)
 
 
 def _import_file(workspace: Workspace, args: argparse.Namespace) -> int:
-    report = workspace.review.import_file(args.file)
+    report = workspace.review.import_file(args.file, trust_answers_of=args.trust_answers_of)
     write_stderr(*(f"row {row.number}: {row.reason}" for row in report.bad))
-    text = f"stored {count_of(report.stored, 'answer')}; {report.known} counted already, {report.bad_rows} bad rows"
-    answer(args, report.to_json(), lambda: text)
+    lines = [
+        f"stored {count_of(report.stored, 'answer')}, {report.trusted} count from now on; "
+        f"{report.known} counted already, {report.bad_rows} bad rows",
+        *describe_uncounted(report.uncounted),
+    ]
+    answer(args, report.to_json(), lambda: lines)
     return 1 if report.bad_rows else 0
 
 

@@ -267,7 +267,7 @@ def _sheet_blocks(sheet: DatasetSheet) -> Iterator[Block]:
 
 # Segments and annotations that are listed, and grades with their rulings: --json has all.
 _MOST_ROWS, _MOST_GRADES = 40, 10
-_ANSWER_HEADER = ("question", "people say", "why", "person", "when", "ares undo")
+_ANSWER_HEADER = ("question", "people say", "why", "person", "when", "origin", "counts", "ares undo")
 _GRADE_HEADER = ("slot", "claimed", "seen", "verdict", "frames")
 
 
@@ -280,8 +280,8 @@ def _episode_tables(document: dict[str, Any]) -> Iterator[Block]:
     tables = [OutputTable(table) for table in (_summary_rows(document), cameras) if table]
     segments = _segment_blocks(document) if "segments" in document else ()
     rows = _annotation_rows(document)
-    if any("answer" in annotation["value"] for annotation in document["annotations"]):
-        tables.append(OutputTable(_answer_rows(document)[:_MOST_ROWS], _ANSWER_HEADER))
+    if answers := _answer_rows(document):
+        tables.append(OutputTable(answers[:_MOST_ROWS], _ANSWER_HEADER))
     annotations: list[Block] = [OutputTable(rows[:_MOST_ROWS])] if rows else []
     if len(rows) > _MOST_ROWS:
         annotations.append(
@@ -291,15 +291,21 @@ def _episode_tables(document: dict[str, Any]) -> Iterator[Block]:
 
 
 def _answer_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
-    """What people say and counts: the last word of each about each subject, unless it was taken back."""
+    """What people say: the last word of each about each subject, unless it was taken back; then what does not count."""
     names = ("maker_id", "name", "subject", "part", "ordinal")
     newest = {
         itemgetter(*names)(entry): entry for entry in document["annotations"] if entry["kind"] == "person"
     }
-    return [_answer_row(entry) for entry in newest.values() if "answer" in entry["value"]]
+    uncounted = document.get("uncounted_answers", [])
+    return [
+        _answer_row(entry, counts)
+        for entries, counts in ((newest.values(), "yes"), (uncounted, "no"))
+        for entry in entries
+        if "answer" in entry["value"]
+    ]
 
 
-def _answer_row(entry: dict[str, Any]) -> tuple[str, ...]:
+def _answer_row(entry: dict[str, Any], counts: str) -> tuple[str, ...]:
     """What a person says, with the id that takes it back."""
     answer = entry["value"]["answer"]
     named = ("failure_kind", "severity", "text", "reason")
@@ -310,6 +316,8 @@ def _answer_row(entry: dict[str, Any]) -> tuple[str, ...]:
         why,
         answer["person"],
         entry["created"],
+        entry["origin"],
+        counts,
         entry["value"].get("restores", entry["annotation_id"]),
     )
 

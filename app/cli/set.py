@@ -12,17 +12,19 @@ from app.cli.arguments import (
     COLUMNS_OPTION,
     add_min_score_argument,
     add_query_arguments,
+    add_trust_argument,
     add_workspace_arguments,
     add_yes_argument,
     answer_members,
     ask_for_confirmation,
+    describe_uncounted,
     episode_count,
     open_workspace,
     seed_number,
 )
 from app.cli.errors import ExitStatus
 from app.cli.output import Block, OutputTable, answer
-from ares.console import count_are, count_of, write_stderr
+from ares.console import count_are, count_of, visible, write_stderr
 from ares.episode import Span
 from ares.errors import RequestError
 from ares.rubric import count_trust_states
@@ -65,6 +67,7 @@ def add_set_arguments(parser: argparse.ArgumentParser) -> None:
         "--sources", nargs="+", required=True, metavar="FOLDER", help="where its sources lie, at any depth"
     )
     rebuild.add_argument("--export", default="", metavar="DEST", help="write the export of the card, too")
+    add_trust_argument(rebuild)
     diff = actions.add_parser("diff", help="what two sets have and have not in common")
     diff.add_argument("a", metavar="A")
     diff.add_argument("b", metavar="B")
@@ -307,14 +310,17 @@ def _write_set_lock(workspace: Workspace, args: argparse.Namespace) -> None:
 
 def _rebuild_set(workspace: Workspace, args: argparse.Namespace) -> int:
     """Make the set of a card. Returns 1 when anything is not as the card says."""
-    report = workspace.sets.rebuild(args.file, args.sources, args.export)
+    report = workspace.sets.rebuild(
+        args.file, args.sources, args.export, trust_answers_of=args.trust_answers_of
+    )
     outcome = (
         f"set {report.set}: {count_of(report.episodes, 'episode')}" if report.set else "the set was not made"
     )
     export = f"; {count_are(report.same_files, 'file', report.path)} as in the card" if report.path else ""
     lines = [
         f"{outcome}, {count_of(report.annotations, 'label')}{export}",
-        *(f"differs: {difference}" for difference in report.differences),
+        *describe_uncounted(report.uncounted),
+        *(f"differs: {visible(str(difference))}" for difference in report.differences),
     ]
     if report.differences and report.versions[0] != report.versions[1]:
         lines.append(f"the card is of ARES {report.versions[0]}, this is {report.versions[1]}")

@@ -11,6 +11,7 @@ from app.cli.arguments import (
     add_workspace_arguments,
     add_yes_argument,
     ask_for_confirmation,
+    describe_uncounted,
     episode_count,
     open_workspace,
 )
@@ -84,7 +85,8 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
     )
     own = [name.partition("/")[2] for name, table in document["tables"].items() if table.get("own")]
     line = f"vectors of your own: {', '.join(own)}; `ares remove --vectors NAME` deletes them"
-    return paragraphs([headline, *(table for table in tables if table.rows), *([line] if own else ())])
+    lines = [*([line] if own else ()), *describe_uncounted(document["uncounted_answers"])]
+    return paragraphs([headline, *(table for table in tables if table.rows), *lines])
 
 
 def _empty_rows(empty_columns: dict[str, dict[str, int]]) -> list[tuple[str, int, str]]:

@@ -5,14 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.curation.carried_labels import (
-        CarriedLabels as CarriedLabels,
-        LabelsFile as LabelsFile,
-        carry_labels as carry_labels,
-        import_labels as import_labels,
-        read_labels as read_labels,
-        write_labels as write_labels,
-    )
     from ares.curation.composition import (
         SET_OPERATIONS as SET_OPERATIONS,
         ComposedSelection as ComposedSelection,
@@ -48,6 +40,11 @@ if TYPE_CHECKING:
         GroupCounts as GroupCounts,
         GroupStatistics as GroupStatistics,
         count_groups as count_groups,
+    )
+    from ares.curation.lock_files import (
+        LOCK_FIELDS as LOCK_FIELDS,
+        parse_lock as parse_lock,
+        read_lock_document as read_lock_document,
     )
     from ares.curation.near_duplicates import (
         DEFAULT_KEEP as DEFAULT_KEEP,
@@ -92,8 +89,6 @@ if TYPE_CHECKING:
         SetDiff as SetDiff,
         Sets as Sets,
         hash_members as hash_members,
-        parse_lock as parse_lock,
-        read_lock as read_lock,
         stream_json as stream_json,
     )
     from ares.curation.splits import (
@@ -107,6 +102,7 @@ if TYPE_CHECKING:
         TagUse as TagUse,
         add_note as add_note,
         add_tag as add_tag,
+        check_note as check_note,
         choose_shown_makers as choose_shown_makers,
         delete_view as delete_view,
         list_tags as list_tags,

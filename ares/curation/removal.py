@@ -21,6 +21,7 @@ from ares.store import (
     StagedIds,
     applied_action,
     batched,
+    follow_trust,
     ids_filter,
     new_members_key,
     read_action_member_documents,
@@ -311,6 +312,9 @@ def undo(stores: Stores, number: int | None = None, *, person: str = "") -> Undo
         count, details = undone.count - undone.purged, {"undoes": undone.number}
         recorded.append(record_action(stores.annotations, "undo", person, count=count, details=details))
         apply_failure_clearings(stores)
+        if (root := history.root(undone)).kind == "trust_answers":
+            counts = read_history(stores.annotations).is_effective(root)
+            follow_trust(stores.annotations, root, counts=counts)
     return _report_undo(stores, history, recorded[0])
 
 

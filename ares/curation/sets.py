@@ -328,7 +328,7 @@ class Sets:
         changes = read_set_edits(self._store) if changes is None else changes
         for key, document in self._store.find_documents(SET_HEADERS, prefix):
             if key not in changes.deleted:
-                yield _apply_changes(_read_header(document), key, changes)
+                yield _apply_changes(read_header(document), key, changes)
 
     def stored_keys(self) -> set[str]:
         """The keys that all sets were frozen under, deleted ones included: the first parts of the keys of members."""
@@ -384,7 +384,7 @@ class Sets:
                 first, second = next(first_ids, None), next(second_ids, None)
 
     def add_locked(self, selection: CurationSet, members: Iterable[str]) -> CurationSet:
-        """Store a set that `read_lock` read, under its own name and version, in a workspace without that set."""
+        """Store a set that `parse_lock` read, under its own name and version, in a workspace without that set."""
         frozen = replace(selection, frozen_as="")
         with self._store.atomic():
             self._store.claim_document(_VERSIONS_COLLECTION, frozen.frozen_key, frozen.created)
@@ -394,7 +394,7 @@ class Sets:
     def write_lock(
         self, selection: CurationSet, path: Path, recipe: Mapping[str, Json] = MappingProxyType({})
     ) -> None:
-        """Write a set with its members to a JSON file, for a training repository; `read_lock` reads it.
+        """Write a set with its members to a JSON file, for a training repository; `parse_lock` reads it.
 
         Who froze it stays in the workspace.
 
@@ -434,38 +434,6 @@ class Sets:
             )
         # The header is written last, so that every set that can be read is complete.
         self._store.put_documents(SET_HEADERS, {selection.frozen_key: selection.to_json()})
-
-
-def read_lock(path: Path) -> tuple[CurationSet, list[str]]:
-    """Read a lock file. Raises RequestError for any other file, and when the ids were changed.
-
-    Returns:
-        The set, and its members: ids of episodes, or lines of spans.
-    """
-    try:
-        document = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise RequestError("the lock file cannot be read", f"{path}: {error!r}"[:500]) from None
-    return parse_lock(document, path)
-
-
-def parse_lock(document: Json, path: Path) -> tuple[CurationSet, list[str]]:
-    """The set and the members of a document of `write_lock` that stands in a file; raises as `read_lock` does."""
-    try:
-        selection, ids = (
-            _read_header(document),
-            [str(id) for id in cast("dict[str, list[object]]", document)["ids"]],
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise RequestError("the lock file cannot be read", f"{path}: {error!r}"[:500]) from None
-    ids_hash, _, count = hash_members(ids)
-    if (ids_hash, count) != (selection.ids_hash, selection.num_members):
-        expected = f"{selection.num_members} with {selection.ids_hash}"
-        raise RequestError(
-            "the lock file was changed after it was written",
-            f"{path}: {count_of(count, 'id')} with hash {ids_hash}, expected {expected}",
-        )
-    return selection, ids
 
 
 def hash_members(members: Iterable[str]) -> tuple[str, int, int]:
@@ -520,7 +488,7 @@ def _apply_changes(selection: CurationSet, key: str, changes: SetEdits) -> Curat
     return replace(selection, note=note) if note else selection
 
 
-def _read_header(document: Json) -> CurationSet:
+def read_header(document: Json) -> CurationSet:
     fields = cast("dict[str, object]", document)
     return CurationSet(
         name=str(fields["name"]),

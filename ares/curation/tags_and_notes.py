@@ -147,15 +147,20 @@ def add_note(stores: Stores, text: str, selected: SelectedEpisodes, *, person: s
         StoreError: The log cannot be written.
     """
     note = text.strip()
-    if not 0 < len(note) <= _MAX_NOTE_CHARACTERS:
-        raise RequestError(
-            f"a note has 1 to {_MAX_NOTE_CHARACTERS:,} characters", f"got {len(note):,}; write it shorter"
-        )
+    check_note(note)
     if not selected.count:
         raise RequestError("no episode is selected", "the note was not written")
     return record_and_apply_action(
         stores, "note", selected, {"note": note, "recipe": selected.recipe}, person
     )
+
+
+def check_note(note: str) -> None:
+    """Raise RequestError for a text that cannot be a note."""
+    if not 0 < len(note) <= _MAX_NOTE_CHARACTERS:
+        raise RequestError(
+            f"a note has 1 to {_MAX_NOTE_CHARACTERS:,} characters", f"got {len(note):,}; write it shorter"
+        )
 
 
 def notes_of(stores: Stores, episode_id: str) -> list[dict[str, Json]]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         translate_hdf5_errors as translate_hdf5_errors,
     )
     from ares.input.documents import (
+        STRICT_JSON as STRICT_JSON,
         check_parquet_read as check_parquet_read,
         connect_sqlite as connect_sqlite,
         open_parquet as open_parquet,

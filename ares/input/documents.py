@@ -58,6 +58,21 @@ def parse_json(text: bytes | str, where: str, **options: Any) -> Any:
     return value
 
 
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("an object has a key twice")
+    return values
+
+
+# Arguments of `json.loads` that refuse what readers of JSON take in different ways.
+STRICT_JSON: dict[str, Any] = {"parse_constant": _refuse_constant, "object_pairs_hook": _unique_keys}
+
+
 def _check_depth(value: Any, limit: int, where: str) -> None:
     """Check the nested lists and objects of a value. Raises SourceError beyond the limit."""
     level, depth = [value], 0

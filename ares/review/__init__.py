@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         estimate_stratified_share as estimate_stratified_share,
     )
     from ares.review.answers import (
+        PERSON_COLUMNS as PERSON_COLUMNS,
         Answer as Answer,
         answer_from_row as answer_from_row,
         answers_of_episodes as answers_of_episodes,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         find_last_answer as find_last_answer,
         give_answer as give_answer,
         list_answers as list_answers,
+        prepare_answer as prepare_answer,
         read_answer as read_answer,
         store_answer as store_answer,
         withdraw_answer as withdraw_answer,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         certified_members as certified_members,
         certify as certify,
         certify_items as certify_items,
+        check_certificate as check_certificate,
         describe_certificate as describe_certificate,
         find_reasons_void as find_reasons_void,
         keep_certificate as keep_certificate,
@@ -74,6 +77,7 @@ if TYPE_CHECKING:
         add_correction as add_correction,
         add_ruling as add_ruling,
         correct_segments as correct_segments,
+        person_settings as person_settings,
         withdraw_segments as withdraw_segments,
     )
     from ares.review.maker_comparison import (
@@ -81,6 +85,7 @@ if TYPE_CHECKING:
         compare_makers as compare_makers,
     )
     from ares.review.person_labels import (
+        PERSON_ANNOTATORS as PERSON_ANNOTATORS,
         AuditVerdict as AuditVerdict,
         LabelledItem as LabelledItem,
         PersonAnswer as PersonAnswer,

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ares.annotation import WITHDRAWN, Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Maker
 from ares.errors import RequestError
 from ares.review.labels import (
-    add_correction,
+    PreparedAnswer,
     person_settings,
-    store_annotation,
-    store_ruling,
+    prepare_correction,
+    prepare_ruling,
+    sign_annotation,
+    store_prepared,
     withdraw_copies,
 )
 from ares.rubric import WHOLE, Ruling, Verdict, make_slot_columns, slots_from_json
-from ares.store import batched, ids_filter, in_condition, keep_newest_annotations
+from ares.store import (
+    batched,
+    counting_answers,
+    ids_filter,
+    in_condition,
+    keep_newest_annotations,
+    original_answer_id,
+    read_foreign_answers,
+    say_earlier,
+)
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -30,8 +40,8 @@ if TYPE_CHECKING:
 SUCCESS, TEXT, INSTRUCTION, ACCEPTABLE = "success", "text", "instruction", "acceptable"
 _VERDICTS: Mapping[str, tuple[str, ...]] = {SUCCESS: ("success", "failure", "unsure"), TEXT: ("",)}
 _USUAL_VERDICTS = ("met", "unmet", "unsure")
-# Key of the answer in the value of its annotation, and of the answer that an undo let count again.
-_ANSWER, _RESTORES = "answer", "restores"
+# Key of the answer in the value of its annotation.
+_ANSWER = "answer"
 _LONGEST_TEXT, _EPISODES_PER_READ = 4_000, 2_000
 _SUCCESS_COLUMNS = (
     Column(
@@ -60,6 +70,9 @@ _EPISODE_LABELS: Mapping[str, tuple[str, tuple[Column, ...]]] = {
     SUCCESS: ("success_label", _SUCCESS_COLUMNS),
     INSTRUCTION: ("instruction_label", _INSTRUCTION_COLUMNS),
 }
+
+# Columns that only people fill.
+PERSON_COLUMNS = frozenset(column.name for _, columns in _EPISODE_LABELS.values() for column in columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,13 +147,18 @@ def give_answer(stores: Stores, answer: Answer) -> Annotation:
 
 def store_answer(stores: Stores, answer: Answer) -> Annotation:
     """As `give_answer`, in the log alone: the tables show it after `Stores.sync`."""
+    return store_prepared(stores, prepare_answer(stores, answer))
+
+
+def prepare_answer(stores: Stores, answer: Answer) -> PreparedAnswer:
+    """What `store_answer` would store; errors are those of `give_answer`."""
     _check_answer(stores, answer)
     person, document = answer.person, {_ANSWER: answer.to_json()}
     if answer.question in _EPISODE_LABELS:
-        return _store_episode_label(stores, answer)
+        return _prepare_episode_label(stores, answer)
     subject = find_subject(stores, answer.subject_id, answer.subject_kind)
     if answer.question == TEXT:
-        return add_correction(stores, subject, {**_edited_value(subject, answer), **document}, person)
+        return prepare_correction(stores, subject, {**_edited_value(subject, answer), **document}, person)
     verdict = Verdict(answer.verdict.upper())
     is_whole = answer.question == ACCEPTABLE
     criterion = answer.question.upper() if is_whole else answer.question
@@ -148,9 +166,9 @@ def store_answer(stores: Stores, answer: Answer) -> Annotation:
         criterion=criterion, verdict=verdict, source="person", judge=person.strip(), reason=answer.reason
     )
     if is_whole:
-        return store_ruling(stores, subject, ruling, WHOLE, document)
+        return prepare_ruling(stores, subject, ruling, WHOLE, document)
     category, rubric, columns = _find_criterion(stores, subject, criterion)
-    return store_ruling(stores, subject, ruling, category, {**rubric, **document}, columns)
+    return prepare_ruling(stores, subject, ruling, category, {**rubric, **document}, columns)
 
 
 def withdraw_answer(stores: Stores, annotation_id: str, person: str) -> None:
@@ -180,13 +198,14 @@ def take_back(stores: Stores, annotation_id: str, person: str) -> None:
             f"the answer is of {maker.settings.get('person')}", f"{person} cannot take it back"
         )
     same_maker = stores.annotations.find_annotations([annotation.episode_id], maker_ids=[annotation.maker_id])
-    counting = _counting_answers(other for other in same_maker if other.address == annotation.address)
+    counting = counting_answers(other for other in same_maker if other.address == annotation.address)
     if not counting or annotation_id not in (counting[-1].annotation_id, original_answer_id(counting[-1])):
         raise RequestError(f"answer {annotation_id} does not count any more", "it was changed or taken back")
-    earlier = counting[-2] if len(counting) > 1 else None
-    value = {**earlier.value, _RESTORES: original_answer_id(earlier)} if earlier else WITHDRAWN
-    store_annotation(stores, maker, replace(annotation, value=value))
-    if not earlier and maker.fills_segments:
+    foreign = read_foreign_answers(stores.annotations, annotation.episode_id)
+    uncounted = {answer.annotation.annotation_id for answer in foreign if not answer.counts}
+    restored = say_earlier(counting, uncounted)
+    store_prepared(stores, PreparedAnswer(maker, [restored]))
+    if restored.is_withdrawn and maker.fills_segments:
         withdraw_copies(stores, maker, annotation.episode_id)
 
 
@@ -230,7 +249,7 @@ def find_last_answer(stores: Stores, episode_id: str, person: str) -> tuple[Anno
     by_address: dict[object, list[Annotation]] = {}
     for annotation in own:
         by_address.setdefault((annotation.maker_id, annotation.address), []).append(annotation)
-    counting = [members[-1] for group in by_address.values() if (members := _counting_answers(group))]
+    counting = [members[-1] for group in by_address.values() if (members := counting_answers(group))]
     # What an undo let count again was said when it was said first.
     counting.sort(key=lambda annotation: positions.get(original_answer_id(annotation), -1))
     answers = ((annotation, read_answer(annotation)) for annotation in reversed(counting))
@@ -277,24 +296,9 @@ def answer_from_row(row: Mapping[str, Any]) -> Answer:
     Raises:
         RequestError: A column is missing, or has a wrong value.
     """
-    fields: dict[str, Any] = {
-        name: value
-        for name, value in row.items()
-        if name in Answer.__dataclass_fields__ and value is not None
-    }
-    missing = [name for name in ("question", "subject_id", "verdict", "person") if name not in fields]
-    if missing:
-        raise RequestError("an answer lacks a column", ", ".join(missing))
-    try:
-        fields["item"] = int(fields.get("item") or 0)
-        slots = fields.get("slots") or {}
-        fields["slots"] = dict(json.loads(slots) if isinstance(slots, str) else slots)
-    except (TypeError, ValueError) as error:
-        raise RequestError("an answer has a wrong value", str(error)) from None
-    texts = {name: value for name, value in fields.items() if name not in ("item", "slots")}
-    wrong = [name for name, value in texts.items() if not isinstance(value, str)]
-    if wrong or not all(isinstance(text, str) for text in fields["slots"].values()):
-        raise RequestError("an answer has a wrong value", f"{', '.join(wrong) or 'slots'} is no text")
+    from ares.review.answer_rows import read_answer_fields
+
+    fields = read_answer_fields(row)
     is_of_episode = fields["question"] in _EPISODE_LABELS
     return Answer(**{"subject_kind": "episode" if is_of_episode else "annotation", **fields})
 
@@ -335,8 +339,8 @@ def _check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
         raise RequestError(f"no {name} {choice!r}", f"there are: {', '.join(choices)}")
 
 
-def _store_episode_label(stores: Stores, answer: Answer) -> Annotation:
-    """Store what is said of a whole episode."""
+def _prepare_episode_label(stores: Stores, answer: Answer) -> PreparedAnswer:
+    """What is said of a whole episode."""
     ids = ids_filter([answer.subject_id])
     row = next(iter(stores.tables.episodes.read_columns(["duration_seconds"], ids).to_pylist()), None)
     if row is None or answer.subject_kind != "episode":
@@ -360,7 +364,7 @@ def _store_episode_label(stores: Stores, answer: Answer) -> Annotation:
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         revision=time.time_ns(),
     )
-    return store_annotation(stores, maker, draft)
+    return PreparedAnswer(maker, [sign_annotation(maker, draft)])
 
 
 def _label_columns(answer: Answer) -> dict[str, Json]:
@@ -410,21 +414,3 @@ def _find_criterion(
         f"no criterion {criterion!r}",
         "no judge has ruled on it here; say whether the text is acceptable, or grade it first",
     )
-
-
-def _counting_answers(annotations: Iterable[Annotation]) -> list[Annotation]:
-    """The answers of one address that no undo took back, oldest first; the last of them counts."""
-    counting: list[Annotation] = []
-    for annotation in annotations:
-        if annotation.is_withdrawn:
-            counting.clear()
-        elif _RESTORES in annotation.value:
-            counting = [*counting[:-2], annotation]
-        else:
-            counting.append(annotation)
-    return counting
-
-
-def original_answer_id(annotation: Annotation) -> str:
-    """Id of the answer as it was given first."""
-    return str(annotation.value.get(_RESTORES, annotation.annotation_id))

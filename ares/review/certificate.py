@@ -34,6 +34,7 @@ _CHANGED_BY_ANSWERS = re.compile(
 )
 # A rank is 0.5 + margin / 2 where the judge accepts, see `person_labels`.
 _ACCEPTED_RANK = 0.5
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +141,28 @@ def certificate_from_json(document: Mapping[str, Json]) -> Certificate:
         **{name: document[name] for name in names},  # type: ignore[arg-type]  # `to_json` wrote it
         items=tuple(CertifiedItem(**item) for item in items),  # type: ignore[arg-type]
     )
+
+
+def check_certificate(document: object) -> Certificate:
+    """The certificate of a file that anybody may have written.
+
+    Raises:
+        ValueError: It has another form, rests on no answers, or they do not show what it says.
+    """
+    from pydantic import TypeAdapter
+
+    certificate = TypeAdapter(Certificate).validate_python(document)
+    right = certificate.labels - certificate.errors
+    if not (certificate.items and all(item.answers for item in certificate.items)):
+        raise ValueError("a certificate rests on no answers")
+    if not 0 <= right <= certificate.labels <= len(certificate.items):
+        raise ValueError("a certificate counts other answers than it has")
+    bound = share_lower_bound(right, certificate.labels, CONFIDENCE) if certificate.labels else 0.0
+    if not 0 < certificate.precision <= certificate.bound <= bound + _ROUNDING:
+        raise ValueError("the answers of a certificate do not show its precision")
+    if not (0 <= certificate.cut <= 1 and 0 <= certificate.coverage <= 1):
+        raise ValueError("cut and coverage of a certificate are shares")
+    return certificate
 
 
 def certify(stores: Stores, precision: float, *, where: str = "") -> Certificate:

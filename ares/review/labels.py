@@ -6,12 +6,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ares.annotation import WITHDRAWN, Annotation, Column, Cost, Maker
 from ares.errors import RequestError
 from ares.rubric import GRADE_COLUMNS, Rubric, Ruling, Verdict
-from ares.store import keep_newest_annotations
+from ares.store import HERE, ORIGIN, RESTORES, UNCHANGED, keep_newest_annotations
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 
 _VERSION = "1"
-# Key in the value of a segment that is as it was, stored beside one that a person changed.
-_UNCHANGED = "unchanged"
+_LONGEST_NAME = 100
 
 
 def add_ruling(
@@ -56,18 +55,33 @@ def add_ruling(
     ruling = Ruling(criterion=criterion, verdict=verdict, source="person", judge=person, reason=reason)
     described: dict[str, Json] = {"rubric": rubric.id, "rubric_hash": rubric.hash}
     columns = (*GRADE_COLUMNS, *rubric.verdict_columns)
-    return store_ruling(stores, annotation, ruling, categories[criterion], described, columns)
+    prepared = prepare_ruling(stores, annotation, ruling, categories[criterion], described, columns)
+    return store_prepared(stores, prepared)
 
 
-def store_ruling(
+class PreparedAnswer(NamedTuple):
+    """What a person says, before it is stored: the maker that stands for the person, and the annotations."""
+
+    maker: Maker
+    annotations: list[Annotation]
+
+
+def store_prepared(stores: Stores, prepared: PreparedAnswer) -> Annotation:
+    """Store what a person says; `Stores.sync` shows it. Returns the first annotation. Raises StoreError."""
+    stores.annotations.add_maker(prepared.maker)
+    stores.annotations.append(prepared.annotations)
+    return prepared.annotations[0]
+
+
+def prepare_ruling(
     stores: Stores,
     annotation: Annotation,
     ruling: Ruling,
     category: str,
     described: Mapping[str, Json],
     columns: Sequence[Column] = GRADE_COLUMNS,
-) -> Annotation:
-    """Store a ruling of the person `ruling.judge`, on one criterion of a text or on the text as a whole.
+) -> PreparedAnswer:
+    """A ruling of the person `ruling.judge`, on one criterion of a text or on the text as a whole.
 
     Args:
         stores: Stores of the workspace.
@@ -79,7 +93,6 @@ def store_ruling(
 
     Raises:
         RequestError: The person has no name.
-        StoreError: It cannot be stored.
     """
     makers = stores.annotations.makers()
     maker = Maker(
@@ -101,13 +114,20 @@ def store_ruling(
         value=value,
         part=ruling.criterion,
     )
-    return store_annotation(stores, replace(maker, columns=tuple(own.values())), draft)
+    return PreparedAnswer(replace(maker, columns=tuple(own.values())), [sign_annotation(maker, draft)])
 
 
 def add_correction(
     stores: Stores, annotation: Annotation, value: Mapping[str, Json], person: str
 ) -> Annotation:
-    """Store what a person says in place of an annotation; it is shown until the person says something else.
+    """Store a correction, see `prepare_correction`. Returns the annotation that holds it."""
+    return store_prepared(stores, prepare_correction(stores, annotation, value, person))
+
+
+def prepare_correction(
+    stores: Stores, annotation: Annotation, value: Mapping[str, Json], person: str
+) -> PreparedAnswer:
+    """What a person says in place of an annotation; it is shown until the person says something else.
 
     The segments of one maker are shown together: those beside a corrected segment are stored with it as they are.
 
@@ -117,12 +137,9 @@ def add_correction(
         value: What is to be said: the value of an annotation of the same annotator.
         person: Name of the person.
 
-    Returns:
-        The annotation that holds the correction.
-
     Raises:
         RequestError: The person has no name.
-        StoreError: It cannot be stored.
+        StoreError: The log cannot be read.
     """
     original = stores.annotations.makers()[annotation.maker_id]
     maker = replace(
@@ -134,7 +151,7 @@ def add_correction(
         kind="person",
     )
     corrected = replace(annotation, value=value, ordinal=0)
-    return _store_segments(stores, maker, [corrected, *_copy_segments_beside(stores, annotation, maker)])[0]
+    return _sign_segments(maker, [corrected, *_copy_segments_beside(stores, annotation, maker)])
 
 
 def _copy_segments_beside(stores: Stores, annotation: Annotation, person: Maker) -> list[Annotation]:
@@ -147,7 +164,7 @@ def _copy_segments_beside(stores: Stores, annotation: Annotation, person: Maker)
         return []
     beside = (annotation.subject, annotation.subject_kind, annotation.name)
     return [
-        replace(entry, value={**entry.value, _UNCHANGED: True})
+        replace(entry, value={**entry.value, UNCHANGED: True})
         for entry in alive
         if (entry.subject, entry.subject_kind, entry.name) == beside and entry.address != annotation.address
     ]
@@ -157,8 +174,8 @@ def withdraw_copies(stores: Stores, maker: Maker, episode_id: str) -> None:
     """Take the segments back that `add_correction` stored as they were, where a person has changed none any more."""
     log = stores.annotations.find_annotations([episode_id], maker_ids=[maker.maker_id])
     alive = [entry for entry in keep_newest_annotations(log) if not entry.is_withdrawn]
-    if alive and all(_UNCHANGED in entry.value for entry in alive):
-        _store_segments(stores, maker, [replace(entry, value=WITHDRAWN) for entry in alive])
+    if alive and all(UNCHANGED in entry.value for entry in alive):
+        store_prepared(stores, _sign_segments(maker, [replace(entry, value=WITHDRAWN) for entry in alive]))
 
 
 def _segment_settings(annotation: Annotation) -> dict[str, Json]:
@@ -167,16 +184,23 @@ def _segment_settings(annotation: Annotation) -> dict[str, Json]:
 
 
 def person_settings(person: str) -> dict[str, Json]:
-    """Settings of the makers of a person. Raises RequestError where the name is empty."""
-    if not person.strip():
+    """Settings of the makers of a person. Raises RequestError where the name is empty, or no line that can be read."""
+    name = person.strip()
+    if not name:
         raise RequestError("a person needs a name", "the log says who said what")
-    return {"person": person.strip()}
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise RequestError(
+            f"a person's name has up to {_LONGEST_NAME} characters that can be seen",
+            f"got {name[:_LONGEST_NAME]!r}",
+        )
+    return {"person": name}
 
 
-def store_annotation(stores: Stores, maker: Maker, draft: Annotation) -> Annotation:
-    """Store what a person says now, by the maker that stands for the person. Returns it as stored."""
-    annotation = replace(
+def sign_annotation(maker: Maker, draft: Annotation) -> Annotation:
+    """What a person says now and here, by the maker that stands for the person."""
+    return replace(
         draft,
+        value=_value_from_here(draft.value),
         name=maker.annotator,
         maker_id=maker.maker_id,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -185,9 +209,11 @@ def store_annotation(stores: Stores, maker: Maker, draft: Annotation) -> Annotat
         # A person may say the same again after having said something else.
         revision=time.time_ns(),
     )
-    stores.annotations.add_maker(maker)
-    stores.annotations.append([annotation])
-    return annotation
+
+
+def _value_from_here(value: Mapping[str, Json]) -> Mapping[str, Json]:
+    """The value of an answer with its origin; one that counts again keeps its own."""
+    return value if value == WITHDRAWN or RESTORES in value else {ORIGIN: HERE, **value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +264,9 @@ def correct_segments(
         if is_own:
             written.append(replace(segment, value=WITHDRAWN))
         written.append(_changed_segment(segment, change))
-    return _store_segments(stores, maker, written)
+    prepared = _sign_segments(maker, written)
+    store_prepared(stores, prepared)
+    return prepared.annotations
 
 
 def withdraw_segments(stores: Stores, written: Sequence[Annotation]) -> None:
@@ -257,27 +285,24 @@ def withdraw_segments(stores: Stores, written: Sequence[Annotation]) -> None:
             if annotation.revision < written[0].revision
         }
         drafts += before.values()
-    _store_segments(stores, maker, drafts)
+    store_prepared(stores, _sign_segments(maker, drafts))
 
 
 def _changed_segment(segment: Annotation, change: SegmentChange | None) -> Annotation:
     if change is None:
         return replace(segment, ordinal=0)
     text = {} if change.text is None else {"text": change.text.strip()}
-    old = {name: value for name, value in segment.value.items() if name != _UNCHANGED}
+    old = {name: value for name, value in segment.value.items() if name not in (UNCHANGED, ORIGIN)}
     value = {**old, **text, "author": "person"}
     span = {"start_seconds": change.start_seconds, "stop_seconds": change.stop_seconds}
     return replace(segment, value=value, ordinal=0, **span)  # type: ignore[arg-type]
 
 
-def _store_segments(stores: Stores, maker: Maker, drafts: Sequence[Annotation]) -> list[Annotation]:
-    """Append drafts as annotations of a maker, all at once and in their order."""
+def _sign_segments(maker: Maker, drafts: Sequence[Annotation]) -> PreparedAnswer:
+    """Drafts as annotations of a maker, in their order."""
     now, created = time.time_ns(), datetime.now(UTC).isoformat(timespec="seconds")
-    named = {"name": maker.annotator, "maker_id": maker.maker_id, "created": created}
     written = [
-        replace(draft, **named, frames=(), cost=Cost(), revision=now + number)  # type: ignore[arg-type]
+        replace(sign_annotation(maker, draft), created=created, revision=now + number)
         for number, draft in enumerate(drafts)
     ]
-    stores.annotations.add_maker(maker)
-    stores.annotations.append(written)
-    return written
+    return PreparedAnswer(maker, written)

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS, TEXT, original_answer_id, read_answer
-from ares.store import batched, ids_filter, keep_newest_annotations
+from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS, TEXT, read_answer
+from ares.store import batched, ids_filter, keep_newest_annotations, original_answer_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MET, UNMET, UNSURE = "met", "unmet", "unsure"
 # Annotators of what people say, see `answers.give_answer`.
-_PERSON_ANNOTATORS = ("ruling", "success_label", "instruction_label")
+PERSON_ANNOTATORS = ("ruling", "success_label", "instruction_label")
 _EPISODES_PER_READ, _SIGNIFICANCE = 5_000, 0.05
 _COMMON_VERDICTS: Mapping[str, str] = {
     "success": MET,
@@ -127,7 +127,7 @@ def read_labelled_items(
         StoreError: The log cannot be read.
     """
     makers = stores.annotations.makers()
-    episodes_by_name = (stores.annotations.find_episodes(name) for name in _PERSON_ANNOTATORS)
+    episodes_by_name = (stores.annotations.find_episodes(name) for name in PERSON_ANNOTATORS)
     episodes = sorted(set().union(*episodes_by_name))
     for ids in batched(episodes, _EPISODES_PER_READ):
         condition = f"({ids_filter(ids)}){f' AND ({where})' if where else ''}"

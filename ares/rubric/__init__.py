@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         add_tables_word as add_tables_word,
         describe_kind as describe_kind,
         measure_judge_trust as measure_judge_trust,
+        names_people as names_people,
     )
     from ares.rubric.trust_projection import (
         CERTIFIED_COLUMN as CERTIFIED_COLUMN,

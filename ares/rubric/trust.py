@@ -589,5 +589,12 @@ def rests_on_people(text: str) -> bool:
     return bool(by_people) and all(verdict.by for verdict in applicable)
 
 
+def names_people(value: Mapping[str, Any]) -> bool:
+    """Whether the value of a grade says that people gave some of its verdicts: only their own annotations may."""
+    rulings = value.get("rulings")
+    sources = [ruling["source"] for ruling in rulings] if isinstance(rulings, list) else []
+    return "person" in sources or _BY_PERSON in str(value.get(VERDICTS_COLUMN, ""))
+
+
 def _as_state(word: str) -> TrustState:
     return next((state for state in TRUST_STATES if state == word), "unproven")

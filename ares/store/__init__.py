@@ -38,6 +38,27 @@ if TYPE_CHECKING:
         check_may_be_created as check_may_be_created,
         workspace_exists as workspace_exists,
     )
+    from ares.store.foreign_answers import (
+        HERE as HERE,
+        ORIGIN as ORIGIN,
+        RESTORES as RESTORES,
+        UNCHANGED as UNCHANGED,
+        ForeignAnswer as ForeignAnswer,
+        check_people as check_people,
+        count_uncounted_answers as count_uncounted_answers,
+        counting_answers as counting_answers,
+        file_origin as file_origin,
+        follow_trust as follow_trust,
+        keep_foreign_answers as keep_foreign_answers,
+        list_uncounted_answers as list_uncounted_answers,
+        origin_of as origin_of,
+        original_answer_id as original_answer_id,
+        person_of as person_of,
+        read_foreign_answers as read_foreign_answers,
+        say_earlier as say_earlier,
+        trust_answers as trust_answers,
+        with_known_columns as with_known_columns,
+    )
     from ares.store.lance.episode_snapshot import (
         DEEP_OFFSET as DEEP_OFFSET,
         EpisodeSnapshot as EpisodeSnapshot,
@@ -87,6 +108,7 @@ if TYPE_CHECKING:
         read_spending as read_spending,
         spending_document as spending_document,
     )
+    from ares.store.log.sqlite import SqliteAnnotationStore as SqliteAnnotationStore
     from ares.store.sql import (
         TrustedFilter as TrustedFilter,
         batched as batched,
@@ -106,6 +128,7 @@ if TYPE_CHECKING:
     from ares.store.sync.apply import (
         applied_action as applied_action,
         applied_sequence as applied_sequence,
+        find_unshowable_values as find_unshowable_values,
         load_applied_state as load_applied_state,
         read_log_changes as read_log_changes,
         reset_applied_actions as reset_applied_actions,

@@ -36,6 +36,7 @@ ActionKind = Literal[
     "set_note",
     "clear_failures",
     "accept_failures",
+    "trust_answers",
     "undo",
     "purge",
 ]
@@ -60,7 +61,7 @@ class Action:
         members: Key of the list of episodes or failures in the log, or "".
         purged: Of its episodes, how many were deleted for good since.
         details: What else the kind needs: `tag`, `labels`, `name`, `note`, `query`, `undoes`, `column` with its `type`,
-            and the `recipe` of a selection.
+            the people `of` whom answers of an `origin` count, and the `recipe` of a selection.
     """
 
     number: int

@@ -6,6 +6,7 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.workspace.arguments import IdFile as IdFile
+    from ares.workspace.carried_labels import carry_labels as carry_labels, stage_labels as stage_labels
     from ares.workspace.dataset_sheet import DatasetSheet as DatasetSheet, is_dataset as is_dataset
     from ares.workspace.episode import (
         DuplicateTable as DuplicateTable,

@@ -6,39 +6,36 @@ import hashlib
 import json
 import shlex
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import merge
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
-from ares.console import count_of
+from ares.console import count_of, visible
 from ares.contract import DatasetKey, read_contracts
 from ares.curation import (
     EXPORTS,
+    LOCK_FIELDS,
     CurationSet,
-    LabelsFile,
     Sets,
-    import_labels,
     parse_lock,
-    read_labels,
-    read_lock,
-    write_labels,
+    read_lock_document,
 )
-from ares.errors import AresError, RequestError
+from ares.errors import AresError, RequestError, shorten
+from ares.export import RetimeMode, TaskSource
 from ares.input import read_json
 from ares.io import existing_path, open_file, relative_path, walk_folders
 from ares.jobs import IngestRequest, Progress
-from ares.store import (
-    batched,
-    ids_filter,
-)
+from ares.store import batched, file_origin, ids_filter
+from ares.workspace.carried_labels import LabelsFile, StagedLabels, carry_labels, stage_labels, write_labels
 from ares.workspace.jobs import WorkspaceJobs
-from ares.workspace.operations import ingest_operation
+from ares.workspace.label_lines import Form, Word
+from ares.workspace.operations import ingest_operation, plan_ingest_operation
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -50,22 +47,46 @@ _TIMES_FILE, _PLAN_FILE, _MANIFEST_FILE = "manifest.times.json", "plan.yaml", "m
 # Members that are read at once; how deep below a folder sources are looked for, and in how many folders.
 _PAGE, _DEEPEST, _MOST_FOLDERS = 10_000, 6, 20_000
 # Keys of a spec that name other files; what these say travels with the labels.
-_FILES_OF_SPEC = ("spans", "span_unit", "subtask_names")
+_FILES_OF_SPEC = ("spans", "span_unit", "subtask_names", "kinematics")
 
 
-class _CardModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+def _check_path(path: str) -> str:
+    """Refuse a path that leads out of the folder that it is below."""
+    if "\0" in path or {"..", ".", ""} & set(path.split("/")):
+        raise ValueError("a path leads out of its folder")
+    return path
 
 
-class CardFile(_CardModel):
+def _check_file_name(name: str) -> str:
+    if "/" in name or "\0" in name or name in (".", ".."):
+        raise ValueError("a name of a file or folder is a path")
+    return name
+
+
+_Path = Annotated[str, Field(max_length=4_096), AfterValidator(_check_path)]
+_FileName = Annotated[str, Field(max_length=255), AfterValidator(_check_file_name)]
+_Text = Annotated[str, Field(max_length=20_000)]
+_Count = Annotated[int, Field(ge=0, le=2**53)]
+_Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class CardFile(Form):
     """One file: its path below its folder, with "/", its size in bytes, and its SHA-256."""
 
-    path: str
-    bytes: int
-    sha256: str
+    path: _Path
+    bytes: _Count
+    sha256: _Hash
 
 
-class CardSource(_CardModel):
+class CardOptions(Form):
+    """What a dataset was read with: rate, pattern of cameras, and content of the spec."""
+
+    rate_hz: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    cameras: _Text = ""
+    spec: dict[str, Any] | None = None
+
+
+class CardSource(Form):
     """A dataset that members of the set are of.
 
     Attributes:
@@ -80,14 +101,14 @@ class CardSource(_CardModel):
         files: Its files; none where it was not there when the card was written.
     """
 
-    dataset: str
-    format: str
-    version: str
-    folder: str
-    file: str
-    episodes: int
-    options: dict[str, Any]
-    licences: tuple[str, ...]
+    dataset: Word
+    format: Word
+    version: Annotated[str, Field(max_length=200)]
+    folder: _FileName
+    file: _FileName
+    episodes: _Count
+    options: CardOptions
+    licences: tuple[_Text, ...]
     files: tuple[CardFile, ...]
 
     @property
@@ -96,14 +117,38 @@ class CardSource(_CardModel):
         return DatasetKey(self.format, self.dataset, self.version)
 
 
-class CardAppended(_CardModel):
+class CardTrim(Form):
+    """Fields of an `ares.export.TrimRequest`."""
+
+    idle_seconds: float | None = None
+    drop_segments: _Text = ""
+    keep_spans: _Text = ""
+
+
+class CardExportOptions(Form):
+    """Options of an `ares.export.ExportRequest`, those that were chosen."""
+
+    format: Word = "lerobot"
+    task: TaskSource = "instruction"
+    fps: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    retime: RetimeMode = "nearest"
+    convert: tuple[_Text, ...] = ()
+    strict: bool = False
+    segments: tuple[_Text, ...] = ()
+    trim: CardTrim | None = None
+    weights: tuple[_Text, ...] = ()
+    progress: _Text = ""
+    files_hash: _Text = ""
+
+
+class CardAppended(Form):
     """A set that was appended to the export, as `write_lock` writes it, and what was asked for."""
 
     set: dict[str, Any]
-    options: dict[str, Any]
+    options: CardExportOptions
 
 
-class CardExport(_CardModel):
+class CardExport(Form):
     """An export of the set: what was asked for, the merge plan or "", and the SHA-256 of each of its files.
 
     Attributes:
@@ -113,14 +158,14 @@ class CardExport(_CardModel):
         appended: What was appended afterwards, in this order.
     """
 
-    options: dict[str, Any]
-    plan: str
-    files: dict[str, str]
+    options: CardExportOptions
+    plan: Annotated[str, Field(max_length=2**22)]
+    files: dict[str, _Hash]
     appended: tuple[CardAppended, ...] = ()
 
 
-class RecipeCard(_CardModel):
-    """What a card has beside the set itself, which `read_lock` reads.
+class RecipeCard(Form):
+    """What a card has beside the set itself, which `parse_lock` reads.
 
     Attributes:
         card: Version of the layout.
@@ -132,9 +177,9 @@ class RecipeCard(_CardModel):
     """
 
     card: Literal[1]
-    ares: str
+    ares: Annotated[str, Field(max_length=200)]
     sources: tuple[CardSource, ...]
-    makers: dict[str, str]
+    makers: dict[str, _Text]
     labels: LabelsFile
     export: CardExport | None
 
@@ -171,6 +216,7 @@ class RebuildReport:
         set: Label of the set; "" where it was not made.
         episodes: Number of its episodes.
         annotations: Labels that came with the card.
+        uncounted: Answers of the card that do not count, by person.
         path: Folder of the export, or "".
         same_files: Files of the export that are byte for byte those of the card.
         versions: Version of ARES of the card, and the one here.
@@ -180,6 +226,7 @@ class RebuildReport:
     set: str = ""
     episodes: int = 0
     annotations: int = 0
+    uncounted: Mapping[str, int] = field(default_factory=dict)
     path: str = ""
     same_files: int = 0
     versions: tuple[str, str]
@@ -191,6 +238,7 @@ class RebuildReport:
             "set": self.set,
             "episodes": self.episodes,
             "annotations": self.annotations,
+            "uncounted": dict(self.uncounted),
             "path": self.path,
             "same_files": self.same_files,
             "ares": {"card": self.versions[0], "here": self.versions[1]},
@@ -242,20 +290,27 @@ def write_recipe_card(
 
 def read_recipe_card(path: Path) -> tuple[RecipeCard, CurationSet, list[str]]:
     """Read a card with its set and the members. Raises RequestError for any other file, with the remedy for a lock."""
-    selection, members = read_lock(path)
-    document = read_json(str(path))
+    document = read_lock_document(path)
+    selection, members = parse_lock(document, path)
     if "card" not in document:
         raise RequestError(
             "this lock proves a set and has no recipe",
             f"{path} is of an earlier ARES; write it again with `ares set lock {shlex.quote(selection.label)} FILE`",
         )
-    fields = {name: value for name, value in document.items() if name in RecipeCard.model_fields}
+    fields = {name: value for name, value in document.items() if name not in LOCK_FIELDS}
     try:
-        return RecipeCard.model_validate(fields), selection, members
+        card = RecipeCard.model_validate_json(json.dumps(fields))
+        if not (card.labels.file and _check_file_name(card.labels.file) and card.sources):
+            raise ValueError("a card names its labels and its sources")
     except ValidationError as error:
-        first = error.errors()[0]
+        first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"]))
-        raise RequestError("the card is not valid", f"{path}: {field}: {first['msg']}") from None
+        raise RequestError(
+            "the card is not valid", shorten(visible(f"{path}: {field}: {first['msg']}"))
+        ) from None
+    except ValueError as error:
+        raise RequestError("the card is not valid", f"{path}: {error}") from None
+    return card, selection, members
 
 
 def _count_members(
@@ -284,7 +339,7 @@ def _describe_source(stores: Stores, key: DatasetKey, episodes: int, progress: P
     file = folder.name if folder.is_file() else ""
     root = folder.parent if file else folder
     paths = [root / file] if file else _files_below(root, stores.location) if is_here else []
-    options = cast("dict[str, Any]", facts.get("options") or {})
+    options = CardOptions.model_validate(facts.get("options") or {})
     licences = cast("list[dict[str, str]]", facts.get("licences", []))
     if file:
         paths += [root / fact["origin"] for fact in licences if (root / fact["origin"]).is_file()]
@@ -346,15 +401,17 @@ def _describe_export(stores: Stores, selection: CurationSet, folder: str) -> Car
     try:
         manifest = read_json(str(path / _MANIFEST_FILE))
         ids_hash, options = manifest["set"]["ids_hash"], dict(manifest["export"])
+        has_plan = options.pop("plan", None) is not None
+        selected_options = CardExportOptions.model_validate_json(json.dumps(options))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RequestError("this is no export that can be made again", f"{path}: {error!r}"[:300]) from None
     if ids_hash != selection.ids_hash:
         raise RequestError(
             "the export is of another set", f"{path} has {manifest['set']['name']}, with other members"
         )
-    plan = (path / _PLAN_FILE).read_text(encoding="utf-8") if options.pop("plan", None) else ""
+    plan = (path / _PLAN_FILE).read_text(encoding="utf-8") if has_plan else ""
     appended = tuple(_describe_appended(stores, part, path) for part in manifest.get("appended", ()))
-    return CardExport(options=options, plan=plan, files=_hash_export(path), appended=appended)
+    return CardExport(options=selected_options, plan=plan, files=_hash_export(path), appended=appended)
 
 
 def _describe_appended(stores: Stores, part: dict[str, Any], path: Path) -> CardAppended:
@@ -368,7 +425,7 @@ def _describe_appended(stores: Stores, part: dict[str, Any], path: Path) -> Card
     options = {name: value for name, value in part["export"].items() if name != "plan"}
     # Its name and version are those of the export, also where it was renamed since.
     document = {**kept[0].to_json(), **appended, "ids": list(sets.members(kept[0]))}
-    return CardAppended(set=document, options=options)
+    return CardAppended(set=document, options=CardExportOptions.model_validate_json(json.dumps(options)))
 
 
 def _hash_export(path: Path) -> dict[str, str]:
@@ -378,21 +435,30 @@ def _hash_export(path: Path) -> dict[str, str]:
 
 
 def rebuild_set(
-    stores: Stores, card_path: Path, folders: Sequence[Path], export: str = "", *, quiet: bool = False
+    stores: Stores,
+    card_path: Path,
+    folders: Sequence[Path],
+    export: str = "",
+    *,
+    trust_answers_of: Collection[str] = (),
+    quiet: bool = False,
 ) -> RebuildReport:
     """Make the set of a card, and its export, from sources that lie anywhere.
 
-    Sources are compared file by file first; where any differs, that is the answer and nothing is made.
+    The card and its labels are checked as a whole, and sources are compared file by file, before anything is stored;
+    where a file differs, that is the answer and nothing is made.
 
     Args:
         stores: Stores of a workspace without episodes.
         card_path: The card; its labels lie beside it.
         folders: Folders at or below which the sources are looked for.
         export: Folder to write the export to, or "".
+        trust_answers_of: Names of the people whose answers in the card count.
         quiet: Show no progress.
 
     Raises:
-        RequestError: The card or its labels cannot be read, the workspace has episodes, or the card has no export.
+        RequestError: The card or its labels are not as `write_recipe_card` writes them, the workspace has episodes, the
+            card has no export, or no answers of somebody who is to be trusted.
     """
     card, selection, members = read_recipe_card(card_path)
     labels_path = card_path.with_name(card.labels.file)
@@ -404,31 +470,53 @@ def rebuild_set(
         )
     if stores.tables.episodes.count():
         raise RequestError("the workspace has episodes already", f"{stores.location}; name a new one with -w")
-    appended = [parse_lock(part.set, card_path) for part in (card.export.appended if card.export else ())]
+    appended = _check_export(card.export, card_path)
     versions = (card.ares, version("ares-curation"))
-    roots, differences = _locate_sources(card.sources, folders)
-    if differences:
-        return RebuildReport(versions=versions, differences=tuple(differences))
-    for source in card.sources:
-        _ingest_source(stores, source, roots[source.key], quiet)
-    count = import_labels(stores, labels_path)
-    differences += _compare_makers(stores, card)
-    for locked in (members, *(own for _, own in appended)):
-        differences += _compare_episodes(stores, locked, labels_path)
+    with stage_labels(stores, labels_path, file_origin("card", card_path), trust_answers_of) as labels:
+        if labels.annotations != card.labels.annotations:
+            has = f"has {count_of(labels.annotations, 'annotation')}, the card says {card.labels.annotations}"
+            raise RequestError("the labels are not those of the card", f"{labels_path} {has}")
+        roots, differences = _locate_sources(card.sources, folders)
+        if differences:
+            return RebuildReport(versions=versions, differences=tuple(differences))
+        _ingest_sources(stores, card.sources, roots, quiet)
+        carried = carry_labels(stores, labels, trust_answers_of, job="ares set rebuild", rebuilds=True)
+        report = RebuildReport(
+            annotations=carried.annotations, versions=versions, uncounted=carried.uncounted
+        )
+        differences += _compare_makers(stores, card)
+        for locked in (members, *(own for _, own in appended)):
+            differences += _compare_episodes(stores, locked, labels)
     if any(difference.kind == "episode" for difference in differences):
-        return RebuildReport(versions=versions, annotations=count, differences=tuple(differences))
+        return replace(report, differences=tuple(differences))
     sets = Sets(stores.annotations)
     frozen = sets.add_locked(selection, members)
-    report = RebuildReport(
-        set=frozen.label, episodes=frozen.episodes, annotations=count, versions=versions,
-        differences=tuple(differences),
-    )  # fmt: skip
+    report = replace(report, set=frozen.label, episodes=frozen.episodes, differences=tuple(differences))
     if not (export and card.export):
         return report
     parts = [(frozen, card.export.options)]
     for (part, own), kept in zip(appended, card.export.appended, strict=True):
         parts.append((frozen if part.label == frozen.label else sets.add_locked(part, own), kept.options))
     return _export_again(stores, parts, card.export, export, report, quiet=quiet)
+
+
+def _check_export(card: CardExport | None, card_path: Path) -> list[tuple[CurationSet, list[str]]]:
+    """The sets that were appended to an export. Raises RequestError for an export that cannot be asked for."""
+    from ares.export import TrimRequest, read_merge_plan
+    from ares.registry import exporters
+
+    if card is None:
+        return []
+    for options in (card.options, *(part.options for part in card.appended)):
+        exporters.get(options.format)
+        if options.trim:
+            TrimRequest(**dict(options.trim))
+    if card.plan:
+        with tempfile.TemporaryDirectory(prefix="ares-rebuild-") as folder:
+            path = Path(folder) / _PLAN_FILE
+            path.write_text(card.plan, encoding="utf-8")
+            read_merge_plan(path)
+    return [parse_lock(part.set, card_path) for part in card.appended]
 
 
 def _check_labels(path: Path, labels: LabelsFile) -> None:
@@ -504,13 +592,18 @@ def _compare_files(source: CardSource, root: Path) -> Iterator[RebuildDifference
             yield RebuildDifference(kind="file", name=name, expected=expected, actual=size)
 
 
-def _ingest_source(stores: Stores, source: CardSource, root: Path, quiet: bool) -> None:
-    """Read a source as it was read for the card."""
-    spec = {
-        name: value
-        for name, value in (source.options.get("spec") or {}).items()
-        if name not in _FILES_OF_SPEC
-    }
+def _ingest_sources(
+    stores: Stores, sources: Sequence[CardSource], roots: Mapping[DatasetKey, Path], quiet: bool
+) -> None:
+    """Read the sources as they were read for the card; all are listed before any is stored."""
+    for store in (False, True):
+        for source in sources:
+            _ingest_source(stores, source, roots[source.key], quiet=quiet, store=store)
+
+
+def _ingest_source(stores: Stores, source: CardSource, root: Path, *, quiet: bool, store: bool) -> None:
+    """Read a source as it was read for the card, or only list what would be read."""
+    spec = {name: value for name, value in (source.options.spec or {}).items() if name not in _FILES_OF_SPEC}
     with tempfile.TemporaryDirectory(prefix="ares-rebuild-") as folder:
         spec_path = Path(folder) / "spec.yaml"
         spec_path.write_text(json.dumps(spec), encoding="utf-8")  # JSON is YAML
@@ -518,10 +611,13 @@ def _ingest_source(stores: Stores, source: CardSource, root: Path, quiet: bool) 
             sources=(str(root / source.file if source.file else root),),
             format=source.format,
             dataset=source.dataset,
-            rate_hz=source.options.get("rate_hz"),
-            cameras=source.options.get("cameras", ""),
+            rate_hz=source.options.rate_hz,
+            cameras=source.options.cameras,
             spec=str(spec_path) if spec else "",
         )
+        if not store:
+            plan_ingest_operation()(lambda: stores, request)
+            return
         ingest_operation()(lambda: stores, lambda: stores, request, quiet=quiet)
 
 
@@ -538,29 +634,28 @@ def _compare_makers(stores: Stores, card: RecipeCard) -> Iterator[RebuildDiffere
 
 
 def _compare_episodes(
-    stores: Stores, members: Sequence[str], labels_path: Path
+    stores: Stores, members: Sequence[str], labels: StagedLabels
 ) -> Iterator[RebuildDifference]:
     """Members that are not here, or whose content is another."""
     member_ids = {member.partition(" ")[0] for member in members}
-    stated = (content for kind, content in read_labels(labels_path) if kind == "episode")
-    for rows in batched((row for row in stated if row["episode_id"] in member_ids), _PAGE):
-        ids = [row["episode_id"] for row in rows]
+    for rows in batched((row for row in labels.episodes() if row.episode_id in member_ids), _PAGE):
+        ids = [row.episode_id for row in rows]
         table = stores.tables.episodes.read_columns(["episode_id", "content_hash"], ids_filter(ids))
         hashes = dict(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
         for row in rows:
-            actual = hashes.get(row["episode_id"])
-            if actual != row["content_hash"]:
+            actual = hashes.get(row.episode_id)
+            if actual != row.content_hash:
                 yield RebuildDifference(
                     kind="episode",
-                    name=f"{row['episode_id']} ({row['dataset']}, key {row['key']})",
-                    expected=f"content {row['content_hash']}",
+                    name=f"{row.episode_id} ({row.dataset}, key {row.key})",
+                    expected=f"content {row.content_hash}",
                     actual="missing" if actual is None else f"content {actual}",
                 )
 
 
 def _export_again(
     stores: Stores,
-    parts: Sequence[tuple[CurationSet, dict[str, Any]]],
+    parts: Sequence[tuple[CurationSet, CardExportOptions]],
     card: CardExport,
     folder: str,
     report: RebuildReport,
@@ -572,9 +667,9 @@ def _export_again(
 
     path = Path()
     for number, (part, kept) in enumerate(parts):
-        options = dict(kept)
-        if trim := options.get("trim"):
-            options["trim"] = TrimRequest(**trim)
+        options: dict[str, Any] = kept.model_dump(exclude={"trim", "files_hash"})
+        if kept.trim:
+            options["trim"] = TrimRequest(**dict(kept.trim))
         with tempfile.TemporaryDirectory(prefix="ares-rebuild-") as temporary:
             if card.plan:
                 options["plan"] = str(Path(temporary) / _PLAN_FILE)

@@ -17,7 +17,19 @@ from ares.names import check_name
 from ares.registry import explain_mistakes, projections
 from ares.rubric import CERTIFIED_COLUMN
 from ares.settings import user_name
-from ares.store import InstalledProjections
+from ares.store import (
+    ForeignAnswer,
+    InstalledProjections,
+    check_people,
+    count_uncounted_answers,
+    file_origin,
+    keep_foreign_answers,
+    list_uncounted_answers,
+    origin_of,
+    person_of,
+    read_foreign_answers,
+    trust_answers,
+)
 from ares.workspace.arguments import SelectionOptions, make_selection
 from ares.workspace.printed_tables import ResultTable
 
@@ -35,7 +47,7 @@ if TYPE_CHECKING:
         QueueRequest,
         ReviewQueue,
     )
-    from ares.store import AnnotationStore, MakerCatalog, Stores, Tables
+    from ares.store import Action, AnnotationStore, MakerCatalog, Stores, Tables
     from ares.workspace.arguments import EpisodesLike
 
 
@@ -46,28 +58,33 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRow:
-    """An answer that counts, as a row of a list or a file.
+    """An answer, as a row of a list or a file.
 
     Attributes:
         answer: What was said.
         episode_id: The episode that it is about.
         created: When, ISO 8601 time in UTC.
         answer_id: What `ares undo` and `withdraw` take back.
+        origin: Where it was given: "here", a file or card with its hash, or "unknown" where it is older than that.
+        counts: Whether it counts; what came in a file does once the person is trusted.
     """
 
     answer: Answer
     episode_id: str
     created: str
     answer_id: str
+    origin: str
+    counts: bool = True
 
     def to_json(self) -> dict[str, Json]:
         """The row of a file."""
         own: dict[str, Json] = {"episode_id": self.episode_id, "created": self.created}
-        return {**self.answer.to_json(), **own, "answer_id": self.answer_id}
+        origin: dict[str, Json] = {"origin": self.origin, "counts": self.counts}
+        return {**self.answer.to_json(), **own, "answer_id": self.answer_id, **origin}
 
 
 class AnswerList(ResultTable[AnswerRow]):
-    """Answers that count."""
+    """Answers of people."""
 
     shown: ClassVar[Mapping[str, Callable[[AnswerRow], object]]] = {
         "answer": lambda row: row.answer_id,
@@ -77,6 +94,8 @@ class AnswerList(ResultTable[AnswerRow]):
         "person": lambda row: row.answer.person,
         "queue": lambda row: f"{row.answer.queue} {row.answer.item + 1}" if row.answer.queue else "",
         "created": lambda row: row.created,
+        "origin": lambda row: row.origin,
+        "counts": lambda row: row.counts,
     }
     empty: ClassVar[str] = "no answers yet"
 
@@ -97,17 +116,22 @@ class ImportReport:
         known: Rows that say what counts already.
         bad: The first rows that are no answers.
         bad_rows: How many there are.
+        trusted: Answers that count from now on, as their people are trusted.
+        uncounted: Answers of the file that do not count, by person.
     """
 
     stored: int
     known: int
     bad: tuple[BadRow, ...]
     bad_rows: int
+    trusted: int
+    uncounted: Mapping[str, int]
 
     def to_json(self) -> dict[str, Json]:
         """The counts as JSON."""
         bad: list[Json] = [{"row": row.number, "reason": row.reason} for row in self.bad]
-        return {"stored": self.stored, "known": self.known, "bad_rows": self.bad_rows, "bad": bad}
+        counts: dict[str, Json] = {"stored": self.stored, "known": self.known, "bad_rows": self.bad_rows}
+        return {**counts, "bad": bad, "trusted": self.trusted, "uncounted": dict(self.uncounted)}
 
 
 @explain_mistakes
@@ -207,9 +231,14 @@ class Reviews:
         withdraw_answer(self._stores, answer_id, person or user_name())
 
     def answers(self, *, queue: str = "", person: str = "") -> AnswerList:
-        """The answers that count, the newest first."""
+        """The answers that count, and those of files that do not count yet, the newest first."""
         rows = [_answer_row(*pair) for pair in self._pairs(queue, person)]
+        rows += self._uncounted_rows(queue, person)
         return AnswerList(sorted(rows, key=lambda row: row.created, reverse=True))
+
+    def uncounted(self) -> dict[str, int]:
+        """How many answers of files do not count, by person."""
+        return count_uncounted_answers(self._stores.annotations)
 
     def report(self, *, question: str = "", dataset: str = "", where: str = "") -> list[Calibration]:
         """How far each judge agrees with people, by question and dataset. Raises RequestError for a wrong filter."""
@@ -237,38 +266,88 @@ class Reviews:
             raise RequestError("the file cannot be written", f"{str(target)!r}: {error.strerror}") from None
         return count
 
-    def import_file(self, path: str | Path) -> ImportReport:
-        """Store the answers of a file that `export_file` or a person wrote; what counts already is left as it is.
+    def import_file(self, path: str | Path, *, trust_answers_of: Collection[str] = ()) -> ImportReport:
+        """Keep the answers of a file that `export_file` or a person wrote; what counts already is left as it is.
 
-        A bad row is named in the report, and the others are stored.
+        A bad row is named in the report, and the others are kept.
+
+        Args:
+            path: The file.
+            trust_answers_of: Names of the people whose answers in it count from now on, until `undo`.
 
         Raises:
-            RequestError: The file cannot be read.
+            RequestError: The file cannot be read, or has no answers of one of the people.
         """
-        from ares.review import answer_from_row, store_answer
+        from ares.review import answer_from_row, prepare_answer
 
-        known = {json.dumps(answer.to_json(), sort_keys=True) for _, answer in self._pairs("", "")}
-        stored, same, bad = 0, 0, list[BadRow]()
-        queues = {queue.name: self.queue(queue.name) for queue in self.queues()}
-        for number, row in _read_rows(Path(path)):
+        log, target = self._stores.annotations, Path(path)
+        rows, origin = list(_read_rows(target)), file_origin("file", target)
+        known = {_answer_key(answer) for _, answer in self._pairs("", "")}
+        kept = {_answer_key(answer) for _, answer in self._foreign(origin)}
+        new, same, bad, people, stored = list[ForeignAnswer](), 0, list[BadRow](), set[str](), 0
+        for number, row in rows:
             try:
                 answer = answer_from_row(_checked_row(row))
-                key = json.dumps(answer.to_json(), sort_keys=True)
-                if key in known:
-                    same += 1
+                people.add(answer.person.strip())
+                key = _answer_key(answer)
+                if key in known | kept:
+                    same += key in known
                     continue
-                annotation = store_answer(self._stores, answer)
-                if answer.queue in queues:
-                    queues[answer.queue].record(answer, annotation)
+                prepared = prepare_answer(self._stores, answer)
             except StoreError:
                 raise
             except AresError as error:
                 bad.append(BadRow(number, str(error)))
             else:
-                known.add(key)
+                kept.add(key)
                 stored += 1
-        self._stores.sync()
-        return ImportReport(stored=stored, known=same, bad=tuple(bad[:_NAMED_ROWS]), bad_rows=len(bad))
+                new += (
+                    ForeignAnswer(annotation=item, maker=prepared.maker, origin=origin)
+                    for item in prepared.annotations
+                )
+        check_people(trust_answers_of, people)
+        with self._stores.applying("ares review import"), log.atomic():
+            keep_foreign_answers(log, new)
+            action = trust_answers(log, origin, trust_answers_of, user_name())
+            self._record_in_queues(action)
+        return ImportReport(
+            stored=stored,
+            known=same,
+            bad=tuple(bad[:_NAMED_ROWS]),
+            bad_rows=len(bad),
+            trusted=action.count if action else 0,
+            uncounted=count_uncounted_answers(log, origin),
+        )
+
+    def _record_in_queues(self, action: Action | None) -> None:
+        """Let queues know the answers to their items that an action lets count."""
+        queues = {queue.name: queue for queue in self.queues()} if action else {}
+        if action is None or not queues:
+            return
+        for annotation, answer in self._foreign(str(action.details["origin"])):
+            queue = queues.get(answer.queue)
+            is_own = answer.person in cast("list[str]", action.details["of"])
+            if queue and is_own and answer.item < queue.items and answer.question == queue.question:
+                self.queue(queue.name).record(answer, annotation)
+
+    def _foreign(self, origin: str) -> Iterator[tuple[Annotation, Answer]]:
+        """The answers that were kept of a file."""
+        from ares.review import read_answer
+
+        for foreign in read_foreign_answers(self._stores.annotations):
+            answer = read_answer(foreign.annotation)
+            if answer and foreign.origin == origin:
+                yield foreign.annotation, answer
+
+    def _uncounted_rows(self, queue: str, person: str) -> Iterator[AnswerRow]:
+        """The answers of files that do not count."""
+        from ares.review import read_answer
+
+        for foreign in list_uncounted_answers(self._stores.annotations):
+            answer = read_answer(foreign.annotation)
+            if answer and queue in ("", answer.queue) and person in ("", person_of(foreign.maker)):
+                row = _answer_row(foreign.annotation, answer)
+                yield replace(row, origin=foreign.origin, counts=False)
 
     def _pairs(self, queue: str, person: str) -> Iterator[tuple[Annotation, Answer]]:
         from ares.review import list_answers
@@ -282,7 +361,12 @@ def _answer_row(annotation: Annotation, answer: Answer) -> AnswerRow:
         episode_id=annotation.episode_id,
         created=annotation.created,
         answer_id=annotation.annotation_id,
+        origin=origin_of(annotation),
     )
+
+
+def _answer_key(answer: Answer) -> str:
+    return json.dumps(answer.to_json(), sort_keys=True)
 
 
 def _is_csv(path: Path) -> bool:

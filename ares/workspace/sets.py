@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -434,7 +434,13 @@ class SetCollection(Mapping[str, StoredSet]):
         return {kind: self._stored(control) for kind, control in frozen.items()}, drawn
 
     def rebuild(
-        self, card: str | Path, sources: Sequence[str | Path], export: str | Path = "", *, quiet: bool = False
+        self,
+        card: str | Path,
+        sources: Sequence[str | Path],
+        export: str | Path = "",
+        *,
+        trust_answers_of: Collection[str] = (),
+        quiet: bool = False,
     ) -> RebuildReport:
         """Make the set of a card in this workspace, which has no episodes yet, as `ares set rebuild` does.
 
@@ -445,16 +451,24 @@ class SetCollection(Mapping[str, StoredSet]):
             card: What `write_lock` wrote; its labels lie beside it.
             sources: Folders or URLs at or below which the sources are looked for.
             export: Folder to write the export of the card to; "" writes none.
+            trust_answers_of: Names of the people whose answers in the card count; those of others are kept.
             quiet: Show no progress.
 
         Raises:
-            RequestError: The card or its labels cannot be read, the workspace has episodes, or the card has no export.
+            RequestError: The card or its labels cannot be read, the workspace has episodes, or the card has no export
+                or no answers of one of the people.
         """
         from ares.workspace.recipe_cards import rebuild_set
 
         folders = [absolute_path(expanded_path(source)) for source in sources]
-        destination = str(local_output(export)) if export else ""
-        return rebuild_set(self._stores, Path(expanded_path(card)), folders, destination, quiet=quiet)
+        return rebuild_set(
+            self._stores,
+            Path(expanded_path(card)),
+            folders,
+            str(local_output(export)) if export else "",
+            trust_answers_of=trust_answers_of,
+            quiet=quiet,
+        )
 
     def delete(self, name: str) -> Action:
         """Delete all versions of "name", or exactly "name@2"; its episodes stay, and `ws.undo()` brings it back.

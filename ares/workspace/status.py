@@ -163,6 +163,7 @@ class WorkspaceStatus:
         empty_columns: By annotator, why columns are empty: episodes by reason, most frequent first.
         spent: By model, what its calls have cost so far, failed ones included.
         judge_trust: By dataset, what the controls of the current judge say, see `ares.rubric.JudgeTrust.to_json`.
+        uncounted_answers: By person, how many answers of files do not count.
     """
 
     workspace: str
@@ -180,6 +181,7 @@ class WorkspaceStatus:
     empty_columns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     spent: Mapping[str, Cost] = field(default_factory=dict)
     judge_trust: Mapping[str, Json] = field(default_factory=dict)
+    uncounted_answers: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         done = ", ".join(f"{name} {counts.done}" for name, counts in self.annotations.items())
@@ -208,6 +210,7 @@ class WorkspaceStatus:
             "failures": [failure.to_json() for failure in self.failures],
             "spent": {model: asdict(cost) for model, cost in self.spent.items()},
             "judge_trust": dict(self.judge_trust),
+            "uncounted_answers": dict(self.uncounted_answers),
         }
 
 

@@ -14,7 +14,15 @@ from ares.episode import Camera, Episode, Json
 from ares.jobs import FAILURES
 from ares.rubric import CONTROL, TRUST_COLUMN, read_judge_trust
 from ares.search import SPACE_PREFIX, list_own_vectors
-from ares.store import ids_filter, make_stored_segments, read_spending
+from ares.store import (
+    count_uncounted_answers,
+    ids_filter,
+    list_uncounted_answers,
+    make_stored_segments,
+    origin_of,
+    person_of,
+    read_spending,
+)
 from ares.workspace.status import (
     AnnotationStateCounts,
     ClockStatus,
@@ -81,7 +89,21 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
         **_describe_judges(stores, episode),
         **_describe_segments(stores, episode, annotations, catalog),
         "annotations": describe_annotations(annotations, catalog),
+        **_describe_uncounted(stores, episode.episode_id),
     }
+
+
+def _describe_uncounted(stores: Stores, episode_id: str) -> dict[str, Json]:
+    """What people say of an episode in files and does not count, where there is any."""
+    answers: list[Json] = [
+        {
+            **_describe_annotation(answer.annotation, answer.maker, False),
+            "origin": answer.origin,
+            "person": person_of(answer.maker),
+        }
+        for answer in list_uncounted_answers(stores.annotations, episode_id)
+    ]
+    return {"uncounted_answers": answers} if answers else {}
 
 
 def _describe_segments(
@@ -157,6 +179,7 @@ def shown_annotation_ids(annotations: Sequence[Annotation], catalog: MakerCatalo
 
 
 def _describe_annotation(annotation: Annotation, maker: Maker | None, shown: bool) -> dict[str, Json]:
+    origin: dict[str, Json] = {"origin": origin_of(annotation)} if maker and maker.kind == "person" else {}
     return {
         "annotation_id": annotation.annotation_id,
         "name": annotation.name,
@@ -181,6 +204,7 @@ def _describe_annotation(annotation: Annotation, maker: Maker | None, shown: boo
         "usd": annotation.cost.usd,
         "tokens_in": annotation.cost.tokens_in,
         "tokens_out": annotation.cost.tokens_out,
+        **origin,
     }
 
 
@@ -198,6 +222,7 @@ def workspace_status(stores: Stores) -> WorkspaceStatus:
         annotations=_annotation_counts(stores, total, failures),
         empty_columns=_empty_columns(stores),
         makers=maker_statuses(stores),
+        uncounted_answers=count_uncounted_answers(stores.annotations),
         ingest_failures=failures.get("ingest", 0),
         sets={name: sets[name].episodes for name in sets},
         tables=_table_statuses(stores),

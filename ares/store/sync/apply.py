@@ -316,6 +316,19 @@ def read_log_changes(tables: Tables, annotations: AnnotationStore, sequence: int
     yield from _ApplyJob(tables, annotations).read_log_changes(0, _READ_BATCH, sequence)
 
 
+def find_unshowable_values(tables: Tables, annotations: AnnotationStore) -> Iterator[str]:
+    """Yield messages about the values of a log that tables cannot show, without applying them.
+
+    Raises what making the rows raises, such as ValueError, for a log that nothing has checked.
+    """
+    for changes in _ApplyJob(tables, annotations).read_log_changes(0, _READ_BATCH):
+        yield from changes.errors
+        rows = ((changes.episode_values, changes.column_types), (changes.segment_rows, changes.segment_types))
+        for values, types in (*rows, (changes.segment_values, changes.segment_types)):
+            for _ in _tables_by_columns("id", values, {**tables.segments.columns(), **types}):
+                pass
+
+
 class _ApplyJob:
     """One application of the log to the tables.
 

@@ -10,7 +10,7 @@ import pytest
 import ares
 from annotators.runner import annotate
 from app.cli.main import main
-from ares.curation.sets import read_lock
+from ares.curation.lock_files import parse_lock, read_lock_document
 from ares.errors import RequestError, SourceError
 from ares.jobs import AnnotateRequest
 from ares.rubric import read_verbs
@@ -79,7 +79,7 @@ def test_nested_json_is_refused(refuse: Refuse, workspace: str, tmp_path: Path) 
     lock = tmp_path / "set.lock"
     lock.write_text(BRACKETS)
     with pytest.raises(RequestError, match="the lock file cannot be read"):
-        read_lock(lock)
+        parse_lock(read_lock_document(lock), lock)
     baseline = ("check", str(tmp_path), "--baseline", str(lock))
     assert "baseline" in refuse(*baseline)
     (Path(workspace) / "workspace.json").write_text(BRACKETS)

@@ -73,8 +73,9 @@ def test_files_of_answers_go_both_ways_and_are_equal(run: Run, template: Path, t
         path, other = tmp_path / name, f"other-{name}"
         assert run("review", "export", str(path))[:2] == (0, f"wrote 3 answers to {path}\n")
         shutil.copytree(template, tmp_path / other)
-        status, out, _ = run("review", "import", str(path), "--json", workspace=other)
-        assert (status, json.loads(out)["stored"]) == (0, 3)
+        trusting = ("review", "import", str(path), "--trust-answers-of", "Ada", "--json")
+        status, out, _ = run(*trusting, workspace=other)
+        assert (status, json.loads(out)["stored"], json.loads(out)["uncounted"]) == (0, 3, {})
         assert _answers(run, other) == before
         again = json.loads(run("review", "import", str(path), "--json", workspace=other)[1])
         assert (again["stored"], again["known"]) == (0, 3)
@@ -97,7 +98,9 @@ def test_bad_rows_cost_a_line_each_and_the_others_are_stored(run: Run, tmp_path:
     ]
     path.write_text("\n".join(rows))
     status, out, err = run("review", "import", str(path))
-    assert status == 1 and out == "stored 1 answer; 0 counted already, 7 bad rows\n"
+    first, second = out.splitlines()
+    assert status == 1 and first == "stored 1 answer, 0 count from now on; 0 counted already, 7 bad rows"
+    assert "not counted: Ben 1; the same file with --trust-answers-of Ben lets them count" in second
     assert [line.split(":")[0] for line in err.splitlines()] == [f"row {number}" for number in range(1, 8)]
     assert run("review", "import", str(tmp_path / "answers.txt"))[0] == 2
 

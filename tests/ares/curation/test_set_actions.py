@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ares.curation import undo
-from ares.curation.sets import read_lock
+from ares.curation.lock_files import parse_lock, read_lock_document
 from ares.doctor import run_checks
 from ares.errors import RequestError
 from ares.workspace import Workspace
@@ -43,7 +43,7 @@ def test_a_renamed_set_keeps_versions_members_and_lock(
     assert list(sets) == ["better"] and sets["better"].label == "better@2"
     assert list(sets.ids(sets["better@1"])) == ids[:5]
     sets["better"].write_lock(tmp_path / "lock")
-    assert read_lock(tmp_path / "lock")[1] == ids[:2]
+    assert parse_lock(read_lock_document(tmp_path / "lock"), tmp_path / "lock")[1] == ids[:2]
     assert sets.create("better", ids[:3], {}).label == "better@3"
     undo(curated.stores)
     assert sets["good"].label == "good@2" and sets["better"].label == "better@3"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.curation import Sets
-from ares.curation.sets import read_lock
+from ares.curation.lock_files import parse_lock, read_lock_document
 from ares.errors import RequestError
 from ares.store import AnnotationStore
 from ares.store.log.sqlite import SqliteAnnotationStore
@@ -102,7 +102,7 @@ def test_a_lock_file_brings_the_set_back(store: AnnotationStore, tmp_path: Path)
     selection = sets.create("good", ["b", "a"], {"where": "success"})
     sets.write_lock(selection, path)
     # A lock is for another laboratory, and does not name who has frozen it.
-    assert read_lock(path) == (replace(selection, person=""), ["a", "b"])
+    assert parse_lock(read_lock_document(path), path) == (replace(selection, person=""), ["a", "b"])
 
 
 @pytest.mark.parametrize("change", ["drop", "add", "swap"])
@@ -113,14 +113,14 @@ def test_a_changed_lock_file_is_refused(store: AnnotationStore, tmp_path: Path, 
     document["ids"] = {"drop": ["a"], "add": ["a", "b", "c"], "swap": ["a", "c"]}[change]
     path.write_text(json.dumps(document))
     with pytest.raises(RequestError, match="changed after it was written"):
-        read_lock(path)
+        parse_lock(read_lock_document(path), path)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "not JSON"])
 def test_a_file_that_is_no_lock_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x").write_text(text)
     with pytest.raises(RequestError, match="cannot be read"):
-        read_lock(tmp_path / "x")
+        parse_lock(read_lock_document(tmp_path / "x"), tmp_path / "x")
 
 
 def test_those_who_freeze_at_once_get_versions_of_their_own(store: AnnotationStore) -> None:

@@ -258,7 +258,7 @@ def _answer_in_queue(workspace: Workspace, name: str) -> Callable[[], object]:
 def _answer_by_file(world: LabelledWorld, said: Answer, file: Path) -> Callable[[], object]:
     """A file has the answer of another person; returns what takes it back, since the user of the command is not Uma."""
     file.write_text(json.dumps(said.to_json() | {"person": "Uma"}))
-    assert main(["review", "import", str(file), "-w", str(world.path)]) == 0
+    assert main(["review", "import", str(file), "--trust-answers-of", "Uma", "-w", str(world.path)]) == 0
     (row,) = world.workspace.review.answers(person="Uma")
     return lambda: world.workspace.review.withdraw(row.answer_id, "Uma")
 

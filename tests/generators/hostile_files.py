@@ -1,0 +1,351 @@
+"""Labels, cards, locks and answers as a stranger may have bent them: types, depth, sizes, names, hashes, kinds."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from ares import open as open_workspace
+from ares.annotation import Annotation, Column, Maker
+from ares.review import Answer
+from tests.ingest.test_exported_again import CAPTIONER, JUDGE, make_caption, write_robomimic
+from tests.ingesting import ingest_paths
+
+GRADER = Maker(
+    annotator="grade", version="1", model="judge", kind="model", subject_kind="annotation", after=("caption",),
+    columns=tuple(Column(name=name, type="string", meaning="") for name in ("grade", "grade_verdicts")),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GoodFiles:
+    """What is bent.
+
+    Attributes:
+        source: The dataset.
+        made: The workspace that wrote the files.
+        workspace: Another one with the dataset alone.
+        card: The card of its set.
+        labels: Its labels.
+        answers: A file of answers.
+        answered: An episode with answers.
+    """
+
+    source: Path
+    made: Path
+    workspace: Path
+    card: Path
+    labels: Path
+    answers: Path
+    answered: str
+
+    def copy_to(self, folder: Path) -> Path:
+        """Copy card and labels; returns the card."""
+        shutil.copy(self.labels, folder)
+        return Path(shutil.copy(self.card, folder))
+
+
+def make_good_files(folder: Path) -> GoodFiles:
+    """Three episodes with captions, ratings, grades, answers of two people, a tag, a note, values and a pin."""
+    source = folder / "data" / "demo.hdf5"
+    source.parent.mkdir()
+    write_robomimic(source)
+    with open_workspace(str(folder / "made"), create=True) as workspace:
+        stores = workspace.stores
+        ingest_paths(stores, [str(source)], quiet=True)
+        rows = sorted(stores.tables.episodes.read_columns(["episode_id", "num_steps"]).to_pylist(), key=str)
+        captions = [make_caption(row["episode_id"], row["num_steps"]) for row in rows]
+        for maker, value in (
+            (CAPTIONER, None),
+            (JUDGE, {"rating": "good"}),
+            (GRADER, {"grade": "acceptable"}),
+        ):
+            stores.annotations.add_maker(maker)
+            stores.annotations.append(
+                [caption if value is None else _about(caption, maker, value) for caption in captions]
+            )
+        workspace.sync()
+        ids = [row["episode_id"] for row in rows]
+        for question, subject, kind, verdict, person in (
+            ("success", ids[0], "episode", "success", "Ada"),
+            ("success", ids[1], "episode", "failure", "Ben"),
+            ("acceptable", captions[0].annotation_id, "annotation", "met", "Ada"),
+            ("instruction", ids[0], "episode", "unmet", "Ada"),
+        ):
+            workspace.review.give(
+                Answer(
+                    question=question,
+                    subject_id=subject,
+                    subject_kind=kind,
+                    verdict=verdict,
+                    person=person,
+                    text="",
+                )
+            )
+        workspace.tag("good", ids=ids[:1])
+        workspace.note("look again", ids=ids[1:2])
+        workspace.set_values("my_score", {ids[0]: 0.5, ids[1]: 1.5})
+        workspace.sets.create("all", ids)
+        workspace.use(caption=CAPTIONER.maker_id)
+        card = folder / "all.card.json"
+        workspace.sets["all"].write_lock(card)
+        workspace.review.export_file(folder / "answers.jsonl")
+    with open_workspace(str(folder / "there"), create=True) as other:
+        ingest_paths(other.stores, [str(source)], quiet=True)
+    return GoodFiles(
+        source=source, made=folder / "made", workspace=folder / "there", card=card,
+        labels=folder / "all.card.labels.jsonl", answers=folder / "answers.jsonl", answered=ids[0],
+    )  # fmt: skip
+
+
+def _about(caption: Annotation, maker: Maker, value: dict[str, Any]) -> Annotation:
+    return Annotation(
+        episode_id=caption.episode_id, name=maker.annotator, value=value, maker_id=maker.maker_id,
+        subject=caption.annotation_id, start_seconds=0.0, stop_seconds=1.0, created=caption.created,
+    )  # fmt: skip
+
+
+def describe_log(workspace: Path) -> tuple[int, dict[str, Any]]:
+    """The end of the log of a workspace, its makers and all its documents but what caches of the tables keep."""
+    if not (workspace / "workspace.json").exists():
+        return 0, {}
+    with open_workspace(str(workspace)) as opened:
+        log = opened.stores.annotations
+        documents: dict[str, Any] = {kind: dict(log.find_documents(kind)) for kind in log.collections()}
+        makers = {id: repr(maker) for id, maker in log.makers().items()}
+        return log.last_sequence(), documents | ({"makers": makers} if makers else {})
+
+
+# Texts and values that no field expects.
+_NAMES = (
+    "../../x", "/etc/passwd", "..", "a\0b", "\x1b[2J", "\u202egnp.exe", "", " ", "a" * 5_000, "x\ny", "'; DROP TABLE",
+    "\ud800",
+)  # fmt: skip
+_VALUES: tuple[Any, ...] = (
+    None, True, -1, 0, 2**63, 2**200, 1e308, -1e308, float("nan"), float("inf"), [], {}, [[]], "x", "1", [None] * 3,
+    {"a": {"b": []}},
+)  # fmt: skip
+
+
+def _deep(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The place of every value in a document, the whole left out."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [found for key, part in items for found in ((*path, key), *_paths(part, (*path, key)))]
+
+
+def _set(document: Any, path: Sequence[Any], change: Callable[[Any], Any]) -> None:
+    for key in path[:-1]:
+        document = document[key]
+    document[path[-1]] = change(document[path[-1]])
+
+
+def bend(document: Any, chance: random.Random) -> str:
+    """Bend a value somewhere in a document; returns what was done."""
+    path = chance.choice(_paths(document))
+    way = chance.choice(("value", "name", "drop", "key", "deep", "huge", "more"))
+    parent = document
+    for key in path[:-1]:
+        parent = parent[key]
+    if way == "drop":
+        del parent[path[-1]]
+    elif way == "key" and isinstance(parent, dict):
+        parent[chance.choice(_NAMES)] = parent.pop(path[-1])
+    elif way == "more" and isinstance(parent, dict):
+        parent[chance.choice(_NAMES)] = chance.choice(_VALUES)
+    else:
+        bent = {
+            "value": chance.choice(_VALUES), "name": chance.choice(_NAMES), "deep": _deep(150), "huge": "x" * 100_000,
+            "key": chance.choice(_VALUES), "more": chance.choice(_NAMES),
+        }[way]  # fmt: skip
+        _set(document, path, lambda _: bent)
+    return f"{way} at {path}"
+
+
+def _bend_line(line: str, chance: random.Random) -> str:
+    """A line of labels, of which a value is bent; of an annotation more often in its body."""
+    document = json.loads(line)
+    if "annotation" in document and chance.random() < 0.7:
+        body = json.loads(document["annotation"][5])
+        bend(body, chance)
+        document["annotation"][5] = json.dumps(body)
+    else:
+        bend(document, chance)
+    return json.dumps(document)
+
+
+def _foreign_document(lines: list[str], chance: random.Random) -> None:
+    kinds = ("actions", "action_members", "sets", "set_members", "failures", "purges", "tombstones", "jobs", "pins",
+             "certificates", "foreign_answers", "review_seats", "model_replies", "views")  # fmt: skip
+    content = chance.choice((*_VALUES, {"number": "x", "kind": "remove"}, {"precision": 1.0, "items": []}))
+    place = chance.randrange(len(lines) + 1)
+    lines.insert(place, json.dumps({"document": [chance.choice(kinds), chance.choice(_NAMES), content]}))
+
+
+def _foreign_maker(lines: list[str], chance: random.Random) -> None:
+    """A maker that takes the columns of others, or speaks for a person."""
+    place = next(n for n, line in enumerate(lines) if '"maker"' in line[:10])
+    maker = json.loads(lines[place])["maker"]
+    maker |= {
+        "annotator": chance.choice(("caption", "zzz", *_NAMES)),
+        "kind": chance.choice(("person", "model", "god")),
+        "columns": [
+            {"name": chance.choice(("episode_id", "dataset", "tags", "reviewed", "success", "a b", "select", *_NAMES)),
+             "type": chance.choice(("bool", "int64", "string", "list<string>", "blob")), "meaning": "",
+             "rollup": chance.choice(("", "sum", "min", "xx"))}
+        ],
+    }  # fmt: skip
+    lines.insert(place, json.dumps({"maker": maker}))
+
+
+def _foreign_person(lines: list[str], chance: random.Random) -> None:
+    """An answer whose person, question or verdict is another one, with the right id of its annotation."""
+    places = [n for n, line in enumerate(lines) if '\\"answer\\"' in line]
+    place = chance.choice(places)
+    document = json.loads(lines[place])
+    body = json.loads(document["annotation"][5])
+    answer = body["value"]["answer"]
+    field = chance.choice(list(answer))
+    answer[field] = chance.choice((*_VALUES[:8], *_NAMES, "Root"))
+    if chance.random() < 0.3:
+        body["value"]["rulings"] = chance.choice(
+            ([{"criterion": 1}], "x", [[]], [{"verdict": "MAYBE", "criterion": "A"}])
+        )
+    document["annotation"][5] = json.dumps(body)
+    lines[place] = json.dumps(document)
+
+
+def _swap_ids(lines: list[str], chance: random.Random) -> None:
+    places = [n for n, line in enumerate(lines) if line.startswith('{"annotation"')]
+    first, second = chance.sample(places, 2)
+    one, two = json.loads(lines[first]), json.loads(lines[second])
+    field = chance.randrange(4)
+    one["annotation"][field] = two["annotation"][field] if chance.random() < 0.5 else "f" * 16
+    lines[first] = json.dumps(one)
+
+
+def _speak_for_people(lines: list[str], chance: random.Random) -> None:
+    """A grade of a model that says that a person gave its verdicts."""
+    place = next(n for n, line in enumerate(lines) if '"grade"' in line and line.startswith('{"annotation"'))
+    document = json.loads(lines[place])
+    body = json.loads(document["annotation"][5])
+    body["value"] |= chance.choice(
+        ({"grade_verdicts": "VERB=MET(person)"}, {"rulings": [{"source": "person"}]})
+    )
+    document["annotation"][5] = json.dumps(body)
+    lines[place] = json.dumps(document)
+
+
+def _bend_labels(text: str, chance: random.Random) -> tuple[str, bytes]:
+    """Labels with one to three faults."""
+    lines = text.splitlines()
+    ways: list[Callable[[list[str], random.Random], None]] = [
+        _foreign_document, _foreign_maker, _foreign_person, _swap_ids, _speak_for_people,
+    ]  # fmt: skip
+    way = chance.choice(("line", "line", "line", "made", "made", "made", "bytes", "order"))
+    if way == "line":
+        for place in chance.sample(range(len(lines)), chance.randint(1, 2)):
+            lines[place] = _bend_line(lines[place], chance)
+    elif way == "made":
+        made = chance.choice(ways)
+        made(lines, chance)
+        way = made.__name__
+    elif way == "order":
+        lines.reverse()
+    content = ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")
+    return (way, content) if way != "bytes" else bend_bytes(content, chance)
+
+
+def bend_bytes(content: bytes, chance: random.Random) -> tuple[str, bytes]:
+    """A file whose bytes are bent: cut, no UTF-8, very deep, with a number of a million digits, or a key twice."""
+    way = chance.choice(("cut", "utf8", "deep", "digits", "twice", "nan", "empty", "zeros", "utf16"))
+    lines = content.splitlines(keepends=True)
+    place = chance.randrange(len(lines))
+    deep = b"[" * 200_000
+    made: dict[str, Callable[[], bytes]] = {
+        "cut": lambda: content[: chance.randrange(1, len(content) - 2)],
+        "utf8": lambda: content.replace(b'"', b'"\xff\xfe', 1),
+        "deep": lambda: b"".join([*lines[:place], b'{"columns": ' + deep + b"}\n", *lines[place:]]),
+        "digits": lambda: b"".join(
+            [*lines[:place], b'{"columns": ' + b"9" * 1_000_000 + b"}\n", *lines[place:]]
+        ),
+        "twice": lambda: b"".join(
+            [*lines[:place], lines[place].replace(b"{", b'{"name": 1, "name": 2, ', 1), *lines[place + 1 :]]
+        ),
+        "nan": lambda: b"".join([*lines[:place], b'{"columns": NaN}\n', *lines[place:]]),
+        "empty": lambda: b"",
+        "zeros": lambda: bytes(10_000),
+        "utf16": lambda: content.decode("utf-8", "replace").encode("utf-16")[3:],
+    }
+    return way, made[way]()
+
+
+@dataclass(frozen=True)
+class HostileFile:
+    """A bent file.
+
+    Attributes:
+        kind: "labels", "card", "lock" or "answers": how it is given to ARES.
+        path: The file.
+        what: What was bent.
+    """
+
+    kind: str
+    path: Path
+    what: str
+
+
+def make_hostile_file(good: GoodFiles, folder: Path, seed: int) -> HostileFile:
+    """A bent file in a folder; a card with other labels has their right hash, so that they are read."""
+    chance = random.Random(f"hostile {seed}")
+    kind = ("labels", "card", "labels", "card", "lock", "answers")[seed % 6]
+    if kind == "labels":
+        what, content = _bend_labels(good.labels.read_text(), chance)
+        return _write(folder / "bent.labels.jsonl", kind, what, content)
+    if kind == "answers":
+        lines = good.answers.read_text().splitlines()
+        place = chance.randrange(len(lines))
+        row = json.loads(lines[place])
+        what = bend(row, chance)
+        content = "\n".join([*lines[:place], json.dumps(row), *lines[place + 1 :]]).encode(
+            "utf-8", "surrogatepass"
+        )
+        what, content = (what, content) if chance.random() < 0.7 else bend_bytes(content, chance)
+        return _write(folder / "bent.jsonl", kind, what, content)
+    card = good.copy_to(folder)
+    document = json.loads(card.read_text())
+    if kind == "lock":
+        document = {
+            name: document[name]
+            for name in ("name", "version", "created", "recipe", "episodes", "ids_hash", "ids")
+        }
+    elif chance.random() < 0.4:
+        what, content = _bend_labels(good.labels.read_text(), chance)
+        (folder / good.labels.name).write_bytes(content)
+        document["labels"] |= {
+            "sha256": sha256(content).hexdigest(),
+            "annotations": content.count(b'{"annotation"'),
+        }
+        return _write(card, kind, f"labels: {what}", json.dumps(document).encode())
+    if chance.random() < 0.2:
+        what, content = bend_bytes(json.dumps(document, indent=1).encode(), chance)
+        return _write(card, kind, what, content)
+    what = bend(document, chance)
+    return _write(card, kind, what, json.dumps(document).encode("utf-8", "surrogatepass"))
+
+
+def _write(path: Path, kind: str, what: str, content: bytes) -> HostileFile:
+    path.write_bytes(content)
+    return HostileFile(kind=kind, path=path, what=what)
