@@ -170,7 +170,6 @@ def check(
     write_baseline: str | os.PathLike[str] = "",
     evidence: str | os.PathLike[str] = "",
     num_listed: int = 20,
-    audit_seed: int | None = None,
     video: bool = False,
 ) -> CheckReport:
     """Check the signals of datasets where they lie, and their videos on demand; no workspace is needed.
@@ -189,8 +188,6 @@ def check(
         baseline: File of findings that are known: they are counted apart.
         write_baseline: File to write with all findings, for later checks.
         evidence: Empty folder for plots and frames of the findings that are listed.
-        audit_seed: Seed with which faults are planted into some episodes of each dataset, to measure what the checks
-            find there; a check that misses its bar is then information. None for no audit.
         num_listed: Findings of each code that are listed with their episode, the worst; all are counted.
         video: Whether to decode the videos, each file once, and check them too.
 
@@ -217,7 +214,6 @@ def check(
         write_baseline=os.fspath(write_baseline),
         evidence=os.fspath(evidence),
         num_listed=num_listed,
-        audit_seed=audit_seed,
         video=video,
     )
     return check_operation()(request)

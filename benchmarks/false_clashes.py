@@ -22,8 +22,8 @@ from ares.contract import (
     find_clashes,
     infer_contract,
 )
-from ares.reports import format_share
 from ares.signals import EpisodeSignals
+from ares.statistics import format_share
 from benchmarks.quality import read_layouts, seed_range
 from tests.generators.contracts import random_meaning
 

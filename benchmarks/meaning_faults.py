@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ares.checks import CODES, check_signals
-from ares.reports import format_share
 from ares.signals import DatasetStatistics, EpisodeSignals, EpisodeSignalSummary, summarise_signals
-from ares.statistics import effective_items, wilson_interval
+from ares.statistics import effective_items, format_share, wilson_interval
 from benchmarks.quality import read_layouts, seed_range
 from tests.generators.foreign_robots import foreign_dataset, foreign_robot
 from tests.generators.meaning_faults import MEANING_FAULTS, PlantedMeaning, plant_meaning

@@ -13,13 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from ares.checks import PLANTERS
 from ares.clock import settle_measured_clock
 from ares.episode import Record
 from ares.errors import AresError
 from ares.jobs import IngestRequest
 from ares.signals import EpisodeSignals, episode_signals
 from ingest.pipeline import find_datasets
+from tests.generators.planting import PLANTERS
 from tests.generators.scoring import (
     CURVE_STOPS,
     LEAST_MOTION,

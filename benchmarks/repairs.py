@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ares.checks import FaultSite
 from ares.repair import repair_signals
-from ares.reports import format_share
 from ares.signals import DatasetStatistics, EpisodeSignals, SignalChange, TypicalEpisode, are_smooth_kinds
+from ares.statistics import format_share
 from benchmarks.quality import read_episodes, seed_range
+from tests.generators.planting import FaultSite
 from tests.generators.robots import random_dataset, random_robot
 from tests.generators.scoring import LEAST_MOTION, plant_fault
 

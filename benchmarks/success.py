@@ -30,8 +30,8 @@ from annotators.success import (
     write_success_combination,
 )
 from ares.episode import Camera, Episode, MediaRef, Record, Role, Signal, Trajectory, make_episode_id
-from ares.reports import format_share
 from ares.settings import Settings
+from ares.statistics import format_share
 from ares.workspace import Workspace, open_workspace
 
 KINDS = ("noisy", "stop", "drop")

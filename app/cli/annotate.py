@@ -221,7 +221,7 @@ def evaluate(
 
 def format_success_evaluation(evaluation: SuccessEvaluation) -> Iterator[Block]:
     """The evaluation for people."""
-    from ares.reports import format_share
+    from ares.statistics import format_share
 
     yield _describe_labels(evaluation)
     confusion = evaluation.confusion()

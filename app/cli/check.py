@@ -1,9 +1,9 @@
-"""`ares check`: findings, audit and contract of datasets where they lie, and a corrected copy."""
+"""`ares check`: findings and contract of datasets where they lie, and a corrected copy."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,6 @@ from app.cli.arguments import (
     episode_count,
     name_workspace_sources,
     rate_hz,
-    seed_number,
 )
 from app.cli.errors import ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
         CheckReport,
         CodeFix,
         DatasetCheck,
-        DetectionRates,
-        FaultRecall,
         FindingCodeCount,
         FixReport,
         VideoTotals,
@@ -53,7 +50,7 @@ _CODE_HEADER = (
     "what is done",
 )
 # Options that say what a check reports; a correction reports what it changed.
-_OTHERS = ("limit", "video", "audit", "baseline", "write_baseline", "evidence", "sarif", "github")
+_OTHERS = ("limit", "video", "baseline", "write_baseline", "evidence")
 
 
 def run_fix(args: argparse.Namespace) -> int:
@@ -164,54 +161,6 @@ def _fix_conclusion(report: FixReport, num_changes: int) -> str:
     return f"{counted}; {written}; its check names nothing new"
 
 
-_AUDIT_HEADER = ("fault", "strength", "code", "recall (95 % interval)", "at other strengths", "shown as")
-
-
-def format_audit_summary(audit: DetectionRates) -> str:
-    """What was audited, and in how many episodes the checks find something before anything is planted."""
-    before = ", ".join(f"{code} {count}" for code, count in audit.without_fault.items()) or "none"
-    return (
-        f"audit with seed {audit.seed}: faults in {count_of(audit.num_episodes, 'episode')}, "
-        f"angles taken as {audit.unit}; "
-        f"episodes with a finding before (false alarms, or true faults): {before}"
-    )
-
-
-def format_faults_not_planted(audit: DetectionRates) -> str:
-    """Which faults of the catalogue were not planted, so that nothing is said of them."""
-    from ares.reports import FAULTS
-
-    missing = [name for name in audit.not_planted if FAULTS[name].group != "video"]
-    without_room = f"; there was no room for: {', '.join(missing)}" if missing else ""
-    return f"faults of videos need pictures and are not planted{without_room}"
-
-
-def make_audit_table(audit: DetectionRates) -> OutputTable:
-    """A row for each fault that was planted."""
-    return OutputTable([_recall_row(recall) for recall in audit.recalls], _AUDIT_HEADER)
-
-
-def _recall_row(recall: FaultRecall) -> tuple[object, ...]:
-    from ares.statistics import wilson_interval
-
-    hits, planted = (recall.hits if recall.code else recall.seen), recall.planted
-    low, high = wilson_interval(hits.get(1.0, 0), planted.get(1.0, 0))
-    unknown = f", {recall.unknown[1.0]} unknown" if recall.unknown.get(1.0) else ""
-    curve = "  ".join(f"x{m:g} {hits[m]}/{planted[m]}" for m in sorted(planted) if m != 1.0)
-    return (
-        recall.fault,
-        recall.strength,
-        recall.code or "none",
-        f"{hits.get(1.0, 0)}/{planted.get(1.0, 0)} ({low:.2f}-{high:.2f}){unknown}",
-        curve,
-        "information"
-        if recall.is_missed
-        else "as always"
-        if recall.code
-        else "not detected by a code of its own",
-    )
-
-
 _CONTRACT_HEADER = (
     "signal",
     "dimensions",
@@ -266,7 +215,6 @@ _CODES_HEADER = (
 # Findings of each code that are listed with their episodes in the JSON.
 _LISTED = 20
 # Code scanning keeps at most 25,000 results of a run.
-_LISTED_IN_SARIF = 1000
 # Kinds of files that were not read, and groups of near duplicates; the JSON has all.
 _LISTED_UNREAD, _LISTED_GROUPS = 20, 50
 # Dimensions that are named in one row; the JSON has all.
@@ -296,14 +244,6 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     _add_output_arguments(parser)
     parser.add_argument(
         "--video", action="store_true", help="decode the videos too, each file once, and check them"
-    )
-    parser.add_argument(
-        "--audit",
-        action="store_true",
-        help="plant faults into some episodes of each dataset, and print how many the checks find there",
-    )
-    parser.add_argument(
-        "--audit-seed", type=seed_number, default=0, metavar="N", help="seed of the faults (0); printed"
     )
     _add_fix_arguments(parser)
     _add_workspace_checks(parser)
@@ -360,12 +300,6 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--evidence", default="", metavar="FOLDER", help="write a plot and frames of every listed finding"
     )
-    parser.add_argument(
-        "--sarif", default="", metavar="FILE", help="write the findings as SARIF 2.1.0, for code scanning"
-    )
-    parser.add_argument(
-        "--github", action="store_true", help="print the findings as annotations of GitHub Actions"
-    )
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -385,23 +319,15 @@ def run_check(args: argparse.Namespace) -> int:
             return run_check(args)
     if args.dry_run:
         raise RequestError("--dry-run lists the changes of --fix", "give --fix DEST too")
-    if args.github and args.output != "table":
-        raise RequestError("--github prints lines for GitHub, no JSON", "give one of --github and --json")
     request = CheckRequest(
         datasets=_requested_datasets(args),
         baseline=args.baseline,
         write_baseline=args.write_baseline,
         evidence=args.evidence,
-        num_listed=_LISTED_IN_SARIF if args.sarif else _LISTED,
-        audit_seed=args.audit_seed if args.audit else None,
         video=args.video,
     )
     report = check_operation()(request)
-    if args.sarif:
-        from ares.reports import write_sarif
-
-        write_sarif(args.sarif, report)
-    answer(args, report.to_json(), lambda: _output_blocks(args, report))
+    answer(args, report.to_json(), lambda: paragraphs(_check_report_blocks(report)))
     if not report.num_episodes:
         return ExitStatus.REFUSED
     return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
@@ -497,27 +423,13 @@ def describe_check_stop(args: argparse.Namespace) -> str:
     return f"{args.fix!r} was not written; run the same command again" if args.fix else "nothing was changed"
 
 
-def _output_blocks(args: argparse.Namespace, report: CheckReport) -> Iterable[Block]:
-    if not args.github:
-        return paragraphs(_check_report_blocks(report, is_audit=args.audit))
-    from ares.reports import github_annotations
-
-    return [*github_annotations(report), _check_conclusion(report)]
-
-
-def _check_report_blocks(report: CheckReport, *, is_audit: bool) -> Iterator[Block]:
+def _check_report_blocks(report: CheckReport) -> Iterator[Block]:
     for dataset in report.datasets:
         yield _dataset_summary(dataset)
         if dataset.video is not None:
             yield _video_summary(dataset.video)
         if dataset.counts:
             yield OutputTable([_code_count_row(count) for count in dataset.counts], _CODES_HEADER)
-        if dataset.audit is not None:
-            yield format_audit_summary(dataset.audit)
-            yield make_audit_table(dataset.audit)
-            yield format_faults_not_planted(dataset.audit)
-        elif is_audit:
-            yield f"no audit of {dataset.dataset}: it needs two episodes with signals of the same dimensions"
         if (table := make_contract_table(dataset.contracts)) is not None:
             yield table
     for path, reason in report.failed.items():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+from app.cli.gone import GONE_OPTIONS
 from ares.console import ignoring_lost_stderr, visible, visible_lines
 from ares.episode import Json
 from ares.errors import AresError, FilterError
@@ -102,6 +103,8 @@ class CommandParser(argparse.ArgumentParser):
         option = next((text for text in extras if text.startswith("-")), "").partition("=")[0]
         if not option:
             return f"{extras[0]!r} is an argument too many"
+        if replacement := GONE_OPTIONS.get(f"{self.prog} {option}"):
+            return f"{option} is gone: {replacement}"
         known = [flag for flag in self.options_by_flag() if flag.startswith("--")]
         longer = [name for name in known if name.startswith(option)] if option.startswith("--") else []
         hint = f"did you mean {longer[0]!r}?" if longer else did_you_mean(option, known).strip()

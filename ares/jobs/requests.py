@@ -104,7 +104,6 @@ class CheckRequest:
         write_baseline: File to write with all findings, or "".
         evidence: Empty folder for plots and frames of the findings that are listed, or "".
         num_listed: Findings of each code that are listed with their episode.
-        audit_seed: Seed with which faults are planted to measure the checks; None for no audit.
         video: Whether the videos are decoded and checked too.
     """
 
@@ -113,7 +112,6 @@ class CheckRequest:
     write_baseline: str = ""
     evidence: str = ""
     num_listed: int = 20
-    audit_seed: int | None = None
     video: bool = False
 
 

@@ -1,25 +1,16 @@
-"""Reports of checks: findings counted, health, audits, evidence, continuous integration."""
+"""Reports of checks: findings counted, health, evidence, and baselines of accepted findings."""
 
 from typing import TYPE_CHECKING
 
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.reports.ci import (
+    from ares.reports.baseline import (
         Baseline as Baseline,
         BaselineKey as BaselineKey,
         BaselineWriter as BaselineWriter,
         baseline_key as baseline_key,
-        github_annotations as github_annotations,
         read_baseline as read_baseline,
-        write_sarif as write_sarif,
-    )
-    from ares.reports.detection_rates import (
-        FAULTS as FAULTS,
-        DetectionRates as DetectionRates,
-        FaultRecall as FaultRecall,
-        format_share as format_share,
-        measure_detection_rates as measure_detection_rates,
     )
     from ares.reports.evidence import frame_strip as frame_strip, plot_finding as plot_finding
     from ares.reports.finding_counts import (

@@ -17,7 +17,6 @@ from ares.contract import MeaningContract
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.jobs import UnreadFile
-    from ares.reports.detection_rates import DetectionRates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +139,6 @@ class DatasetCheck:
         num_unknown_lags: Episodes with state and action of the same names, whose lag the data do not say.
         counts: Findings by code, in the order of the codes.
         num_accepted: Findings that a baseline accepts; the counts are without them.
-        audit: How many planted faults the checks find in some of its episodes; None without an audit.
         contracts: What its signals mean, for each combination of dimensions.
         video: What was counted of the videos; None where they were not decoded.
         num_unnamed: Dimensions of state and action whose name and values do not say what they are: checks of joints and
@@ -159,7 +157,6 @@ class DatasetCheck:
     num_unknown_lags: int
     counts: tuple[FindingCodeCount, ...]
     num_accepted: int = 0
-    audit: DetectionRates | None = None
     contracts: tuple[MeaningContract, ...] = ()
     video: VideoTotals | None = None
     num_unnamed: int = 0
@@ -184,7 +181,6 @@ class DatasetCheck:
             "lag_unknown": self.num_unknown_lags,
             "unnamed_dimensions": self.num_unnamed,
             "accepted": self.num_accepted,
-            "audit": self.audit.to_json() if self.audit is not None else None,
             "video": None if self.video is None else self.video.to_json(),
             "findings": [count.to_json() for count in self.counts],
             "contracts": [contract.to_json() for contract in self.contracts],

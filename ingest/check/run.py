@@ -1,10 +1,9 @@
-"""Checks datasets against what is typical of each, and audits these checks on the same data."""
+"""Checks datasets against what is typical of each."""
 
 from __future__ import annotations
 
 import hashlib
 import heapq
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,7 +12,6 @@ from functools import partial
 from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING
 
-from ares.clock import settle_measured_clock
 from ares.contract import (
     CONTRACT_EPISODES,
     ContractEvidence,
@@ -21,25 +19,21 @@ from ares.contract import (
     correct_contract,
     infer_contract,
 )
-from ares.episode import Episode, Record
 from ares.errors import AresError
 from ares.jobs import LocalEngine, available_cores
 from ares.reports import (
     BaselineWriter,
     CheckReport,
     DatasetCheck,
-    DetectionRates,
     FindingCounter,
-    measure_detection_rates,
 )
-from ares.signals import KEPT_EPISODES, DatasetStatistics, EpisodeSignals, TypicalEpisode, episode_signals
+from ares.signals import KEPT_EPISODES, DatasetStatistics, TypicalEpisode
 from ares.store import batched
 from ingest.base import (
     GuardedItems,
     Source,
     SourceFinding,
     call_ingester_safely,
-    call_or_error,
     guard_item_loading,
 )
 from ingest.check.tasks import (
@@ -57,82 +51,6 @@ if TYPE_CHECKING:
     from ares.jobs import CheckRequest, WorkerPool
     from ares.reports import BaselineKey
     from ingest.pipeline import IngestSources
-
-
-# Episodes that are audited of each dataset, of so many that are read, and the fewest of one layout.
-_MOST_EPISODES, _MOST_READ, _FEWEST_EPISODES = 12, 48, 2
-# Faults are planted some 1500 times: of a long or wide episode the first steps are taken.
-_MOST_VALUES, _FEWEST_STEPS = 100_000, 200
-
-AuditedEpisode = tuple[Episode, EpisodeSignals]
-
-
-def measure_audits_of_sources(sources: Sequence[Source], seed: int) -> dict[int, DetectionRates]:
-    """The audit of each dataset, by its number; a dataset without two episodes of equal dimensions has none."""
-    audits = {}
-    for number, source in enumerate(sources):
-        layouts = defaultdict(list)
-        for episode, signals in islice(_audited_episodes(source), _MOST_EPISODES):
-            layouts[signals.state_names, signals.action_names].append((episode, signals))
-        largest = max(layouts.values(), key=len, default=[])
-        if len(largest) >= _FEWEST_EPISODES:
-            audits[number] = measure_detection_rates(largest, seed)
-    return audits
-
-
-def _audited_episodes(source: Source) -> Iterator[AuditedEpisode]:
-    """Episodes with signals, in the order of the source; those that cannot be read are left out.
-
-    They are read as `ares check` reads them: by processes that are ended where they take too long or too much memory.
-    """
-    loads = (
-        guard_item_loading(item, source.format, source.folder, source.follow_links).load
-        for item in GuardedItems(source)
-    )
-    with closing(LocalEngine()) as engine:
-        pool = open_check_pool(engine, read_records_for_audit, source.fragile)
-        for load in islice(loads, _MOST_READ):
-            for result in pool.map([load]):
-                if result is not None and not isinstance(result, AresError):
-                    yield result
-
-
-def read_records_for_audit(loads: Sequence[Callable[[], Record]]) -> list[AuditedEpisode | AresError | None]:
-    """Read records; one without enough signals gives None, and one that fails its error."""
-    return [call_or_error(partial(_read_audited_episode, load), "the audit of a record") for load in loads]
-
-
-def _read_audited_episode(load: Callable[[], Record]) -> AuditedEpisode | None:
-    record = settle_measured_clock(load())
-    signals = _first_steps(episode_signals(record.episode, record.trajectory))
-    return (record.episode, signals) if signals.state.shape[1] and len(signals.state) >= 10 else None
-
-
-def _first_steps(signals: EpisodeSignals) -> EpisodeSignals:
-    width = signals.state.shape[1] + signals.action.shape[1]
-    steps = max(_FEWEST_STEPS, _MOST_VALUES // max(width, 1))
-    return replace(
-        signals, seconds=signals.seconds[:steps], state=signals.state[:steps], action=signals.action[:steps]
-    )
-
-
-def downgrade_unreliable_checks(
-    checked: Sequence[DatasetCheck], sources: Sequence[Source], seed: int
-) -> list[DatasetCheck]:
-    """The datasets with their audits; the findings of a check that misses its bar there become information."""
-    audits = measure_audits_of_sources(sources, seed)
-    return [
-        _with_audit(dataset, audits[number]) if number in audits else dataset
-        for number, dataset in enumerate(checked)
-    ]
-
-
-def _with_audit(dataset: DatasetCheck, audit: DetectionRates) -> DatasetCheck:
-    counts = tuple(
-        replace(count, severity="information") if count.code in audit.missed_codes else count
-        for count in dataset.counts
-    )
-    return replace(dataset, counts=counts, audit=audit)
 
 
 # The sample is drawn from so many first episodes, whose tasks are kept in memory (about 1 kB each).
@@ -178,8 +96,6 @@ def check(request: CheckRequest) -> CheckReport:
         remaining = (
             None if remaining is None else remaining - checked[-1].num_episodes - checked[-1].num_failed
         )
-    if request.audit_seed is not None:
-        checked = downgrade_unreliable_checks(checked, find().sources, request.audit_seed)
     report = make_check_report(planned, checked)
     if writer is not None:
         writer.write()

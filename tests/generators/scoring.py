@@ -7,18 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ares.checks import ANGLES, PLANTERS, FaultSite
 from ares.checks.codes import CODES, DRIFT
 from ares.checks.episode import EpisodeActionLag, check_signals
 from ares.contract import MeaningContract, collect_contract_evidence, infer_contract
 from ares.contract.contracts import UNKNOWN, PropertyName
-from ares.reports import format_share
-from ares.reports.detection_rates import NEED_LAG
 from ares.signals.plain_arrays import EpisodeSignals
 from ares.signals.statistics import DatasetStatistics
-from ares.statistics import wilson_interval
+from ares.statistics import format_share, wilson_interval
 from tests.generators.contracts import GeneratedDataset, random_meaning
 from tests.generators.foreign_robots import foreign_dataset, foreign_robot
+from tests.generators.planting import ANGLES, NEED_LAG, PLANTERS, FaultSite
 from tests.generators.robots import random_dataset, random_robot
 
 if TYPE_CHECKING:

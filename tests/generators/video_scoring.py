@@ -23,7 +23,7 @@ from ares.checks.video.dataset import (
 from ares.checks.video.frame_summary import VideoSummary, camera_features, summarise_video
 from ares.episode import Camera, Episode, MediaRef, Signal, Trajectory
 from ares.media import encode_mp4, open_video_stream
-from ares.reports import format_share
+from ares.statistics import format_share
 from tests.generators.scenes import FilmedEpisode, VideoFault, filmed_dataset, plant_video_fault, random_scene
 
 if TYPE_CHECKING:

@@ -1,12 +1,10 @@
-"""`ares check` in continuous integration: baselines, SARIF, annotations of GitHub, evidence."""
+"""`ares check` in continuous integration: baselines, evidence, and options that are gone."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
-from collections.abc import Iterator
-from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,7 @@ from PIL import Image
 
 from app.cli.main import main
 from ares.checks import CODES, QualityFinding
-from ares.checks.codes import documentation_address
-from ares.reports import FAULTS, read_baseline
+from ares.reports import read_baseline
 from ares.reports.finding_counts import FindingCounter
 from tests.app.cli.motion_dataset import random_motions, write_motions
 from tests.conftest import ROOT
@@ -109,89 +106,26 @@ def test_a_file_that_is_no_baseline_is_refused_in_one_line(
     assert part in line and str(file) in line
 
 
-def test_sarif_has_a_rule_and_a_place_for_every_result(faulty: Path, tmp_path: Path) -> None:
-    """The properties that the schema of SARIF 2.1.0 requires, and those that code scanning reads."""
-    file = tmp_path / "check.sarif"
-    assert main(["check", str(faulty), "--sarif", str(file)]) == 1
-    log = json.loads(file.read_text())
-    assert log["version"] == "2.1.0"
-    (run,) = log["runs"]
-    rules = run["tool"]["driver"]["rules"]
-    assert len(run["results"]) == 2
-    for result in run["results"]:
-        assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == "A001"
-        assert result["level"] == "error"
-        assert "elbow" in result["message"]["text"]
-        (location,) = result["locations"]
-        physical = location["physicalLocation"]
-        assert physical["artifactLocation"]["uri"].endswith(".parquet")
-        assert physical["region"] == {"startLine": 1}
-    assert len({result["partialFingerprints"]["finding/v1"] for result in run["results"]}) == 2
-    assert run["invocations"] == [{"executionSuccessful": True, "toolExecutionNotifications": []}]
-
-
-def test_sarif_says_what_could_not_be_read(faulty: Path, tmp_path: Path) -> None:
-    next(faulty.rglob("episode_000001.parquet")).write_bytes(b"damaged")
-    file = tmp_path / "check.sarif"
-    assert main(["check", str(faulty), "--sarif", str(file)]) == 1
-    (invocation,) = json.loads(file.read_text())["runs"][0]["invocations"]
-    assert not invocation["executionSuccessful"]
-    records, file_itself = [n["message"]["text"] for n in invocation["toolExecutionNotifications"]]
-    assert "1 record not read" in records
-    assert "episode_000001.parquet: the Parquet file is cut or damaged" in file_itself
-
-
-def test_github_annotations_name_file_code_and_remedy(
-    faulty: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("option", ["--sarif", "--github", "--audit"])
+def test_an_option_that_is_gone_names_what_does_its_work(
+    option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check", str(faulty), "--github"]) == 1
-    line, *_ = capsys.readouterr().out.splitlines()
-    head, _, message = line.removeprefix("::").partition("::")
-    level, _, properties = head.partition(" ")
-    assert level == "error"
-    file, title = properties.split(",")
-    assert file.endswith(".parquet") and title == "title=A001 not-finite"
-    assert "elbow" in message and "remove the steps" in message
-    assert main(["check", str(faulty), "--github", "--json"]) == 2
-    assert "--github" in capsys.readouterr().err
-
-
-@pytest.fixture
-def documented(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of the documentation, as the metadata of the package name it."""
-    fields = Message()
-    fields["Project-URL"] = "Homepage, https://example.org"
-    fields["Project-URL"] = "Documentation, https://example.org/docs/"
-    monkeypatch.setattr("importlib.metadata.metadata", lambda _: fields)
-    documentation_address.cache_clear()
-    yield "https://example.org/docs"
-    documentation_address.cache_clear()
+    with pytest.raises(SystemExit, match="2"):
+        main(["check", "data", option])
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith(f"ares check: {option} is gone: ")
 
 
 def test_every_kind_of_report_links_to_the_page_of_the_code(
-    faulty: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    faulty: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = CODES["A001"].page
     assert all((ROOT / code.page).is_file() for code in CODES.values())
-    file = tmp_path / "check.sarif"
-    main(["check", str(faulty), "--json", "--sarif", str(file)])
+    main(["check", str(faulty), "--json"])
     (dataset,) = _json(capsys)["datasets"]
     assert [count["page"] for count in dataset["findings"]] == [page]
-    rule, *_ = json.loads(file.read_text())["runs"][0]["tool"]["driver"]["rules"]
-    assert rule["help"]["text"].endswith(page) and "helpUri" not in rule
-    main(["check", str(faulty), "--github"])
-    assert page in capsys.readouterr().out.splitlines()[0]
     main(["check", str(faulty)])
     assert page in capsys.readouterr().out
-
-
-def test_the_links_are_addresses_where_the_package_names_its_documentation(
-    documented: str, faulty: Path, tmp_path: Path
-) -> None:
-    file = tmp_path / "check.sarif"
-    main(["check", str(faulty), "--sarif", str(file)])
-    rule, *_ = json.loads(file.read_text())["runs"][0]["tool"]["driver"]["rules"]
-    assert rule["helpUri"] == f"{documented}/checks/A001-not-finite.md"
 
 
 def test_the_values_beside_the_right_plot_stand_off_the_left_one(faulty: Path, tmp_path: Path) -> None:
@@ -231,51 +165,3 @@ def test_evidence_has_frames_where_there_is_video(tmp_path: Path, shared_data: P
     assert image.height == 140 and image.width > 1000
     (plot,) = folder.rglob("*.svg")
     assert plot.read_text().count("<rect") == 6
-
-
-def test_an_audit_prints_its_seed_and_what_the_checks_find_in_this_data(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = ("not-finite", "dead-state", "no-instruction", "offset")
-    monkeypatch.setattr("ares.reports.detection_rates.FAULTS", {name: FAULTS[name] for name in kept})
-    folder = write_motions(tmp_path / "clean", random_motions(1))
-    assert main(["check", str(folder), "--audit", "--audit-seed", "7", "--json"]) == 0
-    (dataset,) = _json(capsys)["datasets"]
-    audit = dataset["audit"]
-    assert (audit["seed"], audit["episodes"], audit["findings_without_fault"]) == (7, 4, {})
-    at_strength = {
-        row["fault"]: next(point for point in row["curve"] if point["strength"] == 1)
-        for row in audit["faults"]
-    }
-    assert {name: point["hits"] for name, point in at_strength.items()} == {
-        "not-finite": 20, "dead-state": 20, "no-instruction": 20, "offset": 0,
-    }  # fmt: skip
-    assert next(row for row in audit["faults"] if row["fault"] == "not-finite")["interval"][0] > 0.8
-
-
-def test_an_audit_says_what_it_did_not_plant_and_where_there_is_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = ("not-finite", "saturated", "wrap-around", "video-blur")
-    monkeypatch.setattr("ares.reports.detection_rates.FAULTS", {name: FAULTS[name] for name in kept})
-    motions = random_motions(1)
-    write_motions(tmp_path / "many", [motion * [1, 1, 1] for motion in motions])
-    write_motions(tmp_path / "single", motions[:1])
-    assert main(["check", str(tmp_path), "--audit"]) == 0
-    text = capsys.readouterr().out
-    assert "not-finite" in text
-    assert "faults of videos need pictures and are not planted" in text
-    assert "no audit of single: it needs two episodes" in text
-
-
-def test_an_audit_is_not_ended_by_a_reader_that_dies(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ares.reports.detection_rates.FAULTS", {"not-finite": FAULTS["not-finite"]})
-    monkeypatch.setattr("ingest.check.tasks._START_AFTER_SECONDS", 0.0)
-    folder = write_motions(tmp_path / "some", random_motions(1))
-    (folder / "data" / "chunk-000" / "episode_000002.parquet").write_bytes(b"no parquet")
-    assert main(["check", str(folder), "--audit", "--json"]) == 1
-    (dataset,) = _json(capsys)["datasets"]
-    assert dataset["failed"] == 1
-    assert dataset["audit"]["episodes"] == 3

@@ -43,7 +43,7 @@ def test_a_check_in_python_imports_no_pandas_and_no_pydantic(tmp_path: Path) -> 
     assert imported & {"pandas", "pydantic", "lancedb", "duckdb", "scipy", "av", "torch"} == set()
 
 
-def test_a_check_of_signals_imports_no_store_no_pandas_and_no_audit(tmp_path: Path) -> None:
+def test_a_check_of_signals_imports_no_store_and_no_pandas(tmp_path: Path) -> None:
     source = write_lerobot_dataset(tmp_path / "made", 2, names=("shoulder", "elbow"))
     unused = {
         "lance",

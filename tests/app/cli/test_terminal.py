@@ -69,7 +69,6 @@ def test_no_command_prints_what_controls_a_terminal(folder: Path, output: Output
     assert "pwned" in output("ingest", data, "--show-spec")
     assert "pwned" in output("ingest", data)
     assert "pwned" in output("check", data, workspace=False)
-    assert "pwned" in output("check", data, "--github", workspace=False)
     (row,) = json.loads(output("status", "--json"))["datasets"].items()
     assert "pwned" in row[0] and row[1] == 2
     ids = [hit["episode_id"] for hit in json.loads(output("search", "--where", "num_steps > 0", "--json"))]

@@ -10,9 +10,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ares.checks import ANGLES, CODES, PLANTERS, EpisodeCheck, FaultSite, check_signals
+from ares.checks import CODES, EpisodeCheck, check_signals
 from ares.signals import DatasetStatistics, EpisodeSignals
 from tests.generators.foreign_robots import foreign_dataset, foreign_robot
+from tests.generators.planting import ANGLES, PLANTERS, FaultSite
 from tests.generators.robots import RandomRobot, random_dataset, random_robot
 from tests.generators.scoring import plant_fault
 

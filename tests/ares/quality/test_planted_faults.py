@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ares.checks import ANGLES, CODES, PLANTERS, FaultSite
+from ares.checks import CODES
 from ares.signals import paired_dimensions
+from tests.generators.planting import ANGLES, PLANTERS, FaultSite
 from tests.generators.robots import random_dataset, random_robot
 from tests.generators.scoring import plant_fault
 

@@ -1,0 +1,13 @@
+"""Options that an earlier version had, each with what to use in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# By command and option.
+GONE_OPTIONS: Mapping[str, str] = {
+    "ares check --audit": "`python -m benchmarks.quality --real DATA` plants faults into data of yours",
+    "ares check --audit-seed": "`python -m benchmarks.quality --real DATA --seeds A:B` has the seeds",
+    "ares check --github": "the exit status is 1 where there are faults, and --json has the findings",
+    "ares check --sarif": "--json has the findings, and --write-baseline keeps those that are known",
+}
