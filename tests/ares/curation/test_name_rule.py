@@ -16,10 +16,10 @@ from ares.curation import (
     delete_view,
     list_tags,
     list_views,
-    read_lock,
     save_view,
     undo,
 )
+from ares.curation.lock_files import parse_lock, read_lock_document
 from ares.errors import RequestError
 from ares.names import check_name
 from ares.review import QueueRequest
@@ -109,7 +109,8 @@ def _round_trip(workspace: Workspace, name: str, ids: list[str], folder: Path) -
     assert list(sets.ids(sets[name])) == ids[:2]
     lock = folder / "lock.json"
     Sets(stores.annotations).write_lock(Sets(stores.annotations)[name], lock)
-    assert (read_lock(lock)[0].name, read_lock(lock)[1]) == (name, ids[:2])
+    locked, members = parse_lock(read_lock_document(lock), lock)
+    assert (locked.name, members) == (name, ids[:2])
     workspace.tag(name, ids=ids[1:3])
     assert [use.tag for use in list_tags(stores)] == [name]
     assert stores.tables.episodes.ids(f"tagged({quote_literal(name)}) AND {where}") == {ids[1]}
