@@ -145,10 +145,10 @@ _REMEDIES = {
 def storage_error(error: OSError) -> StoreError:
     """What an error of the operating system means to a person: DiskFull, or a file that cannot be used."""
     where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
-    said = error.strerror or shorten(str(error)) or type(error).__name__
-    detail = f"{where}{said}{_REMEDIES.get(error.errno or 0, '')}"
-    full = is_disk_full(error)
-    return DiskFull("the disk is full", detail) if full else StoreError("a file cannot be used", detail)
+    detail = where + (error.strerror or shorten(str(error))) + _REMEDIES.get(error.errno or 0, "")
+    if is_disk_full(error):
+        return DiskFull("the disk is full", detail)
+    return StoreError("a file cannot be used", detail)
 
 
 class ReadOnlyWorkspace(StoreError):
