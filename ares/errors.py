@@ -146,9 +146,8 @@ def storage_error(error: OSError) -> StoreError:
     """What an error of the operating system means to a person: DiskFull, or a file that cannot be used."""
     where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
     detail = where + (error.strerror or shorten(str(error))) + _REMEDIES.get(error.errno or 0, "")
-    if is_disk_full(error):
-        return DiskFull("the disk is full", detail)
-    return StoreError("a file cannot be used", detail)
+    kind = DiskFull if is_disk_full(error) else StoreError
+    return kind("the disk is full" if kind is DiskFull else "a file cannot be used", detail)
 
 
 class ReadOnlyWorkspace(StoreError):
