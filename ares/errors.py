@@ -145,10 +145,9 @@ _REMEDIES = {
 def storage_error(error: OSError) -> StoreError:
     """What an error of the operating system means to a person: DiskFull, or a file that cannot be used."""
     where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
-    cause = error.strerror or shorten(str(error)) or type(error).__name__
-    detail = f"{where}{cause}{_REMEDIES.get(error.errno or 0, '')}"
-    full = is_disk_full(error)
-    return DiskFull("the disk is full", detail) if full else StoreError("a file cannot be used", detail)
+    detail = where + (error.strerror or shorten(str(error))) + _REMEDIES.get(error.errno or 0, "")
+    kind = DiskFull if is_disk_full(error) else StoreError
+    return kind("the disk is full" if kind is DiskFull else "a file cannot be used", detail)
 
 
 class ReadOnlyWorkspace(StoreError):

@@ -10,9 +10,7 @@ from ares.errors import RequestError
 # A folder that is called by a name and some letters more stays below the 255 bytes of a file system.
 _MOST_CHARACTERS, _MOST_BYTES = 80, 200
 # Controls, surrogates, and ends of lines; other invisible characters turn or hide the text beside them.
-_INVISIBLE = frozenset(("Cc", "Cs", "Cf", "Zl", "Zp"))
-# Persian, Indic scripts and emoji need these.
-_JOINERS = "\u200c\u200d"
+_HIDDEN = frozenset(("Cc", "Cs", "Cf", "Zl", "Zp"))
 
 
 def check_name(what: str, name: str, known: Callable[[], Iterable[str]] = tuple, without: str = "") -> None:
@@ -24,7 +22,8 @@ def check_name(what: str, name: str, known: Callable[[], Iterable[str]] = tuple,
         known: Names that there are; one of these is valid whatever its form, as older rules were others.
         without: More signs that may not stand in it.
     """
-    hidden = [sign for sign in name if unicodedata.category(sign) in _INVISIBLE and sign not in _JOINERS]
+    # Persian, Indic scripts and emoji need the two joiners.
+    hidden = [sign for sign in name if unicodedata.category(sign) in _HIDDEN and sign not in "\u200c\u200d"]
     wrong = [sign for sign in f"@{without}" if sign in name]
     is_long = len(name) > _MOST_CHARACTERS or len(name.encode("utf-8", "replace")) > _MOST_BYTES
     no_parts = {part.strip() for part in name.split("/")} & {"", ".", ".."}

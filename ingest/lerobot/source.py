@@ -247,8 +247,8 @@ def _frame_and_step_rate(
     if stated is None or stated > _FASTEST_CAMERA_HZ:
         measured, source = measure_rate_of_files(info, [camera.key for camera in feature_map.video_cameras])
         if measured is not None and not math.isclose(measured, stated or 0.0, rel_tol=0.01):
-            named = f"{stated:g}" if stated else "not known"
-            warnings.append(f"fps in info.json is {named}: {measured:g} Hz by the {source}")
+            known = f"{stated:g}" if stated else "not known"
+            warnings.append(f"fps in info.json is {known}: {measured:g} Hz by the {source}")
             fps, stated = measured, None
     rate_hz, rate_source = resolve_rate(options.rate_hz, fps, "source" if stated else "measured")
     return fps or rate_hz, rate_hz, rate_source

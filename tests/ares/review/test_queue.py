@@ -268,7 +268,7 @@ def test_a_wrong_queue_is_refused_in_one_line(stores: Stores) -> None:
     ):
         with pytest.raises(RequestError, match=message):
             _create(stores, request)
-    for fields in ({"name": "a b"}, {"random_items": 0, "worth_items": 0}, {"repeat": 2.0}, {"person": " "}):
+    for fields in ({"name": "a/b"}, {"random_items": 0, "worth_items": 0}, {"repeat": 2.0}, {"person": " "}):
         with pytest.raises(RequestError):
             replace(REQUEST, **fields)
     with pytest.raises(RequestError, match="no queue 'none'"):
