@@ -45,6 +45,7 @@ from ares.store.sync.shown_values import TableChangeCollector, TableChanges
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ares.annotation import Maker
     from ares.store.lance_tables import Tables
 
 
@@ -200,12 +201,15 @@ class BatchScan:
         mixing: Annotators that an annotation of the batch makes mixed.
         possibly_repeated: Episodes by maker_id of which it matters whether the maker has annotated them several times:
             what describes one of its annotations is then shown with the last of them alone.
+        described: By maker_id the annotations that its annotations are about, with their episodes: a trial may have
+            graded texts that were never stored.
     """
 
     maker_sequences: dict[str, int] = field(default_factory=dict)
     first_sequences: dict[str, int] = field(default_factory=dict)
     mixing: set[str] = field(default_factory=set)
     possibly_repeated: dict[str, set[str]] = field(default_factory=dict)
+    described: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def scan_batch(batch: Sequence[LogEntry], catalog: MakerCatalog, mixed: Collection[str]) -> BatchScan:
@@ -232,6 +236,8 @@ def scan_batch(batch: Sequence[LogEntry], catalog: MakerCatalog, mixed: Collecti
             scan.mixing.add(rule.annotator)
         for other in rule.watched:
             scan.possibly_repeated.setdefault(other, set()).add(annotation.episode_id)
+        if rule.subject_kind == "annotation":
+            scan.described.setdefault(maker_id, {})[annotation.subject] = annotation.episode_id
     return scan
 
 
@@ -403,6 +409,16 @@ class _ApplyJob:
                 maker_id, sorted(episode_ids)
             ):
                 self._mix([annotator])
+        for maker_id, subjects in scan.described.items():
+            maker = self.catalog.makers[maker_id]
+            if maker.annotator not in self.state.mixed and not self._are_stored(maker, subjects):
+                self._mix([maker.annotator])
+
+    def _are_stored(self, maker: Maker, subjects: Mapping[str, str]) -> bool:
+        """Whether the log has all annotations that some of a maker are about, given with their episodes."""
+        upstream = [other.maker_id for other in self.catalog.upstream(maker)]
+        stored = self._annotations.find_annotations(sorted(set(subjects.values())), maker_ids=upstream)
+        return subjects.keys() <= {annotation.annotation_id for annotation in stored}
 
     def _mix(self, names: Iterable[str]) -> None:
         """Let the groups of some annotators be mixed."""

@@ -212,7 +212,7 @@ def test_a_lock_with_a_path_for_a_name_makes_no_set(
         main(["set", "rebuild", str(card), "--sources", str(good.source.parent), "-w", str(tmp_path / "ws")])
         == 2
     )
-    assert "a set needs a plain name" in capsys.readouterr().err
+    assert "that cannot be the name of a set" in capsys.readouterr().err
     assert describe_log(tmp_path / "ws") == (0, {})
 
 
