@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from app.cli.arguments import add_workspace_arguments, open_workspace, rate_hz
 from app.cli.errors import ExitStatus
@@ -19,17 +19,11 @@ if TYPE_CHECKING:
     from ares.export import ExportReport
 
 
-_Report = TypeVar("_Report")
-# Arguments for a merge of sources, for a preview, and for failures.
+# Arguments for a merge of sources, for parts and weights, and for failures.
 _MORE_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "--write-plan": {
         "metavar": "FILE",
         "help": "write how the sources become one dataset, as YAML to edit, and export nothing",
-    },
-    "--preview": {
-        "type": int,
-        "metavar": "N",
-        "help": "write DEST as a page that shows N episodes as the export would write them, and export nothing",
     },
     "--plan": {"metavar": "FILE", "help": "export one dataset, as this plan says"},
     "--trim-idle": {
@@ -63,10 +57,6 @@ _MORE_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "SIGNAL",
         "help": "write this signal of the sources as progress of each step, for rabc of lerobot",
     },
-    "--append": {
-        "action": "store_true",
-        "help": "append to the export in DEST, whose files stay as they are; what it has already is left out",
-    },
     "--strict": {
         "action": "store_true",
         "help": "write nothing when an episode fails, instead of leaving it out",
@@ -79,9 +69,7 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     from ares.registry import exporters
 
     parser.add_argument("set", metavar="SET", help="name of a set, or name@version")
-    parser.add_argument(
-        "dest", metavar="DEST", help="folder to write; must not be there yet, or with --append an export"
-    )
+    parser.add_argument("dest", metavar="DEST", help="folder to write; must not be there yet, or be empty")
     parser.add_argument("--format", metavar="NAME", help=", ".join(exporters.names()))
     parser.add_argument(
         "--task",
@@ -127,33 +115,17 @@ def run_export(args: argparse.Namespace) -> int:
         return _write_plan(args)
     if args.write_weights:
         return _write_weights(args)
-    if not args.format and args.preview is None:
+    if not args.format:
         from ares.registry import exporters
 
         raise RequestError("name a format with --format", ", ".join(exporters.names()))
     try:
-        if args.preview is not None:
-            return _write_preview(args)
-        report = _run_with_options(
-            args, partial(open_workspace(args).export, format=args.format, append=args.append)
-        )
+        report = _export_with_options(args)
     except (ClashError, OpenQuestionsError) as error:
         for line in error.lines:
             print_error("export", RequestError(error.reason, line))
         return ExitStatus.REFUSED
     answer(args, report.to_json(), partial(tuple, _export_summary(report)))
-    return 1 if report.failed else 0
-
-
-def _write_preview(args: argparse.Namespace) -> int:
-    """Write a page with some episodes as the export would write them. Returns 1 when it would leave one out."""
-    report = _run_with_options(args, partial(open_workspace(args).preview_export, count=args.preview))
-    document: dict[str, Json] = {
-        "preview": str(report.path),
-        "episodes": report.episodes,
-        "failed": report.failed,
-    }
-    answer(args, document, lambda: [f"{name}: {value}" for name, value in document.items()])
     return 1 if report.failed else 0
 
 
@@ -208,12 +180,13 @@ def _describe_plan(document: Mapping[str, Json]) -> Iterator[str]:
     yield from (f"  {line}" for line in questions)
 
 
-def _run_with_options(args: argparse.Namespace, run: Callable[..., _Report]) -> _Report:
-    """What an export, or its preview, gives for the options of the command."""
+def _export_with_options(args: argparse.Namespace) -> ExportReport:
+    """What an export gives for the options of the command."""
     is_trimmed = args.trim_idle is not None or args.drop_segments or args.keep_spans
-    return run(
+    return open_workspace(args).export(
         args.set,
         args.dest,
+        format=args.format,
         **(_trim_options(args) if is_trimmed else {}),
         weights=args.weights,
         progress=args.progress,
@@ -252,7 +225,7 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
         sources = ", ".join(f"{source} {count}" for source, count in report.task_sources.items())
         yield f"tasks of episodes: {sources}"
     if (report.path / EPISODES_FILE).is_file():
-        yield f"order: by episode id in a folder, appended ones behind; {EPISODES_FILE} lists them"
+        yield f"order: by episode id in a folder; {EPISODES_FILE} lists them"
     for name in _PLAIN_FIELDS:
         yield f"{name.replace('_', ' ')}: {document[name]}"
     lists: dict[str, Iterable[str]] = {

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli.arguments import (
@@ -22,36 +21,12 @@ from app.cli.arguments import (
 from app.cli.output import Block, OutputTable, answer, paragraphs
 from ares.console import count_of, print_message
 from ares.errors import RequestError, UnknownEpisode
-from ares.io import is_url
 from ares.process_tuning import hide_pandas_from_pyarrow
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.search import Hit
     from ares.workspace import DatasetSheet, Workspace
-
-
-def search_running_dashboard(args: argparse.Namespace, query: Mapping[str, object]) -> list[Hit] | None:
-    """The hits of a running dashboard, which are those that this process would get; None where none answers.
-
-    Args:
-        args: Parsed arguments, with `workspace`.
-        query: Fields of `ares.search.Query`.
-    """
-    from app.server import ask_dashboard_to_search
-    from ares.settings import settings_from_environment
-
-    settings = settings_from_environment()
-    path = args.workspace or settings.workspace
-    location = path.rstrip("/") if is_url(path) else str(Path(path).resolve())
-    return ask_dashboard_to_search(
-        location, settings, {**query, "image": _absolute_image_path(str(query["image"]))}
-    )
-
-
-def _absolute_image_path(image: str) -> str:
-    """A file by its absolute path, because a dashboard runs in another folder; a stored frame as it is."""
-    return str(Path(image).resolve()) if image and Path(image).is_file() else image
 
 
 _HEADER = (
@@ -169,9 +144,6 @@ def _list_filtered_episodes(args: argparse.Namespace) -> Sequence[Hit]:
 def _find_hits(args: argparse.Namespace) -> Sequence[Hit]:
     names = ("text", "image", "like", "by", "where", "limit", "min_score")
     query = {name: getattr(args, name) for name in names}
-    hits = search_running_dashboard(args, query)
-    if hits is not None:
-        return hits
     if args.is_program:
         hide_pandas_from_pyarrow()
     return open_workspace(args).search(**query)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         run_command_job as run_command_job,
         start_command as start_command,
     )
-    from app.server.command_searches import ask_dashboard_to_search as ask_dashboard_to_search
     from app.server.jobs import (
         Job as Job,
         JobKind as JobKind,

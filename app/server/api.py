@@ -147,13 +147,11 @@ class NewJob(BaseModel):
         return [*words, *([PLAN] if self.plan else [])]
 
 
-def make_api(workspace: Workspace, *, files_allowed: bool = False, people_by_login: bool = False) -> FastAPI:
+def make_api(workspace: Workspace, *, people_by_login: bool = False) -> FastAPI:
     """The application that answers the requests below `API_PREFIX`.
 
     Args:
         workspace: The workspace.
-        files_allowed: Whether a search may name an image by its path: only where the caller is the user of this
-            process, as on the socket of `ares search`.
         people_by_login: Whether a log-in says who acts, in `PERSON_HEADER`: then a request acts in the name of nobody
             else.
     """
@@ -163,7 +161,7 @@ def make_api(workspace: Workspace, *, files_allowed: bool = False, people_by_log
         openapi_url="/openapi.json",
         dependencies=[Depends(_refuse_unknown_parameters), Depends(_refuse_unusable_characters)],
     )  # fmt: skip
-    for method, path, endpoint in Endpoints(workspace, files_allowed, people_by_login).table():
+    for method, path, endpoint in Endpoints(workspace, people_by_login).table():
         api.add_api_route(
             path, endpoint, methods=[method], response_model=None, summary=inspect.getdoc(endpoint)
         )
@@ -219,13 +217,11 @@ class Endpoints:
 
     Args:
         workspace: The workspace.
-        files_allowed: Whether a search may name an image by its path.
         people_by_login: Whether a log-in says who acts.
     """
 
-    def __init__(self, workspace: Workspace, files_allowed: bool, people_by_login: bool) -> None:
-        self.workspace, self._files_allowed = workspace, files_allowed
-        self._people_by_login = people_by_login
+    def __init__(self, workspace: Workspace, people_by_login: bool) -> None:
+        self.workspace, self._people_by_login = workspace, people_by_login
 
     def table(self) -> Iterable[tuple[str, str, Callable[..., Response]]]:
         """Method, path and function of every request."""
@@ -328,7 +324,7 @@ class Endpoints:
         query = Query(
             text=text, image=image, like=like, by=by, where=where, limit=limit, min_score=min_score
         )  # fmt: skip
-        if image and query.frame is None and not self._files_allowed:
+        if image and query.frame is None:
             raise RequestError(
                 "an image is a stored frame", f"{image[:100]!r}; use EPISODE_ID/CAMERA@SECONDS"
             )

@@ -409,15 +409,12 @@ def _make_lifespan(
 ) -> Callable[[st.App], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: st.App) -> AsyncIterator[None]:
-        """Load what the first page needs while the browser is still connecting, and answer `ares search`."""
-        from app.server.command_searches import serve_command_searches
-
+        """Load what the first page needs while the browser is still connecting."""
         if workspace.stores.is_writable:
             with suppress(AresError, OSError):  # it is tried again with the next job
                 clean_jobs(workspace.stores)
         threading.Thread(target=preload, name="preload", daemon=True).start()
-        with serve_command_searches(workspace):
-            yield None
+        yield None
 
     return lifespan
 

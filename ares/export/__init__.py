@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.export.append import append_set as append_set
     from ares.export.base import (
         EPISODES_FILE as EPISODES_FILE,
         FAILURES_FILE as FAILURES_FILE,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     )
     from ares.export.merge_proposal import propose_merge_plan as propose_merge_plan
     from ares.export.parquet import export_parquet as export_parquet
-    from ares.export.preview import PreviewReport as PreviewReport, write_preview as write_preview
     from ares.export.run import (
         ExportReader as ExportReader,
         export_set as export_set,

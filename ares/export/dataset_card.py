@@ -119,7 +119,7 @@ def collect_card_facts(
 
 
 def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Write the card of an export, or of several that were appended to it, with what is said of all of them.
+    """Write the card of an export.
 
     Nothing in it depends on when and where the export was made.
 
@@ -134,13 +134,11 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
     licences = {
         own["dataset"] if names[own["dataset"]] == 1 else key: own["licences"] for key, own in by_key.items()
     }
-    all_parts = (manifest, *manifest.get("appended", []))
-    parts = [(f"{part['set']['name']}@{part['set']['version']}", part) for part in all_parts]
-    labels = [label for label, _ in parts]
-    hours, name = sum(source["seconds"] for source in sources) / 3600, manifest["set"]["name"]
+    name = manifest["set"]["name"]
+    label, hours = f"{name}@{manifest['set']['version']}", sum(source["seconds"] for source in sources) / 3600
     sections = [
         "\n".join(("---", *_front_matter(sources, str(manifest["format"]), counts), "---")),
-        f"# {' + '.join(labels)}",
+        f"# {label}",
         f"{count_of(counts['episodes'], 'episode')}, {count_of(counts['frames'], 'step')}, {hours:.3g} hours, "
         f"{count_of(counts['tasks'], 'task')}, as {manifest['format']}; "
         f"exported by ARES {manifest['ares']}. `manifest.json` has all numbers and hashes.",
@@ -153,32 +151,15 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
             for own in sources
         ),
         *describe_licence_conflicts(licences),
-        *_describe_quality(parts, manifest["card"]["values"]),
+        *_describe_quality(manifest),
         "## What the export changed",
-        *_describe_changes(parts, counts),
+        *_describe_changes(manifest),
         "## Which episode is which",
         _TABLE_TEXT,
         "## To make it again",
-        _COMMANDS.format(
-            label=shlex.quote(labels[0]), file=shlex.quote(f"{name.replace('/', '-')}.card.json")
-        )
-        if len(parts) == 1
-        else "\n".join(
-            (
-                "Each command with the options above:\n\n```sh",
-                *_append_commands(labels, manifest),
-                "```",
-            )
-        ),
+        _COMMANDS.format(label=shlex.quote(label), file=shlex.quote(f"{name.replace('/', '-')}.card.json")),
     ]
     (folder / CARD_FILE).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
-
-
-def _append_commands(labels: Sequence[str], manifest: Mapping[str, Any]) -> Iterator[str]:
-    """The commands that make an export which was appended to."""
-    for number, label in enumerate(labels):
-        more = " --append" if number else ""
-        yield f"ares export {shlex.quote(label)} NEW_FOLDER --format {manifest['export']['format']}{more} -w WORKSPACE"
 
 
 def _front_matter(
@@ -233,31 +214,21 @@ def describe_licence_conflicts(licences: Mapping[str, Sequence[str]]) -> Iterato
             yield f"**{', '.join(limited)}**: {meaning}."
 
 
-def _describe_quality(
-    parts: Sequence[tuple[str, Mapping[str, Any]]], values: Mapping[str, Mapping[str, int]]
-) -> Iterator[str]:
-    """Grades with what people certify of the captions of each part, outcomes, and what checks found.
-
-    Args:
-        parts: The label of each set, and what the manifest has of it.
-        values: How many episodes have each value, by title.
-    """
-    states: Counter[str] = Counter()
+def _describe_quality(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Grades with what people certify of the captions, outcomes, and what checks found."""
+    certificate, states = manifest.get("certificate"), manifest.get("grade_trust", {})
     yield "## Captions and grades"
-    for label, part in parts:
-        certificate, of_set = part.get("certificate"), f" of {label}" if len(parts) > 1 else ""
-        states.update(part.get("grade_trust", {}))
-        if isinstance(certificate, Mapping):
-            yield f"People certify{of_set}: {certificate['says']}."
-            basis = f"It rests on what `{certificate['basis_hash']}` is the hash of"
-            yield f"{basis}, and was made {certificate['created']}."
-            for reason in certificate["void"]:
-                yield f"**VOID**: {reason}."
-        else:
-            yield f"Not certified: no person's answers vouch for the captions of {label if of_set else 'this set'}."
+    if isinstance(certificate, Mapping):
+        yield f"People certify: {certificate['says']}."
+        basis = f"It rests on what `{certificate['basis_hash']}` is the hash of"
+        yield f"{basis}, and was made {certificate['created']}."
+        for reason in certificate["void"]:
+            yield f"**VOID**: {reason}."
+    else:
+        yield "Not certified: no person's answers vouch for the captions of this set."
     if states:
         yield f"The judge of their captions is: {', '.join(f'{count} {state}' for state, count in states.items())}."
-    for title, counts in values.items():
+    for title, counts in manifest["card"]["values"].items():
         listed = sorted(counts.items())
         if title == "Findings":
             yield "## Findings"
@@ -267,26 +238,15 @@ def _describe_quality(
             yield f"{title}: {', '.join(f'{count} {value}' for value, count in listed)}."
 
 
-def _describe_changes(
-    parts: Sequence[tuple[str, Mapping[str, Any]]], counts: Mapping[str, Any]
-) -> Iterator[str]:
-    """The merge plan, what was left out, and what was written otherwise than it was recorded.
-
-    Args:
-        parts: The label of each set, and what the manifest has of it.
-        counts: The counts of all.
-    """
-    lines = []
-    for number, (label, part) in enumerate(parts):
-        if (plan := part["export"].get("plan")) and not number:
-            yield f"The sources became one dataset by `{plan}`."
-        written = [
-            f"`{name}`: {value}"
-            for name, value in part["export"].items()
-            if value and name not in ("plan", "format")
-        ]
-        lines.append(f"Options{f' of {label}' if len(parts) > 1 else ''}: {'; '.join(written)}.")
-    yield "\n\n".join(lines)
+def _describe_changes(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """The merge plan, what was left out, and what was written otherwise than it was recorded."""
+    options, counts = manifest["export"], manifest["counts"]
+    if plan := options.get("plan"):
+        yield f"The sources became one dataset by `{plan}`."
+    written = [
+        f"`{name}`: {value}" for name, value in options.items() if value and name not in ("plan", "format")
+    ]
+    yield f"Options: {'; '.join(written)}."
     lines = [f"- left out: {line}" for line in dict.fromkeys(counts["left_out"])]
     for change in counts["changed"]:
         numbers = ", ".join(f"{name} {value}" for name, value in change.items() if name != "reason")

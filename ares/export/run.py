@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
-import os
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,7 +13,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ares.annotation import canonical_json, short_hash
 from ares.console import write_stderr
@@ -26,7 +23,6 @@ from ares.episode import Episode, Json, Span, Trajectory
 from ares.errors import AresError, PluginError, RequestError, StoreError, is_disk_full
 from ares.export.base import (
     FAILURES_FILE,
-    MANIFEST_FILE,
     EpisodeTaskText,
     ExportFailures,
     ExportReport,
@@ -489,72 +485,3 @@ def staging_folder(destination: Path, *request: object) -> Iterator[StagedExport
             detail = rest if staged.has_units else f"nothing is left of the export to {destination}"
             raise StoreError("the disk is full", detail) from error
         raise
-
-
-_EXCHANGE, _HERE = 2, -100
-
-
-def exchange_folders(both: Path, old: Path) -> None:
-    """Let two folders change their names, in one step where the system can."""
-    if sys.platform == "linux":
-        rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-        if rename and not rename(_HERE, os.fsencode(both), _HERE, os.fsencode(old), _EXCHANGE):
-            return
-    before = _before_name(old)
-    old.replace(before)
-    both.replace(old)
-    shutil.rmtree(before, ignore_errors=True)
-
-
-def _before_name(old: Path) -> Path:
-    return old.with_name(f"{old.name}.before")
-
-
-def bring_back_folder(old: Path) -> None:
-    """Give an export its name back that was killed between the two steps of a system that cannot do it in one."""
-    if not old.exists() and (_before_name(old) / MANIFEST_FILE).exists():
-        _before_name(old).replace(old)
-
-
-@dataclass(frozen=True, slots=True)
-class ExportJoin:
-    """The folders of an export, of the episodes to append, and of both together."""
-
-    old: Path
-    new: Path
-    both: Path
-
-    def read(self, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A JSON document of the export and of the episodes to append; {} where there is none."""
-        paths = (self.old / name, self.new / name)
-        old, new = (json.loads(path.read_text(encoding="utf-8")) if path.exists() else {} for path in paths)
-        return old, new
-
-    def link(self, source: Path, name: str) -> None:
-        """Give a file a name in the folder of both: a link, or a copy where the disk has no links."""
-        target = self.both / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(source, target)
-        except OSError:
-            shutil.copy2(source, target)
-
-    def write_lines(self, name: str, lines: Sequence[str]) -> None:
-        """Write a text file; none without lines."""
-        if lines:
-            (self.both / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.both / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
-def leave_out(document: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    return {name: value for name, value in document.items() if name not in names}
-
-
-def refuse_other(new: Mapping[str, Any], old: Mapping[str, Any]) -> None:
-    """Raise RequestError for the first value that differs between the set and the export."""
-    for name in dict.fromkeys([*old, *new]):
-        if old.get(name) != new.get(name):
-            shown = [json.dumps(values.get(name)) for values in (new, old)]
-            raise RequestError(
-                "the set does not fit the export", f"{name}: {shown[0]}, the export has {shown[1]}"
-            )

@@ -71,12 +71,6 @@ class Hit:
         """One element of `ares search --json`."""
         return {**asdict(self), "ranks": dict(self.ranks)}
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Hit:
-        """The hit that `to_json` wrote. Raises TypeError or ValueError for a document of another kind."""
-        moments = tuple((camera, seconds, score) for camera, seconds, score in document["moments"])
-        return cls(**{**document, "moments": moments, "ranks": tuple(document["ranks"].items())})
-
 
 def keep_best_moment_per_episode(moments: Iterable[Moment]) -> list[Moment]:
     """The best moment of each episode, best first; of equal scores the first by `moment_order`."""

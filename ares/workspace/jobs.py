@@ -17,7 +17,7 @@ from ares.registry import explain_mistakes
 from ares.workspace.arguments import ExportOptions
 
 if TYPE_CHECKING:
-    from ares.export import ExportReport, MergePlan, PreviewReport
+    from ares.export import ExportReport, MergePlan
     from ares.loader import Normalisation, StepDataset
     from ares.store import Stores
     from ares.workspace.episode import FindingList
@@ -61,7 +61,6 @@ class WorkspaceJobs:
         *,
         format: str = "lerobot",
         quiet: bool = False,
-        append: bool = False,
         **options: Unpack[ExportOptions],
     ) -> ExportReport:
         """Write a set as a training dataset, as `ares export` does.
@@ -85,11 +84,10 @@ class WorkspaceJobs:
                 "0 over verb = 'wait'", "weights.csv"].
             progress: Signal of the sources that is the progress of each step, for rabc of lerobot.
             quiet: Show no progress.
-            append: Append to the export in `dest`, whose files stay as they are; what it has already is left out.
 
         Raises:
-            RequestError: There is no such set or format, the plan has open questions, the folder is not empty, the
-                set does not fit the export that it is appended to, or the rate is not positive.
+            RequestError: There is no such set or format, the plan has open questions, the folder is not empty, or
+                the rate is not positive.
             ClashError: Signals of the set mean different things, and no conversion is named for them.
             MediaError: No episode can be exported, or with `strict` one cannot.
         """
@@ -107,45 +105,7 @@ class WorkspaceJobs:
         )
         label, stream = f"export {request.set.name}", None if quiet else sys.stderr
         with closing(Progress(label, request.set.num_spans or request.set.episodes, stream)) as progress:
-            if append:
-                from ares.export import append_set
-
-                return append_set(request, self._stores, progress.advance)
             return export_set(request, self._stores, progress.advance)
-
-    def preview_export(
-        self,
-        selection: str | CurationSet,
-        path: str | os.PathLike[str],
-        count: int = 10,
-        **options: Unpack[ExportOptions],
-    ) -> PreviewReport:
-        """Write a page with some episodes of a set as `export` would write them, as `ares export --preview` does.
-
-            >>> ws.preview_export("mixed", "preview.html", 10, plan="plan.yaml").episodes
-
-        Args:
-            selection: Name of a set, "name@version", or a set.
-            path: A new HTML file.
-            count: Episodes to show, evenly from the datasets of the set.
-            task: As for `export`; so are the others.
-
-        Raises:
-            RequestError: There is no such set, the file exists, or the plan has open questions.
-            ClashError: Signals of the set mean different things, and no conversion is named for them.
-        """
-        from ares.export import ExportRequest, write_preview
-
-        values: dict[str, Any] = dict(options)
-        if values.get("plan") is not None:
-            values["plan"] = _read_plan(values)
-        request = ExportRequest(
-            set=self._set(selection),
-            destination=local_output(path),
-            format="preview",
-            **values,
-        )
-        return write_preview(request, self._stores, count)
 
     def write_merge_plan(self, selection: str | CurationSet, path: str | os.PathLike[str]) -> MergePlan:
         """Propose how the sources of a set become one dataset, as `ares export --write-plan` does.

@@ -8,9 +8,7 @@ import shlex
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import merge
 from importlib.metadata import version
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -141,27 +139,20 @@ class CardExportOptions(Form):
     files_hash: _Text = ""
 
 
-class CardAppended(Form):
-    """A set that was appended to the export, as `write_lock` writes it, and what was asked for."""
-
-    set: dict[str, Any]
-    options: CardExportOptions
-
-
 class CardExport(Form):
     """An export of the set: what was asked for, the merge plan or "", and the SHA-256 of each of its files.
 
     Attributes:
-        options: Options of the export of the set itself.
+        options: Options of the export.
         plan: Text of the merge plan.
         files: SHA-256 by path.
-        appended: What was appended afterwards, in this order.
+        appended: Sets that an earlier ARES appended to it, in cards of that time.
     """
 
     options: CardExportOptions
     plan: Annotated[str, Field(max_length=2**22)]
     files: dict[str, _Hash]
-    appended: tuple[CardAppended, ...] = ()
+    appended: Annotated[tuple[dict[str, Any], ...], Field(exclude=True)] = ()
 
 
 class RecipeCard(Form):
@@ -268,7 +259,7 @@ def write_recipe_card(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     described = _describe_export(stores, selection, export)
-    counts = _count_members(stores, selection, described)
+    counts = _count_members(stores, selection)
     sources = [_describe_source(stores, key, count, progress) for key, count in sorted(counts.items())]
     labels_path = path.with_name(f"{path.name.removesuffix('.json')}.labels.jsonl")
     labels, maker_ids = write_labels(stores, list(counts), labels_path)
@@ -313,16 +304,10 @@ def read_recipe_card(path: Path) -> tuple[RecipeCard, CurationSet, list[str]]:
     return card, selection, members
 
 
-def _count_members(
-    stores: Stores, selection: CurationSet, export: CardExport | None
-) -> dict[DatasetKey, int]:
-    """Number of members by dataset, with those of the sets that were appended to the export."""
+def _count_members(stores: Stores, selection: CurationSet) -> dict[DatasetKey, int]:
+    """Number of members by dataset."""
     counts: dict[DatasetKey, int] = {}
-    parts = [Sets(stores.annotations).ids(selection)]
-    for part in export.appended if export else ():
-        parts.append(member.partition(" ")[0] for member in part.set["ids"])
-    distinct = (id for id, _ in groupby(merge(*parts)))
-    for ids in batched(distinct, _PAGE):
+    for ids in batched(Sets(stores.annotations).ids(selection), _PAGE):
         rows = stores.tables.episodes.read_columns(["format", "dataset", "version"], ids_filter(ids))
         for row in rows.to_pylist():
             key = DatasetKey(row["format"], row["dataset"], row["version"])
@@ -409,23 +394,16 @@ def _describe_export(stores: Stores, selection: CurationSet, folder: str) -> Car
         raise RequestError(
             "the export is of another set", f"{path} has {manifest['set']['name']}, with other members"
         )
+    if manifest.get("appended"):
+        raise _appended_error(path)
     plan = (path / _PLAN_FILE).read_text(encoding="utf-8") if has_plan else ""
-    appended = tuple(_describe_appended(stores, part, path) for part in manifest.get("appended", ()))
-    return CardExport(options=selected_options, plan=plan, files=_hash_export(path), appended=appended)
+    return CardExport(options=selected_options, plan=plan, files=_hash_export(path))
 
 
-def _describe_appended(stores: Stores, part: dict[str, Any], path: Path) -> CardAppended:
-    """A set that was appended to an export, with its members. Raises RequestError where it is no longer here."""
-    sets, appended = Sets(stores.annotations), part["set"]
-    label = f"{appended['name']}@{appended['version']}"
-    frozen = (version for name in sets for version in sets.versions(name))
-    kept = [version for version in frozen if version.ids_hash == appended["ids_hash"]]
-    if not kept:
-        raise RequestError("a set that was appended to the export is not here", f"{path} has {label}")
-    options = {name: value for name, value in part["export"].items() if name != "plan"}
-    # Its name and version are those of the export, also where it was renamed since.
-    document = {**kept[0].to_json(), **appended, "ids": list(sets.members(kept[0]))}
-    return CardAppended(set=document, options=CardExportOptions.model_validate_json(json.dumps(options)))
+def _appended_error(path: Path) -> RequestError:
+    """What is said of an export that an earlier ARES appended sets to, which nothing makes again."""
+    remedy = "where the sets are, join them with `ares set union`, export that into a new folder, and lock it"
+    return RequestError("an earlier ARES appended sets to the export", f"{path}; {remedy}")
 
 
 def _hash_export(path: Path) -> dict[str, str]:
@@ -468,9 +446,11 @@ def rebuild_set(
             "the card has no export",
             f"`ares set lock {shlex.quote(selection.label)} FILE --export FOLDER` adds one",
         )
+    if export and card.export and card.export.appended:
+        raise _appended_error(card_path)
     if stores.tables.episodes.count():
         raise RequestError("the workspace has episodes already", f"{stores.location}; name a new one with -w")
-    appended = _check_export(card.export, card_path)
+    _check_export(card.export)
     versions = (card.ares, version("ares-curation"))
     with stage_labels(stores, labels_path, file_origin("card", card_path), trust_answers_of) as labels:
         if labels.annotations != card.labels.annotations:
@@ -485,38 +465,31 @@ def rebuild_set(
             annotations=carried.annotations, versions=versions, uncounted=carried.uncounted
         )
         differences += _compare_makers(stores, card)
-        for locked in (members, *(own for _, own in appended)):
-            differences += _compare_episodes(stores, locked, labels)
+        differences += _compare_episodes(stores, members, labels)
     if any(difference.kind == "episode" for difference in differences):
         return replace(report, differences=tuple(differences))
-    sets = Sets(stores.annotations)
-    frozen = sets.add_locked(selection, members)
+    frozen = Sets(stores.annotations).add_locked(selection, members)
     report = replace(report, set=frozen.label, episodes=frozen.episodes, differences=tuple(differences))
     if not (export and card.export):
         return report
-    parts = [(frozen, card.export.options)]
-    for (part, own), kept in zip(appended, card.export.appended, strict=True):
-        parts.append((frozen if part.label == frozen.label else sets.add_locked(part, own), kept.options))
-    return _export_again(stores, parts, card.export, export, report, quiet=quiet)
+    return _export_again(stores, frozen, card.export, export, report, quiet=quiet)
 
 
-def _check_export(card: CardExport | None, card_path: Path) -> list[tuple[CurationSet, list[str]]]:
-    """The sets that were appended to an export. Raises RequestError for an export that cannot be asked for."""
+def _check_export(card: CardExport | None) -> None:
+    """Raises RequestError for an export that cannot be made again."""
     from ares.export import TrimRequest, read_merge_plan
     from ares.registry import exporters
 
     if card is None:
-        return []
-    for options in (card.options, *(part.options for part in card.appended)):
-        exporters.get(options.format)
-        if options.trim:
-            TrimRequest(**dict(options.trim))
+        return
+    exporters.get(card.options.format)
+    if card.options.trim:
+        TrimRequest(**dict(card.options.trim))
     if card.plan:
         with tempfile.TemporaryDirectory(prefix="ares-rebuild-") as folder:
             path = Path(folder) / _PLAN_FILE
             path.write_text(card.plan, encoding="utf-8")
             read_merge_plan(path)
-    return [parse_lock(part.set, card_path) for part in card.appended]
 
 
 def _check_labels(path: Path, labels: LabelsFile) -> None:
@@ -655,27 +628,24 @@ def _compare_episodes(
 
 def _export_again(
     stores: Stores,
-    parts: Sequence[tuple[CurationSet, CardExportOptions]],
+    selection: CurationSet,
     card: CardExport,
     folder: str,
     report: RebuildReport,
     *,
     quiet: bool,
 ) -> RebuildReport:
-    """Export the set as the card says, append what was appended, and compare every file."""
+    """Export the set as the card says, and compare every file."""
     from ares.export import TrimRequest
 
-    path = Path()
-    for number, (part, kept) in enumerate(parts):
-        options: dict[str, Any] = kept.model_dump(exclude={"trim", "files_hash"})
-        if kept.trim:
-            options["trim"] = TrimRequest(**dict(kept.trim))
-        with tempfile.TemporaryDirectory(prefix="ares-rebuild-") as temporary:
-            if card.plan:
-                options["plan"] = str(Path(temporary) / _PLAN_FILE)
-                Path(options["plan"]).write_text(card.plan, encoding="utf-8")
-            jobs = WorkspaceJobs(stores)
-            path = jobs.export(part, folder, quiet=quiet, append=number > 0, **options).path
+    options: dict[str, Any] = card.options.model_dump(exclude={"trim", "files_hash"})
+    if card.options.trim:
+        options["trim"] = TrimRequest(**dict(card.options.trim))
+    with tempfile.TemporaryDirectory(prefix="ares-rebuild-") as temporary:
+        if card.plan:
+            options["plan"] = str(Path(temporary) / _PLAN_FILE)
+            Path(options["plan"]).write_text(card.plan, encoding="utf-8")
+        path = WorkspaceJobs(stores).export(selection, folder, quiet=quiet, **options).path
     actual = _hash_export(path)
     differences = tuple(
         RebuildDifference(

@@ -523,7 +523,6 @@ class Workspace:
 
     export = _method_of("jobs", WorkspaceJobs.export)
     write_merge_plan = _method_of("jobs", WorkspaceJobs.write_merge_plan)
-    preview_export = _method_of("jobs", WorkspaceJobs.preview_export)
     torch_dataset = _method_of("jobs", WorkspaceJobs.torch_dataset)
     index = _method_of("jobs", WorkspaceJobs.index)
     doctor = _method_of("jobs", WorkspaceJobs.doctor)

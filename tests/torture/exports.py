@@ -1,6 +1,6 @@
-"""Disturbs an export at its writes: `python -m tests.torture.exports WORKSPACE FOLDER FORMAT FAULT SHARE [SET]`.
+"""Disturbs an export at its writes: `python -m tests.torture.exports WORKSPACE FOLDER FORMAT FAULT SHARE`.
 
-The set "first" is exported, or SET is appended to an export of it. SHARE is the write that fails, as a share of all of
+The set "first" is exported. SHARE is the write that fails, as a share of all of
 them; "every"; or "kinds", which tries the first, the middle and the last of consecutive equal calls on one file. It
 prints a line for each problem and, last, how many faults were tried. The process has opened no workspace before it
 forks: threads of Lance do not survive that. But it has imported what an export does, so that a fork takes little time.
@@ -54,22 +54,18 @@ class DisturbedExport:
         folder: Where the export is written.
         format: Its format.
         fault: What happens at a write.
-        appended: The set that is appended to an export of "first"; "" to disturb that export.
     """
 
-    def __init__(self, workspace: str, folder: Path, format: str, fault: Fault, appended: str) -> None:
+    def __init__(self, workspace: str, folder: Path, format: str, fault: Fault) -> None:
         self._workspace, self.folder = workspace, folder / "exports" / "out"
-        self._format, self._fault, self._appended = format, fault, appended
-        self._first = folder / "first"
+        self._format, self._fault = format, fault
         self.whole_files = 0
 
     def prepare(self) -> None:
-        """Import what it needs, and write what it is appended to."""
+        """Import what it needs."""
         import_everything()
         self.folder.parent.mkdir()
-        import_as_in(lambda: self._export(is_first=True))
-        if self._appended:
-            self.folder.rename(self._first)
+        import_as_in(self._export)
 
     def run(self, at: int = 0) -> tuple[Injector, ChildEnd]:
         """Run it with a fault at a write; 0 for none."""
@@ -81,8 +77,6 @@ class DisturbedExport:
         """The files before it."""
         shutil.rmtree(self.folder.parent, ignore_errors=True)
         self.folder.parent.mkdir()
-        if self._appended:
-            shutil.copytree(self._first, self.folder)
         return read_files(self.folder)
 
     def find_problem(self, at: int, before: dict[str, bytes], after: dict[str, bytes]) -> str:
@@ -105,7 +99,7 @@ class DisturbedExport:
 
     def _whole_files(self) -> dict[FileVersion, str]:
         """The finished files that a stopped export noted: they belong to the export, and need no other write."""
-        folder, names = self.folder.with_name("out.append.tmp" if self._appended else "out.tmp"), set[str]()
+        folder, names = self.folder.with_name("out.tmp"), set[str]()
         with suppress(OSError, ValueError):  # the last line may be cut off
             for line in (folder / ".ares-export").read_text().splitlines():
                 names.add(str(json.loads(line).get("file")))
@@ -113,8 +107,6 @@ class DisturbedExport:
             version: name
             for version, name in _file_versions(folder).items()
             if name in names and not name.startswith(".")
-            # Rows of appended episodes are numbered anew.
-            if not (self._appended and name.endswith(".parquet"))
         }
         self.whole_files += len(whole)
         return whole
@@ -122,13 +114,11 @@ class DisturbedExport:
     def _names(self) -> list[str]:
         return sorted(path.name for path in self.folder.parent.iterdir())
 
-    def _export(self, is_first: bool = False) -> None:
+    def _export(self) -> None:
         from ares import open as open_workspace
 
-        is_append = bool(self._appended) and not is_first
         with open_workspace(self._workspace) as workspace:
-            selection = self._appended if is_append else "first"
-            workspace.export(selection, self.folder, format=self._format, append=is_append, quiet=True)
+            workspace.export("first", self.folder, format=self._format, quiet=True)
 
 
 def _file_versions(folder: Path) -> dict[FileVersion, str]:
@@ -137,9 +127,9 @@ def _file_versions(folder: Path) -> dict[FileVersion, str]:
     return {(stat.st_ino, stat.st_mtime_ns): path.relative_to(folder).as_posix() for path, stat in files}
 
 
-def main(workspace: str, folder: str, format: str, fault: str, share: str, appended: str = "") -> int:
+def main(workspace: str, folder: str, format: str, fault: str, share: str) -> int:
     """Try the faults; returns the number of problems."""
-    export = DisturbedExport(workspace, Path(folder), format, cast("Fault", fault), appended)
+    export = DisturbedExport(workspace, Path(folder), format, cast("Fault", fault))
     export.prepare()
     before = export.start()
     operations = export.run()[0].operations
@@ -147,7 +137,7 @@ def main(workspace: str, folder: str, format: str, fault: str, share: str, appen
     writes = select_writes(operations, fault, share)
     problems = [problem for at in writes if (problem := export.find_problem(at, before, after))]
     counts = f"{len(writes)} of {len(operations)} writes tried, {export.whole_files} whole files kept"
-    print(*problems, f"{format} {appended or 'new'} {fault}: {counts}, {len(problems)} problems", sep="\n")
+    print(*problems, f"{format} {fault}: {counts}, {len(problems)} problems", sep="\n")
     return len(problems)
 
 

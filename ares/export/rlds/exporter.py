@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ares.episode import Json
-from ares.errors import AresError, RequestError, SourceError
+from ares.errors import AresError, SourceError
 from ares.export.base import ExportReport, ExportRequest, TaskSource
 from ares.export.layout_groups import (
     DatasetCounts,
@@ -43,7 +43,7 @@ from ares.export.rlds.record import (
     recall_record,
     rlds_keys,
 )
-from ares.export.run import ExportJoin, ExportReader, StagedExport, leave_out, refuse_other
+from ares.export.run import ExportReader, StagedExport
 from ares.formats import (
     DATASET_INFO_FILE,
     DATASET_METADATA_FILE,
@@ -370,37 +370,3 @@ def _count_record(counts: DatasetCounts, group: DatasetGroup, item: ExportItem, 
     counts.copied_records += bool(group.origin)
     if group.origin and item.task.source not in (_INSTRUCTION, "none"):
         counts.left_out[f"task of {group.name} in the steps of copied records, see ares_export"] += 1
-
-
-def join_rlds(join: ExportJoin) -> None:
-    """Join the shards of two exports of one dataset, which keep their bytes, and describe both.
-
-    Raises RequestError where they are not of one dataset.
-    """
-    (folder,) = {path.parent.relative_to(join.old) for path in join.old.rglob(DATASET_INFO_FILE)}
-    names = {path.parent.relative_to(join.new) for path in join.new.rglob(DATASET_INFO_FILE)}
-    if names != {folder}:
-        shown = ", ".join(sorted(map(str, names)))
-        raise RequestError("the set does not fit the export", f"it becomes {shown}, the export has {folder}")
-    for name in (FEATURES_FILE, DATASET_METADATA_FILE):
-        old, new = join.read(str(folder / name))
-        refuse_other(leave_out(new, {"ares"}), leave_out(old, {"ares"}))
-        join.link(join.old / folder / name, str(folder / name))
-    old, new = join.read(str(folder / DATASET_INFO_FILE))
-    splits: dict[str, dict[str, Any]] = {}
-    for part, info in ((join.old, old), (join.new, new)):
-        for split in info["splits"]:
-            known = splits.setdefault(
-                split["name"], {**split, "shardLengths": [], "numBytes": "0", "files": []}
-            )
-            prefix, count = f"{info['name']}-{split['name']}.tfrecord-", len(split["shardLengths"])
-            known["files"] += [part / folder / f"{prefix}{k:05d}-of-{count:05d}" for k in range(count)]
-            known["shardLengths"] += split["shardLengths"]
-            known["numBytes"] = str(int(known["numBytes"]) + int(split["numBytes"]))
-    for split in splits.values():
-        files = split.pop("files")
-        for number, file in enumerate(files):
-            name = f"{old['name']}-{split['name']}.tfrecord-{number:05d}-of-{len(files):05d}"
-            join.link(file, str(folder / name))
-    text = json.dumps({**old, "splits": list(splits.values())}, indent=2, ensure_ascii=False)
-    (join.both / folder / DATASET_INFO_FILE).write_text(text + "\n", encoding="utf-8")

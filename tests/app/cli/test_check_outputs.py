@@ -106,14 +106,20 @@ def test_a_file_that_is_no_baseline_is_refused_in_one_line(
     assert part in line and str(file) in line
 
 
-@pytest.mark.parametrize("option", ["--sarif", "--github", "--audit"])
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        *(("check", option) for option in ("--sarif", "--github", "--audit")),
+        *(("export", option) for option in ("--append", "--preview")),
+    ],
+)
 def test_an_option_that_is_gone_names_what_does_its_work(
-    option: str, capsys: pytest.CaptureFixture[str]
+    command: str, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(["check", "data", option])
+        main([command, "one", "two", option])
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert line.startswith(f"ares check: {option} is gone: ")
+    assert line.startswith(f"ares {command}: {option} is gone: ")
 
 
 def test_every_kind_of_report_links_to_the_page_of_the_code(

@@ -16,13 +16,11 @@ URL = "s3://lab/x"
 COMMANDS = (
     f"export all {URL} --format lerobot",
     f"export all {URL} --format parquet",
-    f"export all {URL} --preview 1",
     f"export all d --write-plan {URL}",
     f"export all d --weights num_steps --write-weights {URL}.csv",
     f"set lock all {URL}.json",
     "set create new --where true --dedupe --reasons gs://lab/x.csv",
     f"set rebuild card.json --sources . --export {URL}",
-    f"check SAMPLES --sarif {URL}.sarif",
     f"check SAMPLES --evidence {URL}",
     f"check SAMPLES --write-baseline {URL}",
     f"check SAMPLES --fix {URL}",

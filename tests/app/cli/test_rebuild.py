@@ -94,32 +94,34 @@ def test_a_card_is_rebuilt_elsewhere_byte_for_byte(
     after.close()
 
 
-@pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1"]))
-def test_an_export_that_was_appended_to_is_rebuilt_byte_for_byte(
-    card_folder: Path, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
+def test_of_an_export_that_an_earlier_ares_appended_to_the_set_alone_is_rebuilt(
+    card_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From the card of the set that was first there; the appended set was renamed since, and another is appended."""
-    shutil.copytree(card_folder / "ws", tmp_path / "ws")
-    here, out = ["-w", tmp_path / "ws"], tmp_path / "out"
-    for name, steps in (("one", 6), ("two", 9), ("three", 7)):
-        run("set", "create", name, "--where", f"dataset = 'arm' AND num_steps = {steps}", *here)
-        append = [] if name == "one" else ["--append"]
-        assert run("export", name, out, "--format", format, *append, *here) == 0
-    run("set", "rename", "two", "second", *here)
-    card = tmp_path / "one.json"
-    assert run("set", "lock", "one", card, "--export", out, *here) == 0
-    capsys.readouterr()
-    again = ["--sources", card_folder / "data", "--export", tmp_path / "again", "-w", tmp_path / "new"]
-    assert run("set", "rebuild", card, *again, "--json") == 0
-    report = json.loads(capsys.readouterr().out)
-    one, two = files_of(out), files_of(tmp_path / "again")
-    assert {name for name in one.keys() | two.keys() if one.get(name) != two.get(name)} == {
-        "manifest.times.json"
-    }
-    assert (report["set"], report["same_files"], report["differences"]) == ("one@1", len(two) - 1, [])
-    run("set", "delete", "three", "--yes", *here)
-    assert run("set", "lock", "one", card, "--export", out, *here) == 2
-    assert "a set that was appended to the export is not here" in capsys.readouterr().err
+    """Its card and its export are told what to do in its place; the rest of the card holds."""
+    here, out, card = ["-w", card_folder / "ws"], tmp_path / "out", tmp_path / "card.json"
+    shutil.copytree(card_folder / "lerobot", out)
+    shutil.copy(card_folder / "lerobot.labels.jsonl", tmp_path)
+    appended = [{"set": {"name": "more", "version": 1}, "export": {"format": "lerobot"}}]
+    manifest = json.loads((out / "manifest.json").read_text())
+    (out / "manifest.json").write_text(json.dumps({**manifest, "appended": appended}))
+    remedy = "join them with `ares set union`, export that into a new folder, and lock it"
+    assert run("set", "lock", "both", tmp_path / "new.json", "--export", out, *here) == 2
+    assert remedy in capsys.readouterr().err
+    document = json.loads((card_folder / "lerobot.json").read_text())
+    document["export"]["appended"] = [{"set": {"name": "more"}, "options": {"format": "lerobot"}}]
+    card.write_text(json.dumps(document))
+    rebuild = ["set", "rebuild", card, "--sources", card_folder / "data", "-w", tmp_path / "ws"]
+    assert run(*rebuild, "--export", tmp_path / "again") == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert remedy in line and str(card) in line and not (tmp_path / "again").exists()
+    assert run(*rebuild, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["set"] == "both@1"
+    # Cards of that time name nothing as appended, too.
+    document["export"]["appended"] = []
+    card.write_text(json.dumps(document))
+    rebuild[-1] = tmp_path / "other"
+    assert run(*rebuild, "--export", tmp_path / "again", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["differences"] == []
 
 
 def rebuilt(

@@ -93,15 +93,14 @@ def test_datasets_of_one_name_keep_their_licences(tmp_path: Path) -> None:
     sources = {
         f"lerobot mugs {name}": {**source, "version": name, "licences": own} for name, own in licences.items()
     }
-    same_set = {"set": {"name": "all", "version": 1}, "export": {"format": "jsonl"}}
     counts: dict[str, Any] = {"episodes": 1, "frames": 1, "tasks": 1, "reencoded": {}}
     counts |= {"left_out": [], "changed": [], "datasets": []}
-    manifest = {**same_set, "ares": "0", "format": "jsonl", "counts": counts}
+    manifest = {"set": {"name": "all", "version": 1}, "export": {"format": "jsonl"}, "ares": "0"}
+    manifest |= {"format": "jsonl", "counts": counts}
     card = {"sources": sources, "values": {}}
-    write_dataset_card(tmp_path, {**manifest, "card": card, "appended": [same_set]})
+    write_dataset_card(tmp_path, {**manifest, "card": card})
     text = (tmp_path / "README.md").read_text()
     assert "cc-by-nc-4.0 (lerobot mugs v2.1); mit (lerobot mugs v3.0)" in text
-    assert text.count("Not certified") == 2, "an appended part of a set of the same label has its own line"
 
 
 def test_a_purge_names_the_sets_and_exports_that_held_the_episode(
@@ -119,18 +118,3 @@ def test_a_purge_names_the_sets_and_exports_that_held_the_episode(
     said = json.loads(capsys.readouterr().out)
     assert said["sets"] == {"all@1": 1}
     assert said["exports"] == {str(tmp_path / "all-out"): 1, str(tmp_path / "told-out"): 1}
-
-
-def test_the_card_of_an_export_that_was_appended_to_has_the_licences_of_both(
-    workspace: Workspace, tmp_path: Path
-) -> None:
-    workspace.sets.create("silent", where="dataset = 'silent'")
-    workspace.export("told", tmp_path / "out", quiet=True)
-    workspace.export("silent", tmp_path / "out", append=True, task="caption", quiet=True)
-    card = (tmp_path / "out" / "README.md").read_text()
-    matter = yaml.safe_load(card.split("---\n")[1])
-    assert (matter["license"], matter["license_name"]) == ("other", "cc-by-nc-4.0; unknown")
-    table = card.split("## Sources\n")[1].split("**")[0]
-    assert table.count("\n| ") == 3 and "| told | lerobot | v3.0 | 2 | 0.000417 | cc-by-nc-4.0 |" in table
-    assert "**Licence not known** of silent" in card and "4 episodes, 30 steps" in card
-    assert "Options of silent@1: `task`: caption" in card

@@ -387,36 +387,6 @@ def test_nothing_is_guessed_in_silence(goals: list[str], own: list[str]) -> None
         assert set(goal_names) | set(match.padded) == set(goals), "nothing of the merged dataset is missing"
 
 
-def test_a_preview_shows_each_source_as_it_will_be_written(
-    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path, capsys: Any
-) -> None:
-    ws = empty_workspace
-    text = "<script>alert(1)</script>"
-    second = source(make_record, "two", [7], [replace(front_camera, name="top")], instruction=text)
-    freeze(ws, [*source(make_record, "one", range(5), [front_camera]), *second])
-    path, plan = write_plan(ws, tmp_path)
-    page = tmp_path / "preview.html"
-    arguments = [
-        "export",
-        "mix",
-        str(page),
-        "--preview",
-        "2",
-        "--plan",
-        str(save(path, plan)),
-        "-w",
-        str(ws.path),
-    ]
-    assert main(arguments) == 0
-    shown = page.read_text()
-    assert shown.count("<section>") == 2 and "camera of two renamed: top is front" in shown
-    assert shown.count("data:image/jpeg;base64,") == 2 * 4 and "<script>" not in shown
-    assert "top, 192x192" not in shown and shown.count("front, 192x192</span>") == 2
-    assert main(arguments) == 2 and "exists already" in capsys.readouterr().err
-    arguments[4] = "0"
-    assert main(arguments) == 2
-
-
 def test_two_kinds_of_episodes_of_one_dataset_do_not_get_the_same_names(
     make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
 ) -> None:

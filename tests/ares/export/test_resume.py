@@ -146,32 +146,26 @@ def test_another_request_and_a_damaged_unit_start_anew(
 
 
 @pytest.mark.parametrize(
-    ("format", "fault", "share", "appended"),
+    ("format", "fault", "share"),
     [
-        ("lerobot", "kill", "0.9", ""),
-        ("lerobot", "kill", "0.97", "second"),
+        ("lerobot", "kill", "0.9"),
         *(
-            # The files of appended episodes are written as those of a new export.
             pytest.param(
                 format,
                 fault,
-                "every" if fault in ("kill", "ENOSPC") and not appended else "kinds",
-                appended,
+                "every" if fault in ("kill", "ENOSPC") else "kinds",
                 marks=pytest.mark.nightly,
             )
-            for format, appended in [
-                *((name, "") for name in ("lerobot", "lerobot-v2.1", "rlds", "parquet", "jsonl")),
-                *((name, "second") for name in ("lerobot", "lerobot-v2.1", "rlds")),
-            ]
+            for format in ("lerobot", "lerobot-v2.1", "rlds", "parquet", "jsonl")
             for fault in ("kill", "ENOSPC", "torn", "EIO")
         ),
     ],
 )
 @pytest.mark.skipif(not can_inject(), reason="the kernel lets no process supervise another")
 def test_a_fault_at_a_write_leaves_nothing_half_and_the_next_run_goes_on(
-    small_workspace: Path, tmp_path: Path, format: str, fault: str, share: str, appended: str
+    small_workspace: Path, tmp_path: Path, format: str, fault: str, share: str
 ) -> None:
-    arguments = [str(small_workspace), str(tmp_path), format, fault, share, appended]
+    arguments = [str(small_workspace), str(tmp_path), format, fault, share]
     command = [sys.executable, "-W", "ignore", "-m", "tests.torture.exports", *arguments]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=7200, cwd=ROOT, check=False)
     print(answer.stdout)
@@ -180,7 +174,7 @@ def test_a_fault_at_a_write_leaves_nothing_half_and_the_next_run_goes_on(
 
 @pytest.fixture(scope="module")
 def small_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four videos of a few frames, two each in the sets "first" and "second"; closed."""
+    """Four videos of a few frames, two of them in the set "first"; closed."""
     folder = tmp_path_factory.mktemp("small")
     path = folder / "ws"
     write_video(folder / "videos", 4)
@@ -188,5 +182,4 @@ def small_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ws.ingest(folder / "videos", quiet=True)
         ids = sorted(ws.stores.tables.episodes.ids())
         ws.sets.create("first", ids[:2], {})
-        ws.sets.create("second", ids[2:], {})
     return path
