@@ -134,7 +134,7 @@ def test_an_instruction_with_html_in_it_stays_text(
         (("search", "--like", "0000000000000000"), "no episode '0000000000000000'"),
         (("search", "x", "--by", "frames"), "run `ares annotate embed` first"),
         (("show", "nonsense"), "no episode 'nonsense'"),
-        (("set", "create", "a/b"), "'a/b'"),
+        (("set", "create", "../b"), "'../b'"),
         (("set", "create", "none", "--where", "num_steps < 0"), "empty"),
         (("set", "show", "nope"), "no set 'nope'"),
         (("export", "nope", "out", "--format", "lerobot"), "no set 'nope'"),
