@@ -17,14 +17,32 @@ AresError            printed as one line on the terminal, or shown as one box on
   + PluginError      a plug-in raised an exception, or returned what its interface does not allow
 """
 
+from __future__ import annotations
+
 import errno
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 def shorten(text: str, most: int = 300) -> str:
     """A text of another program on one line of about that length at most, cut between two words."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[:most].rpartition(' ')[0] or line[:most]} ..."
+
+
+def first_fault(error: ValidationError, whole: str = "") -> str:
+    """The first thing that pydantic finds wrong in a document: "FIELD: what is wrong".
+
+    Args:
+        error: Of a model that was given the document.
+        whole: What is named where the fault is of no field.
+    """
+    fault = error.errors(include_url=False)[0]
+    field = ".".join(map(str, fault["loc"])) or whole
+    return f"{field}: {fault['msg'].removeprefix('Value error, ')}".removeprefix(": ")
 
 
 class AresError(Exception):

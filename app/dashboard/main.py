@@ -55,9 +55,9 @@ if page_limits().needs_login:
 pages = build_pages()
 current_page = st.navigation(list(pages.values()), position="top")
 switch_page(pages)
+complete_interrupted(workspace().stores)
 draw_header(current_page.title)
 keep_ticks()
-complete_interrupted(workspace().stores)
 if workspace().stores.lag_message:
     st.warning(workspace().stores.lag_message)
 current_page.run()

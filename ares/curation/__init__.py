@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from ares.curation.lock_files import (
         LOCK_FIELDS as LOCK_FIELDS,
+        IsoTime as IsoTime,
         parse_lock as parse_lock,
         read_lock_document as read_lock_document,
     )

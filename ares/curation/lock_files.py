@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from ares.console import count_of, visible
 from ares.curation.sets import CurationSet, hash_members, read_header
 from ares.episode import Json, Span
-from ares.errors import AresError, RequestError, shorten
+from ares.errors import AresError, RequestError, first_fault, shorten
 from ares.input import STRICT_JSON
 from ares.names import check_name
 
@@ -34,6 +34,7 @@ def _check_time(text: str) -> str:
     return text
 
 
+IsoTime = Annotated[str, Field(max_length=40), AfterValidator(_check_time)]
 _Count = Annotated[int, Field(ge=0, le=2**53)]
 _Text = Annotated[str, Field(max_length=20_000)]
 
@@ -45,7 +46,7 @@ class _Lock(BaseModel):
 
     name: Annotated[str, Field(max_length=200), AfterValidator(_checked_name)]
     version: Annotated[int, Field(ge=1, le=_LARGEST_VERSION)]
-    created: Annotated[str, Field(max_length=40), AfterValidator(_check_time)]
+    created: IsoTime
     recipe: dict[str, Any]
     episodes: _Count
     ids_hash: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
@@ -110,6 +111,5 @@ def refuse_lock(path: Path, error: Exception) -> NoReturn:
     """Raise the RequestError for a file that is no lock file, with the first thing wrong."""
     text = str(error) if isinstance(error, AresError) else repr(error)
     if isinstance(error, ValidationError):
-        fault = error.errors(include_url=False)[0]
-        text = f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+        text = first_fault(error)
     raise RequestError("the lock file cannot be read", f"{path}: {shorten(visible(text))}") from None

@@ -420,11 +420,12 @@ def complete_purges(stores: Stores) -> list[PurgeReport]:
     return reports
 
 
-def complete_interrupted(stores: Stores) -> list[PurgeReport]:
+def complete_interrupted(stores: Stores) -> None:
     """Complete what a killed command has left; `stores.lag_message` says what cannot be completed now."""
-    reports = complete_purges(stores) if stores.annotations.position().has_purge else []
-    stores.catch_up()
-    return reports
+    stores.catch_up_again()
+    if stores.lag and stores.lag.has_purge:
+        complete_purges(stores)
+        stores.catch_up_again()
 
 
 def find_same_purge(stores: Stores, selection: EpisodeSelection) -> Action | None:

@@ -24,7 +24,7 @@ from ares.contract import (
     rotation_width,
 )
 from ares.episode import Role
-from ares.errors import RequestError, SourceError
+from ares.errors import RequestError, SourceError, first_fault
 from ares.input import read_yaml
 from ares.signals import classify_by_name, name_tokens
 
@@ -492,9 +492,7 @@ def read_merge_plan(path: Path) -> MergePlan:
     except (OSError, SourceError) as error:
         raise RequestError("the plan cannot be read", f"{path}: {error}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "plan"
-        raise RequestError("the plan is not valid", f"{path}: {field}: {first['msg']}") from None
+        raise RequestError("the plan is not valid", f"{path}: {first_fault(error, 'plan')}") from None
     faults = list(plan_faults(plan))
     if faults:
         raise RequestError("the plan is not valid", f"{path}: {_first_few(faults)}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ares.checks import QualityFinding
-from ares.errors import RequestError
+from ares.errors import RequestError, first_fault
 from ares.io import describe_os_error
 
 if TYPE_CHECKING:
@@ -87,8 +87,6 @@ def read_baseline(path: str) -> Baseline:
     except OSError as error:
         raise RequestError("the baseline cannot be read", f"{path}: {describe_os_error(error)}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "document"
-        detail = f"{path}: {where}: {first['msg']}; --write-baseline writes one"
+        detail = f"{path}: {first_fault(error, 'document')}; --write-baseline writes one"
         raise RequestError("the file is no baseline", detail) from None
     return frozenset(document.findings)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from ares.annotation import Column, canonical_json
-from ares.errors import RequestError, SourceError
+from ares.errors import RequestError, SourceError, first_fault
 from ares.input import parse_yaml
 from ares.rubric.slots import SlotName
 from ares.rubric.verdict import RESERVED_CRITERIA, Category, verdict_column
@@ -123,6 +123,4 @@ def read_rubric(path: Path) -> Rubric:
     try:
         return Rubric.model_validate(document)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "rubric"
-        raise RequestError("rubric is not valid", f"{path}: {field}: {first['msg']}") from None
+        raise RequestError("rubric is not valid", f"{path}: {first_fault(error, 'rubric')}") from None

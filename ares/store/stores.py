@@ -128,11 +128,12 @@ class Stores:
         """The LanceDB tables: episodes, trajectories, segments and vectors.
 
         They are compared with the log at their first use, and again where that is more than a second ago: another
-        process may have been killed meanwhile.
+        process may have been killed meanwhile. Where the log cannot be reached then, they are read as they are.
         """
         if time.monotonic() >= self._compare_at:
+            compare = self.catch_up_again if self._compare_at else self.catch_up
             self._compare_at = time.monotonic() + _COMPARE_SECONDS
-            self.catch_up()
+            compare()
         return self._tables
 
     @cached_property
@@ -219,6 +220,13 @@ class Stores:
             else ""
         )
         self._say_lag(text, write_stderr)
+
+    def catch_up_again(self) -> None:
+        """As `catch_up`; a log that cannot be reached now is said in `lag_message` and raises nothing."""
+        try:
+            self.catch_up()
+        except StoreError as error:
+            self._say_lag(f"the tables may lack something: {error}", write_stderr)
 
     def _say_lag(self, text: str, say: Callable[[str], None]) -> None:
         """Keep what the tables lack, in words, and say it where it is new."""

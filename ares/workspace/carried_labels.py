@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager
@@ -13,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ares.annotation import Annotation, ColumnType, Maker, make_segment_id
-from ares.contract import DatasetKey
 from ares.curation import (
     SelectedEpisodes,
     add_note,
@@ -40,25 +37,18 @@ from ares.settings import user_name
 from ares.store import (
     NOTES,
     TAGS,
-    AnnotationRow,
     ForeignAnswer,
     SqliteAnnotationStore,
-    annotation_to_row,
     arrow_type,
     batched,
     check_people,
-    conjunction,
     count_uncounted_answers,
     declared_columns,
     episode_schema,
     file_origin,
     find_unshowable_values,
-    ids_filter,
     in_condition,
     keep_foreign_answers,
-    maker_to_text,
-    read_history,
-    removed_id_array,
     trust_answers,
     type_mismatch,
     with_known_columns,
@@ -67,7 +57,6 @@ from ares.workspace.label_lines import (
     CERTIFICATES,
     PINS,
     EpisodeForm,
-    Form,
     parse_annotation,
     parse_line,
     refuse_labels,
@@ -82,74 +71,6 @@ _PAGE, _MOST_TEXTS = 10_000, 1_000
 _EPISODES = "card_episodes"
 # Faults of reading values that nothing has checked.
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, AresError)
-
-
-class LabelsFile(Form):
-    """The file beside a card with what only models and people can say: its name, hash and number of annotations."""
-
-    file: str
-    sha256: str
-    annotations: int
-
-
-def write_labels(stores: Stores, datasets: Sequence[DatasetKey], path: Path) -> tuple[LabelsFile, set[str]]:
-    """Write every label of some datasets, a JSON line each; and return what the card says of it, and the makers."""
-    digest, count, maker_ids = hashlib.sha256(), 0, set[str]()
-    partial = path.with_name(path.name + ".tmp")
-    with partial.open("w", encoding="utf-8", newline="\n") as file:
-        for line in _label_lines(stores, datasets):
-            # Keys keep their order, in which manifests of exports show them.
-            text = json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
-            file.write(text)
-            digest.update(text.encode())
-            if row := cast("list[str] | None", line.get("annotation")):
-                count += 1
-                maker_ids.add(row[AnnotationRow._fields.index("maker_id")])
-    partial.replace(path)
-    return LabelsFile(file=path.name, sha256=digest.hexdigest(), annotations=count), maker_ids
-
-
-def _label_lines(stores: Stores, datasets: Sequence[DatasetKey]) -> Iterator[dict[str, Json]]:
-    """Columns, makers, documents, episodes and annotations: of whole datasets, over which judges are counted."""
-    log, episodes = stores.annotations, stores.tables.episodes
-    names = in_condition("dataset", sorted({key.dataset for key in datasets}))
-    # An export has every column, also one that only episodes of other datasets fill.
-    yield {"columns": dict(episodes.columns())}
-    for maker in log.makers().values():
-        yield {"maker": json.loads(maker_to_text(maker))}
-    for collection in (CERTIFICATES, PINS):
-        for key, document in log.find_documents(collection):
-            yield {"document": [collection, key, document]}
-    history = read_history(log)
-    for chunk in removed_id_array(log, history).chunks:
-        yield {"removed": chunk.to_pylist()}
-    people = ["tags", "notes", *history.own_columns()]
-    columns = ["episode_id", "content_hash", "dataset", "key"]
-    columns += [name for name in people if name in episodes.columns()]
-    for batch in episodes.scan(columns, names):
-        for row in batch.to_pylist():
-            yield {"episode": _episode_row(row)}
-    after = 0
-    while entries := log.read(after, _PAGE):
-        after = entries[-1].sequence
-        ids = sorted({entry.annotation.episode_id for entry in entries})
-        known = episodes.ids(conjunction([ids_filter(ids), names]))
-        for entry in entries:
-            if entry.annotation.episode_id in known:
-                yield {"annotation": list(annotation_to_row(entry.annotation))}
-
-
-def _episode_row(row: Mapping[str, Any]) -> dict[str, Json]:
-    """A row of the table as a line has it: people's own columns stand together."""
-    own = {
-        name: value
-        for name, value in row.items()
-        if name not in EpisodeForm.model_fields and value is not None
-    }
-    return {
-        **{name: row[name] for name in row if name in EpisodeForm.model_fields},
-        **({"values": own} if own else {}),
-    }
 
 
 @dataclass(slots=True)

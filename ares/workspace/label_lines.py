@@ -1,18 +1,39 @@
-"""The form of a file of labels, which anybody may have written: each line is checked before any of them is stored."""
+"""The lines of a file of labels: how they are written, and how those that anybody may have written are read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Annotated, Any, NoReturn
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ares.annotation import Annotation, Column, ColumnType, Cost, Maker, MakerKind, Rollup, SubjectKind
 from ares.console import visible
-from ares.errors import AresError, RequestError, shorten
+from ares.curation import IsoTime
+from ares.errors import AresError, RequestError, first_fault, shorten
 from ares.input import STRICT_JSON, parse_json
-from ares.store import is_column_name
+from ares.store import (
+    AnnotationRow,
+    annotation_to_row,
+    conjunction,
+    ids_filter,
+    in_condition,
+    is_column_name,
+    maker_to_text,
+    read_history,
+    removed_id_array,
+)
+
+if TYPE_CHECKING:
+    from ares.contract import DatasetKey
+    from ares.episode import Json
+    from ares.store import Stores
+
+# Annotations that are read at once.
+_PAGE = 10_000
 
 # Kinds of documents that cards of earlier versions carry, and that ingestion, models and people here make again.
 _LEFT_OUT = frozenset((
@@ -33,11 +54,6 @@ def _check_column(name: str) -> str:
     if not is_column_name(name):
         raise ValueError("a column has a name that no filter can use")
     return name
-
-
-def _check_time(text: str) -> str:
-    datetime.fromisoformat(text)
-    return text
 
 
 Id = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
@@ -109,7 +125,7 @@ class EpisodeForm(Form):
 class _BodyForm(Form):
     value: dict[str, Any]
     span: Annotated[list[float], Field(min_length=2, max_length=2)]
-    created: Annotated[str, Field(max_length=40), AfterValidator(_check_time)]
+    created: IsoTime
     camera: _Text = ""
     frames: list[float] = Field(default_factory=list)
     cost: Annotated[list[Any], Field(min_length=4, max_length=4)]
@@ -161,6 +177,74 @@ class LabelLine(Form):
         return self
 
 
+class LabelsFile(Form):
+    """The file beside a card with what only models and people can say: its name, hash and number of annotations."""
+
+    file: str
+    sha256: str
+    annotations: int
+
+
+def write_labels(stores: Stores, datasets: Sequence[DatasetKey], path: Path) -> tuple[LabelsFile, set[str]]:
+    """Write every label of some datasets, a JSON line each; and return what the card says of it, and the makers."""
+    digest, count, maker_ids = hashlib.sha256(), 0, set[str]()
+    partial = path.with_name(path.name + ".tmp")
+    with partial.open("w", encoding="utf-8", newline="\n") as file:
+        for line in _label_lines(stores, datasets):
+            # Keys keep their order, in which manifests of exports show them.
+            text = json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
+            file.write(text)
+            digest.update(text.encode())
+            if row := cast("list[str] | None", line.get("annotation")):
+                count += 1
+                maker_ids.add(row[AnnotationRow._fields.index("maker_id")])
+    partial.replace(path)
+    return LabelsFile(file=path.name, sha256=digest.hexdigest(), annotations=count), maker_ids
+
+
+def _label_lines(stores: Stores, datasets: Sequence[DatasetKey]) -> Iterator[dict[str, Json]]:
+    """Columns, makers, documents, episodes and annotations: of whole datasets, over which judges are counted."""
+    log, episodes = stores.annotations, stores.tables.episodes
+    names = in_condition("dataset", sorted({key.dataset for key in datasets}))
+    # An export has every column, also one that only episodes of other datasets fill.
+    yield {"columns": dict(episodes.columns())}
+    for maker in log.makers().values():
+        yield {"maker": json.loads(maker_to_text(maker))}
+    for collection in (CERTIFICATES, PINS):
+        for key, document in log.find_documents(collection):
+            yield {"document": [collection, key, document]}
+    history = read_history(log)
+    for chunk in removed_id_array(log, history).chunks:
+        yield {"removed": chunk.to_pylist()}
+    people = ["tags", "notes", *history.own_columns()]
+    columns = ["episode_id", "content_hash", "dataset", "key"]
+    columns += [name for name in people if name in episodes.columns()]
+    for batch in episodes.scan(columns, names):
+        for row in batch.to_pylist():
+            yield {"episode": _episode_row(row)}
+    after = 0
+    while entries := log.read(after, _PAGE):
+        after = entries[-1].sequence
+        ids = sorted({entry.annotation.episode_id for entry in entries})
+        known = episodes.ids(conjunction([ids_filter(ids), names]))
+        for entry in entries:
+            if entry.annotation.episode_id in known:
+                yield {"annotation": list(annotation_to_row(entry.annotation))}
+
+
+def _episode_row(row: Mapping[str, Any]) -> dict[str, Json]:
+    """A row of the table as a line has it: people's own columns stand together."""
+    own = {
+        name: value
+        for name, value in row.items()
+        if name not in EpisodeForm.model_fields and value is not None
+    }
+    return {
+        **{name: row[name] for name in row if name in EpisodeForm.model_fields},
+        **({"values": own} if own else {}),
+    }
+
+
 def parse_line(line: bytes, where: str) -> LabelLine:
     """A line in its form. Raises RequestError for any other."""
     try:
@@ -203,8 +287,7 @@ def refuse_labels(where: str, error: Exception | str) -> NoReturn:
     """Raise the RequestError for a file that is not as `ares set lock` writes it, with the first thing wrong."""
     text = str(error)
     if isinstance(error, ValidationError):
-        fault = error.errors(include_url=False)[0]
-        text = f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}".removeprefix(": ")
+        text = first_fault(error)
     raise RequestError(
         "these are no labels of a card",
         f"{where}: {shorten(visible(text))}; `ares set lock` writes NAME.labels.jsonl",

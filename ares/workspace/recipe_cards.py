@@ -24,15 +24,15 @@ from ares.curation import (
     parse_lock,
     read_lock_document,
 )
-from ares.errors import AresError, RequestError, shorten
+from ares.errors import AresError, RequestError, first_fault, shorten
 from ares.export import RetimeMode, TaskSource
 from ares.input import read_json
 from ares.io import existing_path, open_file, relative_path, walk_folders
 from ares.jobs import IngestRequest, Progress
 from ares.store import batched, file_origin, ids_filter
-from ares.workspace.carried_labels import LabelsFile, StagedLabels, carry_labels, stage_labels, write_labels
+from ares.workspace.carried_labels import StagedLabels, carry_labels, stage_labels
 from ares.workspace.jobs import WorkspaceJobs
-from ares.workspace.label_lines import Form, Word
+from ares.workspace.label_lines import Form, LabelsFile, Word, write_labels
 from ares.workspace.operations import ingest_operation, plan_ingest_operation
 
 if TYPE_CHECKING:
@@ -294,10 +294,8 @@ def read_recipe_card(path: Path) -> tuple[RecipeCard, CurationSet, list[str]]:
         if not (card.labels.file and _check_file_name(card.labels.file) and card.sources):
             raise ValueError("a card names its labels and its sources")
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"]))
         raise RequestError(
-            "the card is not valid", shorten(visible(f"{path}: {field}: {first['msg']}"))
+            "the card is not valid", shorten(visible(f"{path}: {first_fault(error)}"))
         ) from None
     except ValueError as error:
         raise RequestError("the card is not valid", f"{path}: {error}") from None

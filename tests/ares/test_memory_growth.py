@@ -147,6 +147,7 @@ def test_memory_does_not_grow_with_the_workspace(
     # Ids are read and written in blocks of a constant size; here both workspaces fill one.
     for block in (
         "workspace.carried_labels._PAGE",
+        "workspace.label_lines._PAGE",
         "curation.sets._DOCUMENT_IDS",
         "store.temp_db._BATCH",
         "store.lance.episode_snapshot._SCAN_ROWS",

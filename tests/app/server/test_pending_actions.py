@@ -9,8 +9,11 @@ import pytest
 from starlette.testclient import TestClient
 from streamlit.testing.v1 import AppTest
 
+from app.cli.main import main
 from app.dashboard import cached_reads
 from app.server.api import make_api
+from ares.curation import purge
+from ares.errors import StoreError
 from ares.settings import Settings
 from ares.store.sync import apply
 from ares.workspace import Workspace, open_workspace
@@ -63,3 +66,20 @@ def test_what_a_killed_command_left_is_completed(copied: str, monkeypatch: pytes
         person.undo()
     assert _warnings() == []
     assert cached_reads.count_episodes("") == 25
+
+
+def test_a_request_completes_a_purge_that_was_interrupted(
+    copied: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = open_workspace(copied, Settings())
+
+    def stop(*_: object) -> None:
+        raise StoreError("the disk failed")
+
+    with TestClient(make_api(served)) as client:
+        assert client.get("/episodes").json()["total"] == 25
+        with monkeypatch.context() as patch:
+            patch.setattr(purge, "delete_rows_of", stop)
+            assert main(["remove", "--purge", "--where", _ALL, "--yes", "-w", copied]) == 2
+        assert client.get("/episodes").json()["total"] == 0
+    assert not served.stores.annotations.position().has_purge

@@ -167,6 +167,22 @@ def test_an_open_workspace_completes_what_another_command_left(
     assert "completed action 1, which an interrupted command left" in capsys.readouterr().err
 
 
+def test_an_open_workspace_is_read_while_the_log_cannot_be_reached(
+    open_curated: Open, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader = open_curated()
+    assert len(reader.episodes) == 12
+
+    def fail() -> None:
+        raise StoreError("the server does not answer")
+
+    monkeypatch.setattr("ares.store.stores.time.monotonic", lambda: 1e9)
+    monkeypatch.setattr(reader.stores.annotations, "position", fail)
+    assert len(reader.episodes) == 12
+    said = capsys.readouterr().err
+    assert said.count("the tables may lack something: the server does not answer") == 1
+
+
 @pytest.mark.parametrize("step", ["write_changes", "refresh_conflicts"])
 def test_a_choice_of_makers_is_followed_by_the_next_reader(
     open_curated: Open, monkeypatch: pytest.MonkeyPatch, step: str
