@@ -108,7 +108,8 @@ class OpenAiVlm:
     """
 
     batch_size = 1
-    workers = MOST_CALLS
+    # Some calls are prepared or read while others are in flight.
+    workers = 2 * MOST_CALLS
 
     def __init__(
         self,

@@ -66,12 +66,9 @@ class Simulation:
     Args:
         profile: The server.
         monkeypatch: Gives the limit the simulated time.
-        first_limit: Calls in flight at first; None for what the duration of a test call says.
     """
 
-    def __init__(
-        self, profile: Profile, monkeypatch: pytest.MonkeyPatch, first_limit: int | None = None
-    ) -> None:
+    def __init__(self, profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
         self._profile, self._random = profile, random.Random(1)
         self._now, self._order = 0.0, itertools.count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -81,8 +78,7 @@ class Simulation:
         self._used, self._capacity, self._counted_at = 0.0, 0.0, 0.0
         # The monotonic clock of the module alone.
         monkeypatch.setattr("annotators.models.server.connection.time", self)
-        self._has_test_call = first_limit is None
-        self._limit: Any = ServerConcurrency(first_limit) if first_limit else ServerConcurrency()
+        self._limit: Any = ServerConcurrency()
         monkeypatch.setattr(self._limit, "_changed", _Condition())
 
     def monotonic(self) -> float:
@@ -91,9 +87,8 @@ class Simulation:
 
     def run(self, calls: int) -> SimulatedRun:
         """A test call alone, then so many calls, as fast as the limit lets them begin."""
-        if self._has_test_call:
-            self._now = self._seconds()
-            self._limit.set_first_limit(self._now, TIMEOUT_SECONDS)
+        self._now = self._seconds()
+        self._limit.set_first_limit(self._now, TIMEOUT_SECONDS)
         self._counted_at = self._now
         if self._profile.later_slots:
             self._at(self._profile.change_after, self._change_slots)
@@ -131,7 +126,7 @@ class Simulation:
         while self._waiting:
             call = self._limit.slot()
             try:
-                slot = call.__enter__()
+                call.__enter__()
             except _MustWait:
                 if self._limit._paused_until > self._now:
                     self._at(_POLL_SECONDS, self._begin_calls)
@@ -139,11 +134,10 @@ class Simulation:
             self._waiting -= 1
             self._in_flight += 1
             self._most_in_flight = max(self._most_in_flight, self._in_flight)
-            self._arrive(call, slot)
+            self._arrive(call)
 
-    def _arrive(self, call: AbstractContextManager[Any], slot: Any) -> None:
+    def _arrive(self, call: AbstractContextManager[Any]) -> None:
         if self._profile.refuses and self._busy >= self._slots:
-            slot.is_answered = False
             self._at(_REFUSAL_SECONDS, lambda: self._refuse(call))
             return
         self._queue.append(lambda: self._end(call))
@@ -167,7 +161,7 @@ class Simulation:
         self._refused += 1
         self._leave(call)
         wait = self._profile.retry_after or _BACKOFF_SECONDS
-        self._limit.slow_down(wait, bool(self._profile.retry_after))
+        self._limit.count_refusal(wait, bool(self._profile.retry_after))
         self._at(wait, self._try_again)
 
     def _leave(self, call: AbstractContextManager[Any]) -> None:
