@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,239 +16,48 @@ from annotators.base import (
     CameraSeconds,
     Factory,
     Frames,
-    FrameVectors,
     Options,
     Outcome,
-    PaidFailure,
-    Result,
     Work,
-    find_outcome_cost,
 )
 from annotators.runner.annotator_run import read_signals
 from annotators.runner.fault_isolation import GuardedAnnotator, make_guarded_annotator
 from ares.console import count_of, print_message
-from ares.errors import AresError, MediaError, ModelError, RequestError, StoreError
+from ares.errors import AresError, MediaError, ModelError, RequestError
 from ares.jobs import (
     BatchFunction,
     Engine,
     InlinePool,
-    KeptValue,
+    LocalEngine,
     PoolRequest,
-    ReplicaPool,
-    ValueHolder,
     WorkerNeeds,
     WorkerPool,
     available_cores,
     machine_memory,
     make_concurrency_getter,
 )
-from ares.process_tuning import fast_slots_pickling
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.store import Stores, UncommittedVectors
-
-
-# Vectors that are lost so often with the machines that hold them are made no more.
-_MOST_LOSSES = 10
-
-
-@fast_slots_pickling
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteResult(Result):
-    """A result whose vectors stay on a worker until they are written.
-
-    Attributes:
-        kept: The vectors, on the worker.
-        vector_count: How many vectors it has.
-        work: The work that it is of, with frames that are not decoded.
-        workers: The workers that can write its vectors.
-    """
-
-    kept: KeptValue
-    vector_count: int
-    work: Work | None = None
-    workers: AnnotatorWorkers | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class VectorWriteRequest:
-    """Vectors of results, for a worker to write."""
-
-    kept: Sequence[KeptValue]
-
-
-@dataclass(frozen=True, slots=True)
-class VectorWriteReply:
-    """What a worker has written.
-
-    Attributes:
-        fragments: The files, by space.
-        lost: Positions in the request of results whose vectors are lost.
-    """
-
-    fragments: Mapping[str, UncommittedVectors]
-    lost: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class UncommittedResultVectors:
-    """Vectors of results, in files that belong to no version yet.
-
-    Attributes:
-        results: The results, with the cost of what had to be made again.
-        failures: Errors of those whose vectors were lost and could not be made again, by number of the result.
-        fragments: The files, by space.
-    """
-
-    results: Sequence[Result]
-    failures: Mapping[int, AresError]
-    fragments: Mapping[str, Sequence[UncommittedVectors]]
+    from ares.store import Stores
 
 
 def process_on_worker(
-    annotator: GuardedAnnotator, stores: Stores, keeper: ValueHolder, batch: Sequence[Any]
-) -> Sequence[Any]:
-    """What a worker does: annotate works, whose signals it reads itself, or write vectors that workers have kept.
+    annotator: GuardedAnnotator, stores: Stores, works: Sequence[Work]
+) -> Sequence[Outcome]:
+    """What a worker of a cluster does: annotate works, whose signals it reads itself.
 
     Args:
         annotator: The annotator of the worker.
         stores: Stores of the workspace, opened there.
-        keeper: Keeps vectors until a worker writes them.
-        batch: Works, or requests.
-
-    Returns:
-        An outcome per work, without vectors, or a reply per request.
+        works: Works without signals.
     """
-    if isinstance(batch[0], VectorWriteRequest):
-        return [_write_vectors(stores, keeper, request) for request in batch]
-    works = _with_signals(stores, batch) if annotator.needs_signals else batch
-    return _keep_vectors(annotator.process(works), annotator.space, keeper)
-
-
-@dataclass(frozen=True, slots=True)
-class AnnotatorWorkers:
-    """The workers of one annotator.
-
-    Attributes:
-        pool: Runs `process_on_worker`.
-        batch_size: Most works in one call.
-    """
-
-    pool: WorkerPool[Any, Any]
-    batch_size: int
-
-    def process(self, works: Sequence[Work]) -> list[Outcome]:
-        """One outcome per work, in order; vectors stay on the worker."""
-        outcomes = self.pool.map(works)
-        return [self._attach(outcome, work) for outcome, work in zip(outcomes, works, strict=True)]
-
-    def _attach(self, outcome: Outcome, work: Work) -> Outcome:
-        if not isinstance(outcome, RemoteResult):
-            return outcome
-        return replace(outcome, workers=self, work=replace(work, frames=work.frames.undecoded()))
-
-    def write(self, results: Sequence[RemoteResult]) -> UncommittedResultVectors:
-        """Have vectors written by a worker; those that are lost with a machine are made again.
-
-        Raises:
-            StoreError: They cannot be written.
-        """
-        current: dict[int, RemoteResult] = dict(enumerate(results))
-        failures: dict[int, AresError] = {}
-        fragments: dict[str, list[UncommittedVectors]] = {}
-        waiting = list(current)
-        for _ in range(_MOST_LOSSES):
-            reply = self._request([current[number].kept for number in waiting])
-            for space, written in reply.fragments.items():
-                fragments.setdefault(space, []).append(written)
-            lost = [waiting[position] for position in reply.lost]
-            waiting = self._make_again(lost, current, failures)
-            if not waiting:
-                return UncommittedResultVectors(list(current.values()), failures, fragments)
-        raise StoreError(f"vectors were lost {_MOST_LOSSES} times with the machines that held them")
-
-    def _request(self, kept: Sequence[KeptValue]) -> VectorWriteReply:
-        (reply,) = self.pool.map([VectorWriteRequest(kept)])
-        if isinstance(reply, AresError):
-            raise StoreError(f"vectors cannot be written by a worker: {reply.reason}", reply.detail)
-        answer: VectorWriteReply = reply
-        return answer
-
-    def _make_again(
-        self, lost: Sequence[int], current: dict[int, RemoteResult], failures: dict[int, AresError]
-    ) -> list[int]:
-        """Work again on results that have lost their vectors; returns those that have vectors to write now."""
-        works = [(number, work) for number in lost if (work := current[number].work)]
-        for start in range(0, len(works), self.batch_size):
-            chunk = works[start : start + self.batch_size]
-            for (number, _), outcome in zip(chunk, self.process([work for _, work in chunk]), strict=True):
-                current[number] = _after_attempt(current[number], outcome)
-                if not isinstance(outcome, RemoteResult):
-                    failures[number] = _second_attempt_error(outcome)
-        return [number for number in lost if number not in failures]
-
-
-def _after_attempt(result: RemoteResult, outcome: Outcome) -> RemoteResult:
-    """The result with the vectors of another attempt, if it has any, and what both have cost."""
-    result = replace(result, paid=result.cost + find_outcome_cost(outcome))
-    if not isinstance(outcome, RemoteResult):
-        return result
-    return replace(result, kept=outcome.kept)
-
-
-def _second_attempt_error(outcome: Outcome) -> AresError:
-    if isinstance(outcome, Result):
-        return ModelError("vectors were lost with a worker, and another attempt gave none")
-    return outcome.error if isinstance(outcome, PaidFailure) else outcome
-
-
-def _with_signals(stores: Stores, works: Sequence[Work]) -> list[Work]:
-    signals = read_signals(stores, [work.episode.episode_id for work in works])
-    return [replace(work, trajectory=signals.get(work.episode.episode_id)) for work in works]
-
-
-def _keep_vectors(outcomes: Sequence[Outcome], space: str, keeper: ValueHolder) -> list[Outcome]:
-    """The outcomes without their vectors, each with its space, which are kept here until a worker fetches them."""
-    results = {
-        index: outcome
-        for index, outcome in enumerate(outcomes)
-        if isinstance(outcome, Result) and outcome.vectors
-    }
-    if not results:
-        return list(outcomes)
-    vectors = [
-        [replace(rows, space=rows.space or space) for rows in result.vectors] for result in results.values()
-    ]
-    kept = dict(zip(results, keeper.keep(vectors), strict=True))
-    return [
-        _without_vectors(results[index], kept[index]) if index in kept else outcome
-        for index, outcome in enumerate(outcomes)
-    ]
-
-
-def _without_vectors(result: Result, kept: KeptValue) -> RemoteResult:
-    return RemoteResult(
-        annotations=result.annotations,
-        paid=result.paid,
-        kept=kept,
-        vector_count=sum(len(rows.seconds) for rows in result.vectors),
-    )
-
-
-def _write_vectors(stores: Stores, keeper: ValueHolder, request: VectorWriteRequest) -> VectorWriteReply:
-    spaces: dict[str, list[FrameVectors]] = {}
-    vectors = keeper.fetch(request.kept)
-    for rows in (rows for result in vectors if result is not None for rows in result):
-        spaces.setdefault(rows.space, []).append(rows)
-    fragments = {space: stores.tables.vectors(space).write_fragments(rows) for space, rows in spaces.items()}
-    # Only now: a worker that dies before has its work done by another, which fetches them again.
-    keeper.forget(request.kept)
-    return VectorWriteReply(
-        fragments, [position for position, result in enumerate(vectors) if result is None]
-    )
+    if annotator.needs_signals:
+        signals = read_signals(stores, [work.episode.episode_id for work in works])
+        works = [replace(work, trajectory=signals.get(work.episode.episode_id)) for work in works]
+    return annotator.process(works)
 
 
 def make_replica_options(name: str, options: Options, needs: WorkerNeeds) -> list[Options]:
@@ -335,38 +144,33 @@ def run_annotator_on_engine(
         AresError: What the factory raised to be read.
     """
     annotator = make_guarded_annotator(label, factory, options, stores)
-    is_shared = annotator.workers > 1
+    if annotator.workers > 1:  # its calls only wait for a server: no other process makes them faster
+        return annotator
     needs = options.compute.overrule(annotator.needs)
     build = partial(
         _build_annotator, label, factory, stores.location, socket.gethostname(), annotator.maker.maker_id
     )
-    replicas = partial(_replica_builds, build, annotator.maker.annotator, options, needs)
     pool: WorkerPool[Any, Any] = engine.pool(
         PoolRequest(
             annotator.process,
-            max_workers=annotator.workers,
+            max_workers=1,
             on_worker_death=ModelError,
-            build=partial(_build_process, build, engine.keeper, options),
-            shared_worker=is_shared,
+            build=partial(_build_process, build, options),
             needs=replace(needs, gpus=0.0) if options.device == "cpu" else needs,
             share=1 / (num_annotators + 1),
             gpu_share=1 / num_annotators,
             most_workers=options.compute.workers,
-            replicas=None if is_shared else replicas,
+            replicas=partial(_replica_builds, build, annotator.maker.annotator, options, needs),
         )
     )
-    # Another process has copies of the budget and of the model: its calls are charged here, work by work, and what its
-    # server can do is known only there.
-    is_inline = isinstance(pool, InlinePool)
-    is_here = isinstance(pool, InlinePool | ReplicaPool)
-    workers = AnnotatorWorkers(pool, annotator.batch_size)
+    # Another process has copies of the budget and of the model: its calls are charged here, work by work.
     return replace(
         annotator,
-        process=pool.map if is_here else workers.process,
-        needs_signals=annotator.needs_signals and is_here,
+        process=pool.map,
+        needs_signals=annotator.needs_signals and isinstance(engine, LocalEngine),
         workers=pool.most_workers,
-        call_limit=annotator.call_limit if is_inline else make_concurrency_getter(pool),
-        charges_budget=annotator.charges_budget and is_inline,
+        call_limit=make_concurrency_getter(pool),
+        charges_budget=annotator.charges_budget and isinstance(pool, InlinePool),
     )
 
 
@@ -380,10 +184,10 @@ def _replica_builds(
     return [partial(_build_replica, build, other, len(others) + 1) for other in others]
 
 
-def _build_process(build: BuildAnnotator, keeper: ValueHolder, options: Options) -> BatchFunction[Any, Any]:
+def _build_process(build: BuildAnnotator, options: Options) -> BatchFunction[Any, Any]:
     """What a worker of a cluster does; see `process_on_worker`."""
     annotator, stores = build(options)
-    return partial(process_on_worker, annotator, stores, keeper)
+    return partial(process_on_worker, annotator, stores)
 
 
 def _build_replica(build: BuildAnnotator, options: Options, workers: int) -> BatchFunction[Any, Any]:

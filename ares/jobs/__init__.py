@@ -8,9 +8,7 @@ if TYPE_CHECKING:
     from ares.jobs.engine import (
         BatchFunction as BatchFunction,
         Engine as Engine,
-        KeptValue as KeptValue,
         PoolRequest as PoolRequest,
-        ValueHolder as ValueHolder,
         WorkerLimits as WorkerLimits,
         WorkerNeeds as WorkerNeeds,
         WorkerPool as WorkerPool,
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
         ENGINE_NAMES as ENGINE_NAMES,
         InlinePool as InlinePool,
         LocalEngine as LocalEngine,
-        ReplicaPool as ReplicaPool,
         available_cores as available_cores,
         engine_or_local as engine_or_local,
         open_engine as open_engine,
@@ -66,7 +63,7 @@ if TYPE_CHECKING:
         make_annotate_request as make_annotate_request,
         read_function_value as read_function_value,
     )
-    from ares.jobs.worker_pool import (
+    from ares.jobs.worker_process import (
         machine_memory as machine_memory,
     )
 

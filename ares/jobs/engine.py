@@ -5,26 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ares.errors import AresError
-
-# The token of a value: the name of the worker that keeps it, and its number there. A plain tuple is pickled in C.
-KeptValue = tuple[str, int]
-
-
-class ValueHolder(Protocol):
-    """Keeps values on workers; its methods are called there. It can be pickled."""
-
-    def keep(self, values: Sequence[Any]) -> list[KeptValue]:
-        """Keep values until they are forgotten, or until this worker ends; a token for each."""
-
-    def fetch(self, kept: Sequence[KeptValue]) -> list[Any | None]:
-        """The values, which workers go on keeping; None for each that was forgotten or whose worker has ended."""
-
-    def forget(self, kept: Sequence[KeptValue]) -> None:
-        """Keep some values no longer."""
-
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -103,7 +86,6 @@ class PoolRequest(Generic[T, R]):
         max_workers: Calls at the same time on this machine; a cluster decides by its own size.
         on_worker_death: Error of an item whose worker died in two attempts; other items of its batch get results.
         build: Makes `fn` on the worker, when `fn` holds what cannot be pickled (a model).
-        shared_worker: Whether one worker takes all calls: they only wait for a server.
         needs: What one worker takes.
         share: Share of the CPUs and the memory of a cluster that the workers take together: those of all pools
             that work at the same time must fit.
@@ -120,7 +102,6 @@ class PoolRequest(Generic[T, R]):
     max_workers: int
     on_worker_death: type[AresError]
     build: Build[T, R] | None = None
-    shared_worker: bool = False
     needs: WorkerNeeds = DEFAULT_NEEDS
     share: float = 1.0
     gpu_share: float = 1.0
@@ -136,10 +117,6 @@ class PoolRequest(Generic[T, R]):
 
 class Engine(Protocol):
     """Makes worker pools. Planning, counting, budgets and writes stay with the caller, on every engine."""
-
-    @property
-    def keeper(self) -> ValueHolder:
-        """Keeps what workers make for each other, unseen by the caller."""
 
     def pool(self, request: PoolRequest[T, R]) -> WorkerPool[T, R]:
         """A pool of workers that run the function of the request, until the engine is closed."""

@@ -10,14 +10,10 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from concurrent.futures._base import DoneAndNotDoneFutures
-
     from ares.jobs.engine import WorkerPool
 
 
@@ -27,9 +23,9 @@ _POLL_SECONDS = 0.1
 # A batch that does not fill is sent on after this long, so that a slow stage behind it does not starve.
 _LINGER_SECONDS = 0.5
 # Longer before calls of a server, some of which a full batch saves.
-_DISPATCH_LINGER_SECONDS = 2.0
+_LIMITED_LINGER_SECONDS = 2.0
 _SINK_BATCH_SIZE = 64
-_DISPATCH_QUEUE = 32
+_LIMITED_QUEUE = 32
 # How long a person who has stopped a job waits for the calls that run; what they would return is made again.
 _STOP_SECONDS = 4.0
 
@@ -43,7 +39,7 @@ class PipelineStage(Generic[T]):
         run: Works on a batch in place; expected failures are recorded on the items, never raised.
         batch_size: Most items of one call.
         workers: Threads that call `run` at the same time.
-        active_limit: Calls at the same time now, where that changes; threads are then started as they are needed.
+        active_limit: Calls at the same time now, where that changes.
     """
 
     name: str
@@ -121,12 +117,9 @@ def run_pipeline(
     queues = [_StageQueue[T](size, threads.stop) for size in [*sizes, sink_batch_size]]
     threads.start("items", lambda: _feed_items(items, queues[0]))
     for stage, inputs, outputs in zip(stages, queues, queues[1:], strict=False):
-        if stage.active_limit:
-            threads.start(stage.name, partial(_dispatch_batches, stage, stage.active_limit, inputs, outputs))
-            continue
-        countdown = _WorkerCountdown(stage.workers)
+        loop = _StageLoop(stage, inputs, outputs, threads.stop)
         for number in range(stage.workers):
-            threads.start(f"{stage.name}-{number}", _stage_loop(stage, inputs, outputs, countdown))
+            threads.start(f"{stage.name}-{number}", loop.run)
     try:
         _drain_to_sink(queues[-1], sink, sink_batch_size)
     except _PipelineStopped:
@@ -143,8 +136,8 @@ def run_pipeline(
 
 
 def _queue_size(stage: PipelineStage[T]) -> int:
-    """Items that wait for a stage; where its threads are started as needed, only enough that none of them waits."""
-    return _DISPATCH_QUEUE if stage.active_limit else max(4, 2 * stage.batch_size * stage.workers)
+    """Items that wait for a stage; of one with very many threads only enough that none of them waits."""
+    return _LIMITED_QUEUE if stage.active_limit else max(4, 2 * stage.batch_size * stage.workers)
 
 
 class _StageThreads:
@@ -177,73 +170,57 @@ class _StageThreads:
             thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
 
-class _WorkerCountdown:
-    """Counts the workers of a stage that finish; the last one ends the next queue."""
-
-    def __init__(self, workers: int) -> None:
-        self._running = workers
-        self._lock = threading.Lock()
-
-    def is_last(self) -> bool:
-        with self._lock:
-            self._running -= 1
-            return self._running == 0
-
-
 def _feed_items(items: Iterable[T], outputs: _StageQueue[T]) -> None:
     for item in items:
         outputs.put(item)
     outputs.put(_EndOfItems())
 
 
-def _stage_loop(
-    stage: PipelineStage[T], inputs: _StageQueue[T], outputs: _StageQueue[T], countdown: _WorkerCountdown
-) -> Callable[[], None]:
-    def loop() -> None:
+class _StageLoop(Generic[T]):
+    """What every thread of a stage does until the items end; one thread at a time collects, so that batches fill."""
+
+    def __init__(
+        self,
+        stage: PipelineStage[T],
+        inputs: _StageQueue[T],
+        outputs: _StageQueue[T],
+        stop: threading.Event,
+    ) -> None:
+        self._stage, self._inputs, self._outputs, self._stop = stage, inputs, outputs, stop
+        self._linger_seconds = _LIMITED_LINGER_SECONDS if stage.active_limit else _LINGER_SECONDS
+        self._collecting, self._changed = threading.Lock(), threading.Condition()
+        self._threads, self._calls = stage.workers, 0
+
+    def run(self) -> None:
         ended = False
         while not ended:
-            batch, ended = inputs.get_batch(stage.batch_size)
+            with self._collecting:
+                self._wait_for_turn()
+                batch, ended = self._inputs.get_batch(self._stage.batch_size, self._linger_seconds)
             if batch:
-                stage.run(batch)
+                self._stage.run(batch)
+            self._end_turn()
             for item in batch:
-                outputs.put(item)
-        if countdown.is_last():
-            outputs.put(_EndOfItems())
+                self._outputs.put(item)
+        with self._changed:
+            self._threads -= 1
+            is_last = not self._threads
+        if is_last:
+            self._outputs.put(_EndOfItems())
 
-    return loop
+    def _wait_for_turn(self) -> None:
+        """Wait until one more call may run."""
+        with self._changed:
+            while self._stage.active_limit and self._calls >= max(1, self._stage.active_limit()):
+                if self._stop.is_set():
+                    raise _PipelineStopped
+                self._changed.wait(_POLL_SECONDS)
+            self._calls += 1
 
-
-def _dispatch_batches(
-    stage: PipelineStage[T],
-    active_limit: Callable[[], int],
-    inputs: _StageQueue[T],
-    outputs: _StageQueue[T],
-) -> None:
-    """Run a stage in as many threads as its limit allows at every moment."""
-    calls: set[Future[None]] = set()
-
-    def call(batch: list[T]) -> None:
-        stage.run(batch)
-        for item in batch:
-            outputs.put(item)
-
-    with ThreadPoolExecutor(stage.workers, thread_name_prefix=f"pipeline-{stage.name}") as executor:
-        ended = False
-        while not ended:
-            batch, ended = inputs.get_batch(stage.batch_size, _DISPATCH_LINGER_SECONDS)
-            while len(calls) >= max(1, min(active_limit(), stage.workers)):
-                calls = _raise_first_error(wait(calls, _POLL_SECONDS, FIRST_COMPLETED))
-            if batch:
-                calls.add(executor.submit(call, batch))
-        _raise_first_error(wait(calls))
-    outputs.put(_EndOfItems())
-
-
-def _raise_first_error(calls: DoneAndNotDoneFutures[None]) -> set[Future[None]]:
-    """The calls that still run. Raises what one that has ended raised."""
-    for call in calls.done:
-        call.result()
-    return calls.not_done
+    def _end_turn(self) -> None:
+        with self._changed:
+            self._calls -= 1
+            self._changed.notify()
 
 
 def _drain_to_sink(inputs: _StageQueue[T], sink: Callable[[list[T]], None], size: int) -> None:

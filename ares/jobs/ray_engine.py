@@ -9,22 +9,17 @@ import socket
 import sys
 import threading
 import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
-from ares.console import print_message
 from ares.errors import RequestError
 from ares.imports import needs_extra
-from ares.jobs.elastic_pool import ElasticWorkerPool, PoolResources, WorkerWaitLimit
 from ares.jobs.engine import (
     BatchFunction,
-    KeptValue,
     PoolRequest,
     R,
     T,
@@ -33,137 +28,17 @@ from ares.jobs.engine import (
     WorkerNeeds,
     WorkerPool,
 )
-from ares.jobs.worker_pool import WorkerDied, WorkerKilled, WorkerLimitExceeded, WorkerLost, resident_bytes
+from ares.jobs.worker_pool import (
+    RestartingPool,
+    WorkerDied,
+    WorkerKilled,
+    WorkerLimitExceeded,
+    WorkerLost,
+    WorkerStarts,
+    WorkerWaitLimit,
+)
+from ares.jobs.worker_process import resident_bytes
 from ares.settings import inherited_path, ray_address
-
-# The methods of an actor for other actors run beside its work: it answers while it works, and two actors that ask
-# each other do not wait for ever.
-VALUE_HOLDER_GROUP = "kept_values"
-
-
-class ObjectStoreEntry(NamedTuple):
-    """A value: the list in the object store that holds it, and its position there."""
-
-    reference: Any
-    position: int
-
-
-# What this process keeps, by number. Memory is that of the object store, which ray moves to disk when it is full.
-_entries: dict[int, ObjectStoreEntry] = {}
-_numbers = count()
-
-
-class RayValueHolder:
-    """Keeps values in actors that have a name; see `ares.jobs.engine.ValueHolder`."""
-
-    def keep(self, values: Sequence[Any]) -> list[KeptValue]:
-        """Keep values in this actor."""
-        import ray
-
-        name, reference = _own_name(), ray.put(list(values))
-        kept = [(name, next(_numbers)) for _ in values]
-        _entries.update(
-            (number, ObjectStoreEntry(reference, index)) for index, (_, number) in enumerate(kept)
-        )
-        return kept
-
-    def fetch(self, kept: Sequence[KeptValue]) -> list[Any | None]:
-        """Values of this actor and of others."""
-        by_token = _find_everywhere(_numbers_by_worker(kept))
-        entries = [by_token.get(token) for token in kept]
-        lists = _read_lists({entry.reference for entry in entries if entry})
-        return [_kept_value(entry, lists) for entry in entries]
-
-    def forget(self, kept: Sequence[KeptValue]) -> None:
-        """Free the memory of values, wherever they are."""
-        for worker, numbers in _numbers_by_worker(kept).items():
-            if worker == _own_name():
-                drop_actor_entries(numbers)
-            elif (actor := _find_actor(worker)) is not None:
-                _beside_work(actor.forget_kept).remote(numbers)
-
-
-def find_actor_entries(numbers: Sequence[int]) -> list[ObjectStoreEntry | None]:
-    """The entries of this actor with some numbers; None for those that it has no more."""
-    return [_entries.get(number) for number in numbers]
-
-
-def drop_actor_entries(numbers: Sequence[int]) -> None:
-    """Drop entries of this actor; a list is freed with its last entry."""
-    for number in numbers:
-        _entries.pop(number, None)
-
-
-def _own_name() -> str:
-    import ray
-
-    return str(ray.get_runtime_context().get_actor_name())
-
-
-def _numbers_by_worker(kept: Sequence[KeptValue]) -> dict[str, list[int]]:
-    numbers: dict[str, list[int]] = {}
-    for worker, number in kept:
-        numbers.setdefault(worker, []).append(number)
-    return numbers
-
-
-def _find_everywhere(numbers: Mapping[str, Sequence[int]]) -> dict[KeptValue, ObjectStoreEntry]:
-    """The entries that are still there, by token; all actors are asked at once."""
-    own_name = _own_name()
-    replies = {
-        worker: _beside_work(actor.find_kept).remote(numbers[worker])
-        for worker in numbers
-        if worker != own_name and (actor := _find_actor(worker)) is not None
-    }
-    answers = {worker: _read_reference(reply) or [] for worker, reply in replies.items()}
-    if own_name in numbers:
-        answers[own_name] = find_actor_entries(numbers[own_name])
-    return {
-        (worker, number): entry
-        for worker, entries in answers.items()
-        for number, entry in zip(numbers[worker], entries, strict=False)
-        if entry is not None
-    }
-
-
-def _find_actor(name: str) -> Any:
-    import ray
-
-    try:
-        return ray.get_actor(name)
-    except ValueError:  # it has ended
-        return None
-
-
-def _beside_work(method: Any) -> Any:
-    return method.options(concurrency_group=VALUE_HOLDER_GROUP)
-
-
-def _read_lists(references: Iterable[Any]) -> dict[Any, Any]:
-    """Lists by reference, those that are lost with a machine left out."""
-    import ray
-
-    references = list(references)
-    try:
-        return dict(zip(references, ray.get(references), strict=True))
-    except ray.exceptions.RayError:
-        return {reference: _read_reference(reference) for reference in references}
-
-
-def _read_reference(reference: Any) -> Any:
-    """What a reference stands for; None when it is lost."""
-    import ray
-
-    try:
-        return ray.get(reference)
-    except ray.exceptions.RayError:
-        return None
-
-
-def _kept_value(entry: ObjectStoreEntry | None, lists: Mapping[Any, Any]) -> Any:
-    values = lists.get(entry.reference) if entry else None
-    return None if values is None or entry is None else values[entry.position]
-
 
 _CONNECT_TIMEOUT_SECONDS = 5.0
 
@@ -255,46 +130,39 @@ _STEPS = 10_000
 _ROUNDING = 1e-6
 
 
-def _cluster_total(resource: str) -> float:
-    return float(load_ray().cluster_resources().get(resource, 0))
+def list_worker_needs(
+    needs: WorkerNeeds, share: float, gpu_share: float, machines: Sequence[Mapping[str, float]]
+) -> list[list[WorkerNeeds]]:
+    """What each worker of a pool takes, by machine: on every machine the pool has its share, whatever others have.
 
+    A worker takes at most the share of the largest machine, so that each pool has room for one.
 
-def fit_worker_resources(needs: WorkerNeeds, share: float, gpu_share: float) -> WorkerNeeds:
-    """What a worker takes: at most the share of its pool of the largest machine, so that each pool can start one.
-
-    A worker that takes more could be kept out for ever by small workers of other pools, some on every machine. Where
-    no machine has a CPU at the moment, a worker waits for one: without any it would run on the head.
+    Args:
+        needs: What one worker asks for; GPUs only where the cluster has any.
+        share: Share of the CPUs and the memory of each machine that the workers of the pool take together.
+        gpu_share: The same of its GPUs.
+        machines: Resources of each machine, as ray names them.
     """
-    has_gpus = bool(needs.gpus) and _cluster_total("GPU") >= 1
-    gpus = needs.gpus if needs.gpus > 1 else min(needs.gpus, gpu_share)
-    return WorkerNeeds(
-        cpus=min(needs.cpus, share * _largest_machine_amount("CPU") or needs.cpus),
-        memory_bytes=int(min(needs.memory_bytes, share * _largest_machine_amount("memory"))),
-        gpus=gpus if has_gpus else 0.0,
+
+    def largest(resource: str) -> float:
+        return max((machine.get(resource, 0) for machine in machines), default=0)
+
+    fitted = WorkerNeeds(
+        cpus=min(needs.cpus, share * largest("CPU")),
+        memory_bytes=int(min(needs.memory_bytes, share * largest("memory"))),
+        gpus=(needs.gpus if needs.gpus > 1 else min(needs.gpus, gpu_share)) if largest("GPU") >= 1 else 0.0,
     )
-
-
-def measure_pool_resources(needs: WorkerNeeds, share: float, gpu_share: float) -> PoolResources:
-    """What the cluster has now for the workers of a pool with a share of it."""
-    fitted = fit_worker_resources(needs, share, gpu_share)
-    machines = frozenset(str(node["NodeID"]) for node in load_ray().nodes() if node["Alive"])
-    return PoolResources(count_fitting_workers(fitted, share, gpu_share), fitted, machines)
-
-
-def _largest_machine_amount(resource: str) -> float:
-    """What the largest machine of the cluster gives to workers; 0 where none says so."""
-    nodes = [node["Resources"] for node in load_ray().nodes() if node["Alive"]]
-    return float(max((node.get(resource, 0) for node in nodes), default=0))
-
-
-def count_fitting_workers(needs: WorkerNeeds, share: float, gpu_share: float) -> int:
-    """Workers that have room in a share of the machines of the cluster, at least 1."""
-    totals = (
-        (needs.cpus, share * _cluster_total("CPU")),
-        (needs.memory_bytes, share * _cluster_total("memory")),
-        (needs.gpus, gpu_share * _cluster_total("GPU")),
-    )
-    return max(1, min((int(total / need + _ROUNDING) for need, total in totals if need), default=1))
+    rooms = []
+    for machine in machines:
+        parts = (
+            (fitted.cpus, share * machine.get("CPU", 0)),
+            (fitted.memory_bytes, share * machine.get("memory", 0)),
+            (fitted.gpus, gpu_share * machine.get("GPU", 0)),
+        )
+        # A machine without a CPU is the head of the cluster.
+        count = min((int(room / need + _ROUNDING) for need, room in parts if need), default=0)
+        rooms.append([fitted] * count if machine.get("CPU") else [])
+    return rooms
 
 
 def rounded(share: float) -> float:
@@ -315,18 +183,16 @@ class RayActorBody:
         self._build = build
         self._memory_bytes = memory_bytes
         self._fn: BatchFunction[Any, Any] | None = None
-        self._lock = threading.Lock()
         if Path(folder).is_dir():
             os.chdir(folder)  # so that relative paths mean the same on the worker
 
-    def node_id(self) -> str:
-        """The machine that it runs on."""
-        return str(load_ray().get_runtime_context().get_node_id())
+    def is_ready(self) -> bool:
+        """True, once the actor runs."""
+        return True
 
     def process(self, batch: Sequence[Any]) -> list[Any]:
-        with self._lock:
-            if self._fn is None:
-                self._fn = self._build()
+        if self._fn is None:
+            self._fn = self._build()
         if self._memory_bytes is None:
             return list(self._fn(batch))
         is_done = threading.Event()
@@ -335,14 +201,6 @@ class RayActorBody:
             return list(self._fn(batch))
         finally:
             is_done.set()
-
-    def find_kept(self, numbers: Sequence[int]) -> list[ObjectStoreEntry | None]:
-        """For another actor: what this one keeps, by number, and None for what it has no more."""
-        return find_actor_entries(numbers)
-
-    def forget_kept(self, numbers: Sequence[int]) -> None:
-        """For another actor: keep some values no longer."""
-        drop_actor_entries(numbers)
 
 
 def _end_beyond(memory_bytes: int, is_done: threading.Event) -> None:
@@ -360,28 +218,40 @@ class ActorDied(WorkerDied):
 
 
 class ActorWorker:
-    """A worker of the pool: the driver's side of an actor."""
+    """The driver's side of an actor.
 
-    def __init__(self, actor: Any, seconds: float | None) -> None:
-        self._actor = actor
-        self._seconds = seconds
-        self._starting = actor.node_id.remote()
-        self._node_id = ""
+    Args:
+        node_id: The machine that it runs on, and no other.
+        needs: What it takes there.
+        build: Makes its function.
+        limits: What one batch may cost; None for no limits.
+    """
 
-    @property
-    def machine(self) -> str:
-        """Id of its machine, or "" until it has started."""
-        return self._node_id
+    def __init__(
+        self,
+        node_id: str,
+        needs: WorkerNeeds,
+        build: Callable[[], BatchFunction[Any, Any]],
+        limits: WorkerLimits | None,
+    ) -> None:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        self._node_id = node_id
+        self._seconds = limits.seconds if limits else None
+        remote = load_ray().remote(RayActorBody)
+        actor = remote.options(
+            num_cpus=rounded(needs.cpus),
+            num_gpus=rounded(needs.gpus),
+            memory=needs.memory_bytes,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+        )
+        # Not `max_restarts` and `max_task_retries`: ray would repeat a batch that kills its worker as a whole.
+        self._actor = actor.remote(build, str(Path.cwd()), limits.memory_bytes if limits else None)
+        self._starting = self._actor.is_ready.remote()
 
     def is_ready(self) -> bool:
-        """Whether it has started. Raises WorkerDied when it could not."""
-        ray = load_ray()
-        if not self._node_id and ray.wait([self._starting], timeout=0)[0]:
-            try:
-                self._node_id = ray.get(self._starting)
-            except _worker_death_errors() as error:
-                raise WorkerDied(first_line(error)) from None
-        return bool(self._node_id)
+        """Whether it runs, or has ended: then its first batch says so."""
+        return bool(load_ray().wait([self._starting], timeout=0)[0])
 
     def process(self, batch: Sequence[Any]) -> Sequence[Any]:
         """One result per item. Raises WorkerDied, WorkerLimitExceeded, or what the function raised."""
@@ -404,27 +274,6 @@ class ActorWorker:
     def close(self) -> None:
         """End it."""
         load_ray().kill(self._actor)
-
-
-def start_actor(
-    build: Callable[[], BatchFunction[Any, Any]],
-    threads: int,
-    limits: WorkerLimits | None,
-    needs: WorkerNeeds,
-) -> ActorWorker:
-    """Start an actor that takes so much, without waiting for it: it runs once the cluster has room."""
-    options: dict[str, Any] = {
-        "max_concurrency": threads,
-        "scheduling_strategy": "SPREAD",
-        "num_cpus": rounded(needs.cpus),
-        "num_gpus": rounded(needs.gpus),
-        "memory": needs.memory_bytes,
-    }
-    # Named so that other actors reach it; no other actor of the cluster has the same name, whatever its job.
-    options["name"] = f"ares-{uuid.uuid4().hex}"
-    remote = load_ray().remote(concurrency_groups={VALUE_HOLDER_GROUP: 1})(RayActorBody).options(**options)
-    actor = remote.remote(build, str(Path.cwd()), limits.memory_bytes if limits else None)
-    return ActorWorker(actor, limits.seconds if limits else None)
 
 
 def _stays_alive(node_id: str) -> bool:
@@ -461,7 +310,6 @@ def _original_error(error: Any) -> BaseException:
 _MAX_WORKERS = 256
 # Longer than an autoscaling cluster takes for a new machine, and no endless wait on a full cluster.
 _START_SECONDS = 600.0
-_FOLLOW_SECONDS = 5.0
 
 
 class RayEngine:
@@ -474,14 +322,10 @@ class RayEngine:
         RequestError: ray is not installed, or the cluster cannot be reached.
     """
 
-    keeper = RayValueHolder()
-
     def __init__(self, max_workers: int | None = None) -> None:
         ray = load_ray()
         self._max_workers = max_workers or _MAX_WORKERS
-        self._pools: list[ElasticWorkerPool[Any, Any]] = []
-        self._stop_following = threading.Event()
-        self._follower: threading.Thread | None = None
+        self._pools: list[RestartingPool[Any, Any]] = []
         self._owns_connection = not ray.is_initialized()
         if self._owns_connection:
             address = ray_address()
@@ -499,35 +343,16 @@ class RayEngine:
                 raise unreachable_error(address, error) from None
 
     def pool(self, request: PoolRequest[T, R]) -> WorkerPool[T, R]:
-        """Actors, started when there is work for them."""
-        is_shared, most = request.shared_worker, min(request.most_workers or _MAX_WORKERS, self._max_workers)
-        threads = request.max_workers if is_shared else 1
-        pool: ElasticWorkerPool[T, R] = ElasticWorkerPool(
-            partial(start_actor, request.make_builder(), threads, request.limits),
-            partial(measure_pool_resources, request.needs, request.share, request.gpu_share),
-            most_workers=1 if is_shared else most,
-            threads_per_worker=threads,
-            on_worker_death=request.on_worker_death,
+        """Actors, started when there is work for them, wherever the cluster has room for them now."""
+        most = min(request.most_workers or _MAX_WORKERS, self._max_workers)
+        pool: RestartingPool[T, R] = RestartingPool(
+            partial(_find_places, request, most),
+            request.on_worker_death,
             patience=WorkerWaitLimit(_START_SECONDS, _no_worker_error),
-            report=print_message,
+            most_workers=most,
         )
         self._pools.append(pool)
-        self._start_following()
         return pool
-
-    def _start_following(self) -> None:
-        """Have all pools follow the size of the cluster: each keeps to its share, so that the others have theirs."""
-        if self._follower is None:
-            self._stop_following = threading.Event()
-            self._follower = threading.Thread(target=self._follow, args=[self._stop_following], daemon=True)
-            self._follower.start()
-
-    def _follow(self, stop: threading.Event) -> None:
-        while not stop.wait(_FOLLOW_SECONDS):
-            # A cluster that does not answer fails the calls of the pools; here the next round may do better.
-            with suppress(load_ray().exceptions.RayError, ConnectionError, RuntimeError):
-                for pool in list(self._pools):
-                    pool.follow()
 
     @staticmethod  # so that it can be pickled
     def put(value: V) -> Callable[[], V | None]:
@@ -536,10 +361,6 @@ class RayEngine:
 
     def close(self) -> None:
         """End all actors."""
-        self._stop_following.set()
-        if self._follower is not None:
-            self._follower.join()
-            self._follower = None
         pools, self._pools = self._pools, []
         for pool in pools:
             pool.close()
@@ -549,6 +370,27 @@ class RayEngine:
         self.close()
         if self._owns_connection:
             load_ray().shutdown()
+
+
+def _find_places(request: PoolRequest[Any, Any], most: int) -> WorkerStarts | None:
+    """What starts the actor of each place of a pool; None where the cluster does not answer now."""
+    ray = load_ray()
+    try:
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+    except (ray.exceptions.RayError, ConnectionError, RuntimeError):
+        return None
+    machines = [node["Resources"] for node in nodes]
+    by_node = list_worker_needs(request.needs, request.share, request.gpu_share, machines)
+    # The first of each machine come first: a pool of few workers is spread over the machines.
+    places = sorted(
+        (number, str(node["NodeID"]), needs)
+        for node, workers in zip(nodes, by_node, strict=True)
+        for number, needs in enumerate(workers)
+    )
+    build, limits = request.make_builder(), request.limits
+    return {
+        place: partial(ActorWorker, place[1], place[2], build, limits) for place in reversed(places[:most])
+    }
 
 
 @contextmanager

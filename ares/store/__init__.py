@@ -169,7 +169,6 @@ if TYPE_CHECKING:
     from ares.store.vectors.tables import (
         EpisodeVectors as EpisodeVectors,
         Moment as Moment,
-        UncommittedVectors as UncommittedVectors,
         VectorTable as VectorTable,
     )
     from ares.store.vectors.texts import TextIds as TextIds

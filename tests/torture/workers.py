@@ -31,7 +31,7 @@ _KILLS = {"local": 6, "ray": 4}
 _KILLED_EVERY_TIME = "its worker died every time"
 # A killed worker leaves the file that it was writing; no table names it, and `ares doctor --repair` removes it.
 _LEFT_BY_KILLS = "each file of vectors belongs to its table"
-_WORKERS = (b"ares.jobs.worker_pool", b"ray::RayActorBody")
+_WORKERS = (b"ares.jobs.worker_process", b"ray::RayActorBody")
 _PROGRAM = "import sys, tests.torture.slow_jobs as jobs; sys.exit(jobs.run_slow_command())"
 # Commands of which one worker at least is killed: on this machine annotators work in processes of their own only where
 # each has a GPU or cores for itself, and an export has none.

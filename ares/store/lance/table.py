@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,29 +48,6 @@ class TableWriter:
         """Append rows; columns that they lack are null."""
         with undo_truncated_writes(self.newest()) as dataset:
             dataset.insert(rows)
-
-    def write_fragments(self, rows: pa.Table) -> list[str]:
-        """Write rows into files that belong to no version yet, on any machine that sees the table.
-
-        Returns:
-            The fragments as JSON, for `append_fragments`. Files that are never appended are found by `ares doctor`.
-        """
-        from lance.fragment import write_fragments
-
-        dataset = self.newest()
-        fragments = [fragment.to_json() for fragment in write_fragments(rows, dataset)]
-        for fragment in fragments:
-            for file in fragment["files"]:
-                _check_whole(dataset, f"data/{file['path']}", file["file_size_bytes"])
-        return [json.dumps(fragment) for fragment in fragments]
-
-    def append_fragments(self, fragments: Sequence[str]) -> None:
-        """Append fragments that `write_fragments` has written, all of them or none."""
-        import lance
-
-        dataset = self.newest()
-        append = lance.LanceOperation.Append([lance.FragmentMetadata.from_json(text) for text in fragments])
-        lance.LanceDataset.commit(dataset, append, read_version=dataset.version)
 
     def update(self, key: str, rows: pa.Table) -> None:
         """Set columns of the existing rows with these keys; rows of unknown keys are ignored."""

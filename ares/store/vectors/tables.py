@@ -87,19 +87,6 @@ class EpisodeVectors(NamedTuple):
     vectors: NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UncommittedVectors:
-    """Vectors in files that belong to no version of their table yet.
-
-    Attributes:
-        fragments: Their descriptions, see `ares.store.TableWriter.write_fragments`.
-        replaced: Filters of the rows that they replace, which were there already.
-    """
-
-    fragments: Sequence[str]
-    replaced: Sequence[str]
-
-
 class VectorTable:
     """Frame vectors of one embedding space; one row per frame.
 
@@ -124,34 +111,6 @@ class VectorTable:
         with lance_errors(self._table.name):
             _delete_existing(table, nonempty)
             table.add(_to_arrow(nonempty, vector_type))
-
-    def write_fragments(self, rows: Sequence[CameraVectors]) -> UncommittedVectors:
-        """Write vectors of frames into files that only `append` makes part of the table.
-
-        Other processes may do the same at the same time, with frames of other episodes and cameras.
-
-        Raises:
-            StoreError: As `add`.
-        """
-        nonempty = [row for row in rows if len(row.vectors)]
-        if not nonempty:
-            return UncommittedVectors(fragments=(), replaced=())
-        table, vector_type = self._open_for(nonempty)
-        with lance_errors(self._table.name):
-            replaced = list(_existing_filters(table, nonempty))
-            fragments = table.write_fragments(_to_arrow(nonempty, vector_type))
-        return UncommittedVectors(fragments=fragments, replaced=replaced)
-
-    def append(self, written: Sequence[UncommittedVectors]) -> None:
-        """Add what `write_fragments` has written, all at once. Raises StoreError when the table cannot be written."""
-        table = self._table.writer()
-        fragments = [fragment for part in written for fragment in part.fragments]
-        if table is None or not fragments:
-            return
-        with lance_errors(self._table.name):
-            for where in (where for part in written for where in part.replaced):
-                table.delete(where)
-            table.append_fragments(fragments)
 
     def _open_for(self, rows: Sequence[CameraVectors]) -> tuple[TableWriter, pa.FixedSizeListType]:
         """The table, created where it does not exist, and the type of its vectors. Raises StoreError as `add`."""

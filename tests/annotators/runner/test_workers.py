@@ -18,7 +18,7 @@ from app.cli.main import main
 from ares import registry
 from ares.errors import RequestError
 from ares.jobs import ComputePlan, WorkerNeeds
-from ares.jobs.worker_pool import MachineMemory
+from ares.jobs.worker_process import MachineMemory
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate

@@ -221,7 +221,7 @@ def test_the_path_of_a_worker_is_neither_of_the_current_folder_nor_of_an_import_
 
 def test_what_keeps_a_worker_from_starting_is_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ares.jobs.worker_pool._START_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr("ares.jobs.worker_pool.inherited_path", lambda: ["/nowhere"])
+    monkeypatch.setattr("ares.jobs.worker_process.inherited_path", lambda: ["/nowhere"])
     with engine_or_local(LocalEngine()) as engine:
         pool = engine.pool(
             PoolRequest(double, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ import pytest
 from ares.errors import MediaError, RequestError, SourceError
 from ares.jobs import (
     Engine,
-    KeptValue,
     LocalEngine,
     PoolRequest,
     WorkerLimits,
@@ -103,26 +102,6 @@ def test_a_bug_is_raised_as_itself_with_the_traceback_of_the_worker(engine: Engi
     assert "in breaks" in "".join(caught.value.__notes__)
 
 
-def test_calls_that_wait_for_a_server_share_one_process(engine: Engine) -> None:
-    def waits(batch: Sequence[int]) -> list[int]:
-        import builtins  # of the process of the worker: all of its calls meet there
-
-        if batch[0]:
-            vars(builtins).setdefault("test_meeting", threading.Barrier(8)).wait(300)
-        return process_ids(batch)
-
-    pool = engine.pool(PoolRequest(waits, max_workers=8, on_worker_death=SourceError, shared_worker=True))
-    assert pool.max_workers == 8
-    (first,) = pool.map([0])
-    results: list[object] = []
-    threads = [threading.Thread(target=lambda: results.extend(pool.map([1]))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [first] * 8
-
-
 @pytest.mark.nightly
 def test_a_stored_value_can_be_read_by_all_workers_until_the_pool_ends(engine: Engine) -> None:
     put = engine.put
@@ -142,35 +121,6 @@ def test_a_stored_value_can_be_read_by_all_workers_until_the_pool_ends(engine: E
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert LocalEngine().put(7)() == 7
-
-
-@pytest.mark.nightly
-def test_workers_fetch_from_each_other_what_they_keep_while_they_work(engine: Engine) -> None:
-    keeper = engine.keeper
-
-    def work(batch: Sequence[Any]) -> list[Any]:
-        time.sleep(0.2)  # the other one has work, too
-        ((method, argument),) = batch
-        return [getattr(keeper, method)(argument)]
-
-    pool: WorkerPool[Any, Any] = engine.pool(PoolRequest(work, max_workers=2, on_worker_death=SourceError))
-    deadline = time.monotonic() + 300
-    with ThreadPoolExecutor(2) as executor:
-
-        def call(method: str, *arguments: Any) -> list[Any]:
-            return [reply for (reply,) in executor.map(pool.map, [[(method, each)] for each in arguments])]
-
-        kept: list[KeptValue] = []
-        while len({worker for worker, _ in kept}) < 2:
-            assert time.monotonic() < deadline, "one worker did all"
-            kept = [token for tokens in call("keep", ["a", "b"], ["c", "d"]) for token in tokens]
-        assert call("fetch", kept, kept) == [["a", "b", "c", "d"]] * 2
-        call("forget", [kept[0], kept[3]])
-        while call("fetch", kept) != [[None, "b", "c", None]]:
-            assert time.monotonic() < deadline
-        engine.close()
-        pool = engine.pool(PoolRequest(work, max_workers=1, on_worker_death=SourceError))
-        assert call("fetch", kept) == [[None] * 4]
 
 
 @pytest.mark.nightly
@@ -196,7 +146,9 @@ def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyP
 @pytest.mark.nightly
 def test_a_cluster_without_room_is_no_endless_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ares.jobs.ray_engine._START_SECONDS", 0.5)
-    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 4.0, "GPU": 1.0})
+    (node,) = ray.nodes()
+    machine = {**node, "Resources": {**node["Resources"], "GPU": 1.0}}
+    monkeypatch.setattr(ray, "nodes", lambda: [machine])
     with pytest.raises(RequestError, match="gave no worker within 0 s"):
         engine.pool(
             PoolRequest(double, max_workers=1, on_worker_death=SourceError, needs=WorkerNeeds(gpus=1.0))
@@ -222,43 +174,63 @@ def test_an_item_beyond_the_limits_fails_and_the_others_do_not(engine: Engine) -
     assert "the record took too long to read" in str(late) and isinstance(large, SourceError) and last == 8
 
 
-def test_workers_fit_into_their_share_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ares.jobs.ray_engine import count_fitting_workers as count_room, fit_worker_resources
+def test_workers_fit_into_their_share_of_every_machine() -> None:
+    from ares.jobs.ray_engine import list_worker_needs
 
-    machine = {"CPU": 8.0, "GPU": 2.0, "memory": 32e9}
-    monkeypatch.setattr(
-        ray, "cluster_resources", lambda: {name: 2 * total for name, total in machine.items()}
-    )
-    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": machine}] * 2)
-    large = WorkerNeeds(cpus=1.0, memory_bytes=int(7.4e9))
-    assert count_room(large, 0.5, 1.0) == 4  # of 16 cores and 64 GB
-    assert count_room(WorkerNeeds(cpus=4.0), 0.5, 1.0) == 2
-    assert count_room(WorkerNeeds(gpus=0.5), 0.5, 0.5) == 4
-    assert count_room(WorkerNeeds(gpus=0.25), 0.5, 1.0) == 8  # bounded by the cores
-    # Even a worker that is larger than its share, or than a machine, is placed: workers of other pools may be on both.
-    assert fit_worker_resources(WorkerNeeds(cpus=99.0, memory_bytes=int(90e9)), 0.5, 0.5) == WorkerNeeds(
-        4.0, int(16e9)
-    )
-    assert fit_worker_resources(WorkerNeeds(gpus=1.0), 0.5, 0.5).gpus == 0.5
-    assert count_room(fit_worker_resources(WorkerNeeds(cpus=99.0), 0.5, 0.5), 0.5, 0.5) == 2
+    machines = [{"CPU": 8.0, "GPU": 2.0, "memory": 32e9}] * 2
+
+    def list_counts(needs: WorkerNeeds, share: float, gpu_share: float) -> list[int]:
+        return list(map(len, list_worker_needs(needs, share, gpu_share, machines)))
+
+    assert list_counts(WorkerNeeds(cpus=1.0, memory_bytes=int(7.4e9)), 0.5, 1.0) == [2, 2]
+    assert list_counts(WorkerNeeds(cpus=4.0), 0.5, 1.0) == [1, 1]
+    assert list_counts(WorkerNeeds(gpus=0.5), 0.5, 0.5) == [2, 2]
+    assert list_counts(WorkerNeeds(gpus=0.25), 0.5, 1.0) == [4, 4]  # bounded by the cores
+    # Even a worker that is larger than its share, or than a machine, is placed on each.
+    large = list_worker_needs(WorkerNeeds(cpus=99.0, memory_bytes=int(90e9)), 0.5, 0.5, machines)
+    assert large == [[WorkerNeeds(4.0, int(16e9))]] * 2
+    assert list_worker_needs(WorkerNeeds(gpus=1.0), 0.5, 0.5, machines)[0][0].gpus == 0.5
+    # The head of a cluster has no core and gets no worker; where no machine has a GPU, none is asked for.
+    mixed = [{"memory": 8e9}, {"CPU": 1.0}, {"CPU": 4.0}]
+    assert list_worker_needs(WorkerNeeds(cpus=1.0, gpus=1.0), 0.5, 1.0, mixed) == [
+        [],
+        [],
+        [WorkerNeeds(cpus=1.0)] * 2,
+    ]
 
 
 @pytest.mark.nightly
 def test_a_cluster_that_does_not_answer_is_asked_again(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.jobs.ray_engine._FOLLOW_SECONDS", 0.02)
+    monkeypatch.setattr("ares.jobs.worker_pool._PLACES_SECONDS", 0.0)
     pool = engine.pool(PoolRequest(double, max_workers=1, on_worker_death=SourceError))
-    silent, again = threading.Event(), threading.Event()
+    asked = []
 
     def nodes() -> list[dict[str, Any]]:
-        if not silent.is_set():
-            silent.set()
-            raise ray.exceptions.RpcError("the head does not answer")
-        again.set()
-        return []
+        asked.append(1)
+        raise ray.exceptions.RpcError("the head does not answer")
 
     monkeypatch.setattr(ray, "nodes", nodes)
-    assert again.wait(300)
+    assert pool.map([1]) == [2] and asked
     monkeypatch.undo()
     assert pool.map([1]) == [2]
+
+
+def test_a_killed_actor_costs_no_item_and_an_item_that_kills_costs_only_itself(
+    engine: Engine, tmp_path: Path
+) -> None:
+    mark = tmp_path / "killed"
+
+    def killed_once(batch: Sequence[int]) -> list[int]:
+        if 3 in batch and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if 5 in batch:
+            os._exit(1)
+        return double(batch)
+
+    pool = engine.pool(PoolRequest(killed_once, max_workers=1, on_worker_death=SourceError))
+    assert pool.map([1, 2, 3]) == [2, 4, 6] and mark.exists()
+    first, killer, last = pool.map([4, 5, 6])
+    assert (first, last) == (8, 12) and "its worker died every time" in str(killer)

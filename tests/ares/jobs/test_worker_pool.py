@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ares.errors import ModelError
-from ares.jobs.worker_pool import RestartingPool, WorkerDied
+from ares.jobs.worker_pool import InlineCalls, RestartingPool, WorkerDied
 
 
 class SlowToStart:
@@ -64,7 +64,9 @@ class BusyCaller:
 def test_a_process_that_has_become_ready_is_used_while_the_caller_works(stays_inline: bool) -> None:
     caller, workers = BusyCaller(), SlowToStart()
     pool: RestartingPool[int, str] = RestartingPool(
-        [workers.start] * 3, ModelError, caller.process, stays_inline=stays_inline
+        lambda: dict.fromkeys(range(3), workers.start),
+        ModelError,
+        InlineCalls(caller.process, is_worker=stays_inline),
     )
     with ThreadPoolExecutor(3) as executor:
         first: Future[Any] = executor.submit(pool.map, [1])
@@ -81,7 +83,9 @@ def test_an_item_that_killed_a_process_is_not_tried_in_the_calling_one() -> None
     caller, workers = BusyCaller(), SlowToStart()
     caller.release.set()
     workers.ready.set()
-    pool: RestartingPool[int, str] = RestartingPool([workers.start], ModelError, caller.process, 0.0)
+    pool: RestartingPool[int, str] = RestartingPool(
+        lambda: {0: workers.start}, ModelError, InlineCalls(caller.process)
+    )
     died, survived = pool.map([13, 7])
     assert str(died) == "its worker died every time: signal SIGKILL, 2 times" and survived == "7 there"
     assert not caller.is_working.is_set()
@@ -91,7 +95,9 @@ def test_one_thread_needs_no_process_beside_the_caller() -> None:
     caller, workers = BusyCaller(), SlowToStart()
     caller.release.set()
     pool: RestartingPool[int, str] = RestartingPool(
-        [workers.start] * 2, ModelError, caller.process, stays_inline=True
+        lambda: dict.fromkeys(range(2), workers.start),
+        ModelError,
+        InlineCalls(caller.process, is_worker=True),
     )
     assert [pool.map([number]) for number in (1, 2)] == [["1 here"], ["2 here"]]
     assert workers.started == []

@@ -50,27 +50,6 @@ def test_a_cut_file_is_undone_and_the_next_write_succeeds(
     assert _content(table).equals(before) == (action == "compact")
 
 
-def test_a_cut_fragment_is_refused_where_it_is_written(
-    table: TableWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = _content(table)
-    write: Any = lance.fragment.write_fragments
-
-    def write_and_cut(rows: pa.Table, dataset: lance.LanceDataset) -> Any:
-        fragments = write(rows, dataset)
-        path = Path(dataset.uri, "data", fragments[0].files[0].path)
-        path.write_bytes(path.read_bytes()[:-100])
-        return fragments
-
-    with monkeypatch.context() as patch:
-        patch.setattr("lance.fragment.write_fragments", write_and_cut)
-        with pytest.raises(OSError, match=r"the disk failed while .* it is cut"):
-            table.write_fragments(_ROWS.slice(50))
-    assert _content(table).equals(before)
-    table.append_fragments(table.write_fragments(_ROWS.slice(50)))
-    assert _content(table).equals(_ROWS)
-
-
 def _content(table: TableWriter) -> pa.Table:
     return table.newest().to_table().sort_by("id")
 

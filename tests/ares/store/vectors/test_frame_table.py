@@ -225,25 +225,6 @@ def test_optimizing_keeps_the_search_exact(
     assert vectors.search(query, 30, candidates) == before
 
 
-def test_fragments_are_part_of_the_table_once_they_are_appended_and_replace_what_was_there(
-    tables: Tables,
-) -> None:
-    table, whole = tables.vectors("parts"), tables.vectors("whole")
-    rows, changed = _embedded(6), _embedded(2, frames=3)
-    table.add(rows[:4])
-    written = [table.write_fragments(changed), table.write_fragments(rows[4:]), table.write_fragments([])]
-    assert table.count() == 16
-    with pytest.raises(StoreError, match="8"):
-        table.write_fragments(_embedded(1, dim=9))
-    table.append(written)
-    whole.add([*changed, *rows[4:]])
-    assert table.count() == whole.count() == 44
-    for number in range(6):
-        part, expected = table.read(f"episode{number}"), whole.read(f"episode{number}")
-        assert part.cameras == expected.cameras and part.seconds.tolist() == expected.seconds.tolist()
-        assert part.vectors.tolist() == expected.vectors.tolist()
-
-
 def test_every_episode_has_the_score_of_its_best_frame(vectors: VectorTable, tables: Tables) -> None:
     query = np.arange(1, 9, dtype=np.float32)
     found, scores = vectors.score_episodes(query, 3)
