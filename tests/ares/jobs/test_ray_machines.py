@@ -1,7 +1,4 @@
-"""A machine of a ray cluster is killed while a pool works, and another joins: no item fails, and all machines work.
-
-By night: tests/ares/jobs/test_growing_pool.py has what a pool does then, on a cluster that costs nothing to start.
-"""
+"""An actor of a ray cluster is killed, a machine removed, another joins: no item fails, and the tables are equal."""
 
 from __future__ import annotations
 
@@ -16,18 +13,15 @@ pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curat
 
 
 @pytest.mark.nightly
-def test_a_killed_machine_costs_nothing_and_a_new_one_gets_work() -> None:
+def test_a_killed_actor_and_a_removed_machine_cost_nothing(tmp_path: Path, demo_samples: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.ares.jobs.two_machines"],
+        [sys.executable, "-m", "tests.ares.jobs.two_machines", str(demo_samples / "video"), str(tmp_path)],
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     result = json.loads(done.stdout.splitlines()[-1])
-    assert result["failed"] == []
-    assert result["good"] == result["of"]
-    assert (result["before"], result["machines"]) == (2, 3)
-    assert "room for 1 worker now, and had for 2" in done.stderr
-    assert "room for 2 workers now, and had for 1" in done.stderr
+    assert result["kept"] == result["planned"] > 0
+    assert result["equal"] and result["machines"] >= 2
