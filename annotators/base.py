@@ -76,10 +76,6 @@ class Frames:
         }
         return {camera: seconds for camera, seconds in missing.items() if seconds}
 
-    def undecoded(self) -> Frames:
-        """The same frames, not decoded."""
-        return Frames(self._episode, [self._seconds], self._stamps)
-
     def elsewhere(self, request: CameraSeconds) -> Frames:
         """Frames of the episode at other seconds, for an annotator that knows which it needs once it has seen some."""
         return Frames(self._episode, [request], self._stamps)
@@ -139,10 +135,6 @@ class LayeredFrames(Frames):
         """The seconds that can be read, by camera."""
         first, later = self._first.requested, self._later.requested
         return {camera: [*first.get(camera, ()), *later.get(camera, ())] for camera in {*first, *later}}
-
-    def undecoded(self) -> Frames:
-        """The same frames, not decoded."""
-        return LayeredFrames(self._first.undecoded(), self._later.undecoded())
 
     def elsewhere(self, request: CameraSeconds) -> Frames:
         """As `Frames.elsewhere`."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from annotators.base import (
     CameraSeconds,
@@ -275,11 +275,17 @@ def _refuse_misspelt(label: str, own: Iterable[str], absent: Collection[str]) ->
             raise PluginError(f"{label} has {name!r}, which no run reads", f"did you mean {nearest[0]!r}?")
 
 
-def check_estimated_cost(label: str, cost: Any) -> Cost:
-    """What an annotator estimated. Raises PluginError when it is no cost."""
+def check_estimated_cost(label: str, cost: Any, *arguments: object) -> Cost:
+    """What an annotator estimated of some arguments. Raises PluginError when it is no cost."""
     if not is_summable_cost(cost):
         raise PluginError(f"{label} estimated no cost", f"got {_describe_value(cost)}; give a Cost")
     checked: Cost = cost
+    return checked
+
+
+def _check_preflight(label: str, report: Any, makers: Sequence[Maker]) -> Preflight:
+    check_estimated_cost(label, report.cost)
+    checked: Preflight = replace(report, warnings=tuple(map(str, report.warnings)))
     return checked
 
 
@@ -353,14 +359,14 @@ def make_guarded_annotator(
     """
     with plugin_faults(label):
         annotator = check_annotator(label, factory(options, stores))
-    select = annotator.select_frames
+    select, estimate_run = annotator.select_frames, annotator.estimate_run
     return replace(
         annotator,
         process=GuardedProcess(label, annotator),
-        select_frames=select_no_frames if select is select_no_frames else _guarded_frames(label, select),
-        estimate=_guarded_estimate(label, annotator.estimate),
-        estimate_run=_guarded_run_estimate(label, annotator.estimate_run) if annotator.estimate_run else None,
-        preflight=_guarded_preflight(label, annotator.preflight),
+        select_frames=select_no_frames if select is select_no_frames else _guard(label, select, check_frames),
+        estimate=_guard(label, annotator.estimate, check_estimated_cost),
+        estimate_run=estimate_run and _guard(label, estimate_run, check_estimated_cost),
+        preflight=_guard(label, annotator.preflight, _check_preflight),
     )
 
 
@@ -395,41 +401,14 @@ class GuardedProcess:
         return [self._check.check(result, work) for result, work in zip(results, works, strict=True)]
 
 
-def _guarded_frames(
-    label: str, select: Callable[[Subject], CameraSeconds]
-) -> Callable[[Subject], CameraSeconds]:
-    def select_frames(subject: Subject) -> CameraSeconds:
+_Checked = TypeVar("_Checked")
+
+
+def _guard(label: str, call: Callable[..., Any], check: Callable[..., _Checked]) -> Callable[..., _Checked]:
+    """A call of a plug-in whose answer is checked, with its arguments; whatever it raises is an AresError."""
+
+    def guarded(*arguments: Any) -> _Checked:
         with plugin_faults(label):
-            return check_frames(label, select(subject), subject)
+            return check(label, call(*arguments), *arguments)
 
-    return select_frames
-
-
-def _guarded_preflight(
-    label: str, preflight: Callable[[Sequence[Maker]], Preflight]
-) -> Callable[[Sequence[Maker]], Preflight]:
-    def checked_preflight(makers: Sequence[Maker]) -> Preflight:
-        with plugin_faults(label):
-            report = preflight(makers)
-            check_estimated_cost(label, report.cost)
-            return replace(report, warnings=tuple(map(str, report.warnings)))
-
-    return checked_preflight
-
-
-def _guarded_run_estimate(
-    label: str, estimate: Callable[[Sequence[Subject], int], Cost]
-) -> Callable[[Sequence[Subject], int], Cost]:
-    def checked_estimate(sample: Sequence[Subject], planned: int) -> Cost:
-        with plugin_faults(label):
-            return check_estimated_cost(label, estimate(sample, planned))
-
-    return checked_estimate
-
-
-def _guarded_estimate(label: str, estimate: Callable[[Subject], Cost]) -> Callable[[Subject], Cost]:
-    def checked_estimate(subject: Subject) -> Cost:
-        with plugin_faults(label):
-            return check_estimated_cost(label, estimate(subject))
-
-    return checked_estimate
+    return guarded

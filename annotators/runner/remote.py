@@ -1,8 +1,7 @@
-"""How a run uses other processes: workers of an engine that keep vectors, and local replicas."""
+"""How a run uses other processes: workers of an engine, and copies of a model on this machine."""
 
 from __future__ import annotations
 
-import copy
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -12,18 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotators.base import (
-    CameraSeconds,
-    Factory,
-    Frames,
-    Options,
-    Outcome,
-    Work,
-)
+from annotators.base import Factory, Options, Outcome, Work
 from annotators.runner.annotator_run import read_signals
 from annotators.runner.fault_isolation import GuardedAnnotator, make_guarded_annotator
 from ares.console import count_of, print_message
-from ares.errors import AresError, MediaError, ModelError, RequestError
+from ares.errors import ModelError, RequestError
 from ares.jobs import (
     BatchFunction,
     Engine,
@@ -38,9 +30,6 @@ from ares.jobs import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from ares.store import Stores
 
 
@@ -123,7 +112,6 @@ def _count_room(needs: WorkerNeeds, room_on_gpus: int) -> int:
 
 
 BuildAnnotator = Callable[[Options], "tuple[GuardedAnnotator, Stores]"]
-PutFrames = Callable[[Frames], Callable[[], Frames | None]]
 
 
 def run_annotator_on_engine(
@@ -221,90 +209,3 @@ def _build_annotator(
             f"{annotator.maker.model!r} on {worker_host}; the same device and files must be on both (--device)",
         )
     return annotator, stores
-
-
-def open_decoder_pool(engine: Engine, readers: int, num_annotators: int) -> WorkerPool[Frames, Frames]:
-    """A pool of workers that decode frames for so many annotators."""
-    return engine.pool(
-        PoolRequest(
-            _decode_batch,
-            max_workers=readers,
-            on_worker_death=MediaError,
-            build=partial(_build_decoder, engine.put),
-            share=1 / (num_annotators + 1),
-        )
-    )
-
-
-def make_failing_frames(frames: Frames, error: AresError) -> Frames:
-    """Frames that raise the error of their decoding when they are read."""
-    return RemoteFrames(frames, partial(_raise_error, error))
-
-
-def _decode_batch(batch: Sequence[Frames]) -> Sequence[Frames | AresError]:
-    for frames in batch:
-        frames.decode()
-    return batch
-
-
-def _build_decoder(put: PutFrames) -> BatchFunction[Frames, Frames]:
-    """A function that decodes on a worker and leaves the pixels there: only a reference goes back to the driver."""
-
-    def decode(batch: Sequence[Frames]) -> Sequence[Frames | AresError]:
-        references: list[Frames | AresError] = []
-        for frames in batch:
-            undecoded = copy.deepcopy(frames)
-            frames.decode()
-            references.append(RemoteFrames(undecoded, put(frames)))
-        return references
-
-    return decode
-
-
-def _raise_error(error: AresError) -> Frames | None:
-    raise error
-
-
-class RemoteFrames(Frames):
-    """Frames whose pixels stay on a worker until an annotator reads them.
-
-    Args:
-        frames: The same frames, not decoded.
-        fetch: Returns them decoded, or None when they are lost; then they are decoded again.
-    """
-
-    def __init__(self, frames: Frames, fetch: Callable[[], Frames | None]) -> None:
-        self._frames, self._fetch = frames, fetch
-        self._local: Frames | None = None
-
-    @property
-    def requested(self) -> CameraSeconds:
-        """The seconds that can be read, by camera."""
-        return self._frames.requested
-
-    def undecoded(self) -> Frames:
-        """The same frames, not decoded."""
-        return self._frames.undecoded()
-
-    def elsewhere(self, request: CameraSeconds) -> Frames:
-        """As `Frames.elsewhere`."""
-        return self._frames.elsewhere(request)
-
-    def decode(self) -> None:
-        """Fetch the pixels. Raises MediaError."""
-        self._local = self._fetch()
-        if self._local is None:
-            self._frames.decode()
-            self._local = self._frames
-
-    def release(self) -> None:
-        """Forget the pixels; frames that are read again are fetched again."""
-        self._local = None
-        self._frames.release()
-
-    def at(self, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
-        """As `Frames.at`."""
-        if self._local is None:
-            self.decode()
-        assert self._local is not None
-        return self._local.at(camera, seconds)

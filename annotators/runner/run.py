@@ -31,13 +31,9 @@ from annotators.runner.annotator_run import (
     read_signals,
     read_stamps,
 )
+from annotators.runner.decoding import make_failing_frames, open_decoder_pool
 from annotators.runner.fault_isolation import select_no_frames
-from annotators.runner.remote import (
-    make_failing_frames,
-    open_decoder_pool,
-    restore_torch_threads,
-    run_annotator_on_engine,
-)
+from annotators.runner.remote import restore_torch_threads, run_annotator_on_engine
 from annotators.runner.writer import AnnotationWriter, refuse_columns_of_people
 from ares.console import count_are, print_message
 from ares.doctor import delete_unrecorded_vectors

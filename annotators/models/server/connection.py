@@ -1,17 +1,21 @@
-"""How calls reach a model server: retried attempts, and how many are in flight at one time."""
+"""How calls reach a model server: in attempts that are repeated, and answers that are read within limits."""
 
 from __future__ import annotations
 
 import random
-import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
+from annotators.models.server.concurrency import (
+    MOST_CALLS,
+    TIMEOUT_SECONDS,
+    ServerConcurrency,
+    find_server_concurrency,
+)
 from ares.errors import ModelError, NotTried, ServerError, shorten
 from ares.imports import needs_extra
 
@@ -19,129 +23,9 @@ if TYPE_CHECKING:
     import httpx2
 
 
-# Longest duration of one attempt.
-TIMEOUT_SECONDS = 600.0
-MOST_CALLS = 256
-# Before anything is known of the server.
-_FEWEST_FIRST_CALLS = 4
-# Share of the time limit within which all calls in flight are answered, also by a server that answers one at a time.
-_SHARE_OF_TIMEOUT = 0.8
-_QUIET_SECONDS = 60.0
-_POLL_SECONDS = 0.5
-
-
-class ServerConcurrency:
-    """The limit of calls in flight at one server; safe to use from threads.
-
-    It is a fixed number, or fewer as long as the server would not answer so many within the time limit. A refusal
-    lowers it to the calls that the server has taken, a time-out to the half; each minute without either then adds one.
-
-    Args:
-        most: Largest limit.
-    """
-
-    def __init__(self, most: int = MOST_CALLS) -> None:
-        self._limit = self._most = most
-        self._in_flight = self._replies = 0
-        self._paused_until = 0.0
-        self._changed = threading.Condition()
-        self._quiet_since = self._lowered_at = time.monotonic()
-        self._is_measured = self._has_trouble = False
-        self._answer_seconds = _SHARE_OF_TIMEOUT * TIMEOUT_SECONDS
-
-    @property
-    def limit(self) -> int:
-        """Calls that may be in flight now."""
-        return self._limit
-
-    def set_first_limit(self, seconds_per_call: float, timeout_seconds: float) -> None:
-        """Choose the first limit by the duration of one call alone; only the first such call counts."""
-        with self._changed:
-            if self._is_measured:
-                return
-            self._is_measured = True
-            self._answer_seconds = _SHARE_OF_TIMEOUT * timeout_seconds
-            calls = int(self._answer_seconds / max(seconds_per_call, 1e-3))
-            self._limit = min(max(calls, _FEWEST_FIRST_CALLS), self._limit)
-            self._begin_quiet_time()
-
-    @contextmanager
-    def slot(self, is_stopped: Callable[[], bool] = lambda: False) -> Iterator[None]:
-        """Hold one of the calls in flight.
-
-        Args:
-            is_stopped: Whether the run is ending; then no call waits for its turn.
-        """
-        self._acquire(is_stopped)
-        try:
-            yield
-        finally:
-            self._release()
-
-    def count_refusal(self, wait_seconds: float, has_retry_after: bool) -> None:
-        """The server refused a call, which is not in flight any more: it gets no more calls than it has now.
-
-        Args:
-            wait_seconds: Pause before the next call, where the server has asked for it or works on no call.
-            has_retry_after: Whether the server has said how long to wait.
-        """
-        with self._changed:
-            if has_retry_after or not self._in_flight:
-                self._paused_until = max(self._paused_until, time.monotonic() + wait_seconds)
-            self._lower(self._in_flight)
-
-    def count_timeout(self, began_at: float) -> None:
-        """A call that began at a monotonic second got no answer in time; those that began together count once."""
-        with self._changed:
-            if began_at >= self._lowered_at:
-                self._lower(self._limit // 2)
-
-    def _acquire(self, is_stopped: Callable[[], bool]) -> None:
-        with self._changed:
-            while not is_stopped():
-                pause = self._paused_until - time.monotonic()
-                if pause <= 0 and self._in_flight < self._limit:
-                    break
-                self._changed.wait(min(pause, _POLL_SECONDS) if pause > 0 else None)
-            self._in_flight += 1
-
-    def _release(self) -> None:
-        with self._changed:
-            self._in_flight -= 1
-            self._replies += 1
-            self._raise_when_quiet()
-            # As many calls that wait as there are free slots, not all of them.
-            self._changed.notify(max(self._limit - self._in_flight, 0))
-
-    def _raise_when_quiet(self) -> None:
-        seconds = time.monotonic() - self._quiet_since
-        if seconds >= _QUIET_SECONDS:
-            answered_in_time = int(self._replies / seconds * self._answer_seconds)
-            limit = self._limit + 1 if self._has_trouble else max(self._limit, answered_in_time)
-            self._limit = min(limit, self._most)
-            self._begin_quiet_time()
-
-    def _lower(self, limit: int) -> None:
-        self._limit, self._has_trouble = max(1, min(limit, self._limit)), True
-        self._lowered_at = time.monotonic()
-        self._begin_quiet_time()
-
-    def _begin_quiet_time(self) -> None:
-        self._quiet_since, self._replies = time.monotonic(), 0
-
-
-_SERVERS: dict[str, ServerConcurrency] = {}
-_SERVERS_LOCK = threading.Lock()
-
-
-def find_server_concurrency(url: str) -> ServerConcurrency:
-    """The limit of a server; all models of a process that one server serves share it."""
-    with _SERVERS_LOCK:
-        return _SERVERS.setdefault(url.rstrip("/"), ServerConcurrency())
-
-
 RETRIES = 5
 _CONNECT_SECONDS = 10.0
+_POLL_SECONDS = 0.5
 _LARGEST_REPLY_BYTES = 8_000_000
 _FIRST_WAIT_SECONDS = 0.5
 _LONGEST_WAIT_SECONDS = 30.0

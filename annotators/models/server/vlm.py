@@ -22,7 +22,8 @@ from annotators.models.server.chat_completions import (
     make_request_body,
     read_completion,
 )
-from annotators.models.server.connection import MOST_CALLS, ServerAnswer, ServerConnection
+from annotators.models.server.concurrency import MOST_CALLS
+from annotators.models.server.connection import ServerAnswer, ServerConnection
 from ares.annotation import Cost, short_hash
 from ares.episode import Json
 from ares.errors import ModelError

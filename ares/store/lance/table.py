@@ -169,17 +169,7 @@ def undo_truncated_writes(dataset: lance.LanceDataset) -> Iterator[lance.LanceDa
         if latest.version == dataset.version:
             restored: Any = dataset.checkout_version(version)
             restored.restore()
-        raise _cut_error(cut)
-
-
-def _check_whole(dataset: lance.LanceDataset, path: str, size: int | None) -> None:
-    """Raises OSError where a data file of a table on a disk has not the size that was counted while it was written."""
-    if "://" not in dataset.uri and size and size != _file_size(dataset, path):
-        raise _cut_error(f"{dataset.uri}/{path}")
-
-
-def _cut_error(path: str) -> OSError:
-    return OSError(f"the disk failed while {path} was written; it is cut")
+        raise OSError(f"the disk failed while {cut} was written; it is cut")
 
 
 def _cut_file(dataset: lance.LanceDataset, known: Collection[str]) -> str:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from annotators.models.server.connection import MOST_CALLS, ServerConcurrency
+from annotators.models.server.concurrency import MOST_CALLS, ServerConcurrency
 
 
 def test_no_call_is_sent_while_the_server_has_asked_for_a_pause() -> None:
@@ -61,7 +61,7 @@ def test_a_quiet_minute_adds_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     for minutes, limit in ((0.5, 20), (1.1, 21), (1.5, 21), (2.3, 22)):
         clock = SimpleNamespace(monotonic=partial(float, time.monotonic() + 60 * minutes))
         with monkeypatch.context() as patched:
-            patched.setattr("annotators.models.server.connection.time", clock)
+            patched.setattr("annotators.models.server.concurrency.time", clock)
             with concurrency.slot():
                 pass
         assert concurrency.limit == limit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annotators.models.server.connection import MOST_CALLS, TIMEOUT_SECONDS
+from annotators.models.server.concurrency import MOST_CALLS, TIMEOUT_SECONDS
 from benchmarks.model_server import PROFILES, Profile
 from tests.annotators.models.simulated_server import SimulatedRun, Simulation
 
