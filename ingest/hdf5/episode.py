@@ -51,7 +51,7 @@ from ingest.signals import (
 )
 
 if TYPE_CHECKING:
-    from ingest.spec import DatasetSpec
+    from ingest.spec import DatasetSpec, LayoutSpec
 
 
 FORMAT = "hdf5"
@@ -70,6 +70,7 @@ class HDF5Entry(EpisodeEntry):
         group: HDF5 group of the episode, "" for a file that is one episode.
         masks: Every mask of the file that lists the episode.
         time: The dataset that a spec names as the times of the steps.
+        layout: Where its file keeps what; None where names and shapes are to tell it.
     """
 
     format: str = FORMAT
@@ -77,6 +78,7 @@ class HDF5Entry(EpisodeEntry):
     group: str = ""
     masks: tuple[str, ...] = ()
     time: SpecTimeArray = NO_TIME
+    layout: LayoutSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,10 +319,6 @@ def _describe_video_camera(
     )
     flags = frozen_camera_flags(media, info.inactive_spans, 0)
     return describe_camera(name, info, media, flags=flags, role=role)
-
-
-FAMILY = "unknown"
-NO_FAMILY = "HDF5 file is of no known family"
 
 
 def list_unknown_episode_groups(path: str) -> list[str]:
