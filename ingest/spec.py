@@ -247,7 +247,8 @@ class VariantSpec(BaseModel):
 class LayoutSpec(VariantSpec):
     """Where the files of a family of datasets keep what an episode consists of.
 
-    Arrays are named by their path below the group of the episode, with the wildcards of `fnmatch`. A *fact* is a field
+    Arrays are named by their path below the group of the episode, with the wildcards of `fnmatch`, or by a regular
+    expression after "re:". A *fact* is a field
     by the names between its dots: an attribute of the episode ("attributes.seed", or "seed"), of the group above the
     episodes ("parent.env_args"), of a JSON object beside the file ("NAME.field", "entry.field"), a named group of a
     pattern of the path ("path.task"), or a small array of texts.
@@ -259,7 +260,9 @@ class LayoutSpec(VariantSpec):
         file: The name of that file.
         episodes: Pattern of the groups that are an episode each: "traj_{number}", "data/*"; "" where the file is one.
         masks: Group of lists of episodes, of which the one that is named like a split gives their split; or "".
-        ends: Array with the step at which each episode of a file ends, or "".
+        ends: Array with the step at which each episode of a file ends, or "" (Zarr).
+        arrays: Group that holds the arrays of all these episodes.
+        time: Array of the time of each step, or "".
         action: Choices of the arrays that are the action, side by side; the first that is complete is used.
         needs_action: Whether an episode without an action is broken.
         state: The same for the state.
@@ -297,6 +300,8 @@ class LayoutSpec(VariantSpec):
     episodes: str = ""
     masks: str = ""
     ends: str = ""
+    arrays: str = ""
+    time: str = ""
     action: tuple[tuple[str, ...], ...] = ()
     needs_action: bool = True
     state: tuple[tuple[str, ...], ...] = ()

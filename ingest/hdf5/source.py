@@ -244,7 +244,7 @@ def _file_items(file: HDF5File, entry: HDF5Entry, spec: DatasetSpec | None) -> I
             if file.layout
             else functools.partial(load_unknown_hdf5, episode, spec)
         )
-        location = f"{episode.path} {group}".strip()
+        location = f"{episode.path}, {name}" if name else episode.path
         yield Item(episode_id=episode.episode_id, location=location, load=load, key=episode.key)
 
 
