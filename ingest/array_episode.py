@@ -519,13 +519,13 @@ class ArrayFormat:
     find_videos: Callable[[ArrayEntry, ArrayRowReader], list[Camera]] = lambda entry, reader: []
 
 
-def list_array_items(entry: ArrayEntry, ends: Sequence[int], array_format: ArrayFormat) -> Iterator[Item]:
-    """One item for each episode of a file, by the steps at which they end; one for a file without any."""
-    if not ends:
-        yield make_array_item(entry, array_format)
-    for number, (start, stop) in enumerate(zip((0, *ends), ends, strict=False)):
-        of_file = replace(entry, key=f"{entry.key}/{number}", number=number, start=start, stop=stop)
-        yield make_array_item(of_file, array_format)
+def list_array_entries(entry: ArrayEntry, ends: Sequence[int]) -> list[ArrayEntry]:
+    """The episodes of a file by the steps at which they end; the file itself where there is no end."""
+    spans = enumerate(zip((0, *ends), ends, strict=False))
+    return [
+        replace(entry, key=f"{entry.key}/{number}", number=number, start=start, stop=stop)
+        for number, (start, stop) in spans
+    ] or [entry]
 
 
 def make_array_item(entry: ArrayEntry, array_format: ArrayFormat) -> Item:

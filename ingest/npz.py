@@ -31,7 +31,7 @@ from ingest.array_episode import (
     ArrayMember,
     ArrayRowReader,
     find_episode_ends_array,
-    list_array_items,
+    list_array_entries,
     make_array_item,
     read_ends,
 )
@@ -247,51 +247,33 @@ def _ends_key(path: Path, spec: DatasetSpec | None) -> str:
         return ""  # loading the episode reports it
 
 
-def _read_file_ends(path: Path, ends_key: str) -> tuple[int, ...]:
-    """Where the episodes of a file end; empty for a file that cannot be read, or is one episode."""
-    try:
-        with open_arrays(str(path)) as members:
-            return read_episode_ends(members, ends_key, str(path))
-    except AresError:
-        return ()
-
-
-def _count_axis_episodes(path: Path, axis: int) -> int:
-    """Episodes of a file along an axis. Raises SourceError where no array has the axis."""
-    with open_arrays(str(path)) as members:
+def _list_entries(entry: ArrayEntry) -> list[ArrayEntry]:
+    """The episodes of a file, along an axis or by their ends. Raises SourceError where it cannot be read."""
+    axis = entry.spec.episode_axis if entry.spec else None
+    if axis is None and not entry.ends_key:
+        return [entry]
+    with open_arrays(entry.path) as members:
+        if axis is None:
+            ends = read_episode_ends(members, entry.ends_key, entry.path)
+            return list_array_entries(entry, ends)
         count = count_episodes_along(members, axis)
     if not count:
-        raise SourceError("no array has the axis of episodes", f"{path}: episode_axis: {axis} in the spec")
-    return count
-
-
-def _count_file_episodes(path: Path, entry: ArrayEntry) -> int:
-    """How many episodes a file is; 1 for one that cannot be read."""
-    if entry.spec and entry.spec.episode_axis is not None:
-        try:
-            return _count_axis_episodes(path, entry.spec.episode_axis)
-        except AresError:
-            return 1
-    return max(len(_read_file_ends(path, entry.ends_key)), 1) if entry.ends_key else 1
+        raise SourceError(
+            "no array has the axis of episodes", f"{entry.path}: episode_axis: {axis} in the spec"
+        )
+    return [replace(entry, key=f"{entry.key}/{number}", number=number) for number in range(count)]
 
 
 def _file_items(path: Path, folder: Path, entry: ArrayEntry) -> Iterator[Item]:
     """One item for each episode of a file."""
     key = path.relative_to(folder).as_posix() if path != folder else folder.name
     entry = replace(entry, key=key, path=str(path))
-    ends: tuple[int, ...] = ()
     try:
-        if entry.spec and entry.spec.episode_axis is not None:
-            for number in range(_count_axis_episodes(path, entry.spec.episode_axis)):
-                yield make_array_item(replace(entry, key=f"{key}/{number}", number=number), _ARRAYS)
-            return
-        if entry.ends_key:
-            with open_arrays(str(path)) as members:
-                ends = read_episode_ends(members, entry.ends_key, str(path))
+        entries = _list_entries(entry)
     except SourceError as error:
         yield failing_item(entry.episode_id, str(path), SourceError(error.reason, error.detail))
         return
-    yield from list_array_items(entry, ends, _ARRAYS)
+    yield from (make_array_item(of_episode, _ARRAYS) for of_episode in entries)
 
 
 def _step_items(steps: StepEpisodes, folder: Path, entry: ArrayEntry) -> Iterator[Item]:
@@ -308,7 +290,13 @@ def _step_items(steps: StepEpisodes, folder: Path, entry: ArrayEntry) -> Iterato
 
 
 def _count_group(group: Path | StepEpisodes, entry: ArrayEntry) -> int:
-    return _count_file_episodes(group, entry) if isinstance(group, Path) else len(group.episodes)
+    """How many episodes a file or a folder of steps is; 1 for one that cannot be read."""
+    if isinstance(group, StepEpisodes):
+        return len(group.episodes)
+    try:
+        return max(len(_list_entries(replace(entry, path=str(group)))), 1)
+    except AresError:
+        return 1
 
 
 def _group_items(group: Path | StepEpisodes, folder: Path, entry: ArrayEntry) -> Iterator[Item]:

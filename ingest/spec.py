@@ -457,6 +457,7 @@ def read_spec(path: Path) -> DatasetSpec:
                 *CameraSpec.model_fields,
                 *ContractSpec.model_fields,
                 *KinematicsSpec.model_fields,
+                *LayoutSpec.model_fields,
             )
             hint = f"; {did_you_mean(str(first['loc'][-1]), fields)}".rstrip("; ")
         raise SourceError(

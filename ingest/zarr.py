@@ -24,7 +24,8 @@ from ingest.array_episode import (
     ArrayMember,
     ArrayRowReader,
     find_episode_ends_array,
-    list_array_items,
+    list_array_entries,
+    make_array_item,
     read_ends,
     unknown_family_error,
 )
@@ -203,7 +204,7 @@ def _store_items(store: _Store, entry: ArrayEntry) -> Iterator[Item]:
         yield failing_item(entry.episode_id, str(store.path), store.error)
         return
     entry = replace(entry, ends_key=store.ends_key, layout=store.layout)
-    yield from list_array_items(entry, store.ends, _ARRAYS)
+    yield from (make_array_item(episode, _ARRAYS) for episode in list_array_entries(entry, store.ends))
 
 
 class ZarrIngester(FolderIngester):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import prod
@@ -16,12 +16,13 @@ from ares.errors import SourceError
 from ares.input import open_hdf5_object, parse_json
 from ares.io import FileState, describe_os_error, file_state, list_folder, parse_path
 from ares.media import has_encoded_images, read_encoded_image
+from ingest.array_episode import match_labels
 from ingest.base import FileUse
 from ingest.files import read_json_object
 from ingest.hdf5.episode import HDF5Entry, make_video_camera
-from ingest.hdf5.reader import (
+from ingest.hdf5.reader import HDF5EpisodeReader
+from ingest.hdf5.values import (
     LONGEST_LIST,
-    HDF5EpisodeReader,
     keep_small_values,
     parse_json_object,
     read_attributes,
@@ -173,8 +174,11 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def read_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> EpisodeFacts:
-    """Read what is said of an episode of a known layout. Raises SourceError when the file is damaged."""
-    layout, where, warnings = _require_layout(entry), parse_path(entry.path), list[str]()
+    """Read what is said of an episode. Raises SourceError when the file is damaged."""
+    from ingest.spec import LayoutSpec
+
+    layout = entry.layout or LayoutSpec(metadata=("attributes",))
+    where, warnings = parse_path(entry.path), list[str]()
     document: dict[str, Any] = {
         "attributes": _parse_fields(read_attributes(group), layout, warnings),
         "path": find_path_parts(layout, entry.path),
@@ -192,11 +196,6 @@ def read_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> Epi
         if all(_is_met(facts, key, condition) for key, condition in variant.when.items()):
             update = {name: getattr(variant, name) for name in variant.model_fields_set - {"when"}} | update
     return EpisodeFacts(layout.model_copy(update=update), document, datasets, where, warnings)
-
-
-def _require_layout(entry: HDF5Entry) -> LayoutSpec:
-    assert entry.layout is not None
-    return entry.layout
 
 
 def _is_met(facts: EpisodeFacts, key: str, condition: Condition) -> bool:
@@ -296,11 +295,6 @@ def _find_entry(
     if document:
         warnings.append(f"{beside.path.replace('{stem}', '*')} beside the file does not describe the episode")
     return {}
-
-
-def match_labels(pattern: str, labels: Iterable[str]) -> list[str]:
-    """The labels that match a pattern."""
-    return [label for label in labels if fnmatchcase(label, pattern)]
 
 
 def check_compression(facts: EpisodeFacts) -> list[str]:

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 from ares.episode import Json, Record
 from ares.errors import SourceError
 from ares.input import open_hdf5, open_hdf5_object
-from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record
-from ingest.hdf5.facts import EpisodeFacts, check_compression, match_labels, read_facts, read_video_cameras
-from ingest.hdf5.mujoco import name_mujoco_state, simulator_rate_hz
-from ingest.hdf5.reader import (
-    LONGEST_LIST,
-    HDF5EpisodeReader,
-    find_datasets,
-    keep_small_values,
-    natural_key,
-    read_child_classes,
-    read_small,
+from ingest.array_episode import choose_complete_labels, guess_array_roles, match_labels, natural_key
+from ingest.hdf5.episode import (
+    ArrayRoles,
+    HDF5Entry,
+    count_steps,
+    find_steps_key,
+    make_record,
+    signal_widths,
 )
+from ingest.hdf5.facts import EpisodeFacts, check_compression, read_facts, read_video_cameras
+from ingest.hdf5.mujoco import name_mujoco_state, simulator_rate_hz
+from ingest.hdf5.reader import HDF5EpisodeReader
+from ingest.hdf5.values import LONGEST_LIST, find_datasets, keep_small_values, read_child_classes, read_small
 from ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
@@ -29,56 +30,69 @@ if TYPE_CHECKING:
     from ingest.spec import LayoutSpec
 
 
-def load_family_episode(entry: HDF5Entry) -> Record:
-    """Read an episode. Raises SourceError when it is damaged, or has no action where its layout needs one."""
+def load_hdf5_episode(entry: HDF5Entry) -> Record:
+    """Read an episode by its layout, else by the names of its arrays; a spec is applied to its record afterwards.
+
+    Raises SourceError when it is damaged, or has no action where its layout needs one.
+    """
     import h5py  # type: ignore[import-untyped]
 
-    where = f"{entry.path} {entry.group}".strip()
     with open_hdf5(entry.path) as file:
         group = open_hdf5_object(file, entry.group)
         if not isinstance(group, h5py.Group):
-            raise SourceError("HDF5 link leads nowhere", where)
+            raise SourceError("HDF5 link leads nowhere", f"{entry.path} {entry.group}".strip())
         datasets = find_datasets(group)
         facts = read_facts(entry, group, datasets)
-        layout = facts.layout
-        action = choose_complete_labels(layout.action, datasets)
-        state = choose_state(layout, datasets)
-        steps = count_steps(datasets, action if layout.needs_action else [*action, *state], where)
+        steps, roles = _choose_roles(facts, entry)
         rate_hz, rate_source = resolve_rate(entry.rate_hz, *known_rate(facts))
         reader = HDF5EpisodeReader(
-            entry.path, entry.group, steps, rate_hz, facts.channels(), layout.final_observation
+            entry.path, entry.group, steps, rate_hz, facts.channels(), facts.layout.final_observation
         )
+        if entry.layout is None and rate_source == "assumed" and not (entry.spec and entry.spec.timestamps):
+            facts.warnings.append(f"rate is not known, {rate_hz:g} Hz assumed (give --rate)")
         facts.check_steps(steps)
         constants = _read_constants(facts)
         instructions, (success, success_source) = facts.instructions(), facts.success()
         facts.warnings.extend(check_compression(facts))
-        left_out = _find_left_out(facts, {*action, *state})
-        simulated = _simulator_names(facts, state)
+        roles = replace(roles, left_out=roles.left_out | _find_left_out(facts, {*roles.action, *roles.state}))
+        simulated = _simulator_names(facts, roles.state)
         reader.warnings += facts.warnings
-        roles = ArrayRoles(
-            action=action,
-            state=state,
-            action_names=layout.names.get("action", ()),
-            state_names=simulated or layout.names.get("state", ()),
-            reward=layout.reward,
-            left_out=left_out | frozenset(match_any(layout.constants, datasets)),
-            image_names=frozenset(layout.image_names),
-        )
-        details = EpisodeDetails(
-            rate_source=rate_source,
-            robot=facts.robot(),
-            instructions=instructions,
-            success=success,
-            success_source=success_source,
-            metadata={**facts.metadata(), **constants},
-            cameras=tuple(read_video_cameras(facts, reader)),
-        )
-        record = make_record(entry, reader, datasets, roles, details)
+        fields = {
+            "rate_source": rate_source,
+            "robot": facts.robot(),
+            "texts": instructions,
+            "success": success,
+            "success_source": success_source,
+            "metadata": {**facts.metadata(), **constants},
+            "cameras": tuple(read_video_cameras(facts, reader)),
+        }
+        roles = replace(roles, state_names=simulated or roles.state_names)
+        record = make_record(entry, reader, datasets, roles, fields)
     if simulated:
         arrays = (replace(array, names_vary=array.use == "state") for array in record.arrays)
         record = replace(record, arrays=tuple(arrays))
     remark = facts.turn_remark() if record.episode.cameras else ()
     return replace(record, warnings=(*record.warnings, *remark))
+
+
+def _choose_roles(facts: EpisodeFacts, entry: HDF5Entry) -> tuple[int, ArrayRoles]:
+    """The number of steps and the roles of the arrays, by the layout, else by their names. Raises SourceError."""
+    layout, datasets, where = facts.layout, facts.datasets, f"{entry.path} {entry.group}".strip()
+    if entry.layout is None:
+        steps = count_steps(datasets, [find_steps_key(datasets, entry.spec)], where)
+        guess = guess_array_roles(signal_widths(datasets, steps))
+        return steps, ArrayRoles(action=guess.action, state=guess.state, reward=guess.reward)
+    action, state = choose_complete_labels(layout.action, datasets), choose_state(layout, datasets)
+    steps = count_steps(datasets, action if layout.needs_action else [*action, *state], where)
+    return steps, ArrayRoles(
+        action=action,
+        state=state,
+        action_names=layout.names.get("action", ()),
+        state_names=layout.names.get("state", ()),
+        reward=layout.reward,
+        left_out=frozenset(match_any(layout.constants, datasets)),
+        image_names=frozenset(layout.image_names),
+    )
 
 
 def known_rate(facts: EpisodeFacts) -> tuple[float | None, RateSource]:
@@ -90,14 +104,6 @@ def known_rate(facts: EpisodeFacts) -> tuple[float | None, RateSource]:
         return layout.rate_hz, "format"
     state, model = facts.datasets.get(layout.simulator_state), facts.document["attributes"].get("model_file")
     return simulator_rate_hz(state, model, str(facts.where)), "source"
-
-
-def choose_complete_labels(choices: Sequence[Sequence[str]], labels: Iterable[str]) -> list[str]:
-    """The labels of the first choice that is complete, else of the first of which some are there."""
-    ordered = sorted(labels, key=natural_key)
-    matches = [[match_labels(pattern, ordered) for pattern in choice] for choice in choices]
-    best = next((parts for parts in matches if all(parts)), None) or next(filter(any, matches), [])
-    return [label for part in best for label in part]
 
 
 def match_any(patterns: Iterable[str], labels: Iterable[str]) -> list[str]:

@@ -14,6 +14,7 @@ from ares.errors import SourceError
 from ares.formats import INFO_PATH
 from ares.input import call_with_time_limit, input_budgets, open_hdf5, open_hdf5_object, translate_hdf5_errors
 from ares.io import FolderEntries, absolute_path, folder_name, list_folder, walk_folders
+from ingest.array_episode import match_labels, natural_key
 from ingest.base import (
     FolderClaim,
     FolderIngester,
@@ -23,11 +24,10 @@ from ingest.base import (
     SourceOptions,
     failing_item,
 )
-from ingest.hdf5.episode import FORMAT, HDF5Entry, list_unknown_episode_groups, load_unknown_hdf5
-from ingest.hdf5.facts import find_path_parts, list_companions, match_labels, read_facts
-from ingest.hdf5.family import known_rate, list_episodes, load_family_episode, read_masks
-from ingest.hdf5.reader import find_datasets, natural_key, read_child_classes, to_plain_value
-from ingest.signals import find_spec_time_array
+from ingest.hdf5.episode import FORMAT, HDF5Entry, list_unknown_episode_groups
+from ingest.hdf5.facts import find_path_parts, list_companions, read_facts
+from ingest.hdf5.family import known_rate, list_episodes, load_hdf5_episode, read_masks
+from ingest.hdf5.values import find_datasets, read_child_classes, to_plain_value
 
 if TYPE_CHECKING:
     from ingest.spec import DatasetSpec, LayoutSpec
@@ -216,7 +216,7 @@ def _accept_unknown(file: HDF5File) -> HDF5File:
     return HDF5File(path=file.path, count=len(list_unknown_episode_groups(str(file.path))))
 
 
-def _file_items(file: HDF5File, entry: HDF5Entry, spec: DatasetSpec | None) -> Iterator[Item]:
+def _file_items(file: HDF5File, entry: HDF5Entry) -> Iterator[Item]:
     """One item for each episode; the file is opened again, so that the names of only one file are in memory."""
     if file.error is not None:
         yield failing_item(entry.episode_id, entry.path, file.error)
@@ -239,11 +239,7 @@ def _file_items(file: HDF5File, entry: HDF5Entry, spec: DatasetSpec | None) -> I
             masks=masks,
             layout=file.layout,
         )
-        load = (
-            functools.partial(load_family_episode, episode)
-            if file.layout
-            else functools.partial(load_unknown_hdf5, episode, spec)
-        )
+        load = functools.partial(load_hdf5_episode, episode)
         location = f"{episode.path}, {name}" if name else episode.path
         yield Item(episode_id=episode.episode_id, location=location, load=load, key=episode.key)
 
@@ -296,14 +292,13 @@ class Hdf5Ingester(FolderIngester):
                 "folder holds no HDF5 file", f"{path}: no {' or '.join(sorted(SUFFIXES))} in it or below"
             )
         dataset = options.dataset or folder_name(folder)
-        time = find_spec_time_array(spec)
         entries = (
             HDF5Entry(
                 dataset=dataset,
                 key=file.path.relative_to(folder).as_posix(),
                 path=str(file.path),
                 rate_hz=options.rate_hz,
-                time=time,
+                spec=spec,
             )
             for file in hdf5_files
         )
@@ -318,7 +313,7 @@ class Hdf5Ingester(FolderIngester):
                 items=(
                     item
                     for file, entry in zip(hdf5_files, entries, strict=True)
-                    for item in _file_items(file, entry, spec)
+                    for item in _file_items(file, entry)
                 ),
                 warnings=tuple(warnings),
                 fragile=True,

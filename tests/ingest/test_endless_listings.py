@@ -27,7 +27,7 @@ from tests.torture.datasets import WRITERS
 
 def _limit(monkeypatch: pytest.MonkeyPatch, **limits: float) -> None:
     budgets = replace(InputBudgets(), **limits)  # type: ignore[arg-type]
-    for module in ("ingest.base", "ingest.hdf5.source", "ingest.hdf5.reader", "ingest.lerobot.metadata"):
+    for module in ("ingest.base", "ingest.hdf5.source", "ingest.hdf5.values", "ingest.lerobot.metadata"):
         monkeypatch.setattr(f"{module}.input_budgets", lambda: budgets)
     monkeypatch.setattr("ares.input.limits.input_budgets", lambda: budgets)
 
