@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ares.clock import SECONDS_BY_UNIT, TimeUnit
-from ares.episode import ArrayUse, Json, Signal, SourceArray, Trajectory
+from ares.console import count_of
+from ares.episode import ArrayUse, Camera, Json, MediaRef, Record, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
-from ares.media import HOLDS_DEPTH, has_zarr_images
-from ingest.depth import as_depth_picture, describe_depth, is_depth_array, sampled_rows
+from ares.input import ImageInfo
+from ares.media import HOLDS_DEPTH, has_zarr_images, image_size
+from ingest.base import EpisodeEntry, Item, make_episode
+from ingest.depth import add_depth, as_depth_picture, describe_depth, is_depth_array, sampled_rows
+from ingest.files import describe_camera
 from ingest.show_spec import describe_arrays
-from ingest.signals import MAX_SIGNAL_WIDTH, StepTimes, compute_step_times, convert_to_seconds, numbered_names
+from ingest.signals import (
+    MAX_SIGNAL_WIDTH,
+    StepTimes,
+    compute_step_times,
+    convert_to_seconds,
+    missing_time_error,
+    numbered_names,
+)
+from ingest.source_words import VideoRow
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ingest.spec import DatasetSpec
+    from ingest.spec import DatasetSpec, LayoutSpec
 
 
 # Longest text, and most texts, that become metadata of an episode.
 _LONGEST_TEXT, _MOST_TEXTS = 1000, 64
+_MOST_DIGITS = 1_000
+_MOST_STEPS = 10_000_000
+ALL_ROWS = -1
 _SHORTER = "is not stored (it ends before the episode does)"
 
 
@@ -239,6 +257,29 @@ def guess_array_roles(widths: Mapping[str, int], ends: str = "") -> SignalKeys:
     return SignalKeys(state=state, action=action, reward="".join(reward), time="".join(time), ends=ends)
 
 
+def natural_key(text: str) -> tuple[tuple[int, str], ...]:
+    """Sort key under which "demo_10" comes after "demo_2"."""
+    parts = re.findall(r"\d+|\D+", text)
+    # Python refuses to convert numbers of more than 4,300 digits.
+    return tuple((int(part[:_MOST_DIGITS]), "") if part.isdecimal() else (-1, part) for part in parts)
+
+
+def match_labels(pattern: str, labels: Iterable[str]) -> list[str]:
+    """The labels that match a pattern with wildcards, or a regular expression after "re:"."""
+    if pattern.startswith("re:"):
+        expression = re.compile(pattern.removeprefix("re:"))
+        return [label for label in labels if expression.fullmatch(label)]
+    return [label for label in labels if fnmatchcase(label, pattern)]
+
+
+def choose_complete_labels(choices: Sequence[Sequence[str]], labels: Iterable[str]) -> list[str]:
+    """The labels of the first choice that is complete, else of the first of which some are there."""
+    ordered = sorted(labels, key=natural_key)
+    matches = [[match_labels(pattern, ordered) for pattern in choice] for choice in choices]
+    best = next((parts for parts in matches if all(parts)), None) or next(filter(any, matches), [])
+    return [label for part in best for label in part]
+
+
 def find_episode_ends_array(keys: Iterable[str]) -> str:
     """The array that seems to cut the rows into episodes, by its name; "" for none."""
     return "".join(_matching_keys(list(keys), _ENDS_NAMES, ()))
@@ -406,3 +447,261 @@ def list_arrays(reader: ArrayRowReader, roles: SignalKeys) -> Iterator[SourceArr
             note = note or ("field of the metadata" if key in reader.fields else "")
             note = "depth, kept by reference" if key in reader.depth else note
             yield SourceArray(key=key, use=uses.get(key, "unused"), shape=shape, dtype=dtype, note=note)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayEntry(EpisodeEntry):
+    """One episode of a file or folder of arrays, before it is read.
+
+    Attributes:
+        path: The file or folder.
+        number: Its number in the file, or None where the file is one episode.
+        start: First row of the episode.
+        stop: End of its rows, half open; -1 for all rows.
+        ends_key: Array that cuts the rows into episodes, or "".
+        spec: What the user knows of the dataset, or None.
+        layout: Where the file keeps what; None where names and shapes are to tell it.
+        is_shown: Whether arrays without a known role are read, to show them.
+        num_files: Files of one time step each that it is, the first of them at `path`; 0 for none.
+    """
+
+    path: str
+    number: int | None = None
+    start: int = 0
+    stop: int = ALL_ROWS
+    ends_key: str = ""
+    spec: DatasetSpec | None = None
+    layout: LayoutSpec | None = None
+    is_shown: bool = False
+    num_files: int = 0
+
+    @property
+    def has_all_rows(self) -> bool:
+        """Whether all rows of its arrays are the episode."""
+        return self.stop == ALL_ROWS
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the keys of its arrays in the file."""
+        return f"{self.layout.arrays}/" if self.layout else ""
+
+
+class ArrayMember(NamedTuple):
+    """An array of an episode, or why it cannot be read, and where its rows are.
+
+    Attributes:
+        array: The array; None for what is no array.
+        path: Its file.
+        name: Its name in that file; "" for an .npy file.
+    """
+
+    array: Any
+    path: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayFormat:
+    """How the arrays of a format are reached; functions of modules, which workers import.
+
+    Attributes:
+        kind: Kind of the references to frames.
+        open_members: Opens the arrays of an episode by key. Raises SourceError.
+        translate_errors: Turns what the library raises for damaged data into a SourceError, for a place in words.
+        read_row: What fields, and files beside the episode, say of it.
+        find_videos: Cameras whose frames are in videos beside the file.
+    """
+
+    kind: Literal["npy", "zarr"]
+    open_members: Callable[[ArrayEntry], AbstractContextManager[Mapping[str, ArrayMember]]]
+    translate_errors: Callable[[str], AbstractContextManager[None]]
+    read_row: Callable[[ArrayEntry, ArrayRowReader], VideoRow]
+    find_videos: Callable[[ArrayEntry, ArrayRowReader], list[Camera]] = lambda entry, reader: []
+
+
+def list_array_entries(entry: ArrayEntry, ends: Sequence[int]) -> list[ArrayEntry]:
+    """The episodes of a file by the steps at which they end; the file itself where there is no end."""
+    spans = enumerate(zip((0, *ends), ends, strict=False))
+    return [
+        replace(entry, key=f"{entry.key}/{number}", number=number, start=start, stop=stop)
+        for number, (start, stop) in spans
+    ] or [entry]
+
+
+def make_array_item(entry: ArrayEntry, array_format: ArrayFormat) -> Item:
+    """The item of an episode."""
+    load = functools.partial(load_array_episode, entry, array_format)
+    location = entry.path if entry.number is None else f"{entry.path}, episode {entry.number}"
+    return Item(episode_id=entry.episode_id, location=location, load=load, key=entry.key)
+
+
+def read_ends(array: Any, where: str, *, must_rise: bool) -> tuple[int, ...]:
+    """The steps at which the episodes of a file end. Raises SourceError for anything else than whole numbers."""
+    if array.ndim != 1 or array.dtype.kind not in "iu" or not array.size:
+        raise SourceError("episode_ends is no list of whole numbers", f"{where}: {array.dtype} {array.shape}")
+    ends = tuple(array[:].tolist())
+    if must_rise and (list(ends) != sorted(set(ends)) or ends[0] <= 0):
+        raise SourceError("episode_ends does not rise", f"{where} is {list(ends[:10])!s}")
+    return ends
+
+
+def load_array_episode(entry: ArrayEntry, array_format: ArrayFormat) -> Record:
+    """Read an episode: signals as numbers, images by reference.
+
+    Raises SourceError when its files cannot be read, or when no array is of a known name and there is no spec.
+    """
+    if not entry.has_all_rows and not (
+        0 <= entry.start < entry.stop and entry.stop - entry.start <= _MOST_STEPS
+    ):
+        span = f"steps {entry.start} to {entry.stop}"
+        raise SourceError("episode has no valid span in episode_ends", f"{entry.path}: {span}")
+    with array_format.open_members(entry) as members:
+        locations = {key: {"path": member.path, "key": member.name} for key, member in members.items()}
+        reader = _read_members(entry, members, array_format)
+        roles, row = _choose_roles(entry, reader), array_format.read_row(entry, reader)
+        unit = entry.spec.time_unit if entry.spec else None
+        times = step_times(reader, roles.time, entry.rate_hz, unit=unit, known_hz=row.fps)
+        cameras = [
+            _array_camera(reader, key, members[key], times.rate_hz, array_format) for key in reader.images
+        ]
+        cameras += array_format.find_videos(entry, reader)
+        reader.hash_images()
+        depth = reader.describe_depth(locations)
+    arrays = tuple(list_arrays(reader, roles))
+    if not (roles.state or roles.action or cameras or entry.spec or entry.layout or entry.is_shown):
+        raise unknown_family_error(entry.path, arrays)
+    if not reader.numbers and not cameras and not entry.is_shown:
+        raise SourceError("episode holds no array that can be read", entry.path)
+    trajectory = make_trajectory(reader, roles, times.seconds)
+    episode = make_episode(
+        entry,
+        trajectory,
+        [row.instruction],
+        source=entry.path if entry.layout else next(iter(members.values())).path,
+        content_hash=reader.hash.hexdigest(),
+        robot=row.robot,
+        rate_hz=times.rate_hz,
+        rate_source=times.rate_source,
+        cameras=tuple(cameras),
+        success=row.success,
+        success_source=row.success_source,
+        metadata=add_depth(row.metadata, depth),
+        # Only images in arrays are promised to be one per step; videos beside them have clocks of their own.
+        frame_pairing="index"
+        if all(camera.media.kind == array_format.kind for camera in cameras)
+        else "stamp",
+    )
+    return Record(
+        episode=episode,
+        trajectory=trajectory,
+        warnings=tuple(dict.fromkeys((*reader.warnings, *row.warnings))),
+        arrays=arrays,
+        has_stamps=times.has_stamps,
+    )
+
+
+def _read_members(
+    entry: ArrayEntry, members: Mapping[str, ArrayMember], array_format: ArrayFormat
+) -> ArrayRowReader:
+    """Read the arrays; texts and single numbers become fields."""
+    stop = _count_steps(entry, members) if entry.has_all_rows else entry.stop
+    reader = ArrayRowReader(
+        entry.path, entry.start, stop, prefix=entry.prefix, translate_errors=array_format.translate_errors
+    )
+    for key, member in members.items():
+        array = member.array
+        if array is None:
+            reader.warnings[f"{entry.prefix}{key} is not stored (it is no array)"] = None
+        elif isinstance(array, SourceError):
+            reader.leave_out(key, f"is not stored ({array.reason})")
+        elif array.dtype.kind in "SU" or not array.ndim:
+            reader.add_field(key, array)
+        elif key == entry.ends_key:
+            reader.shapes[key] = (tuple(array.shape), str(array.dtype))
+        else:
+            _read_rows(entry, reader, key, array, array.shape[0] - stop if entry.has_all_rows else 0)
+    require_whole_signals(reader, entry.spec, is_shown=entry.is_shown)
+    return reader
+
+
+def _read_rows(entry: ArrayEntry, reader: ArrayRowReader, key: str, array: Any, surplus: int) -> None:
+    """Read an array with so many rows more than there are steps. Raises SourceError for a camera with two or more."""
+    if surplus <= 1:
+        reader.add(key, array)
+        if surplus == 1:
+            text = f"{key} has one row more than there are actions: the terminal one is not stored"
+            reader.warnings[text] = None
+        return
+    reader.shapes[key] = (tuple(array.shape), str(array.dtype))
+    reader.leave_out(
+        key,
+        f"is not stored ({count_of(array.shape[0], 'row')} for {count_of(reader.stop - reader.start, 'step')})",
+    )
+    if has_zarr_images(array):
+        raise SourceError("a camera cannot be stored", f"{entry.path}: {key} {reader.unused[key]}")
+
+
+def _count_steps(entry: ArrayEntry, members: Mapping[str, ArrayMember]) -> int:
+    """Steps of an episode: the rows of its action, else of its state, else the most frequent number of rows.
+
+    The observations may have one row more than there are actions. Raises SourceError for no array with rows.
+    """
+    rows = {
+        key: member.array.shape[0]
+        for key, member in members.items()
+        if member.array is not None
+        and not isinstance(member.array, SourceError)
+        and member.array.ndim
+        and member.array.dtype.kind in "biuf"
+    }
+    roles = guess_array_roles(dict.fromkeys(rows, 2))
+    slices = (*entry.spec.action, *entry.spec.state) if entry.spec else ()
+    keys = [key for key in (*(part.key for part in slices), *roles.action, *roles.state) if rows.get(key)]
+    if keys:
+        return int(rows[keys[0]])
+    counts = Counter(count for count in rows.values() if count > 0)
+    if not counts:
+        arrays = ", ".join(
+            f"{key} ({member.array})"[:200]
+            for key, member in members.items()
+            if isinstance(member.array, SourceError)
+        )
+        raise SourceError("episode holds no array with rows", f"{entry.path}: {arrays or 'there is none'}")
+    return int(max(counts.items(), key=lambda pair: (pair[1], pair[0]))[0])
+
+
+def _choose_roles(entry: ArrayEntry, reader: ArrayRowReader) -> SignalKeys:
+    """The roles by the layout or by names, with the times that the spec names. Raises SourceError without these."""
+    widths = count_array_dimensions(reader)
+    if entry.layout is None:
+        roles = guess_array_roles(widths, entry.ends_key)
+    else:
+        singles = [key for key in widths if widths[key] == 1]
+        roles = SignalKeys(
+            state=tuple(choose_complete_labels(entry.layout.state, widths)),
+            action=tuple(choose_complete_labels(entry.layout.action, widths)),
+            reward="".join(match_labels(entry.layout.reward, singles)[:1]),
+            time="".join(match_labels(entry.layout.time, widths)[:1]),
+        )
+    key = entry.spec.timestamps if entry.spec else ""
+    if key and key not in reader.numbers:
+        raise missing_time_error(key, reader.shapes, entry.path)
+    return replace(roles, time=key) if key else roles
+
+
+def _array_camera(
+    reader: ArrayRowReader, key: str, member: ArrayMember, rate_hz: float, array_format: ArrayFormat
+) -> Camera:
+    """A camera whose images are rows of an array."""
+    height, width = image_size(reader.images[key])
+    frames = reader.stop - reader.start
+    media = MediaRef(
+        kind=array_format.kind,
+        uri=member.path,
+        start_seconds=reader.start / rate_hz,
+        stop_seconds=reader.start / rate_hz + frames / rate_hz,
+        num_frames=frames,
+        rate_hz=rate_hz,
+        key=member.name,
+    )
+    return describe_camera(key.replace("/", "."), ImageInfo(int(width), int(height), "raw"), media)

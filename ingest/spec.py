@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -170,6 +171,173 @@ class KinematicsSpec(BaseModel):
     joints: dict[str, str] = Field(default_factory=dict)
 
 
+class BesideSpec(BaseModel):
+    """A JSON object beside the file of an episode.
+
+    Attributes:
+        path: Where it is from the folder of the file on: "{stem}.json", "../instructions/{stem}.json"; with "*", all
+            that match are one object, without the fields in which they contradict each other.
+        entries: Field that lists the episodes of the file; that of this episode is the fact "entry".
+        number: Field of an entry that is the number of the episode, as its group ends with.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str = Field(min_length=1)
+    entries: str = ""
+    number: str = "episode_id"
+
+
+class RateSpec(BaseModel):
+    """Steps per second by numbers of the source.
+
+    Attributes:
+        per: What is divided.
+        divided_by: Facts whose product divides it, such as a step of physics and how many of them make a step.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    per: float = 1.0
+    divided_by: tuple[str, ...] = Field(min_length=1)
+
+
+class VideoSpec(BaseModel):
+    """A video beside the file of an episode.
+
+    Attributes:
+        path: Where it is from the folder of the file on; "{stem}" is the name of the file, "{FACT}" a fact. With "*"
+            each video that no other one of the layout is.
+        role: Viewpoint.
+        without: Pattern of names that are not taken.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str = Field(min_length=1)
+    role: Role = "other"
+    without: str = ""
+
+
+Condition = int | str | bool
+StateOrAction = Literal["state", "action"]
+
+
+class VariantSpec(BaseModel):
+    """What holds of the episodes of a family that meet some conditions.
+
+    Attributes:
+        when: All of: an array (with wildcards) that has so many numbers a step, a fact with this text, or an array or a
+            fact that is there (true) or not (false).
+        rate_hz, robot, channels, turn, language, rate, names: As in `LayoutSpec`, in place of what stands there.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    when: dict[str, Condition] = Field(min_length=1)
+    rate_hz: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    robot: str = ""
+    channels: Channels | None = None
+    turn: Turn | Literal["none", "unknown"] | None = None
+    language: tuple[tuple[str, ...], ...] = ()
+    rate: tuple[str | RateSpec, ...] = ()
+    names: dict[StateOrAction, tuple[str, ...]] = Field(default_factory=dict)
+
+
+class LayoutSpec(VariantSpec):
+    """Where the files of a family of datasets keep what an episode consists of.
+
+    Arrays are named by their path below the group of the episode, with the wildcards of `fnmatch`, or by a regular
+    expression after "re:". A *fact* is a field
+    by the names between its dots: an attribute of the episode ("attributes.seed", or "seed"), of the group above the
+    episodes ("parent.env_args"), of a JSON object beside the file ("NAME.field", "entry.field"), a named group of a
+    pattern of the path ("path.task"), or a small array of texts.
+
+    Attributes:
+        match: Sets of names of groups at the top of a file, of which one is there as a whole; that of the layout with
+            most names decides.
+        folder: Names of a folder that is an episode also where its file is lost: "recordings", "metadata_*.json".
+        file: The name of that file.
+        episodes: Pattern of the groups that are an episode each: "traj_{number}", "data/*"; "" where the file is one.
+        masks: Group of lists of episodes, of which the one that is named like a split gives their split; or "".
+        ends: Array with the step at which each episode of a file ends, or "" (Zarr).
+        arrays: Group that holds the arrays of all these episodes.
+        time: Array of the time of each step, or "".
+        action: Choices of the arrays that are the action, side by side; the first that is complete is used.
+        needs_action: Whether an episode without an action is broken.
+        state: The same for the state.
+        robots: Regular expression of the arrays of the state with the groups "robot" and "name"; those of one robot
+            stand before those of the next. It decides before `state`.
+        robot_arrays: These names, in order.
+        reward: Array of the reward, or "".
+        simulator_state: Array that is the flattened state of MuJoCo, whose model names its numbers; or "".
+        names: Names of the numbers of the state and the action, used where they are as many.
+        constants: Arrays that hold for the whole episode and become metadata.
+        left_out: Arrays that are not stored, with the warning that says so; "" where the values are stored elsewhere.
+        expected: Arrays of which some should be there, with the warning where none is.
+        image_names: Last parts of arrays that every camera has; the camera is named after the folder.
+        final_observation: Whether the observations include that after the last action.
+        beside: JSON objects beside the file, by a name for their facts.
+        videos: Videos beside the file, by name of the camera.
+        files: Other files that belong to an episode or its folder: patterns from the folder of the file on, with use.
+        json_fields: Attributes that hold a JSON object.
+        path: Regular expressions that find parts of the path of the file by the names of their groups; the groups
+            "split" and "outcome" are those of the episode.
+        outcomes: Outcome by the text of `path.outcome`.
+        rate: Facts that are the steps per second; the first that is a number is used, `rate_hz` without any.
+        robot_facts: Facts that name the robot, or several of them.
+        language: Choices of facts that are instructions; all of the first choice of which one is there.
+        success: Facts that state the outcome, or arrays of which the last value does; the first decides.
+        num_steps: Facts that should be the number of steps.
+        metadata: Facts that become metadata; an object gives its fields.
+        not_metadata: Facts that do not.
+    """
+
+    when: dict[str, Condition] = Field(default_factory=dict)
+    match: tuple[tuple[str, ...], ...] = ()
+    folder: tuple[str, ...] = ()
+    file: str = ""
+    episodes: str = ""
+    masks: str = ""
+    ends: str = ""
+    arrays: str = ""
+    time: str = ""
+    action: tuple[tuple[str, ...], ...] = ()
+    needs_action: bool = True
+    state: tuple[tuple[str, ...], ...] = ()
+    robots: str = ""
+    robot_arrays: tuple[str, ...] = ()
+    reward: str = ""
+    simulator_state: str = ""
+    constants: tuple[str, ...] = ()
+    left_out: dict[str, str] = Field(default_factory=dict)
+    expected: dict[str, str] = Field(default_factory=dict)
+    image_names: tuple[str, ...] = ()
+    final_observation: bool = False
+    beside: dict[str, BesideSpec] = Field(default_factory=dict)
+    videos: dict[str, VideoSpec] = Field(default_factory=dict)
+    files: dict[str, Literal["data", "metadata"]] = Field(default_factory=dict)
+    json_fields: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    outcomes: dict[str, bool] = Field(default_factory=dict)
+    robot_facts: tuple[str, ...] = ()
+    success: tuple[str, ...] = ()
+    num_steps: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()
+    not_metadata: tuple[str, ...] = ()
+    variants: tuple[VariantSpec, ...] = ()
+
+    @field_validator("path", "robots")
+    @classmethod
+    def _check_expressions(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for expression in (value,) if isinstance(value, str) else value:
+            try:
+                re.compile(expression)
+            except re.error as error:
+                raise ValueError(f"{expression!r} is no regular expression: {error}") from None
+        return value
+
+
 class DatasetSpec(BaseModel):
     """What is known about one dataset, of any format. It decides over what a reader would guess.
 
@@ -202,6 +370,7 @@ class DatasetSpec(BaseModel):
         outcome_in_path: Whether a word such as "success" or "failure" in the episode's path is its outcome.
         contract: What signals mean, by signal and kind of dimension, such as "action.gripper".
         kinematics: The URDF of the robot.
+        layout: Where the files keep what an episode consists of (HDF5); None for a layout that ARES knows.
         licence: Licence of the dataset, such as "cc-by-4.0"; it decides over what files say.
         consent: What the people in it have agreed to, in a sentence; it decides over what files say.
         faults: Known faults of the dataset; each ingestion warns of them.
@@ -233,6 +402,7 @@ class DatasetSpec(BaseModel):
     outcome_in_path: bool = False
     contract: dict[str, ContractSpec] = Field(default_factory=dict)
     kinematics: KinematicsSpec | None = None
+    layout: LayoutSpec | None = None
     licence: str = ""
     consent: str = ""
     faults: tuple[str, ...] = ()
@@ -263,6 +433,13 @@ def find_builtin_spec(dataset: str, folder: Path = _FOLDER) -> DatasetSpec | Non
     return read_spec(path)
 
 
+@functools.cache
+def builtin_layouts(folder: Path = _FOLDER / "families") -> Mapping[str, LayoutSpec]:
+    """The layouts of the families of datasets that ARES knows, by name of the family."""
+    specs = {path.stem: read_spec(path) for path in sorted(folder.glob("*.yaml"))}
+    return {name: spec.layout for name, spec in specs.items() if spec.layout}
+
+
 def read_spec(path: Path) -> DatasetSpec:
     """Read a spec file. Raises SourceError with the file and the wrong field."""
     try:
@@ -280,6 +457,7 @@ def read_spec(path: Path) -> DatasetSpec:
                 *CameraSpec.model_fields,
                 *ContractSpec.model_fields,
                 *KinematicsSpec.model_fields,
+                *LayoutSpec.model_fields,
             )
             hint = f"; {did_you_mean(str(first['loc'][-1]), fields)}".rstrip("; ")
         raise SourceError(

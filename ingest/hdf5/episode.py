@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from string import digits
 from typing import TYPE_CHECKING, Any
@@ -15,43 +15,30 @@ from ares.episode import (
     Episode,
     Json,
     MediaRef,
-    RateSource,
     Record,
     Role,
     Signal,
     Trajectory,
 )
 from ares.errors import SourceError
-from ares.input import open_hdf5, open_hdf5_object
+from ares.input import open_hdf5
 from ares.io import file_state
 from ares.media import VideoInfo, frozen_camera_flags, probe_video
-from ingest.array_episode import guess_array_roles
+from ingest.array_episode import guess_array_roles, natural_key
 from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import add_depth
 from ingest.files import describe_camera, hash_media_files
-from ingest.hdf5.reader import (
-    HDF5EpisodeReader,
-    find_datasets,
-    holds_depth,
-    holds_images,
-    keep_small_values,
-    natural_key,
-    read_attributes,
-    read_child_classes,
-    shorten_array_label,
-)
+from ingest.hdf5.reader import HDF5EpisodeReader, holds_depth, holds_images, shorten_array_label
+from ingest.hdf5.values import read_child_classes
 from ingest.signals import (
     MAX_SIGNAL_WIDTH,
-    NO_TIME,
-    SpecTimeArray,
     StepTimes,
     compute_spec_step_times,
     missing_time_error,
-    resolve_rate,
 )
 
 if TYPE_CHECKING:
-    from ingest.spec import DatasetSpec
+    from ingest.spec import DatasetSpec, LayoutSpec
 
 
 FORMAT = "hdf5"
@@ -69,14 +56,16 @@ class HDF5Entry(EpisodeEntry):
         path: Absolute path of the file.
         group: HDF5 group of the episode, "" for a file that is one episode.
         masks: Every mask of the file that lists the episode.
-        time: The dataset that a spec names as the times of the steps.
+        spec: What the user knows of the dataset, or None.
+        layout: Where its file keeps what; None where names and shapes are to tell it.
     """
 
     format: str = FORMAT
     path: str
     group: str = ""
     masks: tuple[str, ...] = ()
-    time: SpecTimeArray = NO_TIME
+    spec: DatasetSpec | None = None
+    layout: LayoutSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,29 +89,6 @@ class ArrayRoles:
     reward: str = ""
     left_out: frozenset[str] = frozenset()
     image_names: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeDetails:
-    """What is known about an episode besides its arrays.
-
-    Attributes:
-        rate_source: Where the rate comes from.
-        robot: Name of the robot, or "".
-        instructions: Instructions as written.
-        success: Outcome from a field that records it, or None.
-        success_source: Name of that field.
-        metadata: Other values for the episode's metadata.
-        cameras: Cameras whose frames are in other files.
-    """
-
-    rate_source: RateSource
-    robot: str = ""
-    instructions: Sequence[str] = ()
-    success: bool | None = None
-    success_source: str = ""
-    metadata: Mapping[str, Json] = field(default_factory=dict)
-    cameras: Sequence[Camera] = ()
 
 
 def count_steps(datasets: Mapping[str, Any], action: Sequence[str], where: str) -> int:
@@ -151,23 +117,34 @@ def make_record(
     reader: HDF5EpisodeReader,
     datasets: Mapping[str, Any],
     roles: ArrayRoles,
-    details: EpisodeDetails,
+    fields: Mapping[str, Any],
 ) -> Record:
-    """Read the arrays and build the record. Raises SourceError when they cannot be read."""
+    """Read the arrays and build the record.
+
+    Args:
+        entry: The episode.
+        reader: What reads its arrays.
+        datasets: Its datasets.
+        roles: What they are.
+        fields: Texts, cameras whose frames are in other files, and the other fields of an Episode.
+
+    Raises SourceError when they cannot be read.
+    """
     times = _spec_step_times(entry, reader, datasets)
     if times:
-        reader.rate_hz, details = times.rate_hz, replace(details, rate_source=times.rate_source)
+        reader.rate_hz, fields = times.rate_hz, {**fields, "rate_source": times.rate_source}
     action = reader.read_signal(_select_datasets(datasets, roles.action), roles.action_names, use="action")
     if action is None and roles.action:
         raise SourceError("episode holds no action", f"{entry.path} {entry.group}: {reader.warnings[-1]}")
     state = reader.read_signal(_select_datasets(datasets, roles.state), roles.state_names, use="state")
     rewards = _select_datasets(datasets, [roles.reward])
     reward = reader.read_signal(rewards, use="reward") if rewards else None
-    used = {*roles.action, *roles.state, roles.reward, entry.time.key, *roles.left_out}
+    used = {*roles.action, *roles.state, roles.reward, *roles.left_out}
+    used |= {entry.spec.timestamps} if entry.spec else set()
     others = {label: dataset for label, dataset in datasets.items() if label not in used}
     cameras, extra = _cameras_and_extra_signals(reader, others, roles.image_names)
     trajectory = _make_trajectory(reader, state, action, reward, extra)
-    episode = _make_episode(entry, reader, trajectory, cameras, details)
+    episode = _make_episode(entry, reader, trajectory, cameras, fields)
     return Record(
         episode=episode,
         trajectory=replace(trajectory, timestamps=times.seconds) if times else trajectory,
@@ -181,14 +158,15 @@ def _spec_step_times(
     entry: HDF5Entry, reader: HDF5EpisodeReader, datasets: Mapping[str, Any]
 ) -> StepTimes | None:
     """The steps by the dataset that the spec names; None where it names none. Raises SourceError for no times."""
-    key, where = entry.time.key, f"{entry.path} {entry.group}".strip()
-    if not key:
+    where = f"{entry.path} {entry.group}".strip()
+    if entry.spec is None or not entry.spec.timestamps:
         return None
+    key = entry.spec.timestamps
     if key not in datasets:
         raise missing_time_error(key, datasets, where)
     stamps = reader.read_stored(key, datasets[key])
     warnings: dict[str, None] = {}
-    times = compute_spec_step_times(stamps, key, entry.time.unit, entry.rate_hz, where, warnings)
+    times = compute_spec_step_times(stamps, key, entry.spec.time_unit, entry.rate_hz, where, warnings)
     reader.warnings += warnings
     return times
 
@@ -198,23 +176,18 @@ def _make_episode(
     reader: HDF5EpisodeReader,
     trajectory: Trajectory,
     cameras: Sequence[Camera],
-    details: EpisodeDetails,
+    fields: Mapping[str, Any],
 ) -> Episode:
     masks: dict[str, Json] = {"masks": list(entry.masks)} if entry.masks else {}
+    of_files = fields.get("cameras", ())
+    known = {
+        "rate_hz": reader.rate_hz,
+        "cameras": (*cameras, *of_files),
+        "metadata": add_depth({**fields["metadata"], **masks}, reader.depth),
+        "frame_pairing": "stamp" if of_files else "index",
+    }
     return make_episode(
-        entry,
-        trajectory,
-        details.instructions,
-        source=entry.path,
-        content_hash=reader.content_hash,
-        robot=details.robot,
-        rate_hz=reader.rate_hz,
-        rate_source=details.rate_source,
-        cameras=(*cameras, *details.cameras),
-        success=details.success,
-        success_source=details.success_source,
-        metadata=add_depth({**details.metadata, **masks}, reader.depth),
-        frame_pairing="stamp" if details.cameras else "index",
+        entry, trajectory, source=entry.path, content_hash=reader.content_hash, **{**fields, **known}
     )
 
 
@@ -319,10 +292,6 @@ def _describe_video_camera(
     return describe_camera(name, info, media, flags=flags, role=role)
 
 
-FAMILY = "unknown"
-NO_FAMILY = "HDF5 file is of no known family"
-
-
 def list_unknown_episode_groups(path: str) -> list[str]:
     """The groups of a file that are its episodes: numbered, and all that it holds; [""] for one episode."""
     import h5py  # type: ignore[import-untyped]
@@ -336,27 +305,7 @@ def list_unknown_episode_groups(path: str) -> list[str]:
     return names if is_groups and is_numbered else [""]
 
 
-def load_unknown_hdf5(entry: HDF5Entry, spec: DatasetSpec | None) -> Record:
-    """Read an episode of a file of no known family; the spec is applied to its record afterwards.
-
-    Raises SourceError when the file is damaged, or no dataset has rows.
-    """
-    with open_hdf5(entry.path) as file:
-        group = open_hdf5_object(file, entry.group) if entry.group else file
-        datasets = find_datasets(group)
-        key = _steps_key(datasets, spec)
-        steps = count_steps(datasets, [key], f"{entry.path} {entry.group}".strip())
-        rate_hz, rate_source = resolve_rate(entry.rate_hz, None)
-        reader = HDF5EpisodeReader(entry.path, entry.group, steps, rate_hz)
-        if rate_source == "assumed" and not entry.time.key:
-            reader.warnings.append(f"rate is not known, {rate_hz:g} Hz assumed (give --rate)")
-        roles = guess_array_roles(_signal_widths(datasets, steps))
-        details = EpisodeDetails(rate_source=rate_source, metadata=keep_small_values(read_attributes(group)))
-        array_roles = ArrayRoles(action=roles.action, state=roles.state, reward=roles.reward)
-        return make_record(entry, reader, datasets, array_roles, details)
-
-
-def _signal_widths(datasets: Mapping[str, Any], steps: int) -> dict[str, int]:
+def signal_widths(datasets: Mapping[str, Any], steps: int) -> dict[str, int]:
     """Numbers per step of each dataset that can be a signal."""
     widths = {
         label: prod(dataset.shape[1:])
@@ -374,7 +323,7 @@ def _signal_keys(labels: Collection[str], spec: DatasetSpec | None) -> list[str]
     return [key for key in keys if key in labels]
 
 
-def _steps_key(datasets: Mapping[str, Any], spec: DatasetSpec | None) -> str:
+def find_steps_key(datasets: Mapping[str, Any], spec: DatasetSpec | None) -> str:
     """The dataset whose rows are the steps: the action, else the state, else one of the most frequent length."""
     numbers = {
         label: len(dataset)

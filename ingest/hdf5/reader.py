@@ -14,11 +14,7 @@ from ares.input import (
     ImageInfo,
     decode_image,
     has_own_storage,
-    input_budgets,
-    is_hard_link,
-    open_hdf5_object,
     parse_image_header,
-    parse_json,
     require_own_storage,
     translate_hdf5_errors,
 )
@@ -40,123 +36,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-LONGEST_TEXT = 1000
-LONGEST_LIST = 64
-_MOST_DIGITS = 1_000
 _EXACT_IN_FLOAT32 = 2**24
 _BLACK_LEVEL = 24
-_SMALL_BYTES = 2**24
-
-
-def natural_key(text: str) -> tuple[tuple[int, str], ...]:
-    """Sort key under which "demo_10" comes after "demo_2"."""
-    parts = re.findall(r"\d+|\D+", text)
-    # Python refuses to convert numbers of more than 4,300 digits.
-    return tuple((int(part[:_MOST_DIGITS]), "") if part.isdecimal() else (-1, part) for part in parts)
-
-
-def find_datasets(group: Any) -> dict[str, Any]:
-    """Every dataset in or below a group by its path relative to the group. Raises SourceError."""
-    import h5py  # type: ignore[import-untyped]
-
-    datasets: dict[str, Any] = {}
-
-    def add_dataset(name: str | bytes, child: Any) -> None:
-        label = _require_utf8(name)
-        # A damaged type raises only when dtype is read.
-        if isinstance(child, h5py.Dataset) and child.dtype:
-            datasets[label] = child
-
-    with translate_hdf5_errors(f"{group.file.filename} {group.name}"):
-        group.visititems(add_dataset)
-    return datasets
-
-
-def read_child_classes(group: Any) -> dict[str, Any]:
-    """The h5py class of each child of a group by name; None for a broken link. Raises SourceError."""
-    where = f"{group.file.filename} {group.name}"
-    with translate_hdf5_errors(where):
-        limit = input_budgets().members
-        if len(group) > limit:
-            raise SourceError("HDF5 group holds too many names", f"{where}: {len(group)} of {limit}")
-        return {_require_utf8(name): _class_of_child(group, name) for name in group}
-
-
-def _class_of_child(group: Any, name: str) -> Any:
-    if is_hard_link(group, name):
-        return group.get(name, getclass=True)
-    try:
-        child = open_hdf5_object(group, name)
-    except SourceError:
-        return None
-    return None if child is None else type(child)
-
-
-def read_attributes(group: Any) -> dict[str, Any]:
-    """The attributes of a group as Python values. Raises SourceError."""
-    where = f"{group.file.filename} {group.name}"
-    with translate_hdf5_errors(where):
-        limit = input_budgets().members
-        if len(group) > limit:
-            raise SourceError("HDF5 group holds too many names", f"{where}: {len(group)} of {limit}")
-        return {_require_utf8(name): to_plain_value(value) for name, value in group.attrs.items()}
-
-
-def to_plain_value(value: Any) -> Any:
-    """Convert a value of h5py or JSON to bool, number, valid UTF-8 text, list, dict or None."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, list):
-        return [to_plain_value(part) for part in value]
-    if isinstance(value, dict):
-        return {to_plain_value(name): to_plain_value(part) for name, part in value.items()}
-    return value if isinstance(value, bool | int | float) else None
-
-
-def parse_json_object(text: object) -> dict[str, Any] | None:
-    """Parse text as a JSON object; None when it is not one."""
-    try:
-        parsed = parse_json(text, "attribute") if isinstance(text, str) else None
-    except (ValueError, SourceError):
-        return None
-    return to_plain_value(parsed) if isinstance(parsed, dict) else None
-
-
-def keep_small_values(values: Mapping[str, Any]) -> dict[str, Json]:
-    """The values that are finite and small enough for an episode's metadata."""
-    import math
-
-    def is_small(value: Any) -> bool:
-        if isinstance(value, str):
-            return 0 < len(value) <= LONGEST_TEXT
-        if isinstance(value, list):
-            return len(value) <= LONGEST_LIST and all(map(is_small, value))
-        return isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))
-
-    return {name: value for name, value in values.items() if is_small(value)}
-
-
-def read_texts(dataset: Any) -> list[str]:
-    """The texts in a dataset of strings; an empty list for other datasets. Raises SourceError."""
-    if dataset.shape is None or dataset.dtype.kind not in "SO" or dataset.size > LONGEST_LIST:
-        return []
-    strings = read_small(dataset)
-    return [text for text in (strings if isinstance(strings, list) else [strings]) if isinstance(text, str)]
-
-
-def read_small(dataset: Any) -> Any:
-    """All values of a dataset as Python values. Raises SourceError above 16 MiB, or when they are in another file."""
-    where = f"{dataset.file.filename} {dataset.name}"
-    if dataset.nbytes > _SMALL_BYTES:
-        raise SourceError(
-            "HDF5 dataset is too large", f"{where}: {dataset.nbytes} bytes, at most {_SMALL_BYTES}"
-        )
-    with translate_hdf5_errors(where):
-        return to_plain_value(require_own_storage(dataset)[()])
 
 
 class HDF5EpisodeReader:
@@ -407,13 +288,6 @@ def _depth_picture(images: Any, row: int) -> NDArray[Any]:
         rows: NDArray[Any] = np.frombuffer(read_raw_bytes(images, row), images.dtype)
         return as_depth_picture(rows.reshape(images.shape[1:]))
     return decode_depth(read_encoded_image(images, row))
-
-
-def _require_utf8(name: str | bytes) -> str:
-    """The name as text; h5py returns names that are not UTF-8 as bytes. Raises ValueError for these."""
-    if isinstance(name, bytes):
-        raise ValueError(f"name {name!r} is not UTF-8")
-    return name
 
 
 def _image_info(images: Any, first_image: bytes) -> ImageInfo | None:

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from ares.errors import SourceError
-from ingest.spec import find_builtin_spec, read_spec
+from ingest.spec import builtin_layouts, find_builtin_spec, read_spec
 
 SPECS = sorted((Path(__file__).parents[2] / "ingest" / "specs").glob("*.yaml"))
 
 
-@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+FAMILIES = sorted((Path(__file__).parents[2] / "ingest" / "specs" / "families").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", [*SPECS, *FAMILIES], ids=lambda path: path.stem)
 def test_every_shipped_spec_is_valid_and_says_where_it_is_from(path: Path) -> None:
     assert read_spec(path).reference
 
@@ -37,6 +40,12 @@ def test_only_specs_that_were_held_against_records_say_so() -> None:
     assert {path.stem for path in SPECS if read_spec(path).verified} == {"bridge_dataset", "metaworld_sawyer"}
 
 
+def test_every_family_is_recognised_by_its_layout() -> None:
+    layouts = builtin_layouts()
+    assert {*layouts} == {path.stem for path in FAMILIES}
+    assert all(layout.match and (layout.action or layout.state) for layout in layouts.values())
+
+
 def test_known_and_unknown_datasets() -> None:
     droid = find_builtin_spec("droid")
     assert droid is not None and (droid.rate_hz, droid.cameras["wrist_image_left"]) == (15.0, "wrist")
@@ -54,4 +63,19 @@ def test_wrong_specs_name_the_field(tmp_path: Path) -> None:
         read_spec(path)
     path.write_text("{")
     with pytest.raises(SourceError, match="dataset spec is not YAML"):
+        read_spec(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("layout: {match: [[a]], stat: [[b]]}", "layout.stat"),
+        ("layout: {path: ['(']}", "'\\('.* is no regular expression"),
+        ("layout: {variants: [{robot: UR5e}]}", "layout.variants.0.when"),
+    ],
+)
+def test_wrong_layouts_name_the_field(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(f"reference: x\n{text}\n")
+    with pytest.raises(SourceError, match=reason):
         read_spec(path)

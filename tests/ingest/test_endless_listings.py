@@ -17,7 +17,7 @@ from ares.errors import PluginError, SourceError
 from ares.input import call_with_time_limit
 from ares.input.limits import InputBudgets
 from ingest.base import GuardedItems, Item, Source, SourceOptions, call_ingester_safely, failing_item
-from ingest.hdf5.source import HDF5File, hdf5
+from ingest.hdf5.source import HDF5File, Layouts, hdf5
 from ingest.lerobot.metadata import read_table
 from ingest.pipeline import find_datasets
 from ingest.zarr import zarr as zarr_ingester
@@ -27,7 +27,7 @@ from tests.torture.datasets import WRITERS
 
 def _limit(monkeypatch: pytest.MonkeyPatch, **limits: float) -> None:
     budgets = replace(InputBudgets(), **limits)  # type: ignore[arg-type]
-    for module in ("ingest.base", "ingest.hdf5.source", "ingest.hdf5.reader", "ingest.lerobot.metadata"):
+    for module in ("ingest.base", "ingest.hdf5.source", "ingest.hdf5.values", "ingest.lerobot.metadata"):
         monkeypatch.setattr(f"{module}.input_budgets", lambda: budgets)
     monkeypatch.setattr("ares.input.limits.input_budgets", lambda: budgets)
 
@@ -114,10 +114,10 @@ def test_one_file_that_takes_too_long_costs_itself(tmp_path: Path, monkeypatch: 
     for name in ("a", "b", "c"):
         _demos(tmp_path / f"{name}.hdf5").close()
 
-    def hang(path: Path, file: h5py.File) -> HDF5File:
+    def hang(path: Path, file: h5py.File, layouts: Layouts) -> HDF5File:
         while path.stem == "b":
             time.sleep(0.001)
-        return inspect(path, file)
+        return inspect(path, file, layouts)
 
     from ingest.hdf5 import source as module
 

@@ -16,7 +16,7 @@ from ares.io import FileState, file_state
 from ares.media import encode_mp4, probe_video
 from ares.media.playback import _cache_key
 from ingest.files import describe_camera, hash_media_file, hash_media_files, probe_once
-from ingest.hdf5.families import _read_json_once
+from ingest.hdf5.facts import read_json_once
 from ingest.lerobot.rows import read_episode_file, read_from_shared_file
 
 
@@ -57,7 +57,7 @@ def test_the_role_comes_from_the_name_unless_it_is_known(tmp_path: Path) -> None
     [
         ("ingest.files", probe_once),
         ("ares.media.video.probe", probe_video),
-        ("ingest.hdf5.families", _read_json_once),
+        ("ingest.hdf5.facts", read_json_once),
         ("ingest.lerobot.rows", lambda path: read_episode_file(path, ())),
         ("ingest.lerobot.rows", lambda path: read_from_shared_file(path, 0, ())),
         ("ares.media.playback", lambda path: _cache_key(whole_video(path))),

@@ -308,12 +308,15 @@ def test_droid_that_lacks_things(h5: Any, droid: Path) -> None:
     (camera,) = record.episode.cameras
     assert (camera.name, camera.media.rate_hz, camera.media.num_frames) == ("ext2", 30.0, 2 * STEPS)
     assert set(record.warnings) >= {
-        "camera wrist has only a stereo video",
+        "camera wrist has no video (there is 13062452-stereo.mp4)",
         "camera ext1 is not stored (video file is empty)",
-        "metadata and folder disagree on success; the folder is used",
+        "path.outcome and metadata.success disagree on success; path.outcome is used",
     }
     (failure / "metadata_AUTOLab+1.json").write_text("[")
-    assert "metadata_*.json is no JSON object" in h5.only(failure.parents[2]).warnings
+    assert (
+        "metadata_*.json beside the file cannot be read (it is not JSON)"
+        in h5.only(failure.parents[2]).warnings
+    )
     (failure / "metadata_AUTOLab+1.json").unlink()
     without = h5.only(failure.parents[2])
     assert "metadata_*.json is missing" in without.warnings and without.episode.cameras[0].name == "24013089"
@@ -339,4 +342,4 @@ def test_droid_folder_without_its_trajectory(h5: Any, droid: Path) -> None:
     (droid / "trajectory.h5").unlink()
     assert hdf5.recognises(str(droid.parents[2]))
     source = h5.opened(droid.parents[2])
-    assert [h5.outcome(item) for item in source.items] == ["DROID folder has no trajectory.h5"]
+    assert [h5.outcome(item) for item in source.items] == ["folder of an episode has no trajectory.h5"]

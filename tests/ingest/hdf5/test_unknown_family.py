@@ -57,3 +57,59 @@ def test_a_spec_reads_them_and_without_one_they_are_refused(tmp_path: Path, grou
     np.testing.assert_array_equal(frame, images[4][..., ::-1])
     shown = show_specs(request_for([str(tmp_path)]))
     assert "#   arm/angles (T x 3 float32)" in shown and "key: wanted" not in shown
+
+
+LAYOUT = """
+reference: our simulator
+layout:
+  match: [[rollouts]]
+  episodes: rollouts/*
+  action: [[commands]]
+  state: [[joints/position, joints/velocity]]
+  names: {action: [grip]}
+  left_out: {debug*: debug is not stored}
+  rate: [{per: 1000, divided_by: [parent.step_ms, attributes.substeps]}]
+  robot: UR5e
+  language: [[attributes.task], [notes.text]]
+  success: [attributes.done]
+  beside: {notes: {path: "{stem}.json"}}
+  path: ['.*/(?P<split>train|val)/']
+  metadata: [attributes]
+  variants:
+    - {when: {commands: 2}, names: {action: [reach, grip]}, robot: two fingers}
+"""
+
+
+def test_a_spec_says_the_layout_of_files_in_the_language_of_the_shipped_ones(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "data" / "val"
+    folder.mkdir(parents=True)
+    values = {
+        name: rng.random((6, width)).astype(np.float32) for name, width in (("position", 3), ("velocity", 2))
+    }
+    with h5py.File(folder / "a.h5", "w") as file:
+        for number in (10, 2):
+            group = file.create_group(f"rollouts/try_{number}")
+            group["commands"], group["debug_1"] = rng.random((6, 2)), rng.random((6, 4))
+            for name, rows in values.items():
+                group[f"joints/{name}"] = rows
+            group.attrs.update(substeps=5, done=number == 2, **({"task": "close it"} if number == 2 else {}))
+        file["rollouts"].attrs["step_ms"] = 10
+    (folder / "a.json").write_text('{"text": "open it"}')
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(LAYOUT)
+    (source,) = open_sources([str(tmp_path / "data")], SourceOptions(spec=str(spec)))
+    assert {Path(file.path).name: file.use for file in source.files()} == {
+        "a.h5": "data",
+        "a.json": "metadata",
+    }
+    second, tenth = (item.load() for item in source.items)
+    assert second.episode.key == "val/a.h5/try_2" and tenth.episode.key == "val/a.h5/try_10"
+    assert second.trajectory.state is not None
+    np.testing.assert_array_equal(second.trajectory.state.values, np.concatenate([*values.values()], axis=1))
+    assert second.episode.action_names == ("reach", "grip") and not second.trajectory.extra
+    assert (second.episode.rate_hz, second.episode.rate_source) == (20.0, "source")
+    assert (second.episode.robot, second.episode.split) == ("two fingers", "val")
+    assert (second.episode.success, second.episode.instruction) == (True, "close it")
+    assert (tenth.episode.success, tenth.episode.instruction) == (False, "open it")
+    assert second.warnings == ("debug is not stored",)

@@ -36,7 +36,7 @@ def cases(h5: Any, tmp_path: Path) -> Iterator[tuple[Path, str]]:
     yield huge, "HDF5 file is cut or damaged"
     yield h5.demo(tmp_path / "no_step.hdf5", actions=np.zeros((0, 7))), "episode holds no step"
     yield h5.write(tmp_path / "aloha.hdf5", observations__qpos=h5.numbers(3, 14)), "episode holds no action"
-    yield h5.write(tmp_path / "no_demo.hdf5", {"data": {}}), "file holds no demonstrations"
+    yield h5.write(tmp_path / "no_demo.hdf5", {"data": {}}), "file holds no episode"
     yield h5.write(tmp_path / "other.h5", weights=h5.numbers(3)), "HDF5 file is of no known family"
     (tmp_path / "empty.hdf5").touch()
     yield tmp_path / "empty.hdf5", "HDF5 file is empty"
