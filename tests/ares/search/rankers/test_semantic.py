@@ -189,8 +189,8 @@ def test_many_texts_lie_under_an_index_and_new_ones_beside_it(tmp_path: Path) ->
     ws.stores.tables.segments.upsert(_captions([f"e{number:04}" for number in range(3_000)], texts))
     table = ws.stores.tables.texts("clip")
     table.add(texts, _vectors(texts))
-    tuning = table.refresh(flat_rows=1_000)
-    assert tuning is not None and tuning.kind != "flat"
+    index = table.refresh(flat_rows=1_000)
+    assert index is not None and index.kind != "flat"
     assert table.state()[:2] == (3_000, 3_000)
     ws.stores.tables.segments.upsert(_captions(["new"], ["text 3000", "text 77"], 9_000))
     table.add(["text 3000"], _vectors(["text 3000"]))
