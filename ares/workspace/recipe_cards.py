@@ -38,6 +38,7 @@ from ares.workspace.requested_exports import make_export_request, run_export
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
+    from ares.workspace.requested_exports import ExportOptions
 
 
 _CARD_VERSION: Literal[1] = 1
@@ -643,7 +644,8 @@ def _export_again(
         if card.plan:
             options["plan"] = str(Path(temporary) / _PLAN_FILE)
             Path(options["plan"]).write_text(card.plan, encoding="utf-8")
-        request = make_export_request(selection, Path(folder), options.pop("format"), options)
+        format = options.pop("format")
+        request = make_export_request(selection, Path(folder), format, cast("ExportOptions", options))
         path = run_export(request, stores, quiet=quiet).path
     actual = _hash_export(path)
     differences = tuple(

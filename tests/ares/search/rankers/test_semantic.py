@@ -183,7 +183,11 @@ def test_texts_that_mean_the_same_are_not_cut_by_chance(
 
 
 @pytest.mark.nightly
-def test_many_texts_lie_under_an_index_and_new_ones_beside_it(tmp_path: Path) -> None:
+def test_many_texts_lie_under_an_index_and_new_ones_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Random vectors have no neighbourhoods that an index could learn.
+    monkeypatch.setattr("ares.store.vectors.index.TARGET", 0.9)
     ws = open_workspace(str(tmp_path / "ws"), Settings())
     texts = [f"text {number}" for number in range(3_000)]
     ws.stores.tables.segments.upsert(_captions([f"e{number:04}" for number in range(3_000)], texts))
