@@ -368,7 +368,10 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def explain_mistakes(kind: Kind) -> Kind:
-    """Let the public methods of a class refuse wrong arguments, and the class say what it has for a wrong name."""
+    """Let the public methods of a class refuse wrong arguments, and the class say what it has for a wrong name.
+
+    A class attribute `_episodes_at` says where its episodes are: the place in words, and the class of the view.
+    """
     for name, member in list(vars(kind).items()):
         if not isinstance(member, FunctionType) or name.startswith("_") or hasattr(member, "__wrapped__"):
             continue
@@ -383,13 +386,14 @@ def _refuse_attribute(self: object, name: str) -> Any:
     kind = type(self)
     public = [known for known in dir(kind) if not known.startswith("_")]
     public += [known for known in getattr(self, "__dict__", ()) if not known.startswith("_")]
-    is_view, has_views = "where" in public, "episodes" in public
-    remedy = _OTHER_NAMES.get(name, "") if is_view or has_views else ""
-    hint = (
-        f"use {'' if is_view else 'of ws.episodes '}{remedy}"
-        if remedy
-        else f"{_match_word(name, public) or did_you_mean(name, public)}there are: {', '.join(public)}"
-    )
+    owner, view_kind = getattr(kind, "_episodes_at", ("", None))
+    remedy = _OTHER_NAMES.get(name, "") if owner or "where" in public else ""
+    if hasattr(view_kind, name):
+        hint = f"use {owner}.{name}"
+    elif remedy:
+        hint = f"use {f'of {owner} ' if owner and not remedy.startswith('ws.') else ''}{remedy}"
+    else:
+        hint = f"{_match_word(name, public) or did_you_mean(name, public)}there are: {', '.join(public)}"
     raise UnknownAttribute(f"{kind.__name__!r} object has no attribute {name!r}", hint)
 
 
@@ -397,21 +401,29 @@ def _refuse_attribute(self: object, name: str) -> Any:
 _REMEDIES = (
     ("filter query match loc select isin exists", "where('num_steps > 20')"),
     ("iloc select_by at iat", "view[number], view[1:5] or view[[0, 2]]"),
-    ("sort_values order_by nlargest nsmallest", "sort('num_steps', descending=True)"),
-    ("limit limit_samples", "take(10)"),
+    ("sort_values sort_by order_by nlargest nsmallest", "sort('num_steps', descending=True)"),
+    ("limit limit_samples head", "take(10)"),
+    ("tail skip", "view[-5:] or view[5:]"),
+    ("first last", "view[0] or view[-1]"),
+    ("shuffle", "sample(seed=1)"),
     ("shape count num_rows size num_episodes", "len(view)"),
     ("column_names dtypes features get_field_schema schema info", "columns"),
-    ("unique distinct nunique count_values", "value_counts('dataset')"),
-    ("apply iterrows itertuples transform", "map(function), or to_pandas()"),
-    ("mean sum min max std median quantile bounds", "describe(), or to_pandas()"),
+    ("unique distinct nunique count_values value_counts", "view['dataset'].value_counts()"),
+    ("map apply iterrows itertuples transform", "to_pandas(), or to_arrow().to_pylist()"),
+    ("describe mean sum min max std median quantile bounds", "to_pandas().describe()"),
     ("agg aggregate pivot_table merge join", "sql('SELECT ... FROM episodes'), or to_pandas()"),
     ("to_csv to_parquet to_json to_dict to_list to_numpy", "to_pandas() or to_arrow(), which have it"),
+    ("to_polars", "polars.DataFrame(view)"),
+    ("to_hf to_dataset", "datasets.Dataset(view.to_arrow())"),
     ("train_test_split random_split", "ws.sets.split(name)"),
     ("drop exclude remove_columns rename_column", "`-` for episodes, to_arrow([names]) for columns"),
     ("concatenate append concat extend union", "`|`"),
     ("set_field add_column assign with_column", "set_values(name, values)"),
     ("tag_samples tag tags add_tag", "ws.tag(name, view)"),
-    ("match_tags has_tag", "tagged(name)"),
+    ("tagged match_tags has_tag", "where(\"tagged('name')\")"),
+    ("in_set", "where(\"in_set('name')\")"),
+    ("reviewed", "where('reviewed()')"),
+    ("actions jobs", "ws.tag, ws.remove, ws.export and the like, the methods of the workspace itself"),
     ("save persist freeze save_view clone", "ws.sets.create(name, view)"),
     ("export push_to_hub save_to_disk write", "ws.export(name, folder) of ws.sets.create(name, view)"),
     ("values tolist items keys", "view['column'], or to_arrow()"),

@@ -183,10 +183,10 @@ def benchmark_vector_search(sizes: Sequence[int] = _SIZES, rounds: int = 4) -> I
         with tempfile.TemporaryDirectory() as folder:
             workload = _build_workload(folder, rows, source, _QUERIES_PER_TURN * max(1, min(rounds, 4)))
             start = time.perf_counter()
-            tuning = workload.table.refresh()
+            index = workload.table.refresh()
             build_seconds = time.perf_counter() - start
             search_seconds = yield from _measure_search(
-                workload, rows, f"{tuning.kind if tuning else 'flat'}, index {build_seconds:.0f} s"
+                workload, rows, f"{index.kind if index else 'flat'}, index {build_seconds:.0f} s"
             )
             if rows <= _MAX_EXACT_ROWS:
                 yield from benchmark_hybrid_search(

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import ares
-from annotators.models.doubles import StubVlm
 from app.demo.run import DEMO_FOLDER
 from benchmarks import memory
 from benchmarks.run import BENCHMARKS
 from benchmarks.synthetic_media import write_videos
+from tests.annotators.scripted_vlm import StubVlm
 from tests.thinning import some_by_day
 
 _ROOT = Path(__file__).parents[1]

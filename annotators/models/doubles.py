@@ -1,14 +1,13 @@
-"""Test doubles of models: an encoder by hashes, and a vision-language model with scripted replies."""
+"""Doubles that a command can name in place of a model: an encoder by hashes, and one reply to every request."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from annotators.models.base import Capability, VlmFailure, VlmReply, VlmRequest
+from annotators.models.base import Capability, VlmReply, VlmRequest
 from ares.annotation import Cost
 from ares.episode import Json
 from ares.errors import ModelError
@@ -85,58 +84,23 @@ def _image_features(image: NDArray[np.uint8]) -> list[str]:
     return features
 
 
-class StubVlm:
-    """Fills the protocol `annotators.models.base.Vlm` without a model; for tests of annotators.
-
-    Its name, which every annotation stores as its model, begins with "stub:". Queued replies come first, then those of
-    the responder.
+class RepeatingVlm:
+    """Fills the protocol `annotators.models.base.Vlm` without a model: the spec "stub:TEXT" replies TEXT to everything.
 
     Args:
-        responder: Makes the reply to a request; None when replies are queued.
-        name: Rest of its name.
-        family: Model family; a judge must be of another family than the captioner.
-        captions_only: It says the same whatever it is asked.
-
-    Attributes:
-        history: All requests so far, in order.
+        text: The reply.
     """
 
     batch_size = 8
     workers = 1
-    capabilities: frozenset[Capability] = frozenset({"schema", "choices", "seed", "clip"})
+    capabilities: frozenset[Capability] = frozenset({"schema", "choices", "seed", "clip", "captions_only"})
     settings: Mapping[str, Json] = {}
+    family = "stub"
 
-    def __init__(
-        self,
-        responder: Callable[[VlmRequest], str | ModelError] | None = None,
-        name: str = "scripted",
-        family: str = "stub",
-        captions_only: bool = False,
-    ) -> None:
-        if captions_only:
-            self.capabilities = self.capabilities | {"captions_only"}
-        self.name = f"stub:{name}"
-        self.family = family
-        self.history: list[VlmRequest] = []
-        self._responder = responder
-        self._queue: deque[str | ModelError] = deque()
+    def __init__(self, text: str) -> None:
+        self.name = f"stub:{text}"
+        self._text = text
 
-    def enqueue(self, *replies: str | ModelError) -> None:
-        """Queue replies, each for one request."""
-        self._queue.extend(replies)
-
-    def ask(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | VlmFailure]:
-        """One scripted reply or error per request; each counts as one call without tokens."""
-        return [self._reply(request) for request in requests]
-
-    def _reply(self, request: VlmRequest) -> VlmReply | VlmFailure:
-        self.history.append(request)
-        if self._queue:
-            reply = self._queue.popleft()
-        elif self._responder:
-            reply = self._responder(request)
-        else:
-            reply = ModelError("the stub has no reply", f"request {len(self.history)}; queue more replies")
-        if isinstance(reply, ModelError):
-            return VlmFailure(reply)
-        return VlmReply(text=reply, cost=Cost(calls=1))
+    def ask(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply]:
+        """The text for each request; each counts as one call without tokens."""
+        return [VlmReply(text=self._text, cost=Cost(calls=1)) for _ in requests]

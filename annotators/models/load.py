@@ -61,9 +61,9 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int, stores: Stores | 
     if kind == "openai" and model and separator and re.match(r"https?://", url):
         return _load_served(spec, options, max_new_tokens, stores)
     if kind == "stub" and rest:
-        from annotators.models.doubles import StubVlm
+        from annotators.models.doubles import RepeatingVlm
 
-        return StubVlm(lambda request: rest, name=rest, captions_only=True)
+        return RepeatingVlm(rest)
     raise RequestError(
         "model spec cannot be read",
         f"{spec!r}; give hf:FOLDER, hf:ORG/NAME or openai:MODEL@http://HOST:PORT/v1",

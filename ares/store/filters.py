@@ -30,16 +30,6 @@ _NOISE = re.compile(
     r"|SELECT 1 FROM t WHERE|sql parser error: ?"
     r"|,? ?\S*\.(rs|cargo)\S*:\d+:\d+| at Line: \d+, Column: \d+"
 )
-# The sign or word that an error of evaluating a filter comes from, by what the error says.
-_SIGNS = (
-    ("divide by zero", r"[/%]"),
-    ("overflow", r"[-+*]|\babs\b|\bpower\b"),
-    ("regex", r"\bregexp_\w+"),
-    ("regular expression", r"\bregexp_\w+"),
-    ("date_", r"\bdate_?\w+"),
-    ("cast", r"\b(TRY_)?CAST\b|::"),
-    ("timestamp", r"\bTIMESTAMP\b|\bto_timestamp\b|\bDATE\b"),
-)
 
 
 def filter_error(where: str, message: str, position: int) -> FilterError:
@@ -80,14 +70,10 @@ def make_engine_filter_error(where: str, error: Exception) -> FilterError:
 
 
 def _engine_position(where: str, cause: str) -> int:
-    """Offset of a literal that the cause quotes, else of the sign that such a cause comes from, else 0."""
+    """Offset of a literal that the cause quotes, else of the first sign."""
     for literal in re.finditer(r"'((?:[^']|'')+)'", where):
         if f"'{literal[1].lower()}'" in cause or f'"{literal[1].lower()}"' in cause:
             return literal.start()
-    for words, pattern in _SIGNS:
-        sign = re.search(pattern, where, re.IGNORECASE) if words in cause else None
-        if sign:
-            return sign.start()
     return len(where) - len(where.lstrip())
 
 
@@ -149,7 +135,7 @@ _TOKEN = re.compile(rf"{_QUOTED.pattern}|\w+|[^\w\s]")
 # Lance reads a condition up to its first ';', and ends with a panic at a placeholder; a comment could hide the
 # parenthesis that closes the condition.
 _FORBIDDEN = re.compile(r"[;?$]|!(?!=)|(?<!:):(?!:)|--|/\*|\{#")
-_BRACKETS = re.compile(r"(?:(?:\bNOT\b|-)\s*)+|[()\[\]]", re.IGNORECASE)
+_NESTING = re.compile(r"(?:(?:\bNOT\b|-)\s*)+|[()\[\]]", re.IGNORECASE)
 
 
 def mask_quotes(where: str) -> str:
@@ -165,14 +151,17 @@ def parse_condition(where: str) -> Expr:
     _check_text(where)
     tokenizer_class, parser_class = _tokenizer_and_parser()
     tokens, parser = tokenizer_class().tokenize(where), parser_class()
+    fault = ""
     try:
-        tree = parser.parse_into(Condition, tokens, where)[0]
-    except (ParseError, RecursionError):
-        tree = None
-    if tree is not None:
-        return tree
+        if (tree := parser.parse_into(Condition, tokens, where)[0]) is not None:
+            return tree
+    except ParseError as error:
+        fault = str(error.errors[0]["description"])
+    except RecursionError:
+        raise filter_error(where, "nested too deep", 0) from None
     if parser._index >= len(tokens):
-        raise filter_error(where, "a value or a condition is missing at the end", len(where.rstrip()))
+        missing = f"{fault[-1]!r}" if fault.startswith("Expect") else "a value or a condition"
+        raise filter_error(where, f"{missing} is missing at the end", len(where.rstrip()))
     token = tokens[parser._index]
     raise filter_error(where, f"unexpected {where[token.start : token.end + 1]!r}", token.start)
 
@@ -191,23 +180,16 @@ def _check_text(where: str) -> None:
     if sign := _FORBIDDEN.search(masked):
         message = "a filter is one condition without ';', '?', '$', '!', ':' and comments"
         raise filter_error(where, message, sign.start())
-    _check_brackets(where, masked)
+    _check_nesting(where, masked)
 
 
-def _check_brackets(where: str, masked: str) -> None:
-    opened: list[int] = []
-    for match in _BRACKETS.finditer(masked):
-        depth = len(opened) + len(re.findall("-|not", match[0], re.IGNORECASE))
-        if match[0] in ")]" and not opened:
-            raise filter_error(where, f"this {match[0]!r} closes nothing", match.start())
-        if match[0] in ")]":
-            opened.pop()
-        elif depth >= MAX_NESTING:
+def _check_nesting(where: str, masked: str) -> None:
+    opened = 0
+    for match in _NESTING.finditer(masked):
+        depth = opened + len(re.findall("-|not", match[0], re.IGNORECASE))
+        if depth >= MAX_NESTING and match[0] not in ")]":
             raise filter_error(where, f"nested more than {MAX_NESTING} deep", match.start())
-        elif match[0] in "([":
-            opened.append(match.start())
-    if opened:
-        raise filter_error(where, f"this {where[opened[-1]]!r} is never closed", opened[-1])
+        opened += (match[0] in "([") - (match[0] in ")]")
 
 
 @cache

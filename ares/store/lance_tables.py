@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from ares.store.lance.episode_snapshot import FindSet
     from ares.store.lance.segments import SegmentTable
     from ares.store.lance.table import ScalarIndexKind
-    from ares.store.vectors.tables import TextVectorTable, VectorTable
+    from ares.store.vectors.tables import VectorTable
+    from ares.store.vectors.texts import TextVectorTable
 
 
 _INDEX_CACHE, _METADATA_CACHE = 2 << 30, 128 << 20
@@ -420,7 +421,7 @@ class Tables:
 
     def texts(self, space: str) -> TextVectorTable:
         """Return the vectors of captions and instructions in an embedding space; created and named as `vectors`."""
-        from ares.store.vectors.tables import TextColumn, TextVectorTable
+        from ares.store.vectors.texts import TextColumn, TextVectorTable
 
         sources = [
             TextColumn(table=name, column=column, dataset=partial(self.connection.open_dataset, name))
@@ -549,18 +550,25 @@ def _table_name(prefix: str, space: str) -> str:
 def _refresh_index(
     table: VectorTable | TextVectorTable, label: str, report: Callable[[str], None], min_rows: int
 ) -> None:
+    from ares.store.vectors.index import TARGET
+
     state = table.state()
     if state.rows >= min_rows and state.indexed < state.rows:
         report(
             f"indexing {count_of(state.rows - state.indexed, 'vector')} of {label}; they can be searched meanwhile"
         )
     try:
-        tuning = table.refresh(min_rows)
+        record = table.refresh(min_rows)
     except StoreError as error:
         report(f"the index of {label} could not be updated and is used as before: {error}")
         return
-    if tuning and tuning.kind == "flat":
-        report(f"no index of {label} reaches the target recall: its search stays exact, and slow")
+    if record and record.kind == "flat":
+        report(
+            f"an index of {label} finds {record.recall:.1%} of the true nearest, and {TARGET:.0%} are wanted: "
+            "its search stays exact, and slow"
+        )
+    elif record and record != state.index:
+        report(f"the index of {label} finds {record.recall:.1%} of the true nearest")
 
 
 def _create_scalar_indexes(table: TableWriter, dataset: lance.LanceDataset, name: str) -> None:

@@ -8,14 +8,7 @@ if TYPE_CHECKING:
     from ares.workspace.arguments import IdFile as IdFile
     from ares.workspace.carried_labels import carry_labels as carry_labels, stage_labels as stage_labels
     from ares.workspace.dataset_sheet import DatasetSheet as DatasetSheet, is_dataset as is_dataset
-    from ares.workspace.episode import (
-        DuplicateTable as DuplicateTable,
-        FacetList as FacetList,
-        FindingList as FindingList,
-        PlayableVideo as PlayableVideo,
-        SearchResults as SearchResults,
-        StoredEpisode as StoredEpisode,
-    )
+    from ares.workspace.episode import PlayableVideo as PlayableVideo, StoredEpisode as StoredEpisode
     from ares.workspace.episodes import Episodes as Episodes
     from ares.workspace.names import (
         MOST_CHARACTERS as MOST_CHARACTERS,
@@ -32,6 +25,12 @@ if TYPE_CHECKING:
         fix_operation as fix_operation,
         ingest_operation as ingest_operation,
         plan_ingest_operation as plan_ingest_operation,
+    )
+    from ares.workspace.result_lists import (
+        DuplicateTable as DuplicateTable,
+        FacetList as FacetList,
+        FindingList as FindingList,
+        SearchResults as SearchResults,
     )
     from ares.workspace.review import AnswerRow as AnswerRow, find_certified_sets as find_certified_sets
     from ares.workspace.sets import SetCollection as SetCollection, StoredSet as StoredSet

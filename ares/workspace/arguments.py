@@ -1,9 +1,8 @@
-"""Turns what people pass in Python for episodes and exports into checked values."""
+"""Turns what people pass in Python for episodes, values and vectors into checked ones."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from ares.export import RetimeMode, TaskSource, TrimRequest
     from ares.jobs import EpisodeSelection
     from ares.search import MinScore
     from ares.store import StoredSegment
@@ -34,21 +32,6 @@ class SelectionOptions(TypedDict, total=False):
     by: str
     limit: int | None
     min_score: MinScore | None
-
-
-class ExportOptions(TypedDict, total=False):
-    """What may be chosen for an export, see `ExportRequest`."""
-
-    task: TaskSource
-    fps: float | None
-    retime: RetimeMode
-    convert: Sequence[str]
-    strict: bool
-    segments: Sequence[str]
-    plan: str | os.PathLike[str] | None
-    trim: TrimRequest | None
-    weights: Sequence[str]
-    progress: str
 
 
 def read_episode_ids(items: Iterable[object]) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation
 from ares.console import count_of, visible
@@ -16,18 +16,15 @@ from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, RequestError
 from ares.registry import explain_mistakes
 from ares.search import Hit
-from ares.workspace.printed_tables import ResultTable, html_table
+from ares.workspace.printed_tables import html_table
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.curation import DuplicateGroup, GroupCounts, GroupStatistics, NearDuplicates
-    from ares.doctor import Finding
     from ares.episode import Json
-    from ares.jobs import AnnotateEstimate, AnnotateReport
-    from ares.search import Facet
-    from ares.store import StoredSegment, Stores
+    from ares.store import Stores
+    from ares.workspace.result_lists import SegmentList
 
 
 # A larger video would make the notebook slow to open: only its path is shown.
@@ -159,6 +156,7 @@ class StoredEpisode(Episode):
         >>> [segment.text for segment in episode.segments if segment.style == "subtask"]
         """
         from ares.store import ids_filter, make_stored_segments
+        from ares.workspace.result_lists import SegmentList
 
         rows = self._stores.tables.segments.read(ids_filter([self.episode_id]))
         return SegmentList(make_stored_segments(rows))
@@ -292,142 +290,3 @@ class StoredHit(Hit):
     def to_json(self) -> dict[str, Json]:
         """One element of `ares search --json`."""
         return Hit(**{name: getattr(self, name) for name in _HIT_FIELDS}).to_json()
-
-
-_SHOWN_VALUES = 5
-
-
-class SearchResults(ResultTable[StoredHit]):
-    """The moments that a search returned, best first."""
-
-    shown: ClassVar[Mapping[str, Callable[[StoredHit], object]]] = {
-        "episode": lambda hit: hit.episode_id,
-        "score": lambda hit: "" if hit.score is None else f"{hit.score:.2f}",
-        "found by": lambda hit: " ".join(f"{way}:{rank}" for way, rank in hit.ranks),
-        "camera": lambda hit: hit.camera,
-        "second": lambda hit: f"{hit.seconds:.2f}" if hit.camera or hit.seconds else "",
-        "dataset": lambda hit: hit.dataset,
-        "source key": lambda hit: f"{hit.split} {hit.key}".strip(),
-        "caption": lambda hit: hit.caption,
-        "instruction": lambda hit: hit.instruction,
-    }
-
-
-class SegmentList(ResultTable["StoredSegment"]):
-    """Segments of one or several episodes."""
-
-    shown: ClassVar[Mapping[str, Callable[[StoredSegment], object]]] = {
-        "episode": lambda segment: segment.episode_id,
-        "start": lambda segment: segment.start_seconds,
-        "end": lambda segment: segment.stop_seconds,
-        "style": lambda segment: segment.style,
-        "author": lambda segment: segment.author,
-        "text": lambda segment: segment.text,
-        "grade": lambda segment: segment.grade,
-        "by": lambda segment: segment.annotator,
-    }
-
-
-class FacetList(ResultTable["Facet"]):
-    """Counts of the values of columns, one facet per column."""
-
-    shown: ClassVar[Mapping[str, Callable[[Facet], object]]] = {
-        "column": lambda facet: facet.column,
-        "type": lambda facet: facet.type,
-        "values": lambda facet: _describe_facet_values(facet),
-        "missing": lambda facet: facet.missing,
-        "meaning": lambda facet: facet.meaning,
-    }
-
-
-class GroupTable(ResultTable["GroupCounts"]):
-    """Counts of the episodes of each group, the largest group first.
-
-    Args:
-        groups: The groups.
-        statistics: What was counted: the groups, and all together.
-    """
-
-    shown: ClassVar[Mapping[str, Callable[[GroupCounts], object]]] = {
-        "value": lambda group: "(none)" if group.value is None else group.value,
-        "episodes": lambda group: group.episodes,
-        "hours": lambda group: f"{group.hours:.3f}",
-        "success": lambda group: group.describe_success(),
-        "outcomes": lambda group: group.successes + group.failures,
-        "acceptable": lambda group: f"{group.acceptable} of {group.graded}",
-        "reviewed": lambda group: group.reviewed,
-    }
-    empty: ClassVar[str] = "no episodes"
-
-    def __init__(self, groups: Iterable[GroupCounts] = (), statistics: GroupStatistics | None = None) -> None:
-        super().__init__(groups)
-        self.statistics = statistics
-
-
-class DuplicateTable(ResultTable["DuplicateGroup"]):
-    """Groups of near duplicates, the largest first.
-
-    Args:
-        groups: The groups.
-        compared: How many episodes were compared in which way, and how many pairs there are.
-    """
-
-    shown: ClassVar[Mapping[str, Callable[[DuplicateGroup], object]]] = {
-        "duplicate_group": lambda group: group.name,
-        "episodes": lambda group: len(group.ids),
-        "by": lambda group: group.pairs[0].way,
-        "score": lambda group: group.pairs[0].score,
-        "most similar pair": lambda group: f"{group.pairs[0].first} {group.pairs[0].second}",
-    }
-    empty: ClassVar[str] = "no near duplicates"
-
-    def __init__(self, groups: Iterable[DuplicateGroup] = (), compared: NearDuplicates | None = None) -> None:
-        super().__init__(groups)
-        self.compared = compared
-
-
-class FindingList(ResultTable["Finding"]):
-    """What the checks of a workspace revealed; empty when everything agrees."""
-
-    shown: ClassVar[Mapping[str, Callable[[Finding], object]]] = {
-        "check": lambda finding: finding.check,
-        "count": lambda finding: finding.count,
-        "example": lambda finding: finding.example,
-        "repaired": lambda finding: finding.repaired,
-        "remedy": lambda finding: finding.remedy,
-    }
-    empty: ClassVar[str] = "all promises between the stores hold"
-
-
-class AnnotateReports(ResultTable["AnnotateReport"]):
-    """What the annotators of a run did, one report each."""
-
-    shown: ClassVar[Mapping[str, Callable[[AnnotateReport], object]]] = {
-        "annotator": lambda report: report.annotator,
-        "planned": lambda report: report.planned,
-        "kept": lambda report: report.kept,
-        "already": lambda report: report.already,
-        "failed": lambda report: report.failed,
-        "usd": lambda report: "unknown" if report.cost.usd is None else report.cost.usd,
-        "seconds": lambda report: report.seconds,
-    }
-
-
-class EstimateList(ResultTable["AnnotateEstimate"]):
-    """What the annotators of a run would do and cost."""
-
-    shown: ClassVar[Mapping[str, Callable[[AnnotateEstimate], object]]] = {
-        "annotator": lambda estimate: estimate.annotator,
-        "planned": lambda estimate: estimate.planned,
-        "already": lambda estimate: estimate.already,
-        "frames": lambda estimate: estimate.frames,
-        "calls": lambda estimate: estimate.cost.calls,
-        "usd": lambda estimate: "unknown" if estimate.cost.usd is None else estimate.cost.usd,
-    }
-
-
-def _describe_facet_values(facet: Facet) -> str:
-    """The most frequent values with their counts, or the range of numbers."""
-    if facet.edges:
-        return f"{facet.edges[0]:g} to {facet.edges[-1]:g}"
-    return ", ".join(f"{value} {count}" for value, count in facet.counts[:_SHOWN_VALUES])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 
@@ -13,7 +13,6 @@ from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode
 from ares.imports import import_optional
 from ares.registry import explain_mistakes, suggest_column
 from ares.search import Hit
-from ares.store import TAGS, quote_literal
 from ares.workspace.arguments import read_episode_ids
 from ares.workspace.episode import StoredEpisode, best_poster_html, build_picture_table
 from ares.workspace.printed_tables import format_table
@@ -21,12 +20,11 @@ from ares.workspace.row_selection import Selection
 
 if TYPE_CHECKING:
     import pandas as pd
-    import polars as pl
     import pyarrow as pa
 
     from ares.settings import Settings
     from ares.store import Action, EpisodeTable, Stores
-    from ares.workspace.episode import DuplicateTable, GroupTable, SearchResults
+    from ares.workspace.result_lists import DuplicateTable, GroupTable, SearchResults
 
 Result = TypeVar("Result")
 # Groups that a view is split into at most.
@@ -101,56 +99,20 @@ class Episodes:
         """
         return self._view(self._selection.sliced(0, _check_count(count)))
 
-    def skip(self, count: int) -> Episodes:
-        """Leave the first episodes out. Raises RequestError for a number below 0."""
-        return self._view(self._selection.sliced(_check_count(count), None))
-
-    def sample(self, count: int, seed: int = 0) -> Episodes:
-        """Choose some episodes at random; the same seed chooses the same ones.
+    def sample(self, count: int | None = None, seed: int = 0) -> Episodes:
+        """Choose episodes at random, in a random order; the same seed chooses the same ones in the same order.
 
             >>> ws.episodes.where("success").sample(20, seed=1)
+
+        Args:
+            count: How many; None for all of them.
+            seed: Of the choice and the order.
 
         Raises:
             RequestError: The number is below 0.
         """
-        return self._view(self._selection.sampled(_check_count(count), operator.index(seed)))
-
-    def head(self, count: int = 5) -> Episodes:
-        """The first episodes, five by default."""
-        return self.take(count)
-
-    def tail(self, count: int = 5) -> Episodes:
-        """The last episodes, five by default."""
-        return self.skip(max(0, len(self) - _check_count(count)))
-
-    def first(self) -> StoredEpisode:
-        """The first episode. Raises EpisodeIndexError for an empty view."""
-        return self._at(0)
-
-    def shuffle(self, seed: int = 0) -> Episodes:
-        """The same episodes in a random order; the same seed gives the same order."""
-        return self._view(self._selection.shuffled(operator.index(seed)))
-
-    def sort_by(self, column: str, descending: bool = False) -> Episodes:
-        """The same as `sort`."""
-        return self.sort(column, descending)
-
-    def tagged(self, tag: str) -> Episodes:
-        """Keep the episodes with a tag."""
-        if TAGS not in self.columns:  # it appears with the first tag
-            return self.take(0)
-        return self.where(f"tagged({quote_literal(tag)})")
-
-    def reviewed(self) -> Episodes:
-        """Keep the episodes of which people have said something."""
-        return self.where("reviewed()")
-
-    def in_set(self, name: str) -> Episodes:
-        """Keep the members of a set, "name" or "name@version". Raises RequestError where there is none."""
-        from ares.curation import Sets
-
-        sets = Sets(self._stores.annotations)
-        return self._view(self._selection.listed(frozenset(sets.ids(sets[name]))))
+        size = None if count is None else _check_count(count)
+        return self._view(self._selection.sampled(size, operator.index(seed)))
 
     def __and__(self, other: object) -> Episodes:
         return self._view(self._selection.combined("and", self._other(other)))
@@ -345,15 +307,6 @@ class Episodes:
         import_optional("pandas", instead="use to_arrow()")
         return self.to_arrow(columns).to_pandas()
 
-    def to_polars(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Columns of the episodes as a Polars DataFrame, see `to_arrow`.
-
-        Raises:
-            RequestError: A column does not exist, or Polars is not installed.
-        """
-        polars = import_optional("polars", instead="use to_arrow()")
-        return polars.DataFrame(self.to_arrow(columns))
-
     def count_by(self, name: str) -> GroupTable:
         """Count by task, robot, operator, day or any name: hours, successes, accepted captions, reviewed episodes.
 
@@ -367,7 +320,7 @@ class Episodes:
             RequestError: No episode has this name, or it is a column of another type.
         """
         from ares.curation import count_groups
-        from ares.workspace.episode import GroupTable
+        from ares.workspace.result_lists import GroupTable
 
         snapshot, selection = self._table.snapshot(), self._selection
 
@@ -378,23 +331,6 @@ class Episodes:
 
         statistics = count_groups(snapshot, name, read, self.columns)
         return GroupTable(statistics.groups, statistics)
-
-    def to_hf(self, columns: Sequence[str] | None = None) -> Any:
-        """Columns of the episodes as a `datasets.Dataset` of Hugging Face, see `to_arrow`.
-
-        >>> ws.episodes.to_hf().push_to_hub("lab/episodes")
-
-        Raises:
-            RequestError: A column does not exist, or datasets is not installed.
-        """
-        datasets = import_optional("datasets", instead="use to_arrow()")
-        return datasets.Dataset(self.to_arrow(columns))
-
-    def map(
-        self, function: Callable[[dict[str, Any]], Result], columns: Sequence[str] | None = None
-    ) -> list[Result]:
-        """What a function returns for each row, a dict of its columns, in order."""
-        return [function(row) for row in self.to_arrow(columns).to_pylist()]
 
     def set_values(self, column: str, values: Any) -> Action:
         """Set values of a column of your own for these episodes, see `Workspace.set_values`.
@@ -430,22 +366,6 @@ class Episodes:
                 f"{count_of(len(values), 'value')}, {count_of(len(ids), 'episode')}",
             )
         return set_values(self._stores, column, ids, make_values_array(values))
-
-    def describe(self) -> pd.DataFrame:
-        """Count, mean, spread, extremes and quartiles of the columns of numbers."""
-        from ares.workspace.view_tables import describe_numbers, number_columns
-
-        return describe_numbers(self.to_pandas(number_columns(self.columns)))
-
-    def value_counts(self, column: str) -> pd.Series[Any]:
-        """How many episodes have each value of a column, the most frequent first.
-
-        Raises:
-            RequestError: The column does not exist.
-        """
-        values = self.to_pandas([column])[column]
-        counts: pd.Series[Any] = (values.explode() if values.dtype == object else values).value_counts()
-        return counts
 
     def groupby(self, column: str) -> dict[Any, Episodes]:
         """A view for each value of a column, by value; the metadata and names as `count_by` has them are not taken.
@@ -511,7 +431,8 @@ class Episodes:
             RequestError: There is no such space, or the episode has no vector in it.
         """
         from ares.search import Query, search
-        from ares.workspace.episode import SearchResults, StoredHit
+        from ares.workspace.episode import StoredHit
+        from ares.workspace.result_lists import SearchResults
 
         like, where = read_episode_ids([episode])[0], self.condition()
         hits = search(
@@ -536,7 +457,7 @@ class Episodes:
             RequestError: A way does not exist, or "text" is the only one.
         """
         from ares.curation import keep_duplicate_groups
-        from ares.workspace.episode import DuplicateTable
+        from ares.workspace.result_lists import DuplicateTable
 
         if isinstance(ways, str):
             raise RequestError("ways are a list of names", f"got {ways!r}; give [{ways!r}]")

@@ -31,13 +31,14 @@ from ares.io import existing_path, open_file, relative_path, walk_folders
 from ares.jobs import IngestRequest, Progress
 from ares.store import batched, file_origin, ids_filter
 from ares.workspace.carried_labels import StagedLabels, carry_labels, stage_labels
-from ares.workspace.jobs import WorkspaceJobs
 from ares.workspace.label_lines import Form, LabelsFile, Word, write_labels
 from ares.workspace.operations import ingest_operation, plan_ingest_operation
+from ares.workspace.requested_exports import make_export_request, run_export
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
+    from ares.workspace.requested_exports import ExportOptions
 
 
 _CARD_VERSION: Literal[1] = 1
@@ -643,7 +644,9 @@ def _export_again(
         if card.plan:
             options["plan"] = str(Path(temporary) / _PLAN_FILE)
             Path(options["plan"]).write_text(card.plan, encoding="utf-8")
-        path = WorkspaceJobs(stores).export(selection, folder, quiet=quiet, **options).path
+        format = options.pop("format")
+        request = make_export_request(selection, Path(folder), format, cast("ExportOptions", options))
+        path = run_export(request, stores, quiet=quiet).path
     actual = _hash_export(path)
     differences = tuple(
         RebuildDifference(

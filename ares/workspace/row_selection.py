@@ -24,11 +24,10 @@ _SCAN_SHARE = 0.1
 
 
 class Sample(NamedTuple):
-    """A random choice of rows, in their order or shuffled: how many, None for all, and the seed."""
+    """A random choice of rows in a random order: how many, None for all, and the seed."""
 
     size: int | None
     seed: int
-    is_shuffled: bool = False
 
 
 class RowCombination(NamedTuple):
@@ -95,15 +94,11 @@ class Selection:
         ends = [end for end in (self.stop, None if stop is None else self.start + stop) if end is not None]
         return replace(self, start=first, stop=max(min(ends), first) if ends else None)
 
-    def sampled(self, size: int, seed: int) -> Selection:
-        """A random choice of the rows, in their order."""
+    def sampled(self, size: int | None, seed: int) -> Selection:
+        """A random choice of the rows, all of them for None, in a random order."""
         if self.is_cut:
             return Selection(sample=Sample(size, seed), base=self)
         return replace(self, sample=Sample(size, seed))
-
-    def shuffled(self, seed: int) -> Selection:
-        """The same rows in a random order."""
-        return Selection(sample=Sample(None, seed, is_shuffled=True), base=self)
 
     def numbered(self, numbers: NDArray[np.int64]) -> Selection:
         """The rows of these numbers, in their order."""
@@ -123,7 +118,7 @@ class Selection:
             return len(self.offsets(snapshot))
         matching = snapshot.count(self.where)
         if self.sample:
-            return min(self.sample.size or 0, matching)
+            return matching if self.sample.size is None else min(self.sample.size, matching)
         return max(0, min(matching, matching if self.stop is None else self.stop) - self.start)
 
     def offsets(self, snapshot: EpisodeSnapshot) -> NDArray[np.int64]:
@@ -221,11 +216,5 @@ def _choose_sample(rows: NDArray[np.int64], sample: Sample) -> NDArray[np.int64]
     """A random choice of (N,) rows, the same for the same seed with any version of NumPy."""
     import numpy as np
 
-    if sample.is_shuffled:
-        shuffled: NDArray[np.int64] = rows[np.random.RandomState(sample.seed).permutation(len(rows))]
-        return shuffled
-    if sample.size is None or sample.size >= len(rows):
-        return rows
-    positions = np.random.RandomState(sample.seed).permutation(len(rows))[: sample.size]
-    sample_rows: NDArray[np.int64] = rows[np.sort(positions)]
-    return sample_rows
+    drawn: NDArray[np.int64] = rows[np.random.RandomState(sample.seed).permutation(len(rows))[: sample.size]]
+    return drawn

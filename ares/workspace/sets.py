@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, ClassVar, Unpack
 
 from ares.console import count_of
 from ares.curation import CurationSet, SetDiff, Sets, freeze_selection, freeze_spans, span_of_segment
 from ares.errors import RequestError
 from ares.io import absolute_path, expanded_path, local_output
-from ares.registry import explain_mistakes, refuse_unknown_keywords
+from ares.registry import explain_mistakes
 from ares.workspace.arguments import SelectionOptions, make_selection
 from ares.workspace.episodes import Episodes
 from ares.workspace.printed_tables import format_table, html_table
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _HEADER = ("set", "version", "episodes", "created")
 
 
+@explain_mistakes
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StoredSet(CurationSet):
     """A frozen set with access to its episodes; two are equal when all fields of the set are.
@@ -49,6 +50,7 @@ class StoredSet(CurationSet):
     """
 
     _stores: Stores = field(compare=False)
+    _episodes_at: ClassVar = ("members", Episodes)
 
     @property
     def spans(self) -> Iterator[Span]:
@@ -58,7 +60,7 @@ class StoredSet(CurationSet):
     @property
     def members(self) -> Episodes:
         """Its episodes, or those of its spans, as far as the workspace still has them."""
-        return Episodes(self._stores).in_set(self.label)
+        return Episodes(self._stores).with_ids(self.ids())
 
     def ids(self) -> Iterator[str]:
         """Ids of all its episodes, sorted, streamed."""
@@ -71,7 +73,6 @@ class StoredSet(CurationSet):
 
         return describe_certificate(self._stores, self.frozen_key, self.ids())
 
-    @refuse_unknown_keywords
     def write_lock(self, path: str | Path, export: str | Path = "", *, quiet: bool = True) -> list[str]:
         """Write the set to a card, by which `ares set rebuild` makes it again elsewhere, and its labels beside it.
 
@@ -106,25 +107,6 @@ class StoredSet(CurationSet):
 
     def __contains__(self, episode: object) -> bool:
         return episode in self.members
-
-    def __getitem__(self, key: Any) -> Any:
-        """What `members` has of a key, see `Episodes`."""
-        return self.members[key]
-
-    def __and__(self, other: object) -> Episodes:
-        return self.members & other
-
-    def __or__(self, other: object) -> Episodes:
-        return self.members | other
-
-    def __sub__(self, other: object) -> Episodes:
-        return self.members - other
-
-    def __getattr__(self, name: str) -> Any:
-        # Whatever a view has, a set has of its members.
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.members, name)
 
     def __repr__(self) -> str:
         return f"StoredSet({self.label!r}: {self.size}, created {self.created})"

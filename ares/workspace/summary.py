@@ -427,17 +427,18 @@ def _describe_frame_vectors(stores: Stores, space: str) -> TableStatus:
 def _describe_vectors(stores: Stores, name: str, state: VectorTableState) -> TableStatus:
     """Describe a table of vectors; without an index its search is exact, so its recall is 1."""
     dataset = stores.tables.connection.open_dataset(name)
-    setting = next(iter(state.tuning.settings), None) if state.tuning else None
+    index = state.index
+    is_flat = index is None or index.kind == "flat"
     details: dict[str, Json] = {
-        "kind": state.tuning.kind if state.tuning else "flat",
-        "tuning": asdict(state.tuning) if state.tuning else None,
+        "kind": index.kind if index else "flat",
+        "tuning": asdict(index) if index else None,
         "indices": [] if dataset is None else [dict(index) for index in _describe_indices(dataset)],
     }
     return TableStatus(
         rows=state.rows,
         indexed=state.indexed,
-        recall=setting.recall if setting else 1.0,
-        p50_ms=setting.p50_ms if setting else None,
+        recall=1.0 if index is None or is_flat else index.recall,
+        p50_ms=None if index is None or is_flat else index.p50_ms,
         details=details,
     )
 

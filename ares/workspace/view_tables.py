@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 # A chart has no more points than a notebook draws at once.
 _MOST_POINTS, _BINS = 5_000, 40
-_NUMBERS = ("int64", "float64", "int32", "float32", "bool")
 _INSTALL = "pip install 'ares-curation[notebook]', or use to_pandas()"
 
 
@@ -69,18 +68,6 @@ def run_sql(
             hint = f"{suggest_column(unknown[1], columns)}columns: {', '.join(columns)}; " if unknown else ""
             raise RequestError("the query cannot be run", f"{line}; {hint}the table is episodes") from None
     return result
-
-
-def describe_numbers(frame: pd.DataFrame) -> pd.DataFrame:
-    """Count, mean, spread, extremes and quartiles of every column of numbers."""
-    numbers = frame.select_dtypes(include=["number", "bool"]).astype("float64")
-    described: pd.DataFrame = numbers.describe()
-    return described
-
-
-def number_columns(columns: dict[str, str]) -> list[str]:
-    """Names of the columns that hold numbers or flags, by their types."""
-    return [name for name, kind in columns.items() if kind in _NUMBERS]
 
 
 def plot_column(frame: pd.DataFrame, column: str, color: str) -> Any:

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, Unpack
 
 from ares.console import visible
 from ares.errors import RequestError
-from ares.io import expanded_path
+from ares.io import expanded_path, local_output
 from ares.jobs import AnnotateKeywords, make_annotate_request
 from ares.registry import explain_mistakes
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
+from ares.workspace.arguments import SelectionOptions, make_selection, read_values
 from ares.workspace.episode import best_poster_html
-from ares.workspace.episode_actions import EpisodeActions, TagList, ViewList
 from ares.workspace.episodes import Episodes
-from ares.workspace.jobs import WorkspaceJobs
 from ares.workspace.operations import (
     annotate_operation,
     estimate_operation,
     ingest_operation,
     plan_ingest_operation,
     read_annotators,
+)
+from ares.workspace.requested_exports import (
+    ExportOptions,
+    find_set,
+    list_view,
+    make_export_request,
+    run_export,
 )
 from ares.workspace.review import Reviews
 from ares.workspace.sets import SetCollection, StoredSet
@@ -36,42 +41,35 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import numpy as np
-    import pandas as pd
     from numpy.typing import NDArray
     from PIL import Image
 
+    from ares.curation import CurationSet, SelectedEpisodes, UndoReport
+    from ares.export import ExportReport, MergePlan
     from ares.jobs import IngestPlan, IngestReport, MediaMode
+    from ares.loader import Normalisation, StepDataset
     from ares.search import MinScore
+    from ares.store import Action
+    from ares.workspace.arguments import EpisodesLike
     from ares.workspace.dataset_sheet import DatasetSheet
-    from ares.workspace.episode import (
+    from ares.workspace.names import NameHit
+    from ares.workspace.result_lists import (
         AnnotateReports,
         EstimateList,
         FacetList,
+        FindingList,
         SearchResults,
         SegmentList,
-        StoredEpisode,
+        TagList,
+        ViewList,
     )
-    from ares.workspace.status import MakerStatus, WorkspaceStatus
+    from ares.workspace.status import MakerStatus, TableStatus, WorkspaceStatus
 
     ImageLike: TypeAlias = str | os.PathLike[str] | Image.Image | NDArray[np.uint8]
 
 
 # Episodes whose pictures a notebook shows.
 _POSTERS = 6
-Parameters = ParamSpec("Parameters")
-Returned = TypeVar("Returned")
-
-
-def _method_of(
-    part: str, method: Callable[Concatenate[Any, Parameters], Returned]
-) -> Callable[Concatenate[Workspace, Parameters], Returned]:
-    """A method of a part as one of the workspace, with its help."""
-
-    @wraps(method)
-    def call(self: Workspace, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
-        return method(getattr(self, part), *args, **kwargs)
-
-    return call
 
 
 @explain_mistakes
@@ -86,6 +84,8 @@ class Workspace:
         path: Folder or URI, as the user wrote it; what is missing is created when it is first used.
         settings: Models, keys and prices.
     """
+
+    _episodes_at: ClassVar = ("ws.episodes", Episodes)
 
     def __init__(self, path: str, settings: Settings) -> None:
         self.path = path
@@ -116,25 +116,9 @@ class Workspace:
         """The absolute folder, or the URI on an object store."""
         return self.stores.location
 
-    def __len__(self) -> int:
-        return len(self.episodes)
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[StoredEpisode]:
-        return iter(self.episodes)
-
-    def __contains__(self, episode: object) -> bool:
-        return episode in self.episodes
-
-    def __getitem__(self, key: Any) -> Any:
-        """What `episodes` has of a key, see `Episodes`."""
-        return self.episodes[key]
-
-    def sql(self, query: str) -> pd.DataFrame:
-        """The result of a SELECT over the table `episodes`, see `Episodes.sql`."""
-        return self.episodes.sql(query)
+    def __getitem__(self, key: object) -> NoReturn:
+        """Raises RequestError: `episodes`, `sets` and `tags` are its lists."""
+        raise RequestError("a workspace is no list of episodes", "use ws.episodes")
 
     def __getstate__(self) -> tuple[str, Settings]:
         return self.path, self.settings
@@ -198,34 +182,16 @@ class Workspace:
     def tags(self) -> TagList:
         """The tags that episodes have; `tag` and `untag` change them."""
         from ares.curation import list_tags
+        from ares.workspace.result_lists import TagList
 
         return TagList(list_tags(self.stores))
 
     @property
     def views(self) -> ViewList:
         """The views that people saved."""
+        from ares.workspace.result_lists import ViewList
+
         return ViewList(self.stores)
-
-    @property
-    def jobs(self) -> WorkspaceJobs:
-        """What goes over many episodes; each is a method of the workspace, too."""
-        return WorkspaceJobs(self.stores)
-
-    @property
-    def actions(self) -> EpisodeActions:
-        """What can be done to episodes; each is a method of the workspace, too."""
-        return EpisodeActions(self.stores)
-
-    find = _method_of("actions", EpisodeActions.find)
-    remove = _method_of("actions", EpisodeActions.remove)
-    tag = _method_of("actions", EpisodeActions.tag)
-    untag = _method_of("actions", EpisodeActions.untag)
-    note = _method_of("actions", EpisodeActions.note)
-    set_values = _method_of("actions", EpisodeActions.set_values)
-    add_vectors = _method_of("actions", EpisodeActions.add_vectors)
-    remove_vectors = _method_of("actions", EpisodeActions.remove_vectors)
-    similar = _method_of("episodes", Episodes.similar)
-    undo = _method_of("actions", EpisodeActions.undo)
 
     def search(
         self,
@@ -262,7 +228,8 @@ class Workspace:
             ModelError: The model of the embedding space cannot be loaded.
         """
         from ares.search import Query, search
-        from ares.workspace.episode import SearchResults, StoredHit
+        from ares.workspace.episode import StoredHit
+        from ares.workspace.result_lists import SearchResults
 
         with _query_image_path(image) as path:
             query = Query(
@@ -292,7 +259,7 @@ class Workspace:
         Raises:
             RequestError: There is neither a text nor a filter, or the filter is wrong.
         """
-        from ares.workspace.episode import SegmentList
+        from ares.workspace.result_lists import SegmentList
 
         if not text.strip() and not where.strip():
             raise RequestError("a search for segments needs words or a filter", "give a text or `where`")
@@ -311,7 +278,7 @@ class Workspace:
             RequestError: The filter is wrong, or a column does not exist.
         """
         from ares.search import compute_facets
-        from ares.workspace.episode import FacetList
+        from ares.workspace.result_lists import FacetList
 
         return FacetList(compute_facets(self.stores, where, columns))
 
@@ -485,7 +452,7 @@ class Workspace:
             RequestError: An annotator or an option is unknown, or the filter is wrong.
             ModelError: A model cannot be loaded; nothing was annotated.
         """
-        from ares.workspace.episode import AnnotateReports
+        from ares.workspace.result_lists import AnnotateReports
 
         where = keywords.get("where", "")
         called, keywords["where"], functions = read_annotators(
@@ -501,7 +468,7 @@ class Workspace:
 
         With a limit it is for the episodes that such a run would work on. Raises as `annotate`.
         """
-        from ares.workspace.episode import EstimateList
+        from ares.workspace.result_lists import EstimateList
 
         request = make_annotate_request(names, **keywords)
         return EstimateList(estimate_operation()(self.stores, request))
@@ -521,11 +488,322 @@ class Workspace:
 
         return choose_shown_makers(self.stores, makers)
 
-    export = _method_of("jobs", WorkspaceJobs.export)
-    write_merge_plan = _method_of("jobs", WorkspaceJobs.write_merge_plan)
-    torch_dataset = _method_of("jobs", WorkspaceJobs.torch_dataset)
-    index = _method_of("jobs", WorkspaceJobs.index)
-    doctor = _method_of("jobs", WorkspaceJobs.doctor)
+    def find(self, text: str, limit: int = 20) -> list[NameHit]:
+        """Episodes by id, record or file, and datasets, tags and sets by name; the surest first.
+
+            >>> ws.find("episode_000012.parquet")[0].name
+
+        Raises RequestError as `find_names`.
+        """
+        from ares.workspace.names import find_names
+
+        return find_names(self.stores, text, limit)
+
+    def remove(
+        self, ids: EpisodesLike = (), *, note: str = "", **conditions: Unpack[SelectionOptions]
+    ) -> Action:
+        """Take episodes out of the workspace, as `ares remove` does; sources stay, and `undo` brings them back.
+
+            >>> ws.remove(where="dataset = 'droid' AND num_steps < 20", note="too short")
+            >>> ws.remove(ws.search("black picture", limit=5))
+
+        Args:
+            ids: Ids, episodes, or hits of a search; or the path of a text file of ids.
+            note: Why, in your words.
+            where: SQL filter.
+            set: Name of a set, or "name@version".
+            dataset: Name of a dataset.
+            search: Text; selects the best `limit` episodes for it, 100 without a limit.
+            like: Id of a similar episode.
+            image: Image to search by, as for `Workspace.search`.
+            by: Ways to compare, as for `Workspace.search`.
+            limit: Maximum number of episodes.
+            min_score: Least score of an episode of a search, 0 to 1 or "auto": all that reach it are selected.
+
+        Raises:
+            RequestError: Nothing says which episodes, none is selected, or the filter is wrong.
+        """
+        from ares.curation import remove_episodes
+
+        return self._act(ids, conditions, lambda selected: remove_episodes(self.stores, selected, note=note))
+
+    def tag(self, tag: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]) -> Action:
+        """Add a tag to episodes, as `ares tag add` does; the arguments are those of `remove`.
+
+            >>> ws.tag("blurred", ws.episodes.where("num_steps < 20"))
+            >>> ws.episodes.where("array_has(tags, 'blurred')")
+
+        Raises:
+            RequestError: As `remove`, or the text cannot be a tag.
+        """
+        from ares.curation import add_tag
+
+        return self._act(ids, conditions, lambda selected: add_tag(self.stores, tag, selected))
+
+    def untag(self, tag: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]) -> Action:
+        """Remove a tag from episodes, as `ares tag remove` does; the arguments are those of `remove`.
+
+            >>> ws.untag("blurred", set="accepted")
+
+        Raises:
+            RequestError: As `remove`, or the text cannot be a tag.
+        """
+        from ares.curation import remove_tag
+
+        return self._act(ids, conditions, lambda selected: remove_tag(self.stores, tag, selected))
+
+    def note(self, text: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]) -> Action:
+        """Write a note to episodes, as `ares note` does; the arguments are those of `remove`.
+
+            >>> ws.note("the gripper slips", ["0123456789abcdef"])
+            >>> ws.episodes.where("notes IS NOT NULL")
+
+        Raises:
+            RequestError: As `remove`, or the text is empty or too long.
+        """
+        from ares.curation import add_note
+
+        return self._act(ids, conditions, lambda selected: add_note(self.stores, text, selected))
+
+    def set_values(self, column: str, values: Any) -> Action:
+        """Set values of a column of your own, which filters, tables, Browse and exports have from then on.
+
+            >>> ws.set_values("my_score", {"3f2a90c1d2e3f405": 0.5})
+            >>> ws.set_values("my_score", frame.set_index("episode_id")["score"])
+            >>> ws.episodes.where("my_score > 0.4")
+
+        Args:
+            column: Small letters, digits and "_"; a new name, or that of a column that was set before.
+            values: By id: a mapping, or a Series or frame of pandas, Polars or Arrow with the ids as its index or in
+                the column `episode_id`. A column keeps its type: true or false, whole numbers, numbers or texts. A
+                missing value, NaN too, takes away what an episode has.
+
+        Raises:
+            RequestError: The name is in use, an id is no episode, or the values are of another type.
+        """
+        from ares.curation import set_values
+
+        return set_values(self.stores, column, *read_values(values, column))
+
+    def add_vectors(self, space: str, vectors: Any) -> int:
+        """Store a vector of your own for episodes, and find similar ones by it; returns how many were stored.
+
+            >>> ws.add_vectors("my_model", {"3f2a90c1d2e3f405": numpy.ones(8)})
+            >>> ws.add_vectors("my_model", (ids, array))
+            >>> ws.episodes.similar("3f2a90c1d2e3f405", space="my_model")
+
+        Args:
+            space: Name of your model: letters, digits, "_" and "-".
+            vectors: By id; or N ids and an array (N, D). An episode has one, which a later one replaces.
+
+        Raises:
+            RequestError: An id is no episode, or a vector has another length, is zero or not finite.
+        """
+        from ares.search import add_own_vectors
+        from ares.workspace.arguments import read_vectors
+
+        return add_own_vectors(self.stores, space, *read_vectors(vectors))
+
+    def remove_vectors(
+        self, space: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]
+    ) -> int:
+        """Delete vectors of your own, of all episodes or of some; returns how many. It cannot be undone.
+
+            >>> ws.remove_vectors("my_model")
+
+        Args:
+            space: Name of your model.
+            ids: Ids, episodes or hits, as for `remove`; without them and without a condition all that have a vector.
+            **conditions: Those of `remove`.
+
+        Raises:
+            RequestError: There are no such vectors, or they are those of a model.
+        """
+        from ares.curation import select_episodes
+        from ares.search import remove_own_vectors
+
+        selection = make_selection(ids, conditions)
+        if selection.is_empty:
+            return remove_own_vectors(self.stores, space)
+        with select_episodes(self.stores, selection) as selected:
+            return remove_own_vectors(self.stores, space, set(selected))
+
+    def undo(self, number: int | None = None) -> UndoReport:
+        """Take back a removal, a tag, values or a change of a set, as `ares undo` does.
+
+            >>> ws.undo()
+
+        Args:
+            number: Number of the action; by default your last.
+
+        Raises:
+            RequestError: There is nothing to take back.
+        """
+        from ares.curation import undo
+
+        return undo(self.stores, number)
+
+    def export(
+        self,
+        selection: str | CurationSet,
+        dest: str | os.PathLike[str],
+        *,
+        format: str = "lerobot",
+        quiet: bool = False,
+        **options: Unpack[ExportOptions],
+    ) -> ExportReport:
+        """Write a set as a training dataset, as `ares export` does.
+
+            >>> ws.export("sinks", "exports/sinks", format="lerobot").episodes
+            >>> ws.export("sinks", "exports/moving", trim=TrimRequest(idle_seconds=0.5), weights=["episode_value"])
+
+        Args:
+            selection: Name of a set, "name@version", or a set.
+            dest: Folder to write; it must not be there yet, or be empty.
+            format: "lerobot", "lerobot-v2.1", "rlds", "parquet", or the name of another exporter.
+            task: Task of every episode: its "instruction", or its "caption" where that is acceptable.
+            fps: Steps per second to write; None for the rate of each episode.
+            retime: Step for a second: the "nearest", or the last at or before it ("hold").
+            convert: Conversions of signals, such as ["action.gripper=open1", "state.arm=rad"].
+            strict: Write nothing when an episode fails, instead of leaving it out.
+            segments: Grades of texts of models that are written too, such as ["ungraded"]; ["none"] writes no texts.
+            plan: File of the plan by which the sources become one dataset, see `write_merge_plan`.
+            trim: Which parts of the episodes are written, an `ares.export.TrimRequest`; None writes them whole.
+            weights: Factors of the weight of each step, such as ["success_probability", "0.2 where NOT acceptable",
+                "0 over verb = 'wait'", "weights.csv"].
+            progress: Signal of the sources that is the progress of each step, for rabc of lerobot.
+            quiet: Show no progress.
+
+        Raises:
+            RequestError: There is no such set or format, the plan has open questions, the folder is not empty, or
+                the rate is not positive.
+            ClashError: Signals of the set mean different things, and no conversion is named for them.
+            MediaError: No episode can be exported, or with `strict` one cannot.
+        """
+        members = find_set(self.stores, selection)
+        return run_export(
+            make_export_request(members, local_output(dest), format, options), self.stores, quiet=quiet
+        )
+
+    def write_merge_plan(self, selection: str | CurationSet, path: str | os.PathLike[str]) -> MergePlan:
+        """Propose how the sources of a set become one dataset, as `ares export --write-plan` does.
+
+            >>> plan = ws.write_merge_plan("mixed", "plan.yaml")
+            >>> [entry.text for entry in plan.confirm]
+
+        Args:
+            selection: Name of a set, "name@version", or a set.
+            path: A new YAML file, for a person to edit; `export` obeys it.
+
+        Raises:
+            RequestError: There is no such set, it has no episodes, or the file exists.
+        """
+        from ares.export import propose_merge_plan
+
+        plan = propose_merge_plan(self.stores, find_set(self.stores, selection))
+        plan.write(local_output(path))
+        return plan
+
+    def torch_dataset(
+        self,
+        selection: str | CurationSet | Episodes,
+        *,
+        cameras: Sequence[str] | None = None,
+        delta_seconds: Mapping[str, Sequence[float]] | None = None,
+        normalise: Mapping[str, Normalisation] | None = None,
+        **options: Unpack[ExportOptions],
+    ) -> StepDataset:
+        """The steps of a set as a dataset that `torch.utils.data.DataLoader` takes; frames are decoded on demand.
+
+            >>> dataset = ws.torch_dataset("sinks", delta_seconds={"action": [0.0, 0.05, 0.1]})
+            >>> dataset[0]["action"].shape, dataset[0]["action_is_pad"]
+            >>> stream = dataset.stream(batch_size=8)
+
+        Args:
+            selection: Name of a set, "name@version", a set, or a view such as `ws.episodes.where(...)`; its episodes
+                have one layout.
+            cameras: Cameras whose frames are decoded; None for all.
+            delta_seconds: By key of an item, the times of a window relative to the step.
+            normalise: By key of a signal how it is normalised, by statistics over all steps: "mean_std" to mean 0 and
+                deviation 1, "min_max" to the span from -1 to 1.
+            task: Task of every episode, as for `export`; so are the next four.
+            fps: Steps per second; None for the rate of the episodes.
+            retime: Step for a second: the "nearest", or the last at or before it ("hold").
+            convert: Conversions of signals.
+            strict: Fail when an episode cannot be read, instead of leaving it out.
+            plan: File of the plan by which the sources become one dataset.
+            trim: Which parts of the episodes it has, as for `export`.
+            weights: Factors of the weight of each step, as for `export`: an item has the key "sample_weight", and
+                `StepDataset.make_weighted_sampler` draws by it.
+
+        Raises:
+            RequestError: There is no such set, camera or key, its episodes have several layouts, or torch is not
+                installed.
+            ClashError: Signals of the set mean different things, and no conversion is named for them.
+            MediaError: No episode can be read, or with `strict` one cannot.
+        """
+        from ares.loader import LoaderRequest, build_step_dataset
+
+        is_view = isinstance(selection, Episodes)
+        members = list_view(selection) if is_view else find_set(self.stores, selection)
+        request = make_export_request(members, Path(), "steps", options)
+        loading = LoaderRequest(cameras=cameras, delta_seconds=delta_seconds or {}, normalise=normalise or {})
+        return build_step_dataset(request, self.stores, loading)
+
+    def index(self, quiet: bool = False) -> dict[str, TableStatus]:
+        """Index vectors so that searches for similar frames, texts and motions stay fast, as `ares index` does.
+
+        Searches go on meanwhile, and find what is not indexed yet by comparing it one by one.
+
+            >>> ws.annotate("motion", "embed")
+            >>> ws.index()["vectors/motion"].indexed
+
+        Args:
+            quiet: Say nothing of what is indexed.
+
+        Returns:
+            The tables of vectors by name, with their rows, indexed rows and measured recall.
+        """
+        from ares.console import print_message
+        from ares.workspace.summary import vector_tables
+
+        with self.stores.write_lock("ares index"):
+            self.stores.tables.refresh_indexes((lambda message: None) if quiet else print_message)
+        return vector_tables(self.stores)
+
+    def doctor(
+        self,
+        repair: bool = False,
+        relocate: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    ) -> FindingList:
+        """Check that the stores agree with each other and with the source files, as `ares doctor` does.
+
+            >>> ws.doctor(relocate={"/old/data": "/new/data"})
+
+        Args:
+            repair: Repair what can be repaired without losing data.
+            relocate: New folder or URL by the old one, for source files that were moved.
+
+        Raises:
+            RequestError: A new path does not exist.
+        """
+        from ares.doctor import relocate_sources, run_checks
+        from ares.workspace.result_lists import FindingList
+
+        moves = list(relocate.items() if isinstance(relocate, Mapping) else relocate)
+        findings = relocate_sources(self.stores, moves) if moves else []
+        return FindingList(findings + run_checks(self.stores, repair))
+
+    def _act(
+        self, ids: EpisodesLike, conditions: SelectionOptions, act: Callable[[SelectedEpisodes], Action]
+    ) -> Action:
+        from ares.curation import select_episodes
+
+        selection = make_selection(ids, conditions)
+        if selection.is_empty:
+            raise RequestError("nothing says which episodes", "give ids, where, set, dataset or search")
+        with select_episodes(self.stores, selection) as selected:
+            return act(selected)
 
 
 def open_workspace(path: str | os.PathLike[str], settings: Settings, *, create: bool = True) -> Workspace:

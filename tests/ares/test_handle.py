@@ -95,7 +95,7 @@ def test_what_is_removed_or_tagged_comes_back(ws: Workspace) -> None:
     assert len(ws.episodes) == 10
     ws.undo()
     assert len(ws.episodes) == 12
-    assert not len(ws.episodes.tagged("short"))
+    assert not len(ws.episodes.where("tagged('short')"))
     ws.tag("short", where="num_steps < 50")
     tagged = ws.episodes.where("array_has(tags, 'short')")
     assert 0 < len(tagged) == len(ws.episodes.where("num_steps < 50"))

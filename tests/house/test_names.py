@@ -29,7 +29,7 @@ WITHOUT_CALLERS = (
     "ares/export/member_export.py: export_members",
     "ares/review/labels.py",
     "ares/loader/dataset.py: make_weighted_sampler",
-    "ares/workspace/episodes.py: to_hf",
+    "ares/workspace/episodes.py: similar",
     "ares/workspace/workspace.py: torch_dataset",
     "ingest/file_ingester.py: FileIngester",
 )

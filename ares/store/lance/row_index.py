@@ -216,17 +216,16 @@ class RowIndex:
 
     Args:
         dataset: That version.
-        key: Column of the ids.
     """
 
-    def __init__(self, dataset: lance.LanceDataset, key: str = "episode_id") -> None:
+    def __init__(self, dataset: lance.LanceDataset) -> None:
         import numpy as np
         import pyarrow as pa
 
         ids, starts, lengths = [], [], []
-        scanner = dataset.scanner(columns=[key], with_row_id=True, scan_in_order=True)
+        scanner = dataset.scanner(columns=["episode_id"], with_row_id=True, scan_in_order=True)
         for batch in scanner.to_batches():
-            names, row_ids, ends = _find_runs(batch, key)
+            names, row_ids, ends = _find_runs(batch)
             ids.append(names)
             begins = np.concatenate(([0], ends[:-1]))
             starts.append(row_ids[begins])
@@ -348,32 +347,28 @@ class EpisodeRowRuns(NamedTuple):
 
 
 class RowIndexCache:
-    """The row index of the newest version of a table.
+    """The row index of the newest version of a table."""
 
-    Args:
-        key: Column of the ids.
-    """
-
-    def __init__(self, key: str = "episode_id") -> None:
-        self._cache = VersionCache(lambda dataset: RowIndex(dataset, key))
+    def __init__(self) -> None:
+        self._cache = VersionCache(RowIndex)
 
     def get(self, dataset: lance.LanceDataset) -> RowIndex:
         """The row index of this version."""
         return self._cache.get(dataset)
 
 
-def _find_runs(batch: pa.RecordBatch, key: str) -> tuple[pa.Array, NDArray[np.uint64], NDArray[np.int64]]:
+def _find_runs(batch: pa.RecordBatch) -> tuple[pa.Array, NDArray[np.uint64], NDArray[np.int64]]:
     """Ids of the runs of a batch, (R,), its row ids, (N,), and ends of the runs, (R,). A gap in row ids ends a run."""
     import numpy as np
     import pyarrow.compute as pc
 
     row_ids = batch["_rowid"].to_numpy()
-    encoded = pc.run_end_encode(batch[key])
+    encoded = pc.run_end_encode(batch["episode_id"])
     ends = encoded.run_ends.to_numpy().astype(np.int64)
     gaps = np.flatnonzero(np.diff(row_ids) != 1) + 1
     if len(gaps):
         ends = np.union1d(ends, gaps)
-    return batch[key].take(ends - 1), row_ids, ends
+    return batch["episode_id"].take(ends - 1), row_ids, ends
 
 
 def best_rows_per_episode(

@@ -1,11 +1,12 @@
-"""Nearest neighbours in the newest version of a vector table, exact or by the tuned index."""
+"""Nearest neighbours in the newest version of a vector table, exact or by the index."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,80 +28,56 @@ _KEY = "ares.tuning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchSetting:
-    """Index parameters for filters that keep at least a given share of the rows; stored as JSON by these names.
+class IndexRecord:
+    """What was built and measured, stored in the configuration of its table as JSON by these names.
 
     Attributes:
-        share: Smallest share of the rows, 0 to 1, for which the setting was measured.
-        nprobes: Partitions to search for rows.
-        candidates: Rows whose exact distance is computed.
-        wide: Partitions to search for episodes: the 20 best episodes lie farther apart than the 20 best rows.
-        deep: Rows whose exact distance is computed for episodes.
-        recall: Share of the true 20 nearest rows in the result, over queries that did not select the setting.
-        episodes: Share of the true 20 best episodes in the result, over the same queries.
-        p50_ms: Median duration of one query for 20 rows, in milliseconds.
-    """
-
-    share: float
-    nprobes: int
-    candidates: int
-    wide: int
-    deep: int
-    recall: float
-    episodes: float
-    p50_ms: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexTuning:
-    """Measured settings of one index, stored in the configuration of its table as JSON by these names.
-
-    Attributes:
-        index: Name of the index for which the settings hold.
-        kind: "IVF_RQ" or "IVF_SQ"; "flat" when no index reached the target recall and search is exact.
+        index: Name of the index; "" when none is used.
+        kind: "IVF_RQ" or "IVF_SQ"; "flat" when the index did not reach the target recall and search is exact.
         partitions: Partitions of the index.
-        built_rows: Rows of the table when the index was trained.
-        rows: Rows of the table when the index was measured.
-        queries: Number of queries.
+        built_rows: Rows of the table when the index was trained and measured.
+        queries: Number of queries that measured it.
         measured: Time of the measurement, ISO 8601.
-        settings: By falling share; the first is for searches without a filter.
+        recall: Measured share of the true 20 nearest rows, 0 to 1, in searches without a filter.
+        p50_ms: Median duration of one such query, in milliseconds.
     """
 
     index: str
     kind: str
     partitions: int
     built_rows: int
-    rows: int
     queries: int
     measured: str
-    settings: tuple[SearchSetting, ...]
-
-    def setting(self, share: float) -> SearchSetting | None:
-        """The setting for a filter that keeps this share of the rows, 0 to 1; None for less than any measured share.
-
-        A setting that suffices for a share also suffices for a larger one, but not for a smaller one.
-        """
-        return next((setting for setting in self.settings if setting.share <= share), None)
+    recall: float
+    p50_ms: float
 
 
-def read_tuning(dataset: lance.LanceDataset) -> IndexTuning | None:
-    """The tuning stored with a table, or None when it has none that can be read."""
+def read_index_record(dataset: lance.LanceDataset) -> IndexRecord | None:
+    """The record stored with a table, or None when it has none that can be read.
+
+    Earlier versions stored tuned settings; of these the measurement without a filter is read.
+    """
     text = dataset.config().get(_KEY)
     with suppress(ValueError, TypeError, KeyError, RecursionError):
         document = json.loads(text or "")
-        settings = tuple(SearchSetting(**setting) for setting in document["settings"])
-        return IndexTuning(**{**document, "settings": settings})
+        if "settings" in document:
+            first = next(iter(document["settings"]), {"recall": 0.0, "p50_ms": 0.0})
+            document |= {"recall": first["recall"], "p50_ms": first["p50_ms"]}
+        return IndexRecord(**{item.name: document[item.name] for item in fields(IndexRecord)})
     return None
 
 
-def write_tuning(dataset: lance.LanceDataset, tuning: IndexTuning) -> None:
-    """Store a tuning with its table, in place of an earlier one."""
-    dataset.update_config({_KEY: json.dumps(asdict(tuning))})
+def write_index_record(dataset: lance.LanceDataset, record: IndexRecord) -> None:
+    """Store a record with its table, in place of an earlier one."""
+    dataset.update_config({_KEY: json.dumps(asdict(record))})
 
 
 FRAME_KEY = ("episode_id", "camera", "seconds")
 # Up to this many selected rows are read and compared directly, which is faster than an index search.
 BRUTE_FORCE_ROWS = 500
+# Share of the partitions that a search without a filter reads, the fewest of them, and rows that are then compared
+# exactly. Chosen by measurement: docs/why/009-vector-index.md.
+_PROBED_SHARE, _MIN_PROBES, _CANDIDATES = 0.05, 16, 100
 # Rows requested per episode: neighbouring frames of one episode crowd the top.
 _ROWS_PER_EPISODE = 20
 
@@ -127,6 +104,20 @@ class SearchParams:
         return self.nprobes >= self.partitions
 
 
+def search_params(segments: Sequence[str], partitions: int, share: float) -> SearchParams:
+    """The fixed parameters of an index search among a share of the rows, above 0 to 1.
+
+    So many partitions are searched under a filter that they hold as many of its rows as without one.
+    """
+    nprobes = math.ceil(max(_PROBED_SHARE * partitions, _MIN_PROBES) / share)
+    return SearchParams(
+        segments=tuple(segments),
+        nprobes=min(nprobes, partitions),
+        candidates=_CANDIDATES,
+        partitions=partitions,
+    )
+
+
 class VectorSnapshot:
     """One version of a vector table.
 
@@ -134,22 +125,16 @@ class VectorSnapshot:
         dataset: That version, with the key columns and the column "vector".
         key_columns: Columns that identify a row. The first names its episode, or whatever `search_episodes` returns
             once.
-        id_column: Text column by which filters select rows while an index is measured.
     """
 
-    def __init__(
-        self,
-        dataset: lance.LanceDataset,
-        key_columns: Sequence[str] = FRAME_KEY,
-        id_column: str = "episode_id",
-    ) -> None:
+    def __init__(self, dataset: lance.LanceDataset, key_columns: Sequence[str] = FRAME_KEY) -> None:
         self.dataset = dataset
         self._key_columns = list(key_columns)
         self.version = int(dataset.version)
         self.row_count = int(dataset.count_rows())
-        self.tuning: IndexTuning | None = read_tuning(dataset)
+        self.index = read_index_record(dataset)
         self.dimension = int(dataset.schema.field("vector").type.list_size)
-        self._row_index_cache = RowIndexCache(id_column)
+        self._row_index_cache = RowIndexCache()
         self._segments = vector_index_segments(dataset, "vector")
 
     def writable_dataset(self) -> lance.LanceDataset:
@@ -163,8 +148,8 @@ class VectorSnapshot:
 
     @cached_property
     def segments(self) -> tuple[str, ...]:
-        """Segment ids of the tuned index; empty when that index does not exist any more."""
-        return self.segments_of(self.tuning.index) if self.tuning else ()
+        """Segment ids of the index in use; empty when that index does not exist any more."""
+        return self.segments_of(self.index.index) if self.index else ()
 
     def segments_of(self, index: str) -> tuple[str, ...]:
         """Segment ids of the index with this name."""
@@ -185,25 +170,12 @@ class VectorSnapshot:
         fragments = self.dataset.get_fragments()
         return [fragment for fragment in fragments if fragment.fragment_id not in indexed_ids]
 
-    def params_for(self, rows: RowSelection | None, per_episode: bool = False) -> SearchParams | None:
-        """The tuned parameters of an index search, or None when search is exact.
-
-        Args:
-            rows: The rows of a filter; None for all.
-            per_episode: Whether the parameters are for `search_episodes`.
-        """
+    def params_for(self, rows: RowSelection | None) -> SearchParams | None:
+        """The parameters of an index search among the rows of a filter, None for all; None when search is exact."""
         row_count = self.row_count if rows is None else len(rows.row_ids)
-        if not self.segments or not self.tuning or (rows is not None and row_count <= BRUTE_FORCE_ROWS):
+        if not self.segments or not self.index or (rows is not None and row_count <= BRUTE_FORCE_ROWS):
             return None
-        setting = self.tuning.setting(row_count / self.row_count)
-        if setting is None:
-            return None
-        return SearchParams(
-            segments=self.segments,
-            nprobes=setting.wide if per_episode else setting.nprobes,
-            candidates=setting.deep if per_episode else setting.candidates,
-            partitions=self.tuning.partitions,
-        )
+        return search_params(self.segments, self.index.partitions, row_count / self.row_count)
 
     def search(
         self, query: NDArray[np.float32], k: int, rows: RowSelection | None, params: SearchParams | None
@@ -361,12 +333,12 @@ class VectorTableState(NamedTuple):
     Attributes:
         rows: Number of vectors.
         indexed: Number of vectors that the index covers; all others are compared exactly.
-        tuning: The measured index parameters; None for a table too small for an index.
+        index: What was built and measured; None for a table too small for an index.
     """
 
     rows: int
     indexed: int
-    tuning: IndexTuning | None
+    index: IndexRecord | None
 
 
 class VectorSnapshots:
@@ -413,7 +385,7 @@ def count_table_vectors(snapshot: VectorSnapshot | None) -> VectorTableState:
         return VectorTableState(0, 0, None)
     fragments = snapshot.unindexed_fragments(snapshot.segments)
     unindexed = sum(fragment.count_rows() for fragment in fragments)
-    return VectorTableState(snapshot.row_count, snapshot.row_count - unindexed, snapshot.tuning)
+    return VectorTableState(snapshot.row_count, snapshot.row_count - unindexed, snapshot.index)
 
 
 def dimension_error(name: str, stored: int, actual: int) -> StoreError:

@@ -1,4 +1,4 @@
-"""The vector tables of an embedding space: one of frames, one of captions and instructions."""
+"""The vector table of the frames of an embedding space."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ares.store.lance.episodes import delete_rows
 from ares.store.lance.lance_api import lance_errors
-from ares.store.lance.row_index import VersionCache
 from ares.store.sql import batched, in_condition, quote_literal
-from ares.store.vectors.index import FLAT_ROWS, TARGET, refresh_index
+from ares.store.vectors.index import FLAT_ROWS, refresh_index
 from ares.store.vectors.knn import (
     FRAME_KEY,
-    IndexTuning,
+    IndexRecord,
     VectorSnapshot,
     VectorSnapshots,
     VectorTableState,
@@ -21,13 +19,10 @@ from ares.store.vectors.knn import (
     dimension_error,
     to_matrix,
 )
-from ares.store.vectors.texts import TextIds, TextSnapshot
 
 if TYPE_CHECKING:
-    import lance
     import numpy as np
     import pyarrow as pa
-    from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
     from ares.store.lance.table import CreateOnWriteTable, TableWriter
@@ -136,7 +131,7 @@ class VectorTable:
     ) -> list[Moment]:
         """The frames nearest to a vector, best first; equal scores by episode, camera and second.
 
-        Exact, unless the table has an index: then with its tuned settings, and rows newer than the index exactly.
+        Exact, unless the table has an index: then approximate, but for rows newer than the index.
 
         Args:
             query: (D,) vector of any length but zero.
@@ -173,7 +168,7 @@ class VectorTable:
             snapshot = self._snapshot_for(query)
             if snapshot is None:
                 return pa.chunked_array([], pa.string()), np.zeros(0)
-            params = snapshot.params_for(None, per_episode=True)
+            params = snapshot.params_for(None)
             if params is not None:
                 rows = snapshot.search_episodes(query, limit, None, params)
                 return rows["episode_id"], rows["score"].to_numpy()
@@ -196,7 +191,7 @@ class VectorTable:
             if rows is not None and not len(rows.row_ids):
                 return []
             search = snapshot.search_episodes if per_episode else snapshot.search
-            neighbours = search(query, limit, rows, snapshot.params_for(rows, per_episode))
+            neighbours = search(query, limit, rows, snapshot.params_for(rows))
         return [Moment(**row) for row in neighbours.to_pylist()]
 
     def score_frames(self, query: NDArray[np.float32], episode_ids: Collection[str]) -> Iterator[Moment]:
@@ -217,7 +212,7 @@ class VectorTable:
             raise dimension_error(self._table.name, snapshot.dimension, len(query))
         return snapshot
 
-    def refresh(self, flat_rows: int = FLAT_ROWS, target: float = TARGET) -> IndexTuning | None:
+    def refresh(self, flat_rows: int = FLAT_ROWS) -> IndexRecord | None:
         """Build or extend the index and measure its recall, at the end of a job; see `refresh_index`.
 
         Raises:
@@ -227,10 +222,10 @@ class VectorTable:
         if table is None:
             return None
         with lance_errors(self._table.name):
-            return refresh_index(table, self._snapshots.require, flat_rows, target)
+            return refresh_index(table, self._snapshots.require, flat_rows)
 
     def state(self) -> VectorTableState:
-        """Number of rows and of those that the index covers, and the measured index parameters."""
+        """Number of rows and of those that the index covers, and what was measured of it."""
         with lance_errors(self._table.name):
             return count_table_vectors(self._snapshots.current())
 
@@ -365,144 +360,3 @@ def _existing_filters(table: TableWriter, rows: Sequence[CameraVectors]) -> Iter
         where = f"camera = {quote_literal(camera)} AND {in_condition('episode_id', ids)}"
         if table.newest().count_rows(where):
             yield where
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextColumn:
-    """A text column of another table whose texts get vectors.
-
-    Attributes:
-        table: Name of that table.
-        column: Name of the column.
-        dataset: Opens the newest version of the table; returns None while it does not exist.
-    """
-
-    table: str
-    column: str
-    dataset: Callable[[], lance.LanceDataset | None]
-
-
-class TextVectorTable:
-    """Vectors of distinct texts, one row per text: thousands of episodes share an instruction, so they are few.
-
-    Args:
-        table: The table; created when the first vectors determine their dimension.
-        sources: The columns whose texts get vectors.
-    """
-
-    def __init__(self, table: CreateOnWriteTable, sources: Sequence[TextColumn]) -> None:
-        self._table = table
-        self._sources = sources
-        self._snapshots = VectorSnapshots(
-            table.dataset, lambda dataset: VectorSnapshot(dataset, ("_rowid",), "text")
-        )
-        self._text_ids = VersionCache(TextIds)
-
-    def texts_without_vectors(self, batch_size: int) -> Iterator[list[str]]:
-        """Distinct texts of the source columns that have no vector yet, sorted, in batches."""
-        import duckdb
-
-        with lance_errors(self._table.name), duckdb.connect() as connection:
-            selects = [
-                f"SELECT {source.column} AS text FROM {source.table}"
-                for source in self._sources
-                if _register_column(connection, source.table, source.dataset(), source.column)
-            ]
-            if not selects:
-                return
-            has_vectors = _register_column(connection, "embedded", self._table.dataset(), "text")
-            missing = (
-                f"({' UNION ALL '.join(selects)}) {'ANTI JOIN embedded USING (text)' if has_vectors else ''}"
-            )
-            texts = connection.sql(f"SELECT DISTINCT text FROM {missing} ORDER BY text")
-            for batch in texts.to_arrow_reader(batch_size):
-                if nonblank := [text for text in batch["text"].to_pylist() if text and text.strip()]:
-                    yield nonblank
-
-    def add(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Write vectors (N, D) of texts that have none yet. Raises StoreError."""
-        import pyarrow as pa
-
-        # Not float16: texts lie close together, and against float16 vectors Lance rounds the query to float16 too.
-        schema = pa.schema([("text", pa.string()), ("vector", pa.list_(pa.float32(), vectors.shape[1]))])
-        table = self._table.create(schema)
-        vector_type = table.schema.field("vector").type
-        if vector_type.list_size != vectors.shape[1]:
-            raise dimension_error(self._table.name, vector_type.list_size, vectors.shape[1])
-        flat = pa.array(vectors.ravel(), vector_type.value_type)
-        columns = [
-            pa.array(texts, pa.string()),
-            pa.FixedSizeListArray.from_arrays(flat, vector_type.list_size),
-        ]
-        with lance_errors(self._table.name):
-            table.add(pa.Table.from_arrays(columns, schema=table.schema))
-
-    def read(self, texts: Collection[str]) -> dict[str, NDArray[np.float32]]:
-        """The vectors (D,) of those of some texts that have one."""
-        dataset = self._table.dataset()
-        vectors: dict[str, NDArray[np.float32]] = {}
-        if dataset is None:
-            return vectors
-        with lance_errors(self._table.name):
-            for chunk in batched(texts, 10_000):
-                rows = dataset.to_table(filter=in_condition("text", chunk))
-                vectors.update(zip(rows["text"].to_pylist(), to_matrix(rows["vector"]), strict=True))
-        return vectors
-
-    def delete_unused(self, kept_texts: Sequence[str]) -> int:
-        """Delete the vectors of texts that stand in no source column any more. Returns their number.
-
-        Args:
-            kept_texts: Texts that are kept in any case.
-        """
-        import duckdb
-        import pyarrow as pa
-
-        table = self._table.writer()
-        if table is None:
-            return 0
-        with lance_errors(self._table.name), duckdb.connect() as connection:
-            connection.register("kept", pa.table({"text": pa.array(kept_texts, pa.string())}))
-            selects = [
-                f"SELECT {source.column} AS text FROM {source.table}"
-                for source in self._sources
-                if _register_column(connection, source.table, source.dataset(), source.column)
-            ]
-            _register_column(connection, "embedded", self._table.dataset(), "text")
-            used = " UNION ALL ".join(["SELECT text FROM kept", *selects])
-            unused = connection.sql(f"SELECT text FROM embedded ANTI JOIN ({used}) USING (text)").fetchall()
-        texts = [str(row[0]) for row in unused]
-        delete_rows(table, "text", texts)
-        return len(texts)
-
-    def snapshot(self, dimension: int) -> TextSnapshot | None:
-        """The newest version, or None without texts. Raises StoreError for queries of another dimension."""
-        with lance_errors(self._table.name):
-            vectors = self._snapshots.current()
-            if vectors is None or not vectors.row_count:
-                return None
-            if dimension != vectors.dimension:
-                raise dimension_error(self._table.name, vectors.dimension, dimension)
-            return TextSnapshot(vectors, self._text_ids.get(vectors.dataset))
-
-    def refresh(self, flat_rows: int = FLAT_ROWS, target: float = TARGET) -> IndexTuning | None:
-        """Build or extend the index and measure its recall, as `VectorTable.refresh`. Raises StoreError."""
-        table = self._table.writer()
-        if table is None:
-            return None
-        with lance_errors(self._table.name):
-            return refresh_index(table, self._snapshots.require, flat_rows, target)
-
-    def state(self) -> VectorTableState:
-        """Number of texts and of those that the index covers, and the measured index parameters."""
-        with lance_errors(self._table.name):
-            return count_table_vectors(self._snapshots.current())
-
-
-def _register_column(
-    connection: DuckDBPyConnection, name: str, dataset: lance.LanceDataset | None, column: str
-) -> bool:
-    """Let DuckDB read a column of a dataset under a name; False when there is no dataset."""
-    if dataset is not None:
-        connection.register(name, dataset.scanner(columns=[column]).to_reader())
-    return dataset is not None

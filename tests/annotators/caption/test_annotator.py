@@ -15,7 +15,6 @@ from annotators.base import Options, Outcome, PaidFailure, Result, Work, make_ep
 from annotators.caption import CaptionAnnotator
 from annotators.caption.captioner import clean_caption_reply, parse_caption_reply
 from annotators.models import load_vlm
-from annotators.models.doubles import StubVlm
 from app.demo.run import CAPTION_OPTIONS
 from ares.annotation import Cost, Maker
 from ares.episode import Episode
@@ -23,6 +22,7 @@ from ares.errors import MediaError, ModelError, RequestError
 from ares.rubric import shipped_verbs
 from ares.settings import Price
 from ares.workspace import Workspace
+from tests.annotators.scripted_vlm import StubVlm
 
 Works = Callable[..., Work]
 

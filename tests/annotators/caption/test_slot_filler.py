@@ -14,10 +14,10 @@ import pytest
 from annotators.caption import FilledSlots, fill_prompt, fill_slots
 from annotators.caption.slot_filler import find_part, find_phrase, name_action, read_phrases
 from annotators.models import VlmFailure
-from annotators.models.doubles import StubVlm
 from app.demo.run import CAPTION_OPTIONS
 from ares.errors import ModelError, RequestError
 from ares.rubric import OTHER, SLOTS, SlotName, SlotValues, is_short_value, shipped_verbs
+from tests.annotators.scripted_vlm import StubVlm
 
 SENTENCE = "Carefully put the small red mug from the tray into the blue bin"
 FORM: Mapping[str, Any] = {

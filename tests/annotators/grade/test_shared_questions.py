@@ -15,11 +15,11 @@ from annotators.base import Result, Work
 from annotators.caption import make_shared_fill_request
 from annotators.grade.additions import are_common_values, is_common_sentence, is_plain_value, stem_word
 from annotators.grade.questions import ExtraWords, comparisons_request, make_pair, shared_words_request
-from annotators.models.doubles import StubVlm
 from ares.annotation import Annotation
 from ares.episode import Episode
 from tests.annotators.grade.conftest import print_request, rulings_of, value_of
 from tests.annotators.judge_replies import DRAWER, data_of, judge, kind_of, observation, prompt_of
+from tests.annotators.scripted_vlm import StubVlm
 
 GOLDEN = Path(__file__).parent / "golden"
 KNOWN = frozenset(map(stem_word, {"close", "green", "drawer", "door", "put", "in", "box"}))

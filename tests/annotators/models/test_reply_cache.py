@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from annotators.models import VlmFailure, VlmReply, VlmRequest
-from annotators.models.doubles import StubVlm
 from annotators.models.paid_calls import CachedVlm, ReplyCache, hash_model_request
 from annotators.models.server.connection import ServerConnection
 from annotators.models.server.vlm import OpenAiVlm
@@ -19,6 +18,7 @@ from ares.errors import ModelError
 from ares.settings import Price, Settings
 from ares.store import open_stores
 from ares.workspace import open_workspace
+from tests.annotators.scripted_vlm import StubVlm
 
 IMAGE = np.zeros((8, 8, 3), np.uint8)
 REQUEST = VlmRequest(images=[IMAGE], prompt="what?")

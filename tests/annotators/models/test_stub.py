@@ -1,4 +1,4 @@
-"""The test double of a vision-language model replies as scripted and is recognisable in every result."""
+"""The doubles of a vision-language model reply as scripted and are recognisable in every result."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from annotators.base import Options, Result, Work
 from annotators.caption import CaptionAnnotator
 from annotators.models import VlmFailure, VlmReply, VlmRequest, load_vlm
-from annotators.models.doubles import StubVlm
 from ares.episode import Episode
 from ares.errors import ModelError, RequestError
 from ares.workspace import Workspace
+from tests.annotators.scripted_vlm import StubVlm
 
 
 def _requests(*prompts: str) -> list[VlmRequest]:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from annotators.models import VlmRequest
-from annotators.models.doubles import StubVlm
 from annotators.segment import ArmBoundaries, Boundary, SegmentSpan
 from annotators.segment.fusion import (
     FEWEST_LABELLED,
@@ -28,6 +27,7 @@ from annotators.segment.timeline import ModelArm, ModelBoundary
 from ares.annotation import Annotation, Maker
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.scripted_vlm import StubVlm
 
 _HALF_A_SECOND = SnapTolerance(seconds=0.5)
 

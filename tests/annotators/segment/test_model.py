@@ -14,13 +14,13 @@ import pytest
 
 from annotators.base import Frames, PaidFailure, Work, make_episode_subject
 from annotators.models import VlmRequest
-from annotators.models.doubles import StubVlm
 from annotators.segment.model import CHANGES_OF_A_CALL, MOST_FRAMES, ModelTimeline, SpanFinder
 from ares.annotation import Cost
 from ares.episode import Camera, Episode, MediaRef
 from ares.errors import MediaError, ModelError
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.scripted_vlm import StubVlm
 from tests.generators.span_server import (
     PlantedErrors,
     SpanServer,

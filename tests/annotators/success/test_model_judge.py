@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from annotators.base import Options, PaidFailure, Result, Work
-from annotators.models.doubles import StubVlm
 from annotators.success import SuccessAnnotator
 from annotators.success.model_judge import ModelOutcomeJudge
 from ares.episode import Episode
 from ares.errors import RequestError
 from ares.settings import Price, Settings
 from ares.workspace import Workspace
+from tests.annotators.scripted_vlm import StubVlm
 
 Works = Callable[..., Work]
 TASK = "push the green drawer closed"

@@ -103,8 +103,8 @@ def test_words_that_people_type_lead_to_the_column_at_every_door(
             refused.append(capsys.readouterr().err)
     with ares.open(workspace) as opened:
         for call in (
-            lambda: opened.episodes.sort(word).head(),
-            lambda: opened.sql(f'SELECT "{word}" FROM episodes'),
+            lambda: opened.episodes.sort(word).take(5),
+            lambda: opened.episodes.sql(f'SELECT "{word}" FROM episodes'),
         ):
             with pytest.raises(RequestError) as error:
                 call()
@@ -134,7 +134,7 @@ def test_metadata_is_a_column_and_so_are_its_keys(
     assert main(["search", "--where", "metadata.operator = 'ann'", "-w", workspace]) == 2
     assert 'write contains(metadata, \'"operator": "VALUE"\')' in capsys.readouterr().err
     with ares.open(workspace) as opened:
-        counted = opened.sql("SELECT metadata ->> 'success' AS s, count(*) AS n FROM episodes GROUP BY s")
+        counted = opened.episodes.sql("SELECT metadata ->> 'success' AS s, count(*) AS n FROM episodes GROUP BY s")
         assert counted["n"].sum() == len(opened.episodes["metadata"])
 
 

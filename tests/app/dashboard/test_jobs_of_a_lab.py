@@ -121,7 +121,7 @@ def lab(browser: Browser, lab_address: str, lab_workspace: Workspace) -> Iterato
     with open_tab(browser, lab_address) as page:
         yield Lab(page, lab_address, lab_workspace)
     lab_workspace.stores.catch_up()
-    if tagged := [episode.episode_id for episode in lab_workspace.episodes.tagged("blurred")]:
+    if tagged := [episode.episode_id for episode in lab_workspace.episodes.where("tagged('blurred')")]:
         lab_workspace.untag("blurred", tagged)
 
 

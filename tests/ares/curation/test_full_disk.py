@@ -13,8 +13,6 @@ import pytest
 
 from ares.errors import DiskFull
 from ares.workspace import Workspace
-from ares.workspace.episode_actions import EpisodeActions
-from ares.workspace.jobs import WorkspaceJobs
 from ares.workspace.review import Reviews
 from ares.workspace.sets import SetCollection, StoredSet
 
@@ -58,7 +56,7 @@ def test_no_room_for_a_file_that_was_asked_for_is_said(
         stored.write_lock(tmp_path / "lock.json")
 
 
-@pytest.mark.parametrize("kind", [Workspace, EpisodeActions, WorkspaceJobs, Reviews, SetCollection])
+@pytest.mark.parametrize("kind", [Workspace, Reviews, SetCollection])
 def test_every_public_method_turns_errors_of_the_system_into_its_own(kind: type[Any]) -> None:
     methods = {name: item for name, item in vars(kind).items() if isinstance(item, FunctionType)}
     bare = [name for name, item in methods.items() if name[0] != "_" and not hasattr(item, "__wrapped__")]

@@ -98,7 +98,7 @@ def make_random_workspace(folder: Path, episodes: int) -> RandomWorkspace:
     """Write most episodes, build indexes, then change values, add the remaining episodes and delete others."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ares.store.lance_tables._MIN_INDEXED_ROWS", 100)
-        patch.setattr(recall, "_QUERIES_PER_KIND", 6)
+        patch.setattr(recall, "_QUERIES", 20)
         return _build(folder, episodes)
 
 

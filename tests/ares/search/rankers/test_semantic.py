@@ -183,14 +183,18 @@ def test_texts_that_mean_the_same_are_not_cut_by_chance(
 
 
 @pytest.mark.nightly
-def test_many_texts_lie_under_an_index_and_new_ones_beside_it(tmp_path: Path) -> None:
+def test_many_texts_lie_under_an_index_and_new_ones_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Random vectors have no neighbourhoods that an index could learn.
+    monkeypatch.setattr("ares.store.vectors.index.TARGET", 0.9)
     ws = open_workspace(str(tmp_path / "ws"), Settings())
     texts = [f"text {number}" for number in range(3_000)]
     ws.stores.tables.segments.upsert(_captions([f"e{number:04}" for number in range(3_000)], texts))
     table = ws.stores.tables.texts("clip")
     table.add(texts, _vectors(texts))
-    tuning = table.refresh(flat_rows=1_000)
-    assert tuning is not None and tuning.kind != "flat"
+    index = table.refresh(flat_rows=1_000)
+    assert index is not None and index.kind != "flat"
     assert table.state()[:2] == (3_000, 3_000)
     ws.stores.tables.segments.upsert(_captions(["new"], ["text 3000", "text 77"], 9_000))
     table.add(["text 3000"], _vectors(["text 3000"]))

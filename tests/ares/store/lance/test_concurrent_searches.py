@@ -25,7 +25,7 @@ from ares.store.lance_tables import open_tables
 
 ROUNDS, SEARCHES, FLAT_ROWS, FRAMES, DIM = 4, 5, 1_000, 20, 32
 faulthandler.dump_traceback_later(240, exit=True)
-recall._QUERIES_PER_KIND = 6
+recall._QUERIES = 20
 tables = open_tables(sys.argv[1])
 vectors, segments = tables.vectors("clip"), tables.segments
 rng, stop, errors, counts = np.random.default_rng(0), threading.Event(), [], [0] * 4
@@ -96,7 +96,7 @@ def test_searches_at_once_end_and_are_right_while_a_writer_appends_and_indexes(t
 def test_concurrent_threads_read_the_row_index_once(monkeypatch: pytest.MonkeyPatch) -> None:
     versions: list[int] = []
 
-    def slow_read(dataset: Any, _key: str) -> object:
+    def slow_read(dataset: Any) -> object:
         versions.append(dataset.version)
         time.sleep(0.1)
         return dataset

@@ -1,0 +1,211 @@
+"""The tables that the verbs of a workspace return: lists that print themselves, in a terminal and a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from ares.workspace.episode import StoredHit
+from ares.workspace.printed_tables import ResultTable
+
+if TYPE_CHECKING:
+    from ares.curation import DuplicateGroup, GroupCounts, GroupStatistics, NearDuplicates, SavedView, TagUse
+    from ares.doctor import Finding
+    from ares.jobs import AnnotateEstimate, AnnotateReport
+    from ares.search import Facet
+    from ares.store import Action, StoredSegment, Stores
+
+
+_SHOWN_VALUES = 5
+
+
+class SearchResults(ResultTable[StoredHit]):
+    """The moments that a search returned, best first."""
+
+    shown: ClassVar[Mapping[str, Callable[[StoredHit], object]]] = {
+        "episode": lambda hit: hit.episode_id,
+        "score": lambda hit: "" if hit.score is None else f"{hit.score:.2f}",
+        "found by": lambda hit: " ".join(f"{way}:{rank}" for way, rank in hit.ranks),
+        "camera": lambda hit: hit.camera,
+        "second": lambda hit: f"{hit.seconds:.2f}" if hit.camera or hit.seconds else "",
+        "dataset": lambda hit: hit.dataset,
+        "source key": lambda hit: f"{hit.split} {hit.key}".strip(),
+        "caption": lambda hit: hit.caption,
+        "instruction": lambda hit: hit.instruction,
+    }
+
+
+class SegmentList(ResultTable["StoredSegment"]):
+    """Segments of one or several episodes."""
+
+    shown: ClassVar[Mapping[str, Callable[[StoredSegment], object]]] = {
+        "episode": lambda segment: segment.episode_id,
+        "start": lambda segment: segment.start_seconds,
+        "end": lambda segment: segment.stop_seconds,
+        "style": lambda segment: segment.style,
+        "author": lambda segment: segment.author,
+        "text": lambda segment: segment.text,
+        "grade": lambda segment: segment.grade,
+        "by": lambda segment: segment.annotator,
+    }
+
+
+class FacetList(ResultTable["Facet"]):
+    """Counts of the values of columns, one facet per column."""
+
+    shown: ClassVar[Mapping[str, Callable[[Facet], object]]] = {
+        "column": lambda facet: facet.column,
+        "type": lambda facet: facet.type,
+        "values": lambda facet: _describe_facet_values(facet),
+        "missing": lambda facet: facet.missing,
+        "meaning": lambda facet: facet.meaning,
+    }
+
+
+class GroupTable(ResultTable["GroupCounts"]):
+    """Counts of the episodes of each group, the largest group first.
+
+    Args:
+        groups: The groups.
+        statistics: What was counted: the groups, and all together.
+    """
+
+    shown: ClassVar[Mapping[str, Callable[[GroupCounts], object]]] = {
+        "value": lambda group: "(none)" if group.value is None else group.value,
+        "episodes": lambda group: group.episodes,
+        "hours": lambda group: f"{group.hours:.3f}",
+        "success": lambda group: group.describe_success(),
+        "outcomes": lambda group: group.successes + group.failures,
+        "acceptable": lambda group: f"{group.acceptable} of {group.graded}",
+        "reviewed": lambda group: group.reviewed,
+    }
+    empty: ClassVar[str] = "no episodes"
+
+    def __init__(self, groups: Iterable[GroupCounts] = (), statistics: GroupStatistics | None = None) -> None:
+        super().__init__(groups)
+        self.statistics = statistics
+
+
+class DuplicateTable(ResultTable["DuplicateGroup"]):
+    """Groups of near duplicates, the largest first.
+
+    Args:
+        groups: The groups.
+        compared: How many episodes were compared in which way, and how many pairs there are.
+    """
+
+    shown: ClassVar[Mapping[str, Callable[[DuplicateGroup], object]]] = {
+        "duplicate_group": lambda group: group.name,
+        "episodes": lambda group: len(group.ids),
+        "by": lambda group: group.pairs[0].way,
+        "score": lambda group: group.pairs[0].score,
+        "most similar pair": lambda group: f"{group.pairs[0].first} {group.pairs[0].second}",
+    }
+    empty: ClassVar[str] = "no near duplicates"
+
+    def __init__(self, groups: Iterable[DuplicateGroup] = (), compared: NearDuplicates | None = None) -> None:
+        super().__init__(groups)
+        self.compared = compared
+
+
+class FindingList(ResultTable["Finding"]):
+    """What the checks of a workspace revealed; empty when everything agrees."""
+
+    shown: ClassVar[Mapping[str, Callable[[Finding], object]]] = {
+        "check": lambda finding: finding.check,
+        "count": lambda finding: finding.count,
+        "example": lambda finding: finding.example,
+        "repaired": lambda finding: finding.repaired,
+        "remedy": lambda finding: finding.remedy,
+    }
+    empty: ClassVar[str] = "all promises between the stores hold"
+
+
+class AnnotateReports(ResultTable["AnnotateReport"]):
+    """What the annotators of a run did, one report each."""
+
+    shown: ClassVar[Mapping[str, Callable[[AnnotateReport], object]]] = {
+        "annotator": lambda report: report.annotator,
+        "planned": lambda report: report.planned,
+        "kept": lambda report: report.kept,
+        "already": lambda report: report.already,
+        "failed": lambda report: report.failed,
+        "usd": lambda report: "unknown" if report.cost.usd is None else report.cost.usd,
+        "seconds": lambda report: report.seconds,
+    }
+
+
+class EstimateList(ResultTable["AnnotateEstimate"]):
+    """What the annotators of a run would do and cost."""
+
+    shown: ClassVar[Mapping[str, Callable[[AnnotateEstimate], object]]] = {
+        "annotator": lambda estimate: estimate.annotator,
+        "planned": lambda estimate: estimate.planned,
+        "already": lambda estimate: estimate.already,
+        "frames": lambda estimate: estimate.frames,
+        "calls": lambda estimate: estimate.cost.calls,
+        "usd": lambda estimate: "unknown" if estimate.cost.usd is None else estimate.cost.usd,
+    }
+
+
+class TagList(ResultTable["TagUse"]):
+    """The tags that episodes have: how many have each, and who changed it last."""
+
+    shown: ClassVar[Mapping[str, Callable[[TagUse], object]]] = {
+        "tag": lambda use: use.tag,
+        "episodes": lambda use: use.episodes,
+        "person": lambda use: use.person,
+        "changed": lambda use: use.changed,
+    }
+    empty: ClassVar[str] = "no tags"
+
+
+class ViewList(ResultTable["SavedView"]):
+    """The saved views of a workspace, as `ares view` and the dashboard have them.
+
+        >>> ws.views.save("drawers", {"q": ["open the drawer"], "cut": ["0.6"]})
+
+    Args:
+        stores: Stores of the workspace.
+    """
+
+    shown: ClassVar[Mapping[str, Callable[[SavedView], object]]] = {
+        "view": lambda view: view.name,
+        "query": lambda view: dict(view.query),
+        "person": lambda view: view.person,
+        "saved": lambda view: view.created,
+    }
+    empty: ClassVar[str] = "no views"
+
+    def __init__(self, stores: Stores) -> None:
+        from ares.curation import list_views
+
+        super().__init__(list_views(stores))
+        self._stores = stores
+
+    def save(self, name: str, query: Mapping[str, Sequence[str]]) -> Action:
+        """Save a view under a name, in place of one that has it.
+
+        Args:
+            name: 1 to 80 characters without "/".
+            query: Parameters of its address, such as {"q": ["drawer"], "where": ["success"]}.
+
+        Raises:
+            RequestError: The name has another form, or the view is empty or too long.
+        """
+        from ares.curation import save_view
+
+        return save_view(self._stores, name, query)
+
+    def delete(self, name: str) -> Action:
+        """Delete a view; its episodes stay. Raises RequestError when there is none of that name."""
+        from ares.curation import delete_view
+
+        return delete_view(self._stores, name)
+
+
+def _describe_facet_values(facet: Facet) -> str:
+    """The most frequent values with their counts, or the range of numbers."""
+    if facet.edges:
+        return f"{facet.edges[0]:g} to {facet.edges[-1]:g}"
+    return ", ".join(f"{value} {count}" for value, count in facet.counts[:_SHOWN_VALUES])
