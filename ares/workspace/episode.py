@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.curation import DuplicateGroup, GroupCounts, GroupStatistics, NearDuplicates
+    from ares.curation import Copies, DuplicateGroup, GroupCounts, GroupStatistics
     from ares.doctor import Finding
     from ares.episode import Json
     from ares.jobs import AnnotateEstimate, AnnotateReport
@@ -365,7 +365,7 @@ class GroupTable(ResultTable["GroupCounts"]):
 
 
 class DuplicateTable(ResultTable["DuplicateGroup"]):
-    """Groups of near duplicates, the largest first.
+    """Groups of copies, the largest first.
 
     Args:
         groups: The groups.
@@ -381,7 +381,7 @@ class DuplicateTable(ResultTable["DuplicateGroup"]):
     }
     empty: ClassVar[str] = "no near duplicates"
 
-    def __init__(self, groups: Iterable[DuplicateGroup] = (), compared: NearDuplicates | None = None) -> None:
+    def __init__(self, groups: Iterable[DuplicateGroup] = (), compared: Copies | None = None) -> None:
         super().__init__(groups)
         self.compared = compared
 
