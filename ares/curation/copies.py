@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.curation.signal_copies import SignalCopies, find_signal_copies
-from ares.curation.video_copies import SmallVideos, VideoMatch
+from ares.curation.video_copies import SmallVideos
 from ares.errors import MediaError
 from ares.media import bytes_per_frame, frames_at
 
@@ -34,7 +34,7 @@ _MOST_DIFFERENT, _MOST_DIFFERENT_IN_DOUBT = 0.05, 0.12
 _LEAST_OF_MOTION = 0.9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CopyPair:
     """Two episodes that are copies, or of which a split must not part one from the other.
 
@@ -163,64 +163,48 @@ def find_copies(stores: Stores, ids: Collection[str]) -> Copies:
             range(len(known)) if needs_all else sorted({position for pair in waiting for position in pair})
         )
         videos = SmallVideos(stores, known, shown, Path(folder))
-        near = {pair: _judge_signals(signals, pair, videos) for pair in waiting}
+        found = {pair: CopyPair(*_named(known, pair), "content", 1.0) for pair in equal}
+        found.update((pair, _judge_signals(signals, pair, videos, known)) for pair in waiting)
         for first, second, shifts in videos.propose_pairs() if needs_all else ():
             pair = first, second
-            if pair not in equal and pair not in near:
-                told = _judge_pictures(videos.compare(first, second, shifts), signals.shared_layouts(pair))
-                near.update({pair: told} if told else {})
-    found = {**near, **dict.fromkeys(equal, _Judgement(way="content", score=1.0))}
+            if pair not in found:
+                video = videos.compare(first, second, shifts)
+                if video.different <= _MOST_DIFFERENT_IN_DOUBT:
+                    found[pair] = CopyPair(
+                        *_named(known, pair),
+                        "pixels",
+                        round(1.0 - video.different, 4),
+                        is_copy=video.different <= _MOST_DIFFERENT and not signals.shared_layouts(pair),
+                        is_mirrored=video.is_mirrored,
+                    )
     moving = {**videos.moving, **signals.moving}
     return Copies(
         ids=known,
-        linked=[
-            CopyPair(
-                first=known[first],
-                second=known[second],
-                way=told.way,
-                score=round(told.score, 4),
-                is_copy=told.is_copy,
-                is_mirrored=told.is_mirrored,
-            )
-            for (first, second), told in sorted(found.items())
-        ],
+        linked=[pair for _, pair in sorted(found.items())],
         compared={"signals": len(signals.layouts), "pixels": len(videos.moving)},
         moving={known[place]: moving[place] for pair in found for place in pair if place in moving},
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Judgement:
-    """What is told of two episodes; see `CopyPair`."""
-
-    way: str
-    score: float
-    is_copy: bool = True
-    is_mirrored: bool = False
+def _named(ids: Sequence[str], pair: Pair) -> tuple[str, str]:
+    return ids[pair[0]], ids[pair[1]]
 
 
-def _judge_signals(signals: SignalCopies, pair: Pair, videos: SmallVideos) -> _Judgement:
+def _judge_signals(signals: SignalCopies, pair: Pair, videos: SmallVideos, ids: Sequence[str]) -> CopyPair:
     """Whether two episodes of one motion are copies: by their pictures; without these by their states."""
-    match = signals.matches[pair]
+    match, video = signals.matches[pair], None
     if pair[0] in videos and pair[1] in videos:
         video = videos.compare(*pair, [match.shift])
         is_copy = video.different <= _MOST_DIFFERENT
-        return _Judgement(
-            way="signals", score=match.score, is_copy=is_copy, is_mirrored=is_copy and video.is_mirrored
-        )
-    has_states = any(layout.startswith("state ") for layout in signals.shared_layouts(pair))
-    return _Judgement(way="signals", score=match.score, is_copy=match.kind == "state" or not has_states)
-
-
-def _judge_pictures(video: VideoMatch, shared_layouts: Collection[str]) -> _Judgement | None:
-    """Whether two episodes are copies whose signals did not tell so; None where they are not even linked."""
-    if video.different > _MOST_DIFFERENT_IN_DOUBT:
-        return None
-    return _Judgement(
-        way="pixels",
-        score=1.0 - video.different,
-        is_copy=video.different <= _MOST_DIFFERENT and not shared_layouts,
-        is_mirrored=video.is_mirrored,
+    else:
+        has_states = any(layout.startswith("state ") for layout in signals.shared_layouts(pair))
+        is_copy = match.kind == "state" or not has_states
+    return CopyPair(
+        *_named(ids, pair),
+        "signals",
+        round(match.score, 4),
+        is_copy=is_copy,
+        is_mirrored=video is not None and is_copy and video.is_mirrored,
     )
 
 

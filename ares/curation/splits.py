@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from typing import TYPE_CHECKING
 
 from ares.console import count_are, count_of
@@ -17,12 +15,6 @@ from ares.errors import RequestError
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
-
-
-# The groups of a part by their sizes.
-_PartGroups = dict[int, list[Sequence[str]]]
-# Exchanges of groups between two parts after which the parts are as near to their shares as they will be.
-_MOST_EXCHANGES = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +163,7 @@ def assign_groups(
 ) -> dict[str, list[str]]:
     """Put whole groups into parts, as near to the shares of all members as groups allow.
 
-    The largest group first, each into the part that lacks most of its share; then groups move, or change places, as
-    long as that brings the parts nearer.
+    The largest group first, each into the part that lacks most of its share; a part that got none gets a small one.
 
     Returns:
         Members of each part, sorted.
@@ -181,64 +172,16 @@ def assign_groups(
     ordered = sorted(groups, key=lambda group: (-len(group), drawn[group[0]]))
     total = sum(map(len, ordered))
     lacking = {name: share * total for name, share in shares.items()}
-    parts: dict[str, _PartGroups] = {name: {} for name in shares}
+    parts: dict[str, list[Sequence[str]]] = {name: [] for name in shares}
     for group in ordered:
         name = max(lacking, key=lambda part: (lacking[part], part))
-        parts[name].setdefault(len(group), []).append(group)
+        parts[name].append(group)
         lacking[name] -= len(group)
-    for _ in range(_MOST_EXCHANGES):
-        if not _exchange_groups(parts, lacking):
-            break
-    _fill_empty_parts(parts, lacking)
-    return {
-        name: sorted(id for same_size in by_size.values() for group in same_size for id in group)
-        for name, by_size in parts.items()
-    }
-
-
-def _exchange_groups(parts: Mapping[str, _PartGroups], lacking: dict[str, float]) -> bool:
-    """Make the move or exchange that brings two parts nearest to their shares. Returns whether one does."""
-    best_gain, best = 1e-9, ("", "", 0, 0)
-    for giver, taker in permutations(parts, 2):
-        difference = (lacking[taker] - lacking[giver]) / 2
-        returned = [0, *sorted(parts[taker])]
-        for size in parts[giver] if difference > 0 else ():
-            # The best of what may come back is one of the two sizes beside the one that would fit.
-            position = bisect_left(returned, size - difference)
-            for back in returned[max(0, position - 1) : position + 1]:
-                moved = size - back
-                gain = 2 * moved * (2 * difference - moved)
-                if gain > best_gain:
-                    best_gain, best = gain, (giver, taker, size, back)
-    giver, taker, size, back = best
-    if not giver:
-        return False
-    _move_group(parts, lacking, (giver, taker), size)
-    if back:
-        _move_group(parts, lacking, (taker, giver), back)
-    return True
-
-
-def _fill_empty_parts(parts: Mapping[str, _PartGroups], lacking: dict[str, float]) -> None:
-    """Give the smallest group of the part with most groups to each part that has none, as far as there are enough."""
-    for name in parts:
-        counts = {part: sum(map(len, sizes.values())) for part, sizes in parts.items()}
-        giver = max(counts, key=lambda part: counts[part])
-        if not counts[name] and counts[giver] > 1:
-            _move_group(parts, lacking, (giver, name), min(parts[giver]))
-
-
-def _move_group(
-    parts: Mapping[str, _PartGroups], lacking: dict[str, float], way: tuple[str, str], size: int
-) -> None:
-    """Move the group of a size that came last from one part to another."""
-    giver, taker = way
-    group = parts[giver][size].pop()
-    if not parts[giver][size]:
-        del parts[giver][size]
-    parts[taker].setdefault(size, []).append(group)
-    lacking[giver] += size
-    lacking[taker] -= size
+    for part in parts.values():
+        giver = max(parts.values(), key=len)
+        if not part and len(giver) > 1:
+            part.append(giver.pop())
+    return {name: sorted(id for group in part for id in group) for name, part in parts.items()}
 
 
 def count_shared(

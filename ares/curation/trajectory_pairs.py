@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +28,7 @@ _TREES, _LEAVES_READ = 4, 64
 LEAST_SPREAD = 0.05
 # Trajectories share at least this part of the shorter one.
 _LEAST_OVERLAP = 0.5
-_SHIFTS_TRIED = 3
+_SHIFTS_TRIED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +40,18 @@ class WindowRule:
         apart: Steps within which a trajectory is fastest or slowest at the middle of a window.
         cut: Least cosine similarity of two windows.
         share: Of the windows of the shorter trajectory, the share that must be near at one shift.
+        stride: Steps between the windows of trajectories that are few; 0 for fast and slow moments alone.
     """
 
     half: int = 8
     apart: int = 4
     cut: float = 0.96
     share: float = 0.4
+    stride: int = 0
+
+
+# So many windows at every stride are few.
+_FEW_WINDOWS = 20_000
 
 
 class StoredTrajectories:
@@ -78,6 +84,11 @@ class StoredTrajectories:
     def __len__(self) -> int:
         return len(self.positions)
 
+    @property
+    def num_steps(self) -> int:
+        """Steps of all trajectories."""
+        return self._starts[-1]
+
     def __getitem__(self, number: int) -> Trajectory:
         """One trajectory (T, W) in spreads of its dataset; a feature that never changes is 0."""
         start, stop = self._starts[number : number + 2]
@@ -104,8 +115,9 @@ def propose_pairs(
 ) -> Iterator[tuple[int, int, Sequence[int]]]:
     """Numbers of two trajectories of different episodes that may be copies, and the likeliest shifts between them.
 
-    A window around each moment at which the motion is fastest or slowest is compared whatever its signs and where it
-    starts, so that parts and mirror images are found. Above a few thousand windows the neighbours are approximate.
+    A window around each moment at which the motion is fastest or slowest, and where trajectories are few at every
+    stride, is compared whatever its signs and where it starts, so that parts and mirror images are found. Above a few
+    thousand windows the neighbours are approximate.
     In memory are 64 bytes a window and the trees over them.
 
     Yields:
@@ -135,10 +147,11 @@ class _Windows:
 def _describe_windows(trajectories: StoredTrajectories, rule: WindowRule) -> _Windows:
     import numpy as np
 
-    stride = max(1, len(trajectories) // _LEARNED_FROM)
+    if trajectories.num_steps > rule.stride * _FEW_WINDOWS:
+        rule = replace(rule, stride=0)
     sample = [
         vectors
-        for number in range(0, len(trajectories), stride)
+        for number in range(0, len(trajectories), max(1, len(trajectories) // _LEARNED_FROM))
         if len(vectors := _list_windows(trajectories[number], rule)[0])
     ]
     if not sample:
@@ -182,11 +195,13 @@ def _list_windows(trajectory: Trajectory, rule: WindowRule) -> tuple[Trajectory,
 def _find_middle_steps(trajectory: Trajectory, rule: WindowRule) -> list[int]:
     """Steps at which a trajectory (T, W) is faster or slower than at any other nearby, a whole window from its ends.
 
-    A part of the trajectory has the same ones, wherever it begins.
+    A part of the trajectory has the same ones, wherever it begins. With a stride, a step at each.
     """
     import numpy as np
 
     half, apart = rule.half, rule.apart
+    if rule.stride:
+        return list(range(half, len(trajectory) - half, rule.stride))
     speed = np.convolve(np.linalg.norm(np.diff(trajectory, axis=0), axis=1), np.full(5, 0.2), "same")
     around = np.lib.stride_tricks.sliding_window_view(np.pad(speed, apart, "edge"), 2 * apart + 1)
     peaks = np.flatnonzero(((speed >= around.max(axis=1)) | (speed <= around.min(axis=1))) & (speed > 0))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _LEAST_LEVELS = 0.2
 # Frequencies of a picture whose sum is at most this make the trajectory that windows are compared in.
 _MOST_FREQUENCY = 4
-_WINDOWS = WindowRule(half=5, apart=3, cut=0.85, share=0.2)
+_WINDOWS = WindowRule(half=5, apart=3, cut=0.85, share=0.2, stride=2)
 # Trajectories of pictures with a smaller correlation, signs aside, are not compared further, nor frames of which a
 # first fit leaves more than this.
 _LEAST_CORRELATION, _MOST_OF_FIRST_FIT = 0.5, 0.6
@@ -194,10 +194,10 @@ def _make_frequencies() -> Picture:
 def _compare_videos(ours: Picture, theirs: Picture, shifts: Sequence[int]) -> VideoMatch:
     """Compares two videos (T, 16, 16) and (T', 16, 16), the first of which may begin later by some steps."""
     left, right = _describe_motion(ours), _describe_motion(theirs)
-    if left is None and right is None:
-        return _compare_still_videos(ours, theirs)
     if left is None or right is None:
-        return _NO_MATCH
+        pictures = [frames.mean(axis=0, keepdims=True) for frames in (ours, theirs)]
+        is_same = left is right and _compare_seen(*pictures, _make_corner_masks()[0]) <= _MOST_OF_BACKGROUND
+        return VideoMatch(different=0.0) if is_same else _NO_MATCH
     correlation, shift = max(
         (_correlate_motion(left, right, shift + step), shift + step)
         for shift in shifts
@@ -216,15 +216,6 @@ def _compare_videos(ours: Picture, theirs: Picture, shifts: Sequence[int]) -> Vi
         return _NO_MATCH
     different = _compare_seen(ours, theirs, seen)
     return VideoMatch(different=max(different, _IN_DOUBT if is_in_doubt else 0.0), is_mirrored=is_mirrored)
-
-
-def _compare_still_videos(ours: Picture, theirs: Picture) -> VideoMatch:
-    import numpy as np
-
-    pictures = [frames.mean(axis=0, keepdims=True) for frames in (ours, theirs, theirs[:, :, ::-1])]
-    everything = np.ones(SMALL_FRAME_PIXELS**2, bool)
-    plain, mirrored = (_compare_seen(pictures[0], other, everything) for other in pictures[1:])
-    return VideoMatch(different=min(plain, mirrored), is_mirrored=mirrored < plain)
 
 
 def _correlate_motion(left: Picture, right: Picture, shift: int) -> float:
