@@ -163,14 +163,14 @@ def find_copies(stores: Stores, ids: Collection[str]) -> Copies:
             range(len(known)) if needs_all else sorted({position for pair in waiting for position in pair})
         )
         videos = SmallVideos(stores, known, shown, Path(folder))
-        found = {pair: CopyPair(*_named(known, pair), "content", 1.0) for pair in equal}
-        found.update((pair, _judge_signals(signals, pair, videos, known)) for pair in waiting)
+        pairs = {pair: CopyPair(*_named(known, pair), "content", 1.0) for pair in equal}
+        pairs.update((pair, _judge_signals(signals, pair, videos, known)) for pair in waiting)
         for first, second, shifts in videos.propose_pairs() if needs_all else ():
             pair = first, second
-            if pair not in found:
+            if pair not in pairs:
                 video = videos.compare(first, second, shifts)
                 if video.different <= _MOST_DIFFERENT_IN_DOUBT:
-                    found[pair] = CopyPair(
+                    pairs[pair] = CopyPair(
                         *_named(known, pair),
                         "pixels",
                         round(1.0 - video.different, 4),
@@ -180,9 +180,9 @@ def find_copies(stores: Stores, ids: Collection[str]) -> Copies:
     moving = {**videos.moving, **signals.moving}
     return Copies(
         ids=known,
-        linked=[pair for _, pair in sorted(found.items())],
+        linked=[pair for _, pair in sorted(pairs.items())],
         compared={"signals": len(signals.layouts), "pixels": len(videos.moving)},
-        moving={known[place]: moving[place] for pair in found for place in pair if place in moving},
+        moving={known[item]: moving[item] for pair in pairs for item in pair if item in moving},
     )
 
 

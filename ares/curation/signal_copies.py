@@ -84,7 +84,7 @@ def find_signal_copies(stores: Stores, ids: Sequence[str], folder: Path) -> Sign
         ids: Ids of the episodes.
         folder: Where the trajectories wait.
     """
-    found = SignalCopies()
+    copies = SignalCopies()
     by_layout: dict[str, StoredTrajectories] = {}
     position_of = {episode_id: position for position, episode_id in enumerate(ids)}
     for episode_id, trajectory in stores.tables.trajectories.read(ids):
@@ -93,21 +93,21 @@ def find_signal_copies(stores: Stores, ids: Sequence[str], folder: Path) -> Sign
         for layout, features in compared.items():
             new = StoredTrajectories(folder / f"signals-{len(by_layout)}", features.shape[1])
             by_layout.setdefault(layout, new).add(position, features)
-            found.moving.setdefault(position, count_moving_steps(features))
+            copies.moving.setdefault(position, count_moving_steps(features))
         if compared:
-            found.layouts[position] = tuple(compared)
+            copies.layouts[position] = tuple(compared)
         if trajectory.state is not None or trajectory.action is not None:
-            found.digests[position] = _hash_signals(trajectory)
+            copies.digests[position] = _hash_signals(trajectory)
     for layout, trajectories in sorted(by_layout.items()):
-        _add_matches(found.matches, trajectories, layout.partition(" ")[0])
-    return found
+        _add_matches(copies.matches, trajectories, layout.partition(" ")[0])
+    return copies
 
 
 def _list_features(trajectory: Trajectory) -> Mapping[str, NDArray[np.float32]]:
     """Features (T, W) ten times a second by kind and layout, of the signals that can be compared."""
     import numpy as np
 
-    seconds, found = trajectory.timestamps, {}
+    seconds, features_by_layout = trajectory.timestamps, {}
     for kind in ("state", "action"):
         signal: Signal | None = getattr(trajectory, kind)
         layout = find_signal_layout(signal.names) if signal is not None else None
@@ -118,8 +118,8 @@ def _list_features(trajectory: Trajectory) -> Mapping[str, NDArray[np.float32]]:
             continue
         times = np.arange(seconds[0], seconds[-1] + 1e-9, 1 / COMPARED_RATE_HZ)
         columns = [np.interp(times, seconds, column) for column in features.T]
-        found[f"{kind} {layout.name}"] = np.stack(columns, axis=1).astype(np.float32)
-    return found
+        features_by_layout[f"{kind} {layout.name}"] = np.stack(columns, axis=1).astype(np.float32)
+    return features_by_layout
 
 
 def _hash_signals(trajectory: Trajectory) -> bytes:

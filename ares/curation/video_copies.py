@@ -327,9 +327,11 @@ def _measure_unexplained(ours: Picture, theirs: Picture, seen: NDArray[np.bool_]
 def _move_picture(frame: Picture, matrix: Picture) -> Picture:
     """A frame (16, 16) whose pixels come from where a matrix (2, 3) says; its border is repeated."""
     import cv2
+    import numpy as np
 
-    options = cv2.WARP_INVERSE_MAP | cv2.INTER_LINEAR
-    return cv2.warpAffine(frame, matrix, frame.shape[::-1], flags=options, borderMode=cv2.BORDER_REPLICATE)
+    size, options = (SMALL_FRAME_PIXELS, SMALL_FRAME_PIXELS), cv2.WARP_INVERSE_MAP | cv2.INTER_LINEAR
+    moved = cv2.warpAffine(frame, matrix, size, flags=options, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(moved, np.float32)
 
 
 def _list_terms(frames: Picture) -> list[Picture]:
