@@ -14,19 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ares
-from ares.curation import find_near_pairs
 from ares.formats import RecordLocation, scan_record_file
 from benchmarks.ingest import peer_python, write_rlds_dataset, write_video_folder
-from benchmarks.near_duplicates import make_vectors
 from benchmarks.timing import BenchmarkResult, time_alternately
 
 if TYPE_CHECKING:
     from ares.curation import CurationSet
 
 _LEROBOT = ("lerobot==0.4.4",)
-_FAISS = ("faiss-cpu==1.15.1", "numpy==2.4.6")
 # Below these sizes the start of the peer would be what is measured: it is left out.
-_LEAST_EPISODES, _LEAST_ROWS = 24, 50_000
+_LEAST_EPISODES = 24
 _WINDOW, _BATCH, _BATCHES = 8, 32, 20
 # Four, or as many as there are processors: PyTorch warns of more.
 _WORKERS = min(4, os.cpu_count() or 1)
@@ -51,31 +48,6 @@ loader = iter(DataLoader(dataset, batch_size=batch, shuffle=True, num_workers=wo
 next(loader)
 start = time.perf_counter()
 print(sum(len(part["index"]) for part in islice(loader, batches)) and time.perf_counter() - start)
-"""
-_PAIR_BY_FAISS = """
-import sys, time
-import faiss, numpy as np
-faiss.omp_set_num_threads(int(sys.argv[4]))
-vectors, planted = np.load(sys.argv[1]).astype(np.float32), np.load(sys.argv[2])
-cut, total = float(sys.argv[3]), len(vectors)
-for probes in (1, 2, 4, 8, 16):
-    start = time.perf_counter()
-    means = faiss.Kmeans(vectors.shape[1], max(2, total // 1000), niter=10, seed=0, spherical=True)
-    means.train(vectors)
-    _, cells = means.index.search(vectors, probes)
-    order = np.argsort(cells.ravel(), kind="stable")
-    rows, bounds = order // probes, np.searchsorted(cells.ravel()[order], np.arange(means.k + 1))
-    keys = []
-    for first, last in zip(bounds, bounds[1:]):
-        own = rows[first:last]
-        left, right = np.nonzero(np.triu(vectors[own] @ vectors[own].T >= cut, 1))
-        pairs = own[left], own[right]
-        keys.append(np.minimum(*pairs) * total + np.maximum(*pairs))
-    told = np.unique(np.concatenate(keys))
-    seconds, recall = time.perf_counter() - start, np.isin(planted, told).mean()
-    if recall >= 0.99:
-        break
-print(probes, recall, seconds)
 """
 
 
@@ -248,34 +220,3 @@ def _load_batches(
     if not list(islice(loader, batches)):
         raise RuntimeError("the loader has one batch alone")
     return time.perf_counter() - start
-
-
-def benchmark_near_pairs(
-    sizes: Sequence[int] = (100_000, 1_000_000), rounds: int = 1
-) -> Iterator[BenchmarkResult]:
-    """Benchmark 21: pairs of a similarity from 0.95 among vectors of 512 dimensions, 2 % of them planted copies."""
-    import numpy as np
-
-    for size in sizes:
-        vectors, originals = make_vectors(size, 0.95)
-        planted = originals * size + np.arange(size - len(originals), size)
-        start = time.perf_counter()
-        near = find_near_pairs(vectors, 0.95)
-        ours = time.perf_counter() - start
-        recall = np.isin(planted, near.first * size + near.second).mean()
-        work = f"near pairs of {size:,} x 512, recall {recall:.4f}"
-        target = "ratio <= 1 at recall >= 0.99; 1,000,000 in 120 s"
-        if size < _LEAST_ROWS:
-            start = time.perf_counter()
-            whole = vectors.astype(np.float32)
-            np.nonzero(whole @ whole.T >= 0.95)
-            yield _result(21, work, ours, "the product of all pairs", time.perf_counter() - start, target)
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            np.save(f"{folder}/vectors.npy", vectors)
-            np.save(f"{folder}/planted.npy", planted)
-            probes, peer_recall, seconds = _run_peer(
-                "faiss", _FAISS, _PAIR_BY_FAISS, f"{folder}/vectors.npy", f"{folder}/planted.npy", "0.95", "2"
-            )
-        peer = f"FAISS k-means, products inside cells, {probes} cells a row, recall {float(peer_recall):.4f}"
-        yield _result(21, work, ours, peer, float(seconds), target)

@@ -1,4 +1,4 @@
-"""Near duplicates: pairs among a million vectors, and splits of seeded worlds with planted copies of episodes."""
+"""Copies of signals: splits of seeded worlds with planted copies of episodes, and what the search for them costs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ares
-from ares.curation import find_near_pairs
+from ares.curation.trajectory_pairs import StoredTrajectories, WindowRule, propose_pairs
 from ares.episode import Episode, Record, Signal, Trajectory, make_episode_id
 from ares.statistics import wilson_interval
 
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_DIM = 512
-# Every fiftieth vector is a planted copy.
+# Every fiftieth trajectory is a planted copy.
 _COPY_SHARE = 50
 _NAMES = ("x", "y", "z", "roll", "pitch", "yaw", "gripper")
 # Signs of a motion that is mirrored in the plane of x and z.
@@ -35,66 +35,43 @@ CHANGES = ("shifted", "recompressed", "mirrored", "cropped")
 def main() -> None:
     """Measure one part and print it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("vectors", "worlds"))
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--cut", type=float, default=0.95)
+    parser.add_argument("part", choices=("cost", "worlds"))
+    parser.add_argument("--rows", type=int, default=100_000, help="episodes of the cost")
     parser.add_argument("--worlds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0, help="of the first world")
     parser.add_argument("--episodes", type=int, default=30, help="of a world, without the copies")
     args = parser.parse_args()
-    if args.part == "vectors":
-        print(measure_vectors(args.rows, args.cut))
+    if args.part == "cost":
+        print(measure_cost(args.rows, args.seed))
     else:
         print("\n".join(measure_worlds(args.worlds, args.seed, args.episodes)))
 
 
-def make_vectors(rows: int, cut: float) -> tuple[NDArray[np.float16], NDArray[np.int64]]:
-    """Unit vectors (N, 512) in one cone, the last fiftieth copies at similarities from the cut to 1; originals."""
+def measure_cost(rows: int, seed: int) -> str:
+    """Seconds of processors, memory and recall of the search for copies among many trajectories of one layout."""
     import numpy as np
 
-    rng = np.random.default_rng(7)
-    vectors = np.empty((rows, _DIM), np.float16)
-    base = rows - rows // _COPY_SHARE
-    axis = np.zeros(_DIM, np.float32)
-    axis[0] = np.sqrt(_DIM)
-    for start in range(0, base, 10_000):
-        block = rng.standard_normal((min(10_000, base - start), _DIM), dtype=np.float32) + axis
-        vectors[start : start + len(block)] = _normalise(block)
-    originals = rng.choice(base, rows - base, replace=False)
-    for start in range(0, len(originals), 10_000):
-        block = vectors[originals[start : start + 10_000]].astype(np.float32)
-        noise = rng.standard_normal(block.shape, dtype=np.float32)
-        noise = _normalise(noise - (noise * block).sum(axis=1, keepdims=True) * block)
-        cosines = rng.uniform(cut + 0.002, 1, (len(block), 1)).astype(np.float32)
-        copies = cosines * block + np.sqrt(1 - cosines**2) * noise
-        vectors[base + start : base + start + len(block)] = _normalise(copies)
-    return vectors, originals
-
-
-def _normalise(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    import numpy as np
-
-    unit: NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return unit
-
-
-def measure_vectors(rows: int, cut: float) -> str:
-    """Time, memory and recall of the search for planted copies."""
-    import numpy as np
-
-    vectors, originals = make_vectors(rows, cut)
-    started, processors = time.perf_counter(), time.process_time()
-    pairs = find_near_pairs(vectors, cut)
-    seconds, processors = time.perf_counter() - started, time.process_time() - processors
-    copies = np.arange(rows - len(originals), rows)
-    hits = int(np.isin(originals * rows + copies, pairs.first * rows + pairs.second).sum())
-    low, high = wilson_interval(hits, len(originals))
+    rng = np.random.default_rng((39, seed))
+    waypoints = rng.normal(size=(_TASKS, 6, len(_NAMES)))
+    originals, planted = rows - rows // _COPY_SHARE, set()
+    with tempfile.TemporaryDirectory() as folder:
+        trajectories = StoredTrajectories(Path(folder) / "signals", len(_NAMES))
+        kept = []
+        for number in range(rows):
+            if number < originals:
+                motion = draw_course(rng, waypoints[number % _TASKS], 0.3)
+                kept += [motion] * (len(kept) < rows - originals)
+            else:
+                planted.add((number - originals, number))
+                motion = _change_course(rng, kept[number - originals], "shifted")[0]
+            trajectories.add(number, motion.astype(np.float32))
+        started, processors = time.perf_counter(), time.process_time()
+        told = {(first, second) for first, second, _ in propose_pairs(trajectories, WindowRule())}
+        seconds, processors = time.perf_counter() - started, time.process_time() - processors
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return (
-        f"{rows:,} x {_DIM}, similarity from {cut}: {seconds:.1f} s, {processors:.1f} s of processors, "
-        f"{pairs.rounds} rounds, {len(pairs.first):,} pairs, planted {hits:,} of {len(originals):,} "
-        f"({low:.4f} to {high:.4f}), sampled {pairs.sampled_hits} of {pairs.sampled}, peak {memory:.2f} GB "
-        f"with the vectors of {vectors.nbytes / 2**30:.2f} GB"
+        f"{rows:,} trajectories: {seconds:.1f} s, {processors:.1f} s of processors, {len(told):,} pairs proposed, "
+        f"planted {_describe_share(len(planted & told), len(planted))}, peak {memory:.2f} GB"
     )
 
 
@@ -226,7 +203,7 @@ def measure_worlds(worlds: int, first_seed: int, episodes: int) -> Iterator[str]
             by = _SPLITS[seed % len(_SPLITS)]
             ws.sets.create(f"w{seed}", where=f"dataset = 'world{seed}'")
             _, plan = ws.sets.split(f"w{seed}", {"train": 0.8, "val": 0.2}, by=by, seed=seed)
-            told = {frozenset((pair.first, pair.second)) for pair in plan.near.pairs}
+            told = {frozenset((pair.first, pair.second)) for pair in plan.copies.linked}
             planted.update(world.planted.values())
             found.update(change for pair, change in world.planted.items() if pair in told)
             true_pairs += len(told & world.planted.keys())
@@ -234,7 +211,7 @@ def measure_worlds(worlds: int, first_seed: int, episodes: int) -> Iterator[str]
             side = {episode_id: part for part, ids in plan.parts.items() for episode_id in ids}
             leaks += sum(len({side[episode_id] for episode_id in pair}) > 1 for pair in world.planted)
             group_leaks += _count_group_leaks(world, side, by)
-            wrong += sum(plan.leaks.values())
+            wrong += sum(plan.on_two_sides.values())
             off.append(abs(len(plan.parts["val"]) / len(world.records) - 0.2))
     yield f"{worlds} worlds of {episodes} episodes and {len(world.planted)} copies, seeds from {first_seed}"
     yield f"planted copies on two sides: {leaks}; values of a group on two sides: {group_leaks}; reported: {wrong}"

@@ -14,7 +14,6 @@ from benchmarks.access import benchmark_frame_access
 from benchmarks.exports import (
     benchmark_lerobot_export,
     benchmark_loader,
-    benchmark_near_pairs,
     benchmark_rlds_export,
 )
 from benchmarks.facets import benchmark_facets, benchmark_table_operations
@@ -39,7 +38,6 @@ BENCHMARKS: dict[str, Callable[..., Iterator[BenchmarkResult]]] = {
     "16": benchmark_startup,
     "18": benchmark_table_operations,
     "19": benchmark_text_search,
-    "21": benchmark_near_pairs,
     "23": benchmark_labels,
 }
 # A benchmark without number, which prints a table of its own.

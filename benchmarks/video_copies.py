@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ares
-from ares.curation import find_near_duplicates
+from ares.curation import find_copies
 from ares.media import VideoEncoding, encode_mp4, frames_at
 from ares.statistics import wilson_interval
 from benchmarks.near_duplicates import draw_course
@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ares.curation.copies import CopyPair
+
     Film = list[NDArray[np.uint8]]
 
-CHANGES = ("shifted", "recompressed", "JPEG", "mirrored", "cropped", "brighter", "all")
+CHANGES = (
+    "shifted", "recompressed", "JPEG", "mirrored", "cut", "cropped", "brighter", "boxed", "stamped", "all"
+)  # fmt: skip
 _SIDE, _TASKS = 96, 3
-# Seconds that a cropped copy keeps at least.
+# Seconds that a copy that is cut in time keeps at least.
 _LEAST_SECONDS = 2.0
 
 
@@ -88,7 +92,7 @@ def _describe_share(hits: int, total: int) -> str:
 
 def measure_worlds(worlds: int, first_seed: int, episodes: int) -> Iterator[str]:
     """Split drawn worlds of videos, and count planted copies on two sides, and pairs that were told."""
-    in_doubt, certain = CopyCounts(), CopyCounts()
+    linked, certain = CopyCounts(), CopyCounts()
     for seed in range(first_seed, first_seed + worlds):
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -101,16 +105,17 @@ def measure_worlds(worlds: int, first_seed: int, episodes: int) -> Iterator[str]
             id_of = {row["key"]: row["episode_id"] for row in _list_keys(ws)}
             planted = {frozenset((id_of[a], id_of[b])): change for (a, b), change in copies.items()}
             side = {episode_id: part for part, ids in plan.parts.items() for episode_id in ids}
-            in_doubt.leaks += sum(len({side[episode_id] for episode_id in pair}) > 1 for pair in planted)
-            in_doubt.add(
-                planted, {frozenset((pair.first, pair.second)) for pair in plan.near.pairs}, len(side)
-            )
-            near = find_near_duplicates(ws.stores, list(side), seed=seed)
-            certain.add(planted, {frozenset((pair.first, pair.second)) for pair in near.pairs}, len(side))
+            linked.leaks += sum(len({side[episode_id] for episode_id in pair}) > 1 for pair in planted)
+            linked.add(planted, _name_pairs(plan.copies.linked), len(side))
+            certain.add(planted, _name_pairs(plan.copies.pairs), len(side))
     yield f"{worlds} worlds of {episodes} videos, seeds from {first_seed}"
-    yield f"planted copies on two sides: {in_doubt.leaks} of {in_doubt.planted.total()}"
-    yield from in_doubt.lines("split")
+    yield f"planted copies on two sides: {linked.leaks} of {linked.planted.total()}"
+    yield from linked.lines("split")
     yield from certain.lines("dedupe")
+
+
+def _name_pairs(pairs: Iterable[CopyPair]) -> set[frozenset[str]]:
+    return {frozenset((pair.first, pair.second)) for pair in pairs}
 
 
 def _list_keys(ws: ares.Workspace) -> list[dict[str, str]]:
@@ -140,7 +145,7 @@ def write_world(folder: Path, seed: int, episodes: int) -> dict[tuple[str, str],
         name = f"{number:03d}.mp4"
         _write_film(folder / name, film, rate_hz, 21)
         if number % 2 == 0:
-            change = CHANGES[(number // 2 + seed) % len(CHANGES)]
+            change = CHANGES[(number // 2 + 7 * seed) % len(CHANGES)]
             copy = f"{number:03d}-copy.mp4"
             changed, changed_rate, quality = change_film(rng, film, rate_hz, change)
             _write_film(folder / copy, changed, changed_rate, quality)
@@ -193,7 +198,7 @@ def change_film(rng: np.random.Generator, film: Film, rate_hz: float, change: st
     import numpy as np
 
     if change == "all":
-        for part in ("mirrored", "cropped", "brighter"):
+        for part in ("mirrored", "cut", "brighter"):
             film, rate_hz, _ = change_film(rng, film, rate_hz, part)
         return film, rate_hz, int(rng.integers(28, 36))
     if change == "shifted":  # begins later, and the camera was moved a little
@@ -205,10 +210,14 @@ def change_film(rng: np.random.Generator, film: Film, rate_hz: float, change: st
         numbers = np.arange(0, len(film) / rate_hz, 1 / other_hz) * rate_hz
         numbers = np.minimum(numbers.astype(int), len(film) - 1)
         return [film[number] for number in numbers.tolist()], other_hz, int(rng.integers(30, 41))
-    if change == "cropped":
+    if change == "cut":
         kept = max(int(len(film) * rng.uniform(0.5, 0.9)), min(len(film), int(_LEAST_SECONDS * rate_hz)))
         start = int(rng.integers(0, len(film) - kept + 1))
         return film[start : start + kept], rate_hz, 21
+    if change == "cropped":
+        return _crop_film(rng, film), rate_hz, 21
+    if change in ("boxed", "stamped"):
+        return list(_cover_corner(rng, film, rate_hz, is_stamp=change == "stamped")), rate_hz, 21
     contrast, level = rng.uniform(0.75, 1.25), rng.uniform(-25, 25)
     by_change: dict[str, Callable[[NDArray[np.uint8]], NDArray[np.uint8]]] = {
         "JPEG": _compress_frame,
@@ -216,6 +225,40 @@ def change_film(rng: np.random.Generator, film: Film, rate_hz: float, change: st
         "brighter": lambda frame: np.clip(frame * contrast + level, 0, 255).astype(np.uint8),
     }
     return [by_change[change](frame) for frame in film], rate_hz, 21
+
+
+def _crop_film(rng: np.random.Generator, film: Film) -> Film:
+    """Frames without up to 8 % of their width and height, as large as before."""
+    import cv2
+
+    kept = 1 - rng.uniform(0.02, 0.08)
+    height, width = film[0].shape[:2]
+    rows, columns = int(height * kept), int(width * kept)
+    top, left = (int(rng.integers(0, whole - part + 1)) for whole, part in ((height, rows), (width, columns)))
+    parts = (frame[top : top + rows, left : left + columns] for frame in film)
+    return [cv2.resize(part, (width, height), interpolation=cv2.INTER_AREA) for part in parts]
+
+
+def _cover_corner(
+    rng: np.random.Generator, film: Film, rate_hz: float, *, is_stamp: bool
+) -> Iterator[NDArray[np.uint8]]:
+    """Frames with a box of one colour over a corner, and with a running time on it."""
+    import cv2
+
+    height, width = film[0].shape[:2]
+    box_width, box_height = int(width * rng.uniform(0.15, 0.35)), int(height * rng.uniform(0.06, 0.15))
+    left = (width - box_width) * int(rng.integers(2))
+    top = (height - box_height) * int(rng.integers(2))
+    colour, begin = rng.integers(0, 256, 3).tolist(), rng.uniform(0, 80_000)
+    for number, frame in enumerate(film):
+        covered = frame.copy()
+        cv2.rectangle(covered, (left, top), (left + box_width - 1, top + box_height - 1), colour, -1)
+        if is_stamp:
+            second = begin + number / rate_hz
+            text = f"{int(second // 60)}:{second % 60:04.1f}"
+            place, scale = (left + 1, top + box_height - 2), box_width / 70
+            cv2.putText(covered, text, place, cv2.FONT_HERSHEY_PLAIN, scale, (255, 255, 255))
+        yield covered
 
 
 def _move_frame(frame: NDArray[np.uint8], right: int, down: int) -> NDArray[np.uint8]:
@@ -267,12 +310,9 @@ def measure_recorded(sources: Sequence[str], seed: int) -> Iterator[str]:
                     for key in id_of
                     if "-copy" not in key
                 }
-                for way, counts in counted.items():
-                    near = find_near_duplicates(
-                        ws.stores, list(id_of.values()), seed=seed, in_doubt=way == "split"
-                    )
-                    told = {frozenset((pair.first, pair.second)) for pair in near.pairs}
-                    counts.add(planted, told, len(id_of))
+                copies = find_copies(ws.stores, list(id_of.values()))
+                counted["split"].add(planted, _name_pairs(copies.linked), len(id_of))
+                counted["dedupe"].add(planted, _name_pairs(copies.pairs), len(id_of))
     for way, counts in counted.items():
         yield from counts.lines(way)
 

@@ -64,7 +64,7 @@ _COMMANDS = {
         r"caption: 4 kept, 5 calls \(0 refused\)"
     ),
     "motion_length --seeds 0:5": r"(?m)^\| joint_jerk_ldlj \| [+-]\d\.\d\d \(",
-    "near_duplicates vectors --rows 2000": r"2,000 x 512, .* 0 rounds, 40 pairs, planted 40 of 40 ",
+    "near_duplicates cost --rows 500": r"500 trajectories: .* planted 10 of 10 ",
     "near_duplicates worlds --worlds 2 --episodes 9": (
         r"two sides: 0; values of a group on two sides: 0; reported: 0\n[^$]*recall of pairs: 6 of 6 "
     ),

@@ -24,7 +24,7 @@ from ares.workspace import check_operation, fix_operation
 
 if TYPE_CHECKING:
     from ares.contract import MeaningContract, SignalContract
-    from ares.curation import NearDuplicates
+    from ares.curation import Copies
     from ares.reports import (
         CheckReport,
         CodeFix,
@@ -368,27 +368,24 @@ def _find_duplicates(args: argparse.Namespace) -> int:
             raise RequestError(f"no dataset {name!r} in the workspace", "`ares status` lists its datasets")
     view = workspace.episodes
     table = (view.where(in_condition("dataset", args.source)) if args.source else view).find_duplicates()
-    near = table.compared
-    assert near is not None
-    document = {**near.to_json(), "groups": table.to_json()}
-    answer(args, document, lambda: paragraphs(_duplicate_blocks(table, near)))
+    copies = table.compared
+    assert copies is not None
+    document = {**copies.to_json(), "groups": table.to_json()}
+    answer(args, document, lambda: paragraphs(_duplicate_blocks(table, copies)))
     return ExitStatus.ITEMS_FAILED if table else ExitStatus.DONE
 
 
-def _duplicate_blocks(table: DuplicateTable, near: NearDuplicates) -> Iterator[Block]:
+def _duplicate_blocks(table: DuplicateTable, copies: Copies) -> Iterator[Block]:
     if table:
         rows = [tuple(cell(group) for cell in table.shown.values()) for group in table[:_LISTED_GROUPS]]
         yield OutputTable(rows, tuple(table.shown))
     if len(table) > _LISTED_GROUPS:
         yield f"... {count_of(len(table) - _LISTED_GROUPS, 'more group')}; --json has all"
-    ways = ", ".join(
-        f"{count} by {way}{f' (at least {near.recall[way]:.0%} of the pairs)' if near.recall[way] < 1 else ''}"
-        for way, count in near.compared.items()
-    )
+    ways = ", ".join(f"{count} by {way}" for way, count in copies.compared.items())
     episodes = sum(len(group.ids) for group in table)
     yield (
         f"{count_of(len(table), 'group')} of near duplicates with {count_of(episodes, 'episode')} among "
-        f"{count_of(len(near.ids), 'episode')}; compared: {ways}"
+        f"{count_of(len(copies.ids), 'episode')}; compared: {ways}"
     )
     if table:
         yield (

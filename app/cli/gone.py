@@ -6,6 +6,12 @@ from collections.abc import Mapping
 
 # By command and option.
 GONE_OPTIONS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("ares set create --near", "ares set split --near", "ares set overlap --near"),
+        "signals and pixels tell copies, pixels where signals find one or cannot compare",
+    ),
+    "ares set create --keep": "of copies the best is kept: not mirrored, whole, more pixels, more bytes a pixel, "
+    "ingested first",
     "ares check --audit": "`python -m benchmarks.quality --real DATA` plants faults into data of yours",
     "ares check --audit-seed": "`python -m benchmarks.quality --real DATA --seeds A:B` has the seeds",
     "ares check --github": "the exit status is 1 where there are faults, and --json has the findings",

@@ -360,12 +360,10 @@ _SHOWN_COPIES = 10
 def add_composition_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `ares set create` that decide who of a selection stays."""
     group = parser.add_argument_group("composition of the selected episodes")
-    group.add_argument("--dedupe", action="store_true", help="leave out near duplicates")
-    _add_near_option(group)
     group.add_argument(
-        "--keep",
-        metavar="COLUMN",
-        help="of near duplicates keep the one with the largest value, with -COLUMN the smallest (default: num_steps)",
+        "--dedupe",
+        action="store_true",
+        help="leave out copies but the best of each group, by frames and signals",
     )
     group.add_argument(
         "--balance",
@@ -391,7 +389,7 @@ def add_composition_options(parser: argparse.ArgumentParser) -> None:
 
 def add_composition_actions(actions: Subparsers) -> list[argparse.ArgumentParser]:
     """Declare split, union, intersection, difference, overlap and controls."""
-    split = actions.add_parser("split", help="parts of a set that share no group and no near duplicate")
+    split = actions.add_parser("split", help="parts of a set that share no group and no copy that was found")
     split.add_argument("name", metavar="NAME")
     for part in _PARTS:
         split.add_argument(
@@ -404,7 +402,6 @@ def add_composition_actions(actions: Subparsers) -> list[argparse.ArgumentParser
         metavar="NAMES",
         help="no value of these is in two parts: task, scene, operator, day, columns or keys of the metadata",
     )
-    _add_near_option(split)
     _add_seed_option(split)
     combinations = []
     for operation, what in _OPERATIONS.items():
@@ -412,12 +409,9 @@ def add_composition_actions(actions: Subparsers) -> list[argparse.ArgumentParser
         combination.add_argument("name", metavar="NAME", help="the new set")
         combination.add_argument("sets", nargs="+", metavar="SET", help="NAME or NAME@VERSION")
         combinations.append(combination)
-    overlap = actions.add_parser(
-        "overlap", help="ids and near duplicates that a set shares with another or a dataset"
-    )
+    overlap = actions.add_parser("overlap", help="ids and copies that a set shares with another or a dataset")
     overlap.add_argument("name", metavar="NAME")
     overlap.add_argument("--against", required=True, metavar="SET|DATASET")
-    _add_near_option(overlap)
     controls = actions.add_parser(
         "controls", help="two control sets: at random, and alike but for the selection"
     )
@@ -432,16 +426,6 @@ _OPERATIONS: dict[SetOperation, str] = {
     "intersection": "that all sets have",
     "difference": "of the first set that no other has",
 }
-
-
-def _add_near_option(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--near",
-        type=_parse_names,
-        default=(),
-        metavar="WAYS",
-        help="what tells near duplicates: signals, pixels, text (default: signals, and pixels where there are none)",
-    )
 
 
 def _add_seed_option(parser: argparse._ActionsContainer) -> None:
@@ -480,8 +464,6 @@ def composes_set(args: argparse.Namespace) -> bool:
         raise RequestError(
             "without rules every selected episode is kept", "give --reasons with a rule, such as --dedupe"
         )
-    if not args.dedupe and (args.near or args.keep):
-        raise RequestError("near duplicates are looked for with --dedupe", "give --dedupe too")
     if has_rules and (args.segments or args.min_precision is not None):
         option = "--segments" if args.segments else "--min-precision"
         raise RequestError(
@@ -496,8 +478,6 @@ def compose_set(workspace: Workspace, args: argparse.Namespace) -> tuple[StoredS
         args.name,
         Path(args.ids) if args.ids else (),
         dedupe=args.dedupe,
-        near=args.near,
-        keep=args.keep or "num_steps",
         balance=args.balance,
         floor=args.floor,
         cap=args.cap,
@@ -527,28 +507,31 @@ def describe_composition(composed: ComposedSelection) -> str:
 
 
 def split_set(workspace: Workspace, args: argparse.Namespace) -> None:
-    """Freeze the parts of a set and print the proof."""
+    """Freeze the parts of a set and print what is known of them."""
     shares = {part: getattr(args, part) for part in _PARTS if getattr(args, part)}
-    parts, plan = workspace.sets.split(args.name, shares, by=args.by, near=args.near, seed=args.seed)
+    parts, plan = workspace.sets.split(args.name, shares, by=args.by, seed=args.seed)
     sets = {part: episode_set.to_json() for part, episode_set in parts.items()}
     answer(args, {**plan.to_json(), "sets": sets}, lambda: _describe_split(parts, plan))
 
 
 def _describe_split(parts: Mapping[str, StoredSet], plan: SplitPlan) -> list[Block]:
+    from ares.curation import WHAT_IS_KNOWN
+
     total = sum(map(len, plan.parts.values()))
     rows = [
         (parts[part].label, len(ids), len(ids) / total, plan.request.shares[part])
         for part, ids in plan.parts.items()
     ]
-    leaks = ", ".join(f"{name} {count}" for name, count in plan.leaks.items())
+    shared = ", ".join(f"{name} {count}" for name, count in plan.on_two_sides.items())
     unknown = ", ".join(f"{count} without {name}" for name, count in plan.unknown.items() if count)
-    compared = ", ".join(f"{count} by {way}" for way, count in plan.near.compared.items())
+    compared = ", ".join(f"{count} by {way}" for way, count in plan.copies.compared.items())
+    pairs, linked = len(plan.copies.pairs), len(plan.copies.linked)
     lines = [
-        f"on two sides: {leaks}",
+        f"on two sides: {shared} ({WHAT_IS_KNOWN})",
         f"{count_of(plan.num_groups, 'group')} stayed together, "
         f"the largest has {count_of(plan.largest_group, 'episode')}",
-        f"near duplicates: {count_of(len(plan.near.pairs), 'pair')} in {count_of(len(plan.near.groups()), 'group')}, "
-        f"compared {compared or 'none'}",
+        f"copies: {count_of(pairs, 'pair')} in {count_of(len(plan.copies.groups()), 'group')}, and "
+        f"{count_of(linked - pairs, 'pair')} that move alike; compared {compared or 'none'}",
     ]
     lines += [f"kept apart from nothing: {unknown}"] if unknown else []
     lines += [f"{count_are(plan.missing, 'member')} not in the workspace any more"] if plan.missing else []
@@ -563,16 +546,21 @@ def combine_sets_of(workspace: Workspace, args: argparse.Namespace) -> None:
 
 def show_overlap(workspace: Workspace, args: argparse.Namespace) -> None:
     """Print what a set shares with another or with a dataset."""
-    overlap = workspace.sets.overlap(args.name, args.against, args.near)
+    overlap = workspace.sets.overlap(args.name, args.against)
 
     def describe() -> list[Block]:
         sizes = f"{overlap.label} has {count_of(overlap.sizes[0], 'episode')}, {overlap.against} {overlap.sizes[1]}"
         members = len({pair.first for pair in overlap.copies})
-        summary = f"{len(overlap.shared)} are the same; {members} more have a near duplicate there"
-        rows = [(pair.first, pair.second, pair.way, pair.score) for pair in overlap.copies[:_SHOWN_COPIES]]
+        summary = (
+            f"{len(overlap.shared)} are the same; {members} more have a copy there, or one that moves alike"
+        )
+        rows = [
+            (pair.first, pair.second, pair.way, pair.score, "copy" if pair.is_copy else "linked")
+            for pair in overlap.copies[:_SHOWN_COPIES]
+        ]
         return [
             f"{sizes}: {summary}",
-            *([OutputTable(rows, ("member", "near", "by", "score"))] if rows else []),
+            *([OutputTable(rows, ("member", "near", "by", "score", "is"))] if rows else []),
         ]
 
     answer(args, overlap.to_json(), describe)
@@ -598,6 +586,7 @@ def _describe_controls(frozen: Mapping[str, StoredSet], controls: Controls) -> l
     ]
     header = ("", "set", *(name for kind in frozen for name in (kind, "difference")))
     return [
-        f"{sizes}, drawn from {controls.pool}; {controls.overlap} of the random ones are in the set; matched {matched}",
+        f"{sizes}, drawn from {controls.pool}; {controls.overlap} of the random ones are in the set; matched {matched}"
+        + (f"; {count_of(controls.copies, 'copy', 'copies')} of members left out" if controls.copies else ""),
         OutputTable(rows, header),
     ]

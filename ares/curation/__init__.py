@@ -20,6 +20,11 @@ if TYPE_CHECKING:
         draw_controls as draw_controls,
         freeze_controls as freeze_controls,
     )
+    from ares.curation.copies import (
+        WHAT_IS_KNOWN as WHAT_IS_KNOWN,
+        Copies as Copies,
+        find_copies as find_copies,
+    )
     from ares.curation.duplicate_groups import (
         DUPLICATE_GROUP as DUPLICATE_GROUP,
         DuplicateGroup as DuplicateGroup,
@@ -47,13 +52,6 @@ if TYPE_CHECKING:
         parse_lock as parse_lock,
         read_lock_document as read_lock_document,
     )
-    from ares.curation.near_duplicates import (
-        DEFAULT_KEEP as DEFAULT_KEEP,
-        NEAR_WAYS as NEAR_WAYS,
-        NearDuplicates as NearDuplicates,
-        find_near_duplicates as find_near_duplicates,
-    )
-    from ares.curation.near_pairs import find_near_pairs as find_near_pairs
     from ares.curation.purge import (
         PurgeReport as PurgeReport,
         complete_interrupted as complete_interrupted,

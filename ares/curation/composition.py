@@ -1,4 +1,4 @@
-"""Composes a selection: near duplicates, the size of each kind and the shares of datasets decide who stays, and why."""
+"""Composes a selection: copies, the size of each kind and the shares of datasets decide who stays, and why."""
 
 from __future__ import annotations
 
@@ -7,19 +7,11 @@ import heapq
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ares.curation.near_duplicates import (
-    DEFAULT_KEEP,
-    CopyPair,
-    NearDuplicates,
-    check_near_ways,
-    choose_kept,
-    find_near_duplicates,
-    read_rows,
-)
+from ares.curation.copies import Copies, CopyPair, choose_kept, find_copies, read_rows
 from ares.curation.sets import CurationSet, Sets
 from ares.episode import Span
 from ares.errors import RequestError
@@ -48,9 +40,7 @@ class CompositionRules:
     """What a selection is to consist of; the rules apply in the order of the fields.
 
     Attributes:
-        dedupe: Whether near duplicates are left out.
-        near: Ways to find them, of `NEAR_WAYS`; empty for signals, and pixels where there are none.
-        keep: Column that decides which of a group of near duplicates is kept, see `choose_kept`.
+        dedupe: Whether copies are left out but the best of each group, see `choose_kept`.
         balance: Names whose values together are the kinds of episodes, such as "task" and "robot".
         floor: Kinds with fewer episodes are left out.
         cap: Most episodes of a kind; which ones is drawn.
@@ -62,8 +52,6 @@ class CompositionRules:
     """
 
     dedupe: bool = False
-    near: Sequence[str] = ()
-    keep: str = DEFAULT_KEEP
     balance: Sequence[str] = ()
     floor: int | None = None
     cap: int | None = None
@@ -71,7 +59,6 @@ class CompositionRules:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_near_ways(self.near)
         if not self.balance and (self.floor is not None or self.cap is not None):
             raise RequestError(
                 "a floor and a cap are for kinds of episodes", "give balance, such as task,robot"
@@ -91,7 +78,7 @@ class CompositionRules:
         """The rules that are set, for the recipe of the set."""
         rules: dict[str, Json] = {}
         if self.dedupe:
-            rules |= {"near": list(self.near), "keep": self.keep}
+            rules["dedupe"] = True
         if self.balance:
             rules |= {"balance": list(self.balance), "floor": self.floor, "cap": self.cap}
         if self.shares:
@@ -115,7 +102,7 @@ class ComposedSelection:
 
     Attributes:
         reasons: By id, sorted: "kept", or why the episode is left out.
-        details: Counts of the near duplicates, where they were looked for.
+        details: Counts of the copies, where they were looked for.
     """
 
     reasons: Mapping[str, str]
@@ -146,11 +133,9 @@ def compose_selection(stores: Stores, ids: Collection[str], rules: CompositionRu
     reasons = dict.fromkeys(sorted(set(ids)), KEPT)
     details: dict[str, Json] = {}
     if rules.dedupe:
-        # An unknown column is refused before the search, which takes long.
-        stores.tables.episodes.snapshot().schema([rules.keep.removeprefix("-")])
-        duplicates = find_near_duplicates(stores, reasons, rules.near, rules.seed)
-        details = duplicates.to_json()
-        for episode_id, (kept, pair) in choose_kept(stores, duplicates, rules.keep).items():
+        copies = find_copies(stores, reasons)
+        details = copies.to_json()
+        for episode_id, (kept, pair) in choose_kept(stores, copies).items():
             reasons[episode_id] = f"near duplicate (of {kept}, by {pair.way} {pair.score:g})"
     if rules.balance:
         _balance_kinds(stores, reasons, rules)
@@ -348,7 +333,7 @@ class SetOverlap:
         against: The other set, or the dataset.
         sizes: Number of episodes of both.
         shared: Ids that both have, sorted.
-        copies: Pairs of a member that is not shared, first, and a near copy of it on the other side.
+        copies: Pairs of a member that is not shared, first, and a copy of it or what moves alike.
         near: What was looked for.
     """
 
@@ -357,7 +342,7 @@ class SetOverlap:
     sizes: tuple[int, int]
     shared: Sequence[str]
     copies: Sequence[CopyPair]
-    near: NearDuplicates
+    near: Copies
 
     def to_json(self) -> dict[str, Json]:
         """Counts, ids and pairs."""
@@ -370,30 +355,32 @@ class SetOverlap:
             "near_duplicates": self.near.to_json(),
             "shared_ids": list(self.shared),
             "copies": [
-                {"member": pair.first, "copy": pair.second, "way": pair.way, "score": pair.score}
+                {
+                    "member": pair.first,
+                    "copy": pair.second,
+                    "way": pair.way,
+                    "score": pair.score,
+                    "is_copy": pair.is_copy,
+                }
                 for pair in self.copies
             ],
         }
 
 
-def find_overlap(
-    stores: Stores, selection: CurationSet, against: str, ways: Sequence[str] = (), seed: int = 0
-) -> SetOverlap:
-    """The episodes that a set shares with another set or a dataset, and near copies between both.
+def find_overlap(stores: Stores, selection: CurationSet, against: str) -> SetOverlap:
+    """The episodes that a set shares with another set or a dataset, and copies between both.
 
     Args:
         stores: Stores of the workspace.
         selection: The set; of a set of spans its episodes.
         against: Name of a set, "name" or "name@version", or of a dataset; a set comes first.
-        ways: Ways to find near duplicates, see `find_near_duplicates`.
-        seed: Of the search for them.
 
     Raises:
-        RequestError: There is neither such a set nor such a dataset, or a way does not exist.
+        RequestError: There is neither such a set nor such a dataset.
     """
     label, others = _read_other_side(stores, against)
     members = set(Sets(stores.annotations).ids(selection))
-    near = find_near_duplicates(stores, members | others, ways, seed, in_doubt=True)
+    near = find_copies(stores, members | others)
     copies = list(_pairs_between(near, members, others))
     return SetOverlap(
         label=selection.label,
@@ -420,11 +407,9 @@ def _read_other_side(stores: Stores, against: str) -> tuple[str, set[str]]:
     return f"dataset {against}", ids
 
 
-def _pairs_between(
-    near: NearDuplicates, members: Collection[str], others: Collection[str]
-) -> Iterator[CopyPair]:
+def _pairs_between(near: Copies, members: Collection[str], others: Collection[str]) -> Iterator[CopyPair]:
     """Pairs of a member that the other side does not have, and an episode that it has."""
-    for pair in near.pairs:
+    for pair in near.linked:
         for first, second in ((pair.first, pair.second), (pair.second, pair.first)):
             if first in members and first not in others and second in others:
-                yield CopyPair(first=first, second=second, way=pair.way, score=pair.score)
+                yield replace(pair, first=first, second=second)

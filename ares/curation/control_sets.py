@@ -10,7 +10,7 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from ares.curation.composition import draw_order
-from ares.curation.near_duplicates import read_rows
+from ares.curation.copies import find_copies, read_rows
 from ares.curation.sets import CurationSet, Sets
 from ares.errors import RequestError
 
@@ -69,6 +69,7 @@ class Controls:
     Attributes:
         members: Ids of each kind, "random" and "matched", sorted.
         pool: Number of episodes that were drawn from.
+        copies: Episodes that the matched control leaves out because they are copies of members, or move alike.
         overlap: Members of the set in the random control, which is drawn from all of the pool.
         matched_by: Number of matched episodes by how alike they are: "task and outcome", "task", "outcome", "length".
         balance: How far both are from the set.
@@ -76,6 +77,7 @@ class Controls:
 
     members: Mapping[str, Sequence[str]]
     pool: int
+    copies: int
     overlap: int
     matched_by: Mapping[str, int]
     balance: Sequence[BalanceRow]
@@ -84,6 +86,7 @@ class Controls:
         """Counts and the table of balance."""
         return {
             "pool": self.pool,
+            "copies_left_out": self.copies,
             "random_overlap": self.overlap,
             "matched_by": dict(self.matched_by),
             "balance": [row.to_json() for row in self.balance],
@@ -95,7 +98,8 @@ def draw_controls(stores: Stores, selection: CurationSet, where: str = "", seed:
 
     The random control is drawn from all of them, as a filter that knows nothing would. The matched control has for each
     member another episode that is no member: of its task and outcome where there is one, else of its task, of its
-    outcome, or any; of several the one with the nearest number of steps.
+    outcome, or any; of several the one with the nearest number of steps. None of them is a copy of a member, or moves
+    as one does.
 
     Args:
         stores: Stores of the workspace.
@@ -115,22 +119,35 @@ def draw_controls(stores: Stores, selection: CurationSet, where: str = "", seed:
     pool = read_candidates(stores, list(stores.tables.episodes.ids(where)))
     ids = {candidate.episode_id for candidate in members}
     others = [candidate for candidate in pool if candidate.episode_id not in ids]
-    if not members or len(others) < len(members):
-        raise RequestError(
-            f"there are not enough episodes to control {selection.label}",
-            f"it has {len(members)}, and {len(others)} others are there; take a smaller set or ingest more",
-        )
+    num_others = len(others)
+    while True:
+        if not members or len(others) < len(members):
+            raise RequestError(
+                f"there are not enough episodes to control {selection.label}",
+                f"it has {len(members)}, and {len(others)} others are there; take a smaller set or ingest more",
+            )
+        matched, matched_by = match_candidates(members, others, seed)
+        linked = _find_linked(stores, ids, {candidate.episode_id for candidate in matched})
+        if not linked:
+            break
+        others = [candidate for candidate in others if candidate.episode_id not in linked]
     drawn = set(draw_order((candidate.episode_id for candidate in pool), seed)[: len(members)])
     random = [candidate for candidate in pool if candidate.episode_id in drawn]
-    matched, matched_by = match_candidates(members, others, seed)
     by_kind = {RANDOM: random, MATCHED: matched}
     return Controls(
         members={kind: sorted(item.episode_id for item in items) for kind, items in by_kind.items()},
         pool=len(pool),
+        copies=num_others - len(others),
         overlap=sum(candidate.episode_id in ids for candidate in random),
         matched_by=matched_by,
         balance=list(compare_balance(members, by_kind)),
     )
+
+
+def _find_linked(stores: Stores, members: set[str], matched: set[str]) -> set[str]:
+    """Those of the matched episodes that are copies of members, or move as one does."""
+    pairs = [{pair.first, pair.second} for pair in find_copies(stores, members | matched).linked]
+    return {id for pair in pairs if pair & members for id in pair & matched}
 
 
 def freeze_controls(

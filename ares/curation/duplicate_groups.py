@@ -1,4 +1,4 @@
-"""Keeps in the log which episodes are near duplicates, so that filters, facets and pages know the groups."""
+"""Keeps in the log which episodes are copies of each other, so that filters, facets and pages know the groups."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ares.annotation import WITHDRAWN, Annotation, Column, Maker
-from ares.curation.near_duplicates import CopyPair, LinkedItems, find_near_duplicates, read_rows
+from ares.curation.copies import CopyPair, LinkedItems, find_copies, read_rows
 from ares.store import batched, in_condition, keep_newest_annotations
 
 if TYPE_CHECKING:
-    from ares.curation.near_duplicates import NearDuplicates
+    from ares.curation.copies import Copies
     from ares.episode import Json
     from ares.store import Stores
 
@@ -83,10 +83,8 @@ class DuplicateGroup:
         }
 
 
-def keep_duplicate_groups(
-    stores: Stores, ids: Collection[str], ways: Sequence[str] = (), seed: int = 0
-) -> tuple[list[DuplicateGroup], NearDuplicates]:
-    """Find the near duplicates among some episodes, and keep their groups in columns of the episodes.
+def keep_duplicate_groups(stores: Stores, ids: Collection[str]) -> tuple[list[DuplicateGroup], Copies]:
+    """Find the copies among some episodes, and keep their groups in columns of the episodes.
 
     What earlier calls have kept of pairs among these episodes is replaced; pairs with other episodes stay, as long as
     both are in the workspace.
@@ -94,24 +92,21 @@ def keep_duplicate_groups(
     Args:
         stores: Stores of the workspace.
         ids: Ids of the episodes; those that are not in the workspace are left out.
-        ways: Ways to compare, see `find_near_duplicates`.
-        seed: Of the search.
 
     Returns:
         The groups that have one of these episodes, the largest first, and what was compared.
 
     Raises:
-        RequestError: A way does not exist, or "text" is the only one.
         StoreError: The log cannot be read or written.
     """
-    near = find_near_duplicates(stores, ids, ways, seed)
+    copies = find_copies(stores, ids)
     with stores.applying("near duplicates"):
         kept = dict(_read_kept_values(stores))
-        compared = set(near.ids)
-        groups = group_pairs([*near.pairs, *_pairs_with_others(stores, kept, compared)])
+        compared = set(copies.ids)
+        groups = group_pairs([*copies.pairs, *_pairs_with_others(stores, kept, compared)])
         _write_changed_values(stores, kept, groups)
     ours = [group for group in groups if not compared.isdisjoint(group.ids)]
-    return sorted(ours, key=lambda group: (-len(group.ids), group.name)), near
+    return sorted(ours, key=lambda group: (-len(group.ids), group.name)), copies
 
 
 def group_pairs(pairs: Iterable[CopyPair]) -> list[DuplicateGroup]:

@@ -1,34 +1,20 @@
-"""Splits a set into parts that share no group and no near duplicate, and shows that they do not."""
+"""Splits a set into parts that share no group and no copy that was found, and says what is not known."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from typing import TYPE_CHECKING
 
 from ares.console import count_are, count_of
 from ares.curation.composition import check_shares, draw_order, read_group_values
-from ares.curation.near_duplicates import (
-    LinkedItems,
-    NearDuplicates,
-    check_near_ways,
-    find_near_duplicates,
-    read_rows,
-)
+from ares.curation.copies import WHAT_IS_KNOWN, Copies, LinkedItems, find_copies, read_rows
 from ares.curation.sets import CurationSet, Sets
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
-
-
-# The groups of a part by their sizes.
-_PartGroups = dict[int, list[Sequence[str]]]
-# Exchanges of groups between two parts after which the parts are as near to their shares as they will be.
-_MOST_EXCHANGES = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +24,6 @@ class SplitRequest:
     Attributes:
         shares: Share of each part by its name, which sum to 1.
         by: Names whose values no two parts may share, see `read_group_values`.
-        near: Ways to find near duplicates, see `find_near_duplicates`.
         seed: Decides between equally good splits.
 
     Raises:
@@ -47,7 +32,6 @@ class SplitRequest:
 
     shares: Mapping[str, float]
     by: Sequence[str] = ()
-    near: Sequence[str] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -58,7 +42,7 @@ class SplitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitPlan:
-    """The part of each episode, and the proof that nothing is on two sides.
+    """The part of each episode, and what is known of what is on two sides.
 
     Attributes:
         request: What was asked for.
@@ -67,8 +51,8 @@ class SplitPlan:
         num_groups: Number of groups that had to stay together.
         largest_group: Episodes of the largest of them.
         unknown: By name of `by` the number of episodes without a value, which it keeps apart from nothing.
-        leaks: Values of each name, and near duplicates as "near", that are on two sides; all 0.
-        near: What was looked for and found.
+        on_two_sides: Values of each name, and pairs of copies as "copies", that are on two sides; all 0.
+        copies: What was looked for and found.
     """
 
     request: SplitRequest
@@ -77,11 +61,11 @@ class SplitPlan:
     num_groups: int
     largest_group: int
     unknown: Mapping[str, int]
-    leaks: Mapping[str, int]
-    near: NearDuplicates
+    on_two_sides: Mapping[str, int]
+    copies: Copies
 
     def to_json(self) -> dict[str, Json]:
-        """The report: parts with what was asked and reached, groups, leaks and what nobody could know."""
+        """The report: parts with what was asked and reached, groups, and what is known of both sides."""
         total = sum(map(len, self.parts.values()))
         return {
             "parts": {
@@ -96,9 +80,10 @@ class SplitPlan:
             "by": list(self.request.by),
             "groups": self.num_groups,
             "largest_group": self.largest_group,
-            "leaks": dict(self.leaks),
+            "on_two_sides": dict(self.on_two_sides),
+            "known": WHAT_IS_KNOWN,
             "unknown": dict(self.unknown),
-            "near_duplicates": self.near.to_json(),
+            "near_duplicates": self.copies.to_json(),
             "not_in_workspace": self.missing,
         }
 
@@ -106,7 +91,8 @@ class SplitPlan:
 def plan_split(stores: Stores, selection: CurationSet, request: SplitRequest) -> SplitPlan:
     """Assign the episodes of a set to parts; the same seed assigns the same.
 
-    Episodes hang together when they share a value of any name or are near duplicates; what hangs together is one group.
+    Episodes hang together when they share a value of any name, are copies or move alike; these are one
+    group.
 
     Raises:
         RequestError: The set has spans, a name has no values, or the groups leave a part without an episode.
@@ -114,19 +100,18 @@ def plan_split(stores: Stores, selection: CurationSet, request: SplitRequest) ->
     if selection.num_spans is not None:
         raise RequestError("a set of spans cannot be split", f"{selection.label} has {selection.size}")
     members = list(Sets(stores.annotations).ids(selection))
-    check_near_ways(request.near)
     stores.catch_up()
     ids: list[str] = read_rows(stores, members, [])["episode_id"].to_pylist()
     values = read_group_values(stores, ids, request.by)
-    near = find_near_duplicates(stores, ids, request.near, request.seed, in_doubt=True)
-    groups = _link_groups(ids, values, near)
+    copies = find_copies(stores, ids)
+    groups = _link_groups(ids, values, copies)
     parts = assign_groups(groups, request.shares, request.seed)
     if empty := [name for name, part in parts.items() if not part]:
         largest = max(map(len, groups), default=0)
         raise RequestError(
             f"the part {empty[0]!r} would be empty",
             f"{count_are(len(ids), 'episode')} {count_of(len(groups), 'group')}, the largest of {largest}: "
-            "what shares a value of --by, or is a near duplicate, stays together; split by fewer names, or by none",
+            "what shares a value of --by, or is a copy, stays together; split by fewer names, or by none",
         )
     return SplitPlan(
         request=request,
@@ -135,21 +120,21 @@ def plan_split(stores: Stores, selection: CurationSet, request: SplitRequest) ->
         num_groups=len(groups),
         largest_group=max(map(len, groups)),
         unknown={name: column.count(None) for name, column in values.items()},
-        leaks=count_leaks(parts, ids, values, near),
-        near=near,
+        on_two_sides=count_shared(parts, ids, values, copies),
+        copies=copies,
     )
 
 
 def freeze_split(stores: Stores, selection: CurationSet, plan: SplitPlan) -> dict[str, CurationSet]:
-    """Freeze each part as the set NAME-PART; the recipe of each tells the split and its proof."""
+    """Freeze each part as the set NAME-PART; the recipe of each tells the split and what is known of it."""
     sets, report = Sets(stores.annotations), plan.to_json()
     recipe: dict[str, Json] = {
         "split_of": selection.label,
         "shares": dict(plan.request.shares),
         "by": list(plan.request.by),
-        "near": list(plan.request.near),
         "seed": plan.request.seed,
-        "leaks": report["leaks"],
+        "on_two_sides": report["on_two_sides"],
+        "known": WHAT_IS_KNOWN,
         "groups": plan.num_groups,
     }
     return {
@@ -159,16 +144,16 @@ def freeze_split(stores: Stores, selection: CurationSet, plan: SplitPlan) -> dic
 
 
 def _link_groups(
-    ids: Sequence[str], values: Mapping[str, Sequence[str | None]], near: NearDuplicates
+    ids: Sequence[str], values: Mapping[str, Sequence[str | None]], copies: Copies
 ) -> list[list[str]]:
-    """What hangs together by equal values and by near duplicates."""
+    """What hangs together by equal values, as copies, or by equal motion."""
     links = LinkedItems(ids)
     for column in values.values():
         first_by_value: dict[str, str] = {}
         for episode_id, value in zip(ids, column, strict=True):
             if value is not None:
                 links.link(first_by_value.setdefault(value, episode_id), episode_id)
-    for pair in near.pairs:
+    for pair in copies.linked:
         links.link(pair.first, pair.second)
     return links.groups()
 
@@ -178,8 +163,7 @@ def assign_groups(
 ) -> dict[str, list[str]]:
     """Put whole groups into parts, as near to the shares of all members as groups allow.
 
-    The largest group first, each into the part that lacks most of its share; then groups move, or change places, as
-    long as that brings the parts nearer.
+    The largest group first, each into the part that lacks most of its share; a part that got none gets a small one.
 
     Returns:
         Members of each part, sorted.
@@ -188,79 +172,31 @@ def assign_groups(
     ordered = sorted(groups, key=lambda group: (-len(group), drawn[group[0]]))
     total = sum(map(len, ordered))
     lacking = {name: share * total for name, share in shares.items()}
-    parts: dict[str, _PartGroups] = {name: {} for name in shares}
+    parts: dict[str, list[Sequence[str]]] = {name: [] for name in shares}
     for group in ordered:
         name = max(lacking, key=lambda part: (lacking[part], part))
-        parts[name].setdefault(len(group), []).append(group)
+        parts[name].append(group)
         lacking[name] -= len(group)
-    for _ in range(_MOST_EXCHANGES):
-        if not _exchange_groups(parts, lacking):
-            break
-    _fill_empty_parts(parts, lacking)
-    return {
-        name: sorted(id for same_size in by_size.values() for group in same_size for id in group)
-        for name, by_size in parts.items()
-    }
+    for part in parts.values():
+        giver = max(parts.values(), key=len)
+        if not part and len(giver) > 1:
+            part.append(giver.pop())
+    return {name: sorted(id for group in part for id in group) for name, part in parts.items()}
 
 
-def _exchange_groups(parts: Mapping[str, _PartGroups], lacking: dict[str, float]) -> bool:
-    """Make the move or exchange that brings two parts nearest to their shares. Returns whether one does."""
-    best_gain, best = 1e-9, ("", "", 0, 0)
-    for giver, taker in permutations(parts, 2):
-        difference = (lacking[taker] - lacking[giver]) / 2
-        returned = [0, *sorted(parts[taker])]
-        for size in parts[giver] if difference > 0 else ():
-            # The best of what may come back is one of the two sizes beside the one that would fit.
-            position = bisect_left(returned, size - difference)
-            for back in returned[max(0, position - 1) : position + 1]:
-                moved = size - back
-                gain = 2 * moved * (2 * difference - moved)
-                if gain > best_gain:
-                    best_gain, best = gain, (giver, taker, size, back)
-    giver, taker, size, back = best
-    if not giver:
-        return False
-    _move_group(parts, lacking, (giver, taker), size)
-    if back:
-        _move_group(parts, lacking, (taker, giver), back)
-    return True
-
-
-def _fill_empty_parts(parts: Mapping[str, _PartGroups], lacking: dict[str, float]) -> None:
-    """Give the smallest group of the part with most groups to each part that has none, as far as there are enough."""
-    for name in parts:
-        counts = {part: sum(map(len, sizes.values())) for part, sizes in parts.items()}
-        giver = max(counts, key=lambda part: counts[part])
-        if not counts[name] and counts[giver] > 1:
-            _move_group(parts, lacking, (giver, name), min(parts[giver]))
-
-
-def _move_group(
-    parts: Mapping[str, _PartGroups], lacking: dict[str, float], way: tuple[str, str], size: int
-) -> None:
-    """Move the group of a size that came last from one part to another."""
-    giver, taker = way
-    group = parts[giver][size].pop()
-    if not parts[giver][size]:
-        del parts[giver][size]
-    parts[taker].setdefault(size, []).append(group)
-    lacking[giver] += size
-    lacking[taker] -= size
-
-
-def count_leaks(
+def count_shared(
     parts: Mapping[str, Sequence[str]],
     ids: Sequence[str],
     values: Mapping[str, Sequence[str | None]],
-    near: NearDuplicates,
+    copies: Copies,
 ) -> dict[str, int]:
-    """Values of each name, and near duplicates, that are on two sides; counted from the parts, not from the groups."""
+    """Values of each name, and pairs of copies, that are on two sides; counted from the parts, not from the groups."""
     part_of = {episode_id: name for name, part in parts.items() for episode_id in part}
-    leaks = {}
+    shared = {}
     for name, column in values.items():
         sides: dict[str, set[str]] = {}
         for episode_id, value in zip(ids, column, strict=True):
             if value is not None:
                 sides.setdefault(value, set()).add(part_of[episode_id])
-        leaks[name] = sum(len(names) > 1 for names in sides.values())
-    return {**leaks, "near": sum(part_of[pair.first] != part_of[pair.second] for pair in near.pairs)}
+        shared[name] = sum(len(names) > 1 for names in sides.values())
+    return {**shared, "copies": sum(part_of[pair.first] != part_of[pair.second] for pair in copies.linked)}

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.console import count_of, print_message
-from ares.curation.course_copies import (
-    COURSE_RATE_HZ,
-    CourseCopies,
-    Courses,
+from ares.curation.trajectory_pairs import (
+    COMPARED_RATE_HZ,
+    StoredTrajectories,
     WindowRule,
+    count_moving_steps,
     find_shared_steps,
-    pair_courses,
+    propose_pairs,
 )
 from ares.errors import MediaError
 from ares.media import SMALL_FRAME_PIXELS, small_frames
@@ -26,90 +29,124 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.curation.course_copies import Comparison
     from ares.episode import Episode, MediaRef
     from ares.media import FileCache
     from ares.store import Stores
 
     Frames = NDArray[np.float16]
+    Picture = NDArray[np.float32]
 
 
-# Shares of what moves in a video by which a copy may differ: one that is left out, and one that a split keeps with the
-# other. Copies that were mirrored, cut, moved, zoomed, made brighter and encoded again stay below 0.06 (98 of 100);
-# other episodes of one scripted task begin at 0.06, of people and policies at 0.19.
-MOST_DIFFERENT, MOST_DIFFERENT_IN_DOUBT = 0.05, 0.12
 # Below this spread, in levels of grey, a video is still.
 _LEAST_LEVELS = 0.2
-# Frequencies of a picture whose sum is at most this make the course that windows are compared in.
+# Frequencies of a picture whose sum is at most this make the trajectory that windows are compared in.
 _MOST_FREQUENCY = 4
-_WINDOWS = WindowRule(half=5, apart=3, cut=0.85, share=0.0, stride=2)
-# Courses of pictures with a smaller correlation, signs aside, are not compared further, nor frames of which a first
-# fit leaves more than this.
-_LEAST_CORRELATION, _MOST_OF_FIRST_FIT = 0.7, 0.6
+_WINDOWS = WindowRule(half=5, apart=3, cut=0.85, share=0.2, stride=2)
+# Trajectories of pictures with a smaller correlation, signs aside, are not compared further, nor frames of which a
+# first fit leaves more than this.
+_LEAST_CORRELATION, _MOST_OF_FIRST_FIT = 0.5, 0.6
 # Copies share so many steps, or all of the shorter one. Where that is shorter itself, and the other longer, they are in
 # doubt: every motion of a scripted robot begins alike.
-_LEAST_STEPS = 20
+_LEAST_STEPS, _IN_DOUBT = 20, 0.1
 # Share of the still picture that a fit may leave: what stands elsewhere in a scene makes another episode.
 _MOST_OF_BACKGROUND = 0.03
 # What encoding leaves in the mean of a pixel, in squared levels of grey.
 _ENCODING_NOISE = 0.05
 # A copy has at least this share of the contrast, and lies at most so many of 16 pixels off.
 _LEAST_CONTRAST, _MOST_PIXELS_OFF, _MOST_STEPS = 0.3, 2.0, 3
+# Pixels of 256 that a box or a time stamp over a corner may hide, and the share of what moves that is seen beside it.
+_MOST_HIDDEN, _LEAST_SEEN_MOTION = 40, 0.7
 _EPISODES_AT_ONCE = 256
 
 
-def find_video_copies(
-    stores: Stores, ids: Sequence[str], most_different: float, seed: int = 0
-) -> CourseCopies:
-    """Compare the frames of every camera that can be decoded, ten times a second.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoMatch:
+    """How two videos agree.
 
-    Each frame becomes 16 x 16 pixels of grey, which the media cache keeps. Windows of their lowest frequencies propose
-    pairs whatever is mirrored: at each fifth of a second where videos are few, else around fast and slow moments. What
-    decides is how much of the moving picture of one video a fit from the other leaves unexplained, with free contrast,
-    position, size and time within a step, as it is and mirrored.
+    Attributes:
+        different: Share of what moves in one that the other does not explain, 0 to 1.
+        is_mirrored: Whether one shows the other mirrored left to right.
+    """
+
+    different: float
+    is_mirrored: bool = False
+
+
+_NO_MATCH = VideoMatch(different=1.0)
+
+
+class SmallVideos:
+    """Small frames of every camera of some episodes that can be decoded, in files.
+
+    Each frame, ten times a second, becomes 16 x 16 pixels of grey, which the media cache keeps.
 
     Args:
         stores: Stores of the workspace.
-        ids: Ids of the episodes.
-        most_different: Share of what moves by which copies may differ.
-        seed: Of the search for pairs.
+        ids: Ids of all episodes.
+        positions: Those of which frames are read, rising, in `ids`.
+        folder: Where the frames wait.
+
+    Attributes:
+        moving: By position of an episode whose video moves the tenths of a second from its first to its last motion.
     """
-    import numpy as np
 
-    with tempfile.TemporaryDirectory(prefix="ares-videos-") as folder:
-        videos = _Videos(Path(folder), _read_videos(stores, ids))
-        comparable = np.zeros(len(ids), bool)
-        comparable[videos.courses.positions] = True
-        own, scores, near = pair_courses(
-            videos.courses, _WINDOWS, _make_video_comparison(videos), 1 - most_different, seed
+    def __init__(self, stores: Stores, ids: Sequence[str], positions: Sequence[int], folder: Path) -> None:
+        self.moving: dict[int, int] = {}
+        self._trajectories = StoredTrajectories(folder / "pictures", len(_make_frequencies()))
+        self._numbers: defaultdict[int, list[int]] = defaultdict(list)
+        self._file, self._starts = folder / "frames", [0]
+        with self._file.open("wb") as file:
+            for position, frames in _read_videos(stores, ids, positions):
+                self._numbers[position].append(len(self._starts) - 1)
+                file.write(frames.tobytes())
+                self._starts.append(self._starts[-1] + len(frames))
+                trajectory = _describe_motion(frames)
+                if trajectory is not None:
+                    self._trajectories.add(position, trajectory)
+                    self.moving.setdefault(position, count_moving_steps(trajectory))
+
+    def __contains__(self, position: int) -> bool:
+        """Whether a camera of an episode can be decoded."""
+        return position in self._numbers
+
+    def propose_pairs(self) -> Iterator[tuple[int, int, Sequence[int]]]:
+        """Positions of two episodes whose videos may be copies, the smaller first, and likely shifts in steps."""
+        for first, second, shifts in propose_pairs(self._trajectories, _WINDOWS):
+            yield self._trajectories.positions[first], self._trajectories.positions[second], shifts
+
+    def compare(self, first: int, second: int, shifts: Sequence[int]) -> VideoMatch:
+        """How the two cameras agree that agree best, at one of some shifts in steps, or one more or less."""
+        cameras = product(self._numbers[first], self._numbers[second])
+        matches = (
+            _compare_videos(self._frames(left), self._frames(right), shifts) for left, right in cameras
         )
-        best: dict[tuple[int, int], float] = {}
-        for (first, second), score in zip(own.tolist(), scores.tolist(), strict=True):
-            positions = sorted((videos.courses.positions[first], videos.courses.positions[second]))
-            pair = positions[0], positions[1]
-            best[pair] = max(score, best.get(pair, 0.0))
-    return CourseCopies(
-        pairs=np.array(list(best), np.int64).reshape(-1, 2),
-        scores=np.array(list(best.values())),
-        comparable=comparable,
-        searches=[near],
-    )
+        return min(matches, key=lambda match: match.different)
+
+    def _frames(self, number: int) -> Picture:
+        """(T, 16, 16) of one video."""
+        import numpy as np
+
+        start, stop = self._starts[number : number + 2]
+        pixels = SMALL_FRAME_PIXELS**2
+        flat = np.fromfile(self._file, np.float16, (stop - start) * pixels, offset=2 * start * pixels)
+        return flat.reshape(-1, SMALL_FRAME_PIXELS, SMALL_FRAME_PIXELS).astype(np.float32)
 
 
-def _read_videos(stores: Stores, ids: Sequence[str]) -> Iterator[tuple[int, Frames]]:
+def _read_videos(
+    stores: Stores, ids: Sequence[str], positions: Sequence[int]
+) -> Iterator[tuple[int, Frames]]:
     """The position of an episode and the small frames of each of its cameras that can be decoded."""
-    position_of = {episode_id: position for position, episode_id in enumerate(ids)}
+    position_of = {ids[position]: position for position in positions}
     cache = stores.media_cache
-    if len(ids) > _EPISODES_AT_ONCE:
-        print_message(
-            f"decodes the videos of {count_of(len(ids), 'episode', comma=True)} once, to compare them"
-        )
+    if len(positions) > _EPISODES_AT_ONCE:
+        count = count_of(len(positions), "episode", comma=True)
+        print_message(f"decodes the videos of {count} once, to compare them")
 
     def read_cameras(episode: Episode) -> list[Frames]:
         return [frames for camera in episode.cameras for frames in _read_camera(camera.media, cache)]
 
     with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="small-frames") as pool:
-        for chunk in batched(ids, _EPISODES_AT_ONCE):
+        for chunk in batched(list(position_of), _EPISODES_AT_ONCE):
             episodes = stores.tables.episodes.get(chunk)
             for episode, cameras in zip(episodes, pool.map(read_cameras, episodes), strict=True):
                 for frames in cameras:
@@ -121,47 +158,24 @@ def _read_camera(media: MediaRef, cache: FileCache) -> list[Frames]:
     import numpy as np
 
     try:
-        flat = np.fromfile(small_frames(media, COURSE_RATE_HZ, cache), np.float16)
+        flat = np.fromfile(small_frames(media, COMPARED_RATE_HZ, cache), np.float16)
     except MediaError:
         return []
     return [flat.reshape(-1, SMALL_FRAME_PIXELS, SMALL_FRAME_PIXELS)]
 
 
-class _Videos:
-    """Small frames of videos in a file, and their courses.
-
-    Args:
-        folder: Where both wait.
-        videos: The position of an episode and the frames (T, 16, 16) of a camera of it; an episode may have several.
-
-    Attributes:
-        courses: The lowest frequencies of each video that moves.
-    """
-
-    def __init__(self, folder: Path, videos: Iterable[tuple[int, Frames]]) -> None:
-        basis = _make_frequencies()
-        self.courses = Courses(folder / "courses", len(basis))
-        self._file, self._starts = folder / "frames", [0]
-        with self._file.open("wb") as file:
-            for position, frames in videos:
-                course = frames.reshape(len(frames), -1).astype("float32") @ basis.T
-                spread = float(course.std(axis=0).max())
-                if len(frames) > 1 and spread > _LEAST_LEVELS * SMALL_FRAME_PIXELS / 2:
-                    self.courses.add(position, course / spread)
-                    file.write(frames.tobytes())
-                    self._starts.append(self._starts[-1] + len(frames))
-
-    def frames(self, number: int) -> NDArray[np.float32]:
-        """(T, 16, 16) of one video."""
-        import numpy as np
-
-        start, stop = self._starts[number : number + 2]
-        pixels = SMALL_FRAME_PIXELS**2
-        flat = np.fromfile(self._file, np.float16, (stop - start) * pixels, offset=2 * start * pixels)
-        return flat.reshape(-1, SMALL_FRAME_PIXELS, SMALL_FRAME_PIXELS).astype(np.float32)
+def _describe_motion(frames: NDArray[np.floating]) -> Picture | None:
+    """The lowest frequencies (T, W) of frames (T, 16, 16), their largest spread 1; None for a still video."""
+    trajectory = frames.reshape(len(frames), -1).astype("float32") @ _make_frequencies().T
+    spread = float(trajectory.std(axis=0).max())
+    if len(frames) < 2 or spread <= _LEAST_LEVELS * SMALL_FRAME_PIXELS / 2:
+        return None
+    scaled: Picture = trajectory / spread
+    return scaled
 
 
-def _make_frequencies() -> NDArray[np.float32]:
+@cache
+def _make_frequencies() -> Picture:
     """(W, 256) cosines over a picture, of which a mirrored one only changes signs; without the mean of the picture."""
     import numpy as np
 
@@ -177,35 +191,35 @@ def _make_frequencies() -> NDArray[np.float32]:
     return np.array([np.outer(waves[row], waves[column]).ravel() for row, column in pairs], np.float32)
 
 
-def _make_video_comparison(videos: _Videos) -> Comparison:
-    """Compares the frames of two videos where their courses may be copies."""
+def _compare_videos(ours: Picture, theirs: Picture, shifts: Sequence[int]) -> VideoMatch:
+    """Compares two videos (T, 16, 16) and (T', 16, 16), the first of which may begin later by some steps."""
+    left, right = _describe_motion(ours), _describe_motion(theirs)
+    if left is None or right is None:
+        pictures = [frames.mean(axis=0, keepdims=True) for frames in (ours, theirs)]
+        is_same = left is right and _compare_seen(*pictures, _make_corner_masks()[0]) <= _MOST_OF_BACKGROUND
+        return VideoMatch(different=0.0) if is_same else _NO_MATCH
+    correlation, shift = max(
+        (_correlate_motion(left, right, shift + step), shift + step)
+        for shift in shifts
+        for step in (-1, 0, 1)
+    )
+    if correlation < _LEAST_CORRELATION:
+        return _NO_MATCH
+    start, stop = find_shared_steps(len(left), len(right), shift)
+    is_in_doubt = stop - start < min(_LEAST_STEPS, max(len(left), len(right)) - 2)
+    ours, theirs = ours[start:stop], theirs[start - shift : stop - shift]
+    mirrored = theirs[:, :, ::-1]
+    is_mirrored = _multiply_motion(ours, mirrored) > _multiply_motion(ours, theirs)
+    theirs = mirrored if is_mirrored else theirs
+    seen = _find_seen_pixels(ours, theirs)
+    if seen is None:
+        return _NO_MATCH
+    different = _compare_seen(ours, theirs, seen)
+    return VideoMatch(different=max(different, _IN_DOUBT if is_in_doubt else 0.0), is_mirrored=is_mirrored)
 
-    def compare(first: int, second: int, shifts: Sequence[int]) -> float:
-        left, right = videos.courses[first], videos.courses[second]
-        correlation, shift = max(
-            (_correlate_courses(left, right, shift + step), shift + step)
-            for shift in shifts
-            for step in (-1, 0, 1)
-        )
-        if correlation < _LEAST_CORRELATION:
-            return 1.0
-        start, stop = find_shared_steps(len(left), len(right), shift)
-        is_in_doubt = stop - start < min(_LEAST_STEPS, max(len(left), len(right)) - 2)
-        ours = videos.frames(first)[start:stop]
-        theirs = videos.frames(second)[start - shift : stop - shift]
-        mirrored = theirs[:, :, ::-1]
-        nearest = max((theirs, mirrored), key=lambda frames: _multiply_motion(ours, frames))
-        pictures = [frames.mean(axis=0, keepdims=True) for frames in (ours, nearest)]
-        if min(map(_measure_unexplained, pictures, reversed(pictures))) > _MOST_OF_BACKGROUND:
-            return 1.0
-        different = min(_measure_unexplained(ours, nearest), _measure_unexplained(nearest, ours))
-        return max(different, MOST_DIFFERENT_IN_DOUBT if is_in_doubt else 0.0)
 
-    return compare
-
-
-def _correlate_courses(left: NDArray[np.float32], right: NDArray[np.float32], shift: int) -> float:
-    """Correlation of two courses (T, W) and (T', W) at a shift, signs aside; 0 where they share too little."""
+def _correlate_motion(left: Picture, right: Picture, shift: int) -> float:
+    """Correlation of two trajectories (T, W) and (T', W) at a shift, signs aside; 0 where they share too little."""
     import numpy as np
 
     start, stop = find_shared_steps(len(left), len(right), shift)
@@ -218,52 +232,122 @@ def _correlate_courses(left: NDArray[np.float32], right: NDArray[np.float32], sh
     return shared / float(np.sqrt(lengths) + 1e-6)
 
 
-def _multiply_motion(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> float:
+def _multiply_motion(ours: Picture, theirs: Picture) -> float:
     """What moves in two videos (T, 16, 16), multiplied and summed."""
     return float(((ours - ours.mean(axis=0)) * theirs).sum())
 
 
-def _measure_unexplained(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> float:
+def _find_seen_pixels(ours: Picture, theirs: Picture) -> NDArray[np.bool_] | None:
+    """(256,) pixels without a box or a time stamp over a corner of one of two videos (T, 16, 16), at best all.
+
+    None where more than a corner of the still pictures differs, or most of the motion is in that corner.
+    """
+    import numpy as np
+
+    pictures = [frames.mean(axis=0, keepdims=True) for frames in (ours, theirs)]
+    masks = _make_corner_masks()
+    if _compare_seen(*pictures, masks[0]) <= _MOST_OF_BACKGROUND:
+        return masks[0]
+    left = np.minimum(_fit_seen_parts(*pictures), _fit_seen_parts(*reversed(pictures)))
+    fitting = np.flatnonzero(left <= _MOST_OF_BACKGROUND)
+    seen = masks[fitting[0]] if len(fitting) else masks[int(left.argmin())]
+    motions = [((frames - frames.mean(axis=0)) ** 2).mean(axis=0).ravel() for frames in (ours, theirs)]
+    if min(motion[seen].sum() / (motion.sum() + 1e-6) for motion in motions) < _LEAST_SEEN_MOTION:
+        return None
+    return seen if _compare_seen(*pictures, seen) <= _MOST_OF_BACKGROUND else None
+
+
+@cache
+def _make_corner_masks() -> NDArray[np.bool_]:
+    """(R, 256) pixels that remain when a rectangle in a corner is hidden, the smallest first; of the first, all."""
+    import numpy as np
+
+    side, masks = SMALL_FRAME_PIXELS, []
+    sizes = [(h, w) for h in range(1, side) for w in range(1, side + 1) if 4 <= h * w <= _MOST_HIDDEN]
+    for height, width in sorted([(0, 0), *sizes], key=lambda size: size[0] * size[1]):
+        for flip in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+            seen = np.ones((side, side), bool)
+            seen[:height, :width] = False
+            masks.append(seen[:: flip[0], :: flip[1]].ravel())
+    return np.array(masks[3:])
+
+
+def _fit_seen_parts(ours: Picture, theirs: Picture) -> NDArray[np.float64]:
+    """(R,) share of one still picture (1, 16, 16) that a fit from the other leaves, for each mask of a corner."""
+    import numpy as np
+
+    seen = _make_corner_masks().astype(np.float64)
+    terms = np.stack([*(term.ravel() for term in _list_terms(ours)), np.ones(ours.size)], axis=1)
+    target = theirs.ravel().astype(np.float64)
+    normals = (seen @ (terms[:, :, None] * terms[:, None]).reshape(len(target), -1)).reshape(
+        len(seen), *2 * terms.shape[1:]
+    )
+    products = seen @ (terms * target[:, None])
+    weights = np.linalg.solve(normals + 1e-3 * np.eye(terms.shape[1]), products[:, :, None])[:, :, 0]
+    count = seen.sum(axis=1)
+    energy = seen @ target**2 - (seen @ target) ** 2 / count + 1e-6
+    left = (seen @ target**2 - (weights * products).sum(axis=1) - _ENCODING_NOISE * count) / energy
+    return np.where(weights[:, 0] < _LEAST_CONTRAST, 1.0, left)
+
+
+def _compare_seen(ours: Picture, theirs: Picture, seen: NDArray[np.bool_]) -> float:
+    """The share of what one of two videos, or pictures, does not explain of the other, the better way round."""
+    return min(_measure_unexplained(ours, theirs, seen), _measure_unexplained(theirs, ours, seen))
+
+
+def _measure_unexplained(ours: Picture, theirs: Picture, seen: NDArray[np.bool_]) -> float:
     """The share of what moves in one video (T, 16, 16), or of one picture (1, 16, 16), that no fit explains.
 
     The fit from the other is linear in the contrast and, for small changes, in position, size and time. Frames are
-    moved by what it says, and fitted again.
+    moved by what it says, and fitted again. Only the pixels (256,) that are `seen` count.
     """
-    import cv2
     import numpy as np
 
-    target = _list_terms(theirs)[:, 0]
+    target = _flatten_terms([theirs], seen)[:, 0]
     energy, noise = float(target @ target) + 1e-6, _ENCODING_NOISE * len(target)
-    off, best, moved = np.zeros(2), 1.0, ours
+    moves, best, moved = np.zeros(3), 1.0, ours
+    middle = (SMALL_FRAME_PIXELS - 1) / 2
     for _ in range(_MOST_STEPS):
-        terms = _list_terms(moved)
+        terms = _flatten_terms(_list_terms(moved), seen)
         normal, products = terms.T @ terms, terms.T @ target
         weights = np.linalg.solve(normal + 1e-3 * np.eye(len(normal)), products)
         if weights[0] < _LEAST_CONTRAST:
             break
         best = min(best, (energy - float(weights @ products) - noise) / energy)
-        off += np.clip(weights[1:3] / weights[0], -1, 1)
-        if best > _MOST_OF_FIRST_FIT or np.abs(off).max() > _MOST_PIXELS_OFF:
+        moves += np.clip(weights[1:4] / weights[0], -1, 1)
+        if best > _MOST_OF_FIRST_FIT or np.abs(moves).max() > _MOST_PIXELS_OFF:
             break
-        shift = np.array([[1, 0, -off[0]], [0, 1, -off[1]]], np.float32)
-        size = SMALL_FRAME_PIXELS, SMALL_FRAME_PIXELS
-        moved = np.stack(
-            [cv2.warpAffine(frame, shift, size, borderMode=cv2.BORDER_REPLICATE) for frame in ours]
-        )
+        right, down, outwards = moves.tolist()
+        scale = 1 + outwards / middle
+        matrix = np.array([[scale, 0, right - outwards], [0, scale, down - outwards]], np.float32)
+        moved = np.stack([_move_picture(frame, matrix) for frame in ours])
     return max(best, 0.0)
 
 
-def _list_terms(frames: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(T * 256, 4 or 5): frames (T, 16, 16) and how they change to the right, downwards, outwards, and over time.
+def _move_picture(frame: Picture, matrix: Picture) -> Picture:
+    """A frame (16, 16) whose pixels come from where a matrix (2, 3) says; its border is repeated."""
+    import cv2
+    import numpy as np
 
-    Without what stays: of a video its mean picture, of one picture its mean.
-    """
+    size, options = (SMALL_FRAME_PIXELS, SMALL_FRAME_PIXELS), cv2.WARP_INVERSE_MAP | cv2.INTER_LINEAR
+    moved = cv2.warpAffine(frame, matrix, size, flags=options, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(moved, np.float32)
+
+
+def _list_terms(frames: Picture) -> list[Picture]:
+    """Frames (T, 16, 16) and how they change to the right, downwards, outwards, and, of a video, over time."""
     import numpy as np
 
     down, right = np.gradient(frames, axis=(1, 2))
     sides = np.linspace(-1, 1, SMALL_FRAME_PIXELS, dtype=np.float32)
     terms = [frames, right, down, right * sides + down * sides[:, None]]
-    if len(frames) > 1:
-        terms.append(np.gradient(frames, axis=0))
-    still = 0 if len(frames) > 1 else None
-    return np.stack([(term - term.mean(axis=still)).ravel() for term in terms], axis=1)
+    return [*terms, np.gradient(frames, axis=0)] if len(frames) > 1 else terms
+
+
+def _flatten_terms(terms: Sequence[Picture], seen: NDArray[np.bool_]) -> Picture:
+    """(T * P, N) seen pixels of terms, without what stays: of a video its mean picture, of one picture its mean."""
+    import numpy as np
+
+    shown = [term.reshape(len(term), -1)[:, seen] for term in terms]
+    still = 0 if len(terms[0]) > 1 else None
+    return np.stack([(term - term.mean(axis=still)).ravel() for term in shown], axis=1)

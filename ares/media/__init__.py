@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from ares.media.frames import (
         all_frames as all_frames,
+        bytes_per_frame as bytes_per_frame,
         encoded_frames as encoded_frames,
         frames_at as frames_at,
         frames_in_order as frames_in_order,

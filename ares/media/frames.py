@@ -31,7 +31,7 @@ from ares.media.readers.images import (
 from ares.media.readers.npy import read_npy_frames
 from ares.media.recordings.images import read_all_topic_frames, read_topic_frames
 from ares.media.video.codec import read_all_video_frames, read_video_frames
-from ares.media.video.probe import FrameSpans
+from ares.media.video.probe import FrameSpans, probe_video
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,6 +106,20 @@ def encoded_frames(ref: MediaRef) -> list[bytes]:
         raise MediaError(error.reason, error.detail) from None
     except OSError as error:
         raise _read_error(ref, error) from None
+
+
+def bytes_per_frame(ref: MediaRef) -> float:
+    """Stored bytes of a frame, in the mean; those of a raw picture where none is encoded, 0 where none can be read."""
+    try:
+        if ref.kind == "mp4":
+            info = probe_video(ref.uri)
+            return sum(info.packet_sizes) / max(info.num_frames, 1)
+        try:
+            return sum(map(len, encoded_frames(ref))) / max(ref.num_frames, 1)
+        except MediaError:
+            return float(frames_at(ref, [0.0]).nbytes)
+    except AresError:
+        return 0.0
 
 
 def _read_encoded(ref: MediaRef) -> list[bytes]:

@@ -440,30 +440,19 @@ class Episodes:
         )
         return SearchResults(StoredHit.from_hit(hit, self._stores) for hit in hits)
 
-    def find_duplicates(self, ways: Sequence[str] = (), seed: int = 0) -> DuplicateTable:
-        """Find the near duplicates among the episodes, and keep the group of each in the column `duplicate_group`.
+    def find_duplicates(self) -> DuplicateTable:
+        """Find the copies among the episodes, and keep the group of each in the column `duplicate_group`.
 
             >>> ws.episodes.where("dataset = 'bridge'").find_duplicates()
             >>> ws.episodes.where("num_duplicates > 0").sort("duplicate_group")
 
         It replaces what an earlier call has kept of these episodes; `num_duplicates`, `duplicate_by` and
         `duplicate_score` are columns, too.
-
-        Args:
-            ways: Of "signals", "pixels" and "text"; by default signals, and pixels where there are none.
-            seed: Of the search.
-
-        Raises:
-            RequestError: A way does not exist, or "text" is the only one.
         """
         from ares.curation import keep_duplicate_groups
         from ares.workspace.result_lists import DuplicateTable
 
-        if isinstance(ways, str):
-            raise RequestError("ways are a list of names", f"got {ways!r}; give [{ways!r}]")
-        return DuplicateTable(
-            *keep_duplicate_groups(self._stores, list(self.ids()), list(ways), operator.index(seed))
-        )
+        return DuplicateTable(*keep_duplicate_groups(self._stores, list(self.ids())))
 
     def __repr__(self) -> str:
         count = len(self)

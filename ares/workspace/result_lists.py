@@ -9,7 +9,7 @@ from ares.workspace.episode import StoredHit
 from ares.workspace.printed_tables import ResultTable
 
 if TYPE_CHECKING:
-    from ares.curation import DuplicateGroup, GroupCounts, GroupStatistics, NearDuplicates, SavedView, TagUse
+    from ares.curation import Copies, DuplicateGroup, GroupCounts, GroupStatistics, SavedView, TagUse
     from ares.doctor import Finding
     from ares.jobs import AnnotateEstimate, AnnotateReport
     from ares.search import Facet
@@ -87,7 +87,7 @@ class GroupTable(ResultTable["GroupCounts"]):
 
 
 class DuplicateTable(ResultTable["DuplicateGroup"]):
-    """Groups of near duplicates, the largest first.
+    """Groups of copies, the largest first.
 
     Args:
         groups: The groups.
@@ -103,7 +103,7 @@ class DuplicateTable(ResultTable["DuplicateGroup"]):
     }
     empty: ClassVar[str] = "no near duplicates"
 
-    def __init__(self, groups: Iterable[DuplicateGroup] = (), compared: NearDuplicates | None = None) -> None:
+    def __init__(self, groups: Iterable[DuplicateGroup] = (), compared: Copies | None = None) -> None:
         super().__init__(groups)
         self.compared = compared
 

@@ -263,8 +263,6 @@ class SetCollection(Mapping[str, StoredSet]):
         ids: EpisodesLike = (),
         *,
         dedupe: bool = False,
-        near: Sequence[str] = (),
-        keep: str = "num_steps",
         balance: Sequence[str] = (),
         floor: int | None = None,
         cap: int | None = None,
@@ -272,7 +270,7 @@ class SetCollection(Mapping[str, StoredSet]):
         seed: int = 0,
         **conditions: Unpack[SelectionOptions],
     ) -> tuple[StoredSet, ComposedSelection]:
-        """Freeze what rules leave of a selection: without near duplicates, kinds of a size, datasets in shares.
+        """Freeze what rules leave of a selection: without copies, kinds of a size, datasets in shares.
 
             >>> even, decided = ws.sets.compose("even", where="success", balance=["task", "robot"], floor=20, cap=500)
             >>> decided.counts(), decided.reasons["3f2a90c1d2e3f405"]
@@ -283,9 +281,8 @@ class SetCollection(Mapping[str, StoredSet]):
         Args:
             name: Its name, see `ares.names.check_name`.
             ids: As for `create`, like all conditions.
-            dedupe: Leave out near duplicates.
-            near: Ways to find them, as for `split`.
-            keep: Column; of near duplicates the one with its largest value is kept, with "-" before it the smallest.
+            dedupe: Leave out copies but the best of each group: not mirrored, whole, with more pixels, with more bytes
+                a pixel, ingested first.
             balance: Names whose values together are the kinds of episodes, as `by` of `split`.
             floor: Kinds with fewer episodes are left out.
             cap: Most episodes of a kind; which ones is drawn.
@@ -302,8 +299,6 @@ class SetCollection(Mapping[str, StoredSet]):
 
         rules = CompositionRules(
             dedupe=dedupe,
-            near=near,
-            keep=keep,
             balance=balance,
             floor=floor,
             cap=cap,
@@ -326,17 +321,17 @@ class SetCollection(Mapping[str, StoredSet]):
 
         return self._stored(combine_sets(self._stores.annotations, name, operation, sets))
 
-    def overlap(self, name: str, against: str, near: Sequence[str] = ()) -> SetOverlap:
-        """What a set shares with another set or a dataset: ids, and near copies.
+    def overlap(self, name: str, against: str) -> SetOverlap:
+        """What a set shares with another set or a dataset: ids, and copies.
 
             >>> ws.sets.overlap("train", "bridge_test").to_json()
 
         Raises:
-            RequestError: There is neither such a set nor such a dataset, or a way does not exist.
+            RequestError: There is neither such a set nor such a dataset.
         """
         from ares.curation import find_overlap
 
-        return find_overlap(self._stores, self._sets[name], against, near)
+        return find_overlap(self._stores, self._sets[name], against)
 
     def write_weights(
         self, selection: str | CurationSet, weights: Sequence[str], path: str | os.PathLike[str]
@@ -367,21 +362,18 @@ class SetCollection(Mapping[str, StoredSet]):
         shares: Mapping[str, float],
         *,
         by: Sequence[str] = (),
-        near: Sequence[str] = (),
         seed: int = 0,
     ) -> tuple[dict[str, StoredSet], SplitPlan]:
-        """Freeze the parts of a set, NAME-PART each, of which no two share a group or a near duplicate.
+        """Freeze the parts of a set, NAME-PART each, of which no two share a group or a copy that was found.
 
             >>> parts, plan = ws.sets.split("all", {"train": 0.9, "val": 0.1}, by=["task", "scene"])
-            >>> parts["val"].label, plan.leaks
+            >>> parts["val"].label, plan.on_two_sides
 
         Args:
             name: The set.
             shares: Share of each part by its name; they sum to 1.
             by: "task", "scene", "operator", "day", columns of episodes or keys of their metadata: no value is in two
                 parts.
-            near: Ways to find near duplicates, of "signals", "pixels" and "text"; by default signals, and pixels where
-                there are none.
             seed: Decides between equally good splits.
 
         Raises:
@@ -389,7 +381,7 @@ class SetCollection(Mapping[str, StoredSet]):
         """
         from ares.curation import SplitRequest, freeze_split, plan_split
 
-        request = SplitRequest(shares=shares, by=by, near=near, seed=seed)
+        request = SplitRequest(shares=shares, by=by, seed=seed)
         plan = plan_split(self._stores, self._sets[name], request)
         parts = freeze_split(self._stores, self._sets[name], plan)
         return {part: self._stored(frozen) for part, frozen in parts.items()}, plan

@@ -31,7 +31,7 @@ from app.dashboard.user_limits import choose_export_destination, find_default_ex
 from app.dashboard.view_state import AddressError
 from app.server import Job
 from ares.console import count_of
-from ares.curation import DEFAULT_KEEP, NEAR_WAYS, SET_OPERATIONS, CurationSet
+from ares.curation import SET_OPERATIONS, WHAT_IS_KNOWN, CurationSet
 from ares.errors import AresError
 from ares.export import TASK_SOURCES, TaskSource
 from ares.names import check_name
@@ -202,8 +202,8 @@ def _select_export_folder() -> Path:
 
 # What can be made of a set, by the key of its fields.
 _ACTIONS = {
-    "rules": "A set by rules: without near duplicates, kinds of a size, datasets in shares",
-    "split": "A split without leaks",
+    "rules": "A set by rules: without copies, kinds of a size, datasets in shares",
+    "split": "A split that keeps copies together",
     "combine": "A union, an intersection or a difference",
     "overlap": "The overlap with another set or a dataset",
     "controls": "Two control sets",
@@ -262,14 +262,6 @@ def _enter_number(label: str, key: str) -> int | None:
     return st.number_input(label, value=None, min_value=1, step=1, key=f"sets.compose.{key}")
 
 
-def _draw_near(key: str) -> list[str]:
-    ways = st.multiselect(
-        "What tells near duplicates", NEAR_WAYS, key=f"sets.compose.near.{key}",
-        help="Without any: signals, and pixels of episodes without them.",
-    )  # fmt: skip
-    return _make_option("near", ",".join(ways))
-
-
 def _draw_seed() -> list[str]:
     return _make_option(
         "seed", st.number_input("Seed", value=0, min_value=0, step=1, key="sets.compose.seed")
@@ -279,13 +271,8 @@ def _draw_seed() -> list[str]:
 def _draw_rules(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
     name = _enter_text("Name of the new set", f"name.{episode_set.label}", f"{episode_set.name}-composed")
     words = ["create", name or "NAME", f"--set={episode_set.label}"]
-    if st.checkbox("Leave out near duplicates", value=True, key="sets.compose.dedupe"):
-        words += ["--dedupe", *_draw_near("rules")]
-        keep = _enter_text(
-            "Of near duplicates keep the one with the largest", "keep", DEFAULT_KEEP,
-            help="A column; with - before it the smallest.",
-        )  # fmt: skip
-        words += _make_option("keep", "" if keep == DEFAULT_KEEP else keep)
+    if st.checkbox("Leave out copies", value=True, key="sets.compose.dedupe", help=WHAT_IS_KNOWN):
+        words += ["--dedupe"]
     balance, floor, cap = st.columns(3)
     with balance:
         words += _make_option("balance", _enter_text("Kinds by", "balance", help=_BY_HELP))
@@ -308,7 +295,7 @@ def _draw_split(episode_set: CurationSet, others: list[CurationSet]) -> list[str
             )  # fmt: skip
         words += _make_option(part, round(share, 6))
     by = _enter_text("No value in two parts of", "by", help=_BY_HELP)
-    return [*words, *_make_option("by", by), *_draw_near("split"), *_draw_seed()]
+    return [*words, *_make_option("by", by), *_draw_seed()]
 
 
 def _draw_combination(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
@@ -324,7 +311,7 @@ def _draw_overlap(episode_set: CurationSet, others: list[CurationSet]) -> list[s
     (datasets,) = cached_reads.read_facets("", "dataset")
     sides = [other.label for other in others] + [str(value) for value, _ in datasets.counts]
     against = st.selectbox("Against", sides, key=f"sets.compose.against.{episode_set.label}")
-    return ["overlap", episode_set.label, f"--against={against}", *_draw_near("overlap")]
+    return ["overlap", episode_set.label, f"--against={against}"]
 
 
 def _draw_controls(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
@@ -348,17 +335,17 @@ def _draw_action_end(job: Job) -> None:
 
 
 def _summarise_action(report: Mapping[str, Any]) -> str:
-    """For example "all-train@1 has 90 episodes, all-val@1 has 10 episodes; on two sides: near 0"."""
+    """For example "all-train@1 has 90 episodes, all-val@1 has 10 episodes; on two sides: copies 0"."""
     new_sets = report["sets"].values() if "sets" in report else [report] if "name" in report else []
     parts = [
         f"{part['name']}@{part['version']} has {count_of(part['episodes'], 'episode')}" for part in new_sets
     ]
     if "shared" in report:
         parts.append(
-            f"{report['shared']} are the same, {report['members_with_copies']} more have a near duplicate there"
+            f"{report['shared']} are the same, {report['members_with_copies']} more have a copy there"
         )
-    leaks = ", ".join(f"{name} {count}" for name, count in report.get("leaks", {}).items())
-    return ", ".join(parts) + (f"; on two sides: {leaks}" if leaks else "")
+    shared = ", ".join(f"{name} {count}" for name, count in report.get("on_two_sides", {}).items())
+    return ", ".join(parts) + (f"; on two sides: {shared} ({report['known']})" if shared else "")
 
 
 def _draw_reasons(job: Job) -> None:

@@ -111,13 +111,15 @@ def test_a_file_that_is_no_baseline_is_refused_in_one_line(
     [
         *(("check", option) for option in ("--sarif", "--github", "--audit")),
         *(("export", option) for option in ("--append", "--preview")),
+        *(("set create", option) for option in ("--near", "--keep")),
+        ("set split", "--near"),
     ],
 )
 def test_an_option_that_is_gone_names_what_does_its_work(
     command: str, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main([command, "one", "two", option])
+        main([*command.split(), "one", "two", option])
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert line.startswith(f"ares {command}: {option} is gone: ")
 

@@ -207,18 +207,18 @@ def test_sets_are_compared_and_a_set_that_is_not_there_shows_no_other(
 
 
 @pytest.mark.nightly
-def test_a_set_is_split_on_its_page_with_the_proof_that_nothing_leaks(
+def test_a_set_is_split_on_its_page_with_what_is_known_of_copies(
     page: Page, address: str, several: Workspace
 ) -> None:
     several.sets.create("whole", where="dataset = 'video'")
     page.goto(f"{address}/sets?set=whole")
     assert page.get_by_label("Format").input_value() == "lerobot"
     page.get_by_text("Compose from this set").click()
-    choose(page, "What is made", "A split without leaks")
+    choose(page, "What is made", "A split that keeps copies together")
     page.get_by_text("ares set split whole@1 --train=0.9 --val=0.1").wait_for()
     page.get_by_role("button", name="Make it").click()
     page.get_by_text(
-        re.compile(r"whole-train@1 has \d episodes, whole-val@1 has \d .*; on two sides: near 0")
+        re.compile(r"whole-train@1 has \d episodes, whole-val@1 has \d .*; on two sides: copies 0 ")
     ).wait_for()
     if AXE.is_file():
         assert page.evaluate(VIOLATIONS, AXE.read_text()) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,11 +12,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
-from annotators.base import FrameVectors
 from app.cli.main import main
 from ares.curation.composition import CompositionRules, combine_members, round_shares
-from ares.curation.near_duplicates import LinkedItems, find_near_duplicates
-from ares.curation.near_pairs import find_near_pairs
+from ares.curation.copies import LinkedItems, choose_kept, find_copies
 from ares.curation.splits import assign_groups
 from ares.episode import Episode, Record, Signal, Span, Trajectory, make_episode_id
 from ares.errors import RequestError
@@ -117,17 +114,15 @@ def test_copies_are_found_whatever_was_changed(stored: Workspace) -> None:
     assert {pair.way for pair in overlap.copies} == {"signals"}
 
 
-def test_of_copies_the_one_with_the_largest_value_is_kept(stored: Workspace) -> None:
+def test_of_copies_the_whole_one_that_was_ingested_first_is_kept(stored: Workspace) -> None:
     kept, decided = stored.sets.compose("kept", dedupe=True)
     assert kept.episodes == 24 and decided.counts() == {"kept": 24, "near duplicate": 4}
-    cut, late = ids_of(stored, "key = 'cut'")[0], ids_of(stored, "key = 'late'")[0]
-    assert decided.reasons[cut].startswith(
-        f"near duplicate (of {ids_of(stored, 'key = ' + repr('00'))[0]}, by signals"
-    )
-    assert decided.reasons[late] == "kept"
+    copies = ids_of(stored, "dataset = 'c'")
+    assert not set(copies) & set(kept.ids())
+    original = ids_of(stored, "key = '00'")[0]
+    cut = ids_of(stored, "key = 'cut'")[0]
+    assert decided.reasons[cut].startswith(f"near duplicate (of {original}, by signals")
     assert kept.recipe["reasons"] == {"kept": 24, "near duplicate": 4}
-    shortest, _ = stored.sets.compose("shortest", dedupe=True, keep="-num_steps")
-    assert cut in set(shortest.ids()) and late not in set(shortest.ids())
 
 
 def test_kinds_are_between_floor_and_cap(stored: Workspace) -> None:
@@ -149,12 +144,12 @@ def test_shares_are_as_large_as_the_scarcest_dataset_allows(stored: Workspace) -
 
 def test_parts_share_no_group_and_no_copy(stored: Workspace) -> None:
     parts, plan = stored.sets.split("all", {"train": 0.75, "val": 0.25}, by=["scene"])
-    assert plan.leaks == {"scene": 0, "near": 0} and plan.unknown == {"scene": 4}
+    assert plan.on_two_sides == {"scene": 0, "copies": 0} and plan.unknown == {"scene": 4}
+    assert "other speeds" in str(plan.to_json()["known"])
     assert sorted([*parts["train"].ids(), *parts["val"].ids()]) == list(stored.sets["all"].ids())
     side = {episode_id: part for part, frozen in parts.items() for episode_id in frozen.ids()}
-    assert (
-        all(side[pair.first] == side[pair.second] for pair in plan.near.pairs) and len(plan.near.pairs) == 4
-    )
+    assert all(side[pair.first] == side[pair.second] for pair in plan.copies.linked)
+    assert len(plan.copies.pairs) == 4
     scenes = [
         {
             record["metadata"]
@@ -286,24 +281,6 @@ def test_linked_items_are_the_components(edges: list[tuple[int, int]]) -> None:
     )
 
 
-def test_near_pairs_of_many_rows_are_those_of_the_exact_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(4_000, 160)).astype(np.float32)
-    rows[2_000:2_400] = rows[:400] + 0.28 * rng.normal(size=(400, 160))
-    rows[2_400:2_500] = rows[0]
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    exact = find_near_pairs(rows, 0.95)
-    monkeypatch.setattr("ares.curation.near_pairs.EXACT_ROWS", 100)
-    near = find_near_pairs(rows, 0.95, seed=1)
-    exact_pairs = set(zip(exact.first.tolist(), exact.second.tolist(), strict=True))
-    pairs = set(zip(near.first.tolist(), near.second.tolist(), strict=True))
-    assert exact.rounds == 0 and near.rounds >= 2 and len(exact_pairs) > 5_000
-    assert pairs <= exact_pairs and len(pairs) >= 0.99 * len(exact_pairs)
-    assert near.sampled_hits / near.sampled > 0.98 and near.recall_bounds[0] > 0.9
-    cosines = np.einsum("nd,nd->n", rows[near.first], rows[near.second])
-    assert np.allclose(near.scores, cosines, atol=1e-5) and cosines.min() > 0.949
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -313,12 +290,10 @@ def test_near_pairs_of_many_rows_are_those_of_the_exact_product(monkeypatch: pyt
         ("create x --where true --balance tesk --cap 3", "no episode has a 'tesk': did you mean 'task'?"),
         ("create x --where true --share a=.5,b=.4", "the shares sum to 0.9, not to 1"),
         ("create x --where true --share a=.5,d=.5", "no selected episode is of dataset 'd'"),
-        ("create x --where true --near signals", "near duplicates are looked for with --dedupe"),
         ("create x --where true --reasons f.csv", "without rules every selected episode is kept"),
         ("create x --segments --where true --dedupe", "leave out --segments"),
         ("split all --train 1", "a split has at least two parts"),
         ("split all --train .9 --val .2", "the shares sum to 1.1, not to 1"),
-        ("split all --train .9 --val .1 --near colour", "no way 'colour'"),
         ("union x all", "a union is of at least two sets: got all"),
         ("overlap all --against z", "no set and no dataset 'z'"),
     ],
@@ -337,7 +312,10 @@ def test_the_command_prints_the_proof_and_writes_the_reasons(
     place = ["-w", str(stored.path)]
     assert main(["set", "split", "first", "--train", ".75", "--val", ".25", "--by", "task", *place]) == 0
     told = capsys.readouterr().out
-    assert "first-train@" in told and "on two sides: task 0, near 0" in told
+    assert (
+        "first-train@" in told
+        and "on two sides: task 0, copies 0 (no pair found by frames and signals" in told
+    )
     file = tmp_path / "reasons.csv"
     create = ["set", "create", "few", "--where", "true", "--balance", "task", "--cap", "1"]
     assert main([*create, "--reasons", str(file), *place]) == 0
@@ -372,42 +350,7 @@ def test_rules_say_what_was_set() -> None:
     }
 
 
-def test_frames_tell_where_there_is_no_motion_and_texts_take_pairs_away(tmp_path: Path) -> None:
-    rng = np.random.default_rng(5)
-    frames = (rng.normal(size=(6, 1, 32)) + 0.5 * rng.normal(size=(6, 5, 32))).astype(np.float32)
-    frames[5] = np.roll(frames[0], 1, axis=0) + 0.1 * rng.normal(size=(5, 32))
-    frames[4] = frames[1] + 0.45 * rng.normal(size=(5, 32))
-    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
-        stores = workspace.stores
-        records = [
-            replace(
-                make_record(f"{number}", np.zeros((5, 4)), task="lift" if number == 5 else "push"),
-                trajectory=Trajectory(timestamps=np.arange(5) / 10),
-            )
-            for number in range(6)
-        ]
-        stores.tables.episodes.add(records)
-        ids = [record.episode.episode_id for record in records]
-        stores.annotations.put_documents("spaces", {"s": {"encoder": "hash", "model": "hash:32", "dim": 32}})
-        for episode_id, vectors in zip(ids, frames, strict=True):
-            unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-            row = FrameVectors(episode_id=episode_id, camera="c", seconds=np.arange(5.0), vectors=unit)
-            stores.tables.vectors("s").add([row])
-        copy, doubtful = frozenset((ids[0], ids[5])), frozenset((ids[1], ids[4]))
-
-        def find(*ways: str, in_doubt: bool = False) -> dict[frozenset[str], str]:
-            near = find_near_duplicates(stores, ids, ways, in_doubt=in_doubt)
-            return {frozenset((pair.first, pair.second)): pair.way for pair in near.pairs}
-
-        assert find() == find("pixels") == {copy: "pixels"}
-        assert find(in_doubt=True) == {copy: "pixels", doubtful: "pixels"}
-        assert find("signals") == find("pixels", "text") == {}
-        vectors = np.eye(32, dtype=np.float32)[[0, 0]]
-        stores.tables.texts("s").add(["push", "lift"], vectors)
-        assert find("pixels", "text") == {copy: "pixels"}
-
-
-def _draw_film(seed: int, *, scene: int = 0, steps: int = 50) -> NDArray[np.uint8]:
+def draw_film(seed: int, *, scene: int = 0, steps: int = 50) -> NDArray[np.uint8]:
     """(T, 64, 64, 3) of a disc that moves before a picture, ten frames a second; another motion for each seed."""
     import cv2
 
@@ -423,16 +366,28 @@ def _draw_film(seed: int, *, scene: int = 0, steps: int = 50) -> NDArray[np.uint
     return np.array(films, np.uint8)
 
 
+def _stamp_film(film: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The film with a black box and a running number over a corner."""
+    import cv2
+
+    stamped = film.copy()
+    for number, frame in enumerate(stamped):
+        cv2.rectangle(frame, (40, 54), (63, 63), (0, 0, 0), -1)
+        cv2.putText(frame, f"{number:04d}", (41, 62), cv2.FONT_HERSHEY_PLAIN, 0.6, (255, 255, 255))
+    return stamped
+
+
 def test_videos_are_copies_whatever_was_changed_but_not_of_another_motion_or_scene(tmp_path: Path) -> None:
-    first, second = _draw_film(1), _draw_film(2)
+    first, second = draw_film(1), draw_film(2)
     films = {
         "first": first,
         "mirrored": np.clip(first[:, :, ::-1] * 0.8 + 30.0, 0, 255).astype(np.uint8),
         "cropped": first[12:40],
+        "stamped": _stamp_film(first),
         "second": second,
         "late": np.concatenate([np.repeat(second[:1], 7, axis=0), np.roll(second, 1, axis=2)]),
-        "motion": _draw_film(3),
-        "scene": _draw_film(1, scene=1),
+        "motion": draw_film(3),
+        "scene": draw_film(1, scene=1),
         "still": np.repeat(first[:1], 50, axis=0),
     }
     (tmp_path / "films").mkdir()
@@ -442,8 +397,12 @@ def test_videos_are_copies_whatever_was_changed_but_not_of_another_motion_or_sce
     with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
         workspace.ingest(tmp_path / "films", quiet=True)
         name_of = {ids_of(workspace, f"key = '{name}.mp4'")[0]: name for name in films}
-        for in_doubt in (False, True):
-            near = find_near_duplicates(workspace.stores, list(name_of), in_doubt=in_doubt)
-            groups = {frozenset(name_of[episode_id] for episode_id in group) for group in near.groups()}
-            assert groups == {frozenset({"first", "mirrored", "cropped"}), frozenset({"second", "late"})}
-            assert near.compared["pixels"] == len(films) - 1
+        copies = find_copies(workspace.stores, list(name_of))
+        groups = {frozenset(name_of[episode_id] for episode_id in group) for group in copies.groups()}
+        assert groups == {
+            frozenset({"first", "mirrored", "cropped", "stamped"}),
+            frozenset({"second", "late"}),
+        }
+        assert len(copies.linked) == len(copies.pairs) and copies.compared["pixels"] == len(films) - 1
+        kept = {name_of[kept] for kept, _ in choose_kept(workspace.stores, copies).values()}
+        assert kept <= {"first", "stamped", "second", "late"}, "neither mirrored nor a part"

@@ -1,4 +1,4 @@
-"""Near duplicates are kept as columns: by groups, anew with each search, and with what earlier searches said."""
+"""Copies are kept as columns: by groups, replaced by each search, and with what earlier searches said."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import main
+from ares.curation.copies import CopyPair
 from ares.curation.duplicate_groups import group_pairs, list_duplicate_pairs
-from ares.curation.near_duplicates import CopyPair
-from ares.errors import RequestError
 from ares.search import compute_facets
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -68,7 +67,7 @@ def test_the_pairs_of_a_group_are_listed_and_those_of_none_are_none(copied: Work
 def test_the_same_search_again_writes_nothing(copied: Workspace) -> None:
     copied.episodes.find_duplicates()
     last = copied.stores.annotations.last_sequence()
-    assert len(copied.episodes.find_duplicates(seed=1)) == 2
+    assert len(copied.episodes.find_duplicates()) == 2
     assert copied.stores.annotations.last_sequence() == last
 
 
@@ -103,15 +102,6 @@ def test_of_many_pairs_those_stay_that_hold_a_group_together() -> None:
     assert group.ids == [*ids, "0060"] and len(group.pairs) < 60 * 20
     assert group.pairs[-1].second == "0060"
     assert [again.ids for again in group_pairs(group.pairs)] == [group.ids]
-
-
-@pytest.mark.parametrize(
-    ("ways", "text"),
-    [("signals", r"give \['signals'\]"), (["sounds"], "no way 'sounds'"), (["text"], "no near duplicates")],
-)
-def test_wrong_ways_are_refused(copied: Workspace, ways: list[str] | str, text: str) -> None:
-    with pytest.raises(RequestError, match=text):
-        copied.episodes.find_duplicates(ways)
 
 
 def test_the_command_prints_the_groups_and_ends_with_one(

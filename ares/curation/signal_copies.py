@@ -1,0 +1,158 @@
+"""Finds episodes whose states or actions repeat each other, exactly or at some shift in time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.curation.trajectory_pairs import (
+    COMPARED_RATE_HZ,
+    LEAST_SPREAD,
+    StoredTrajectories,
+    WindowRule,
+    count_moving_steps,
+    find_shared_steps,
+    propose_pairs,
+)
+from ares.search import compute_motion_features, find_signal_layout
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Signal, Trajectory
+    from ares.store import Stores
+
+    Pair = tuple[int, int]
+
+
+# Two trajectories are one motion where the squared difference over what they share is at most this share of the motion.
+_MOST_DIFFERENT = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalMatch:
+    """How two episodes agree.
+
+    Attributes:
+        score: 1 minus the share of the motion that differs.
+        shift: Steps of a tenth of a second by which the first lies later.
+        kind: "state" or "action".
+    """
+
+    score: float
+    shift: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalCopies:
+    """What the signals of some episodes tell.
+
+    Attributes:
+        matches: By positions in the list of episodes, the smaller first; the state tells before the action.
+        layouts: By position the layouts that were compared, such as "state pose"; none for an episode without signals.
+        digests: By position a hash of all signals; equal ones are the same to the last bit.
+        moving: By position the tenths of a second from the first to the last motion.
+    """
+
+    matches: dict[Pair, SignalMatch] = field(default_factory=dict)
+    layouts: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    digests: dict[int, bytes] = field(default_factory=dict)
+    moving: dict[int, int] = field(default_factory=dict)
+
+    def shared_layouts(self, pair: Pair) -> set[str]:
+        """The layouts in which two episodes were compared with each other."""
+        return {*self.layouts.get(pair[0], ())} & {*self.layouts.get(pair[1], ())}
+
+    def are_all_comparable(self, count: int) -> bool:
+        """Whether one layout is that of all episodes, which are so many."""
+        layouts = set(self.layouts.values())
+        return len(self.layouts) == count and bool(set.intersection(*map(set, layouts)))
+
+
+def find_signal_copies(stores: Stores, ids: Sequence[str], folder: Path) -> SignalCopies:
+    """Compare the states of episodes, and their actions, among signals of one layout.
+
+    Windows propose pairs; then the whole trajectories, ten times a second, are laid over each other.
+
+    Args:
+        stores: Stores of the workspace.
+        ids: Ids of the episodes.
+        folder: Where the trajectories wait.
+    """
+    copies = SignalCopies()
+    by_layout: dict[str, StoredTrajectories] = {}
+    position_of = {episode_id: position for position, episode_id in enumerate(ids)}
+    for episode_id, trajectory in stores.tables.trajectories.read(ids):
+        position = position_of[episode_id]
+        compared = _list_features(trajectory)
+        for layout, features in compared.items():
+            new = StoredTrajectories(folder / f"signals-{len(by_layout)}", features.shape[1])
+            by_layout.setdefault(layout, new).add(position, features)
+            copies.moving.setdefault(position, count_moving_steps(features))
+        if compared:
+            copies.layouts[position] = tuple(compared)
+        if trajectory.state is not None or trajectory.action is not None:
+            copies.digests[position] = _hash_signals(trajectory)
+    for layout, trajectories in sorted(by_layout.items()):
+        _add_matches(copies.matches, trajectories, layout.partition(" ")[0])
+    return copies
+
+
+def _list_features(trajectory: Trajectory) -> Mapping[str, NDArray[np.float32]]:
+    """Features (T, W) ten times a second by kind and layout, of the signals that can be compared."""
+    import numpy as np
+
+    seconds, features_by_layout = trajectory.timestamps, {}
+    for kind in ("state", "action"):
+        signal: Signal | None = getattr(trajectory, kind)
+        layout = find_signal_layout(signal.names) if signal is not None else None
+        if signal is None or layout is None:
+            continue
+        features = compute_motion_features(signal, layout)
+        if len(features) < 2 or not np.isfinite(features).all():
+            continue
+        times = np.arange(seconds[0], seconds[-1] + 1e-9, 1 / COMPARED_RATE_HZ)
+        columns = [np.interp(times, seconds, column) for column in features.T]
+        features_by_layout[f"{kind} {layout.name}"] = np.stack(columns, axis=1).astype(np.float32)
+    return features_by_layout
+
+
+def _hash_signals(trajectory: Trajectory) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for signal in (trajectory.state, trajectory.action):
+        if signal is not None:
+            digest.update(repr((signal.names, signal.values.shape, signal.values.dtype.str)).encode())
+            digest.update(signal.values.tobytes())
+    return digest.digest()
+
+
+def _add_matches(matches: dict[Pair, SignalMatch], trajectories: StoredTrajectories, kind: str) -> None:
+    for first, second, shifts in propose_pairs(trajectories, WindowRule()):
+        left, right = trajectories[first], trajectories[second]
+        different, shift = min((_measure_difference(left, right, shift), shift) for shift in shifts)
+        pair = trajectories.positions[first], trajectories.positions[second]
+        is_better = pair not in matches or matches[pair].kind != "state" or kind == "state"
+        if different <= _MOST_DIFFERENT and is_better:
+            matches[pair] = SignalMatch(score=1.0 - different, shift=shift, kind=kind)
+
+
+def _measure_difference(left: NDArray[np.float32], right: NDArray[np.float32], shift: int) -> float:
+    """The share of the motion in which two trajectories differ at the best of three shifts, signs and means aside."""
+    best = 1.0
+    for offset in (shift - 1, shift, shift + 1):
+        start, stop = find_shared_steps(len(left), len(right), offset)
+        if start == stop:
+            continue
+        ours, theirs = left[start:stop], right[start - offset : stop - offset]
+        ours, theirs = ours - ours.mean(axis=0), theirs - theirs.mean(axis=0)
+        motion = float((ours**2).sum() + (theirs**2).sum()) / 2
+        if motion < LEAST_SPREAD**2 * ours.size:
+            continue
+        shared = float(abs((ours * theirs).sum(axis=0)).sum())
+        best = min(best, 2 * (motion - shared) / motion)
+    return best

@@ -1,0 +1,259 @@
+"""Proposes trajectories, of signals or of pictures, that may repeat each other: their windows are near."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Trajectory = NDArray[np.float32]
+
+
+# Trajectories are compared at this rate, so that copies at another rate are found.
+COMPARED_RATE_HZ = 10.0
+# Windows of a trajectory, and neighbours of a window that are looked at.
+_MOST_WINDOWS, _NEIGHBOURS = 24, 16
+# Numbers that remain of a window, and trajectories from which these are learned.
+_WIDTH, _LEARNED_FROM = 16, 2_000
+# Search trees, and leaves of them that are read for a window.
+_TREES, _LEAVES_READ = 4, 64
+# Below this spread, in spreads of the dataset, a window is still and looks like every other.
+LEAST_SPREAD = 0.05
+# Trajectories share at least this part of the shorter one.
+_LEAST_OVERLAP = 0.5
+_SHIFTS_TRIED = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowRule:
+    """Which windows of trajectories are compared, and when two trajectories are proposed.
+
+    Attributes:
+        half: Half the length of a window in steps.
+        apart: Steps within which a trajectory is fastest or slowest at the middle of a window.
+        cut: Least cosine similarity of two windows.
+        share: Of the windows of the shorter trajectory, the share that must be near at one shift.
+        stride: Steps between the windows of trajectories that are few; 0 for fast and slow moments alone.
+    """
+
+    half: int = 8
+    apart: int = 4
+    cut: float = 0.96
+    share: float = 0.4
+    stride: int = 0
+
+
+# So many windows at every stride are few.
+_FEW_WINDOWS = 20_000
+
+
+class StoredTrajectories:
+    """Trajectories of one layout in a file: float32, row-major.
+
+    Args:
+        file: Where they wait.
+        width: Features of a step.
+
+    Attributes:
+        positions: Of the episodes, in the list of all; an episode may have several.
+    """
+
+    def __init__(self, file: Path, width: int) -> None:
+        import numpy as np
+
+        self.positions: list[int] = []
+        self._file, self._width = file, width
+        self._starts = [0]
+        self._squares = np.zeros(width)
+
+    def add(self, position: int, trajectory: Trajectory) -> None:
+        """Write one trajectory (T, W)."""
+        with self._file.open("ab") as file:
+            file.write(trajectory.tobytes())
+        self.positions.append(position)
+        self._starts.append(self._starts[-1] + len(trajectory))
+        self._squares += ((trajectory - trajectory.mean(axis=0)).astype(float) ** 2).sum(axis=0)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of all trajectories."""
+        return self._starts[-1]
+
+    def __getitem__(self, number: int) -> Trajectory:
+        """One trajectory (T, W) in spreads of its dataset; a feature that never changes is 0."""
+        start, stop = self._starts[number : number + 2]
+        scaled: Trajectory = self._values[start:stop] * self._scale
+        return scaled
+
+    @cached_property
+    def _values(self) -> Trajectory:
+        import numpy as np
+
+        return np.memmap(self._file, np.float32, "r", shape=(self._starts[-1], self._width))
+
+    @cached_property
+    def _scale(self) -> NDArray[np.float32]:
+        """(W,) one over the spread of each feature within episodes."""
+        import numpy as np
+
+        spread = np.sqrt(self._squares / self._starts[-1])
+        return np.where(spread > 1e-6, 1 / np.maximum(spread, 1e-6), 0.0).astype(np.float32)
+
+
+def propose_pairs(
+    trajectories: StoredTrajectories, rule: WindowRule
+) -> Iterator[tuple[int, int, Sequence[int]]]:
+    """Numbers of two trajectories of different episodes that may be copies, and the likeliest shifts between them.
+
+    A window around each moment at which the motion is fastest or slowest, and where trajectories are few at every
+    stride, is compared whatever its signs and where it starts, so that parts and mirror images are found. Above a few
+    thousand windows the neighbours are approximate.
+    In memory are 64 bytes a window and the trees over them.
+
+    Yields:
+        The smaller number, the larger one, and by how many steps the first may lie later, the likeliest shift first.
+    """
+    import numpy as np
+
+    windows = _describe_windows(trajectories, rule)
+    counts = np.bincount(windows.owners, minlength=len(trajectories))
+    for first, second, shifts in _group_votes(windows, rule):
+        values, votes = np.unique(shifts, return_counts=True)
+        # A vote for the next step counts, too: steps of copies lie up to half a step apart.
+        close = np.array([votes[np.abs(values - value) <= 1].sum() for value in values])
+        if close.max() >= rule.share * min(counts[first], counts[second]):
+            yield first, second, values[np.argsort(-close, kind="stable")][:_SHIFTS_TRIED].tolist()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Windows:
+    """Points (M, 16) of windows, the number (M,) of the trajectory of each, and the step (M,) of its middle."""
+
+    points: NDArray[np.float32]
+    owners: NDArray[np.int64]
+    steps: NDArray[np.int64]
+
+
+def _describe_windows(trajectories: StoredTrajectories, rule: WindowRule) -> _Windows:
+    import numpy as np
+
+    if trajectories.num_steps > rule.stride * _FEW_WINDOWS:
+        rule = replace(rule, stride=0)
+    sample = [
+        vectors
+        for number in range(0, len(trajectories), max(1, len(trajectories) // _LEARNED_FROM))
+        if len(vectors := _list_windows(trajectories[number], rule)[0])
+    ]
+    if not sample:
+        none = np.empty(0, np.int64)
+        return _Windows(points=np.empty((0, _WIDTH), np.float32), owners=none, steps=none)
+    centre = np.concatenate(sample).mean(axis=0)
+    spreads = sum((vectors - centre).T @ (vectors - centre) for vectors in sample)
+    basis = np.linalg.eigh(spreads)[1][:, -_WIDTH:]
+    points, owners, steps = [], [], []
+    for number in range(len(trajectories)):
+        vectors, middles = _list_windows(trajectories[number], rule)
+        if len(vectors):
+            points.append((vectors - centre) @ basis)
+            owners += [number] * len(middles)
+            steps += middles
+    return _Windows(
+        points=np.ascontiguousarray(np.concatenate(points), np.float32),
+        owners=np.array(owners, np.int64),
+        steps=np.array(steps, np.int64),
+    )
+
+
+def _list_windows(trajectory: Trajectory, rule: WindowRule) -> tuple[Trajectory, list[int]]:
+    """Unit vectors (M, L) of the windows that move, the same for mirror images, and their middle steps."""
+    import numpy as np
+
+    half, vectors, middles = rule.half, [], []
+    if len(trajectory) < 2 * half + 1:  # one that is shorter than a window is stretched
+        grid, known = np.linspace(0, len(trajectory) - 1, 2 * half + 1), np.arange(len(trajectory))
+        trajectory = np.stack([np.interp(grid, known, column) for column in trajectory.T], axis=1)
+    for step in _find_middle_steps(trajectory, rule):
+        window = trajectory[step - half : step + half + 1]
+        flat = np.abs(window - window.mean(axis=0)).ravel()
+        length = float(np.linalg.norm(flat))
+        if length >= LEAST_SPREAD * np.sqrt(flat.size):
+            vectors.append(flat / length)
+            middles.append(step)
+    return np.array(vectors, np.float32).reshape(len(middles), -1), middles
+
+
+def _find_middle_steps(trajectory: Trajectory, rule: WindowRule) -> list[int]:
+    """Steps at which a trajectory (T, W) is faster or slower than at any other nearby, a whole window from its ends.
+
+    A part of the trajectory has the same ones, wherever it begins. With a stride, a step at each.
+    """
+    import numpy as np
+
+    half, apart = rule.half, rule.apart
+    if rule.stride:
+        return list(range(half, len(trajectory) - half, rule.stride))
+    speed = np.convolve(np.linalg.norm(np.diff(trajectory, axis=0), axis=1), np.full(5, 0.2), "same")
+    around = np.lib.stride_tricks.sliding_window_view(np.pad(speed, apart, "edge"), 2 * apart + 1)
+    peaks = np.flatnonzero(((speed >= around.max(axis=1)) | (speed <= around.min(axis=1))) & (speed > 0))
+    inside = peaks[(peaks >= half) & (peaks < len(trajectory) - half)]
+    if not len(inside):
+        return [half + int(speed[half : len(trajectory) - half].argmax())]
+    return sorted(inside[np.argsort(-speed[inside], kind="stable")[:_MOST_WINDOWS]].tolist())
+
+
+def _group_votes(windows: _Windows, rule: WindowRule) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    """Two trajectories with near windows, and by how many steps each pair of windows lies later in the first."""
+    import numpy as np
+
+    rows, others = _find_near_windows(windows.points, 2 * (1 - rule.cut))
+    swapped = windows.owners[rows] > windows.owners[others]
+    rows, others = np.where(swapped, others, rows), np.where(swapped, rows, others)
+    pairs = np.unique(np.stack([windows.owners[rows], windows.owners[others], rows, others], axis=1), axis=0)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    shifts = windows.steps[pairs[:, 2]] - windows.steps[pairs[:, 3]]
+    starts = np.flatnonzero(np.diff(pairs[:, :2], axis=0, prepend=-1).any(axis=1)).tolist()
+    for start, stop in pairwise([*starts, len(pairs)]):
+        yield int(pairs[start, 0]), int(pairs[start, 1]), shifts[start:stop]
+
+
+def _find_near_windows(
+    points: NDArray[np.float32], reach: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows (P,) of points and those (P,) of neighbours of each whose squared distance is at most `reach`."""
+    import cv2
+    import numpy as np
+
+    count = min(_NEIGHBOURS, len(points))
+    if not count:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    cv2.setRNGSeed(0)  # the same trees each time
+    index = cv2.flann.Index(points, {"algorithm": 1, "trees": _TREES})
+    near, squares = index.knnSearch(points, count, params={"checks": _LEAVES_READ})
+    rows, columns = np.nonzero((near >= 0) & (squares <= reach))
+    return rows, near[rows, columns].astype(np.int64)
+
+
+def find_shared_steps(left: int, right: int, shift: int) -> tuple[int, int]:
+    """First step of `left`, and one past the last, that one of `right` steps shares; equal for less than half."""
+    start, stop = max(0, shift), min(left, right + shift)
+    return (start, stop) if stop - start >= max(2, _LEAST_OVERLAP * min(left, right)) else (0, 0)
+
+
+def count_moving_steps(trajectory: Trajectory) -> int:
+    """Steps of a trajectory (T, W) from its first to its last motion of a tenth of its range."""
+    import numpy as np
+
+    from_start, from_end = (np.abs(trajectory - trajectory[end]).max(axis=1) for end in (0, -1))
+    before = np.flatnonzero(from_start > 0.1 * from_start.max())
+    behind = np.flatnonzero(from_end > 0.1 * from_end.max())
+    return int(behind[-1] - before[0]) if len(before) and len(behind) else 0

@@ -1,0 +1,125 @@
+"""Copies are found whatever was changed, equal motions before other pictures are linked, and the best copy is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ares.curation.copies import choose_kept, find_copies
+from ares.episode import Camera, MediaRef, Record
+from ares.media import VideoEncoding, encode_mp4
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from benchmarks.video_copies import write_world
+from tests.ares.curation.test_composition import draw_course, draw_film, make_record
+
+
+def add_film(record: Record, path: Path, film: NDArray[np.uint8], quality: int = 15) -> Record:
+    """The record with one camera of ten frames a second, in a file of its own."""
+    encode_mp4(film, path, 10.0, VideoEncoding("libx264", {"crf": str(quality), "preset": "veryfast"}))
+    media = MediaRef(
+        kind="mp4",
+        uri=str(path),
+        start_seconds=0.0,
+        stop_seconds=len(film) / 10,
+        num_frames=len(film),
+        rate_hz=10.0,
+    )
+    height, width = film.shape[1:3]
+    camera = Camera(name="front", role="front", width=width, height=height, codec="h264", media=media)
+    return replace(record, episode=replace(record.episode, cameras=(camera,)))
+
+
+@pytest.fixture(scope="module")
+def filmed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """One motion before one scene, three copies of it, the same motion before another scene, and another motion."""
+    folder = tmp_path_factory.mktemp("filmed")
+    motion, film = draw_course(1, 50), draw_film(1)
+    noisy = motion + 0.01 * np.random.default_rng(0).normal(size=motion.shape)
+    with open_workspace(str(folder / "w"), Settings()) as workspace:
+        records = [
+            add_film(make_record("poor", noisy), folder / "poor.mp4", film, quality=38),
+            add_film(make_record("whole", motion), folder / "whole.mp4", film),
+            add_film(make_record("same", motion, dataset="b"), folder / "same.mp4", film),
+            add_film(make_record("turned", noisy), folder / "turned.mp4", film[:, :, ::-1], quality=8),
+            add_film(make_record("replayed", motion), folder / "replayed.mp4", draw_film(1, scene=3)),
+            add_film(make_record("other", draw_course(2, 53)), folder / "other.mp4", draw_film(2)),
+        ]
+        workspace.stores.tables.episodes.add(records)
+        yield workspace
+
+
+def key_of(workspace: Workspace) -> dict[str, str]:
+    rows = workspace.episodes.to_arrow(["episode_id", "key"]).to_pylist()
+    return {row["episode_id"]: row["key"] for row in rows}
+
+
+def test_equal_motion_before_other_pictures_is_linked_and_no_copy(filmed: Workspace) -> None:
+    keys = key_of(filmed)
+    copies = find_copies(filmed.stores, list(keys))
+    assert [{keys[id] for id in group} for group in copies.groups()] == [{"poor", "whole", "same", "turned"}]
+    ways = {frozenset((keys[pair.first], keys[pair.second])): pair for pair in copies.linked}
+    assert ways[frozenset({"whole", "same"})].way == "content"
+    assert ways[frozenset({"whole", "turned"})].is_mirrored
+    assert not ways[frozenset({"whole", "replayed"})].is_copy
+    assert not any("other" in pair for pair in ways)
+    assert copies.compared == {"signals": 6, "pixels": 5}, "the other motion is not decoded"
+
+
+def test_the_best_copy_is_kept(filmed: Workspace) -> None:
+    kept, decided = filmed.sets.compose("best", dedupe=True)
+    keys = key_of(filmed)
+    assert {keys[id] for id in kept.ids()} == {"whole", "replayed", "other"}
+    assert decided.counts() == {"kept": 3, "near duplicate": 3}
+
+
+def test_a_larger_copy_is_kept_of_two(tmp_path: Path) -> None:
+    film, motion = draw_film(4), draw_course(4, 50)
+    large = film.repeat(2, axis=1).repeat(2, axis=2)
+    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
+        records = [
+            add_film(make_record("first", motion), tmp_path / "first.mp4", film, quality=5),
+            add_film(make_record("large", motion), tmp_path / "large.mp4", large, quality=30),
+        ]
+        workspace.stores.tables.episodes.add(records)
+        keys = key_of(workspace)
+        (left_out,) = choose_kept(workspace.stores, find_copies(workspace.stores, list(keys)))
+        assert keys[left_out] == "first"
+
+
+def test_no_matched_control_is_linked_to_a_member(filmed: Workspace) -> None:
+    filmed.sets.create("one", where="key = 'whole'")
+    frozen, drawn = filmed.sets.controls("one")
+    keys = key_of(filmed)
+    assert [keys[id] for id in frozen["matched"].ids()] == ["other"]
+    assert drawn.copies >= 1
+
+
+def test_parts_share_no_linked_episodes(filmed: Workspace) -> None:
+    filmed.sets.create("all", where="true")
+    parts, _ = filmed.sets.split("all", {"train": 0.8, "val": 0.2})
+    keys = key_of(filmed)
+    assert [keys[id] for id in parts["val"].ids()] == ["other"]
+    assert "other speeds, crops over 8 % and large overlays are not found" in str(
+        parts["val"].recipe["known"]
+    )
+
+
+def test_episodes_that_were_damaged_at_random_are_found_and_no_others(tmp_path: Path) -> None:
+    """A few of what `python -m benchmarks.video_copies worlds` measures: see benchmarks/RESULTS.md."""
+    planted = write_world(tmp_path / "films", 7, 12)
+    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
+        workspace.ingest(tmp_path / "films", quiet=True)
+        keys = key_of(workspace)
+        copies = find_copies(workspace.stores, list(keys))
+    told = {tuple(sorted((keys[pair.first], keys[pair.second]))): pair for pair in copies.linked}
+    wanted = {tuple(sorted(names)): change for names, change in planted.items()}
+    assert not {names: pair for names, pair in told.items() if names not in wanted and pair.is_copy}
+    assert len(told.keys() & wanted.keys()) >= len(wanted) - 1, {
+        change for names, change in wanted.items() if names not in told
+    }
