@@ -80,5 +80,11 @@ if TYPE_CHECKING:
         parse_spans as parse_spans,
         read_span_file as read_span_file,
     )
+    from ares.input.stated_tables import (
+        TableColumns as TableColumns,
+        is_table as is_table,
+        read_table as read_table,
+        read_valid_rows as read_valid_rows,
+    )
 
 __getattr__ = lazy_exports(__name__)
