@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 # By command and option.
 GONE_OPTIONS: Mapping[str, str] = {
+    "ares annotate --span-unit": "the table says it: start_seconds and stop_seconds, or start_frame and stop_frame",
+    "ares annotate --segment.span-unit": "the table says it: start_seconds and stop_seconds, or ..._frame",
     "ares check --audit": "`python -m benchmarks.quality --real DATA` plants faults into data of yours",
     "ares check --audit-seed": "`python -m benchmarks.quality --real DATA --seeds A:B` has the seeds",
     "ares check --github": "the exit status is 1 where there are faults, and --json has the findings",

@@ -50,19 +50,32 @@ class TableColumns:
         renames = [
             f"{name} to {stated}"
             for name in found
-            if (stated := self.renames.get(_plain_name(name))) and stated not in found
+            if (stated := self.rename_of(name)) and stated not in found
         ]
         advice = f"; rename {', '.join(renames)}" if renames else ""
         return f"needed are {self}; found are {', '.join(list(found)[:_MOST_SHOWN]) or 'none'}{advice}"
 
-
-def _plain_name(name: str) -> str:
-    return name.strip().lower().replace(" ", "_").replace("-", "_")
+    def rename_of(self, name: str) -> str:
+        """The stated name of a column that is known by another one, or ""."""
+        return self.renames.get(name.strip().lower().replace(" ", "_").replace("-", "_"), "")
 
 
 def is_table(path: str | Path) -> bool:
     """Whether the name of a file is that of a table."""
     return str(path).lower().endswith(TABLE_SUFFIXES)
+
+
+def may_name_episodes(path: Path) -> bool:
+    """Whether a table may be about episodes: of Parquet files, which mostly hold data, one with the column episode."""
+    import pyarrow as pa
+
+    if path.suffix.lower() != ".parquet":
+        return True
+    try:
+        with open_parquet(str(path)) as file:
+            return "episode" in file.schema_arrow.names
+    except (OSError, pa.ArrowException):
+        return False  # a data file, which its reader tells of
 
 
 def read_table(path: str | Path, columns: TableColumns) -> Iterator[tuple[int, dict[str, Any] | SourceError]]:
@@ -86,7 +99,7 @@ def read_table(path: str | Path, columns: TableColumns) -> Iterator[tuple[int, d
         rows = _read_parquet(path) if path.suffix.lower() == ".parquet" else read_cells(path)
         first = list(islice(rows, _FIRST_ROWS))
         found = dict.fromkeys(name for _, row in first if isinstance(row, dict) for name in row)
-        if not found:
+        if not found and columns.needed:
             raise next((row for _, row in first if isinstance(row, SourceError)), _no_rows(path, columns))
         if fault := columns.fault(found):
             raise SourceError(f"{path.name} lacks columns", f"{path}: {fault}")

@@ -198,7 +198,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (
         "negative",
         {},
-        "a weight is 0 or more: episode 0000000000000000: negative is -1; rescale it in a table",
+        r"a weight is 0 or more: episode 0{15}\w: negative is -1; rescale it in a table",
     ),
     ("", {"progress": "score"}, "one value of an episode, such as a grade; rabc weighs"),
     ("", {"progress": "even"}, "does not change within any episode"),
