@@ -88,17 +88,17 @@ def read_label_file(path: Path, names: EpisodeNames) -> LabelFile:
 
 def _read_table_file(path: Path, names: EpisodeNames) -> LabelFile:
     first = [row for _, row in islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS) if isinstance(row, dict)]
-    found = dict.fromkeys(name for row in first for name in row)
-    if not SPAN_COLUMNS.fault(found):
+    present = dict.fromkeys(name for row in first for name in row)
+    if not SPAN_COLUMNS.fault(present):
         return LabelFile(spans=read_span_file(path))
-    meant = {SPAN_COLUMNS.rename_of(name).partition(" ")[0] or name for name in found}
+    meant = {SPAN_COLUMNS.rename_of(name).partition(" ")[0] or name for name in present}
     is_of_spans = all(any(name.startswith(end) for name in meant) for end in ("start_", "stop_"))
-    if "episode" in found and not is_of_spans:
+    if "episode" in present and not is_of_spans:
         return _read_label_table(path, names)
     columns = SPAN_COLUMNS if is_of_spans else _LABEL_COLUMNS
-    has_labels = any((_LABEL_COLUMNS.rename_of(name) or name) in _KNOWN_FIELDS for name in found)
+    has_labels = any((_LABEL_COLUMNS.rename_of(name) or name) in _KNOWN_FIELDS for name in present)
     if (is_of_spans or has_labels) and _has_naming_column(first, names):
-        return LabelFile(warnings=(f"{path.name} is not read: {columns.fault(found)}",))
+        return LabelFile(warnings=(f"{path.name} is not read: {columns.fault(present)}",))
     return LabelFile()
 
 
@@ -159,5 +159,5 @@ def _names_episodes(document: Any, names: EpisodeNames, levels: int) -> bool:
 
 
 def _are_names(values: list[Any], names: EpisodeNames) -> bool:
-    num_found = sum(bool(names.find_text(value)) for value in values)
-    return num_found > 0 and 2 * num_found >= len(values)
+    count = sum(bool(names.find_text(value)) for value in values)
+    return count > 0 and 2 * count >= len(values)

@@ -65,9 +65,9 @@ class TrimRequest:
         if idle is not None and not (math.isfinite(idle) and idle >= 0):
             raise RequestError("stillness that is kept is 0 s or more", f"got {idle} s")
         if (idle is None) == (not self.keep_spans.strip()):
-            given = "both" if self.keep_spans.strip() else "neither"
+            options = "both" if self.keep_spans.strip() else "neither"
             raise RequestError(
-                "a trim cuts still ends, or keeps spans", f"got {given} of idle_seconds and keep_spans"
+                "a trim cuts still ends, or keeps spans", f"got {options} of idle_seconds and keep_spans"
             )
         if self.keep_spans and not is_table(self.keep_spans):
             detail = f"{self.keep_spans!r} is no table; a set of spans is exported by its own name"

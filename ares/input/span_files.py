@@ -143,15 +143,15 @@ def read_span_file(path: str | Path) -> SpanFile:
         rows = ((None, row) for _, row in read_table(path, SPAN_COLUMNS))
         return SpanFile(spans=tuple(_collect_spans(rows, tally)), tally=tally)
     try:
-        found = convert_export(read_json(str(path)), tally)
+        exported = convert_export(read_json(str(path)), tally)
     except OSError as error:
         raise SourceError(f"{path.name} cannot be read", f"{path}: {describe_os_error(error)}") from None
     except ValueError as error:
         raise SourceError(f"{path.name} cannot be read", f"{path}: {error}") from None
-    if found is None:
+    if exported is None:
         detail = f"{path}: write a CSV, JSONL or Parquet file with the columns {SPAN_COLUMNS}"
         raise SourceError(f"{path.name} is no export of Label Studio or FiftyOne", detail)
-    return found
+    return exported
 
 
 def convert_export(document: Any, tally: SpanTally) -> SpanFile | None:

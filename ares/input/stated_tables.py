@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ares.console import visible
 from ares.errors import AresError, RequestError, SourceError, first_fault, shorten
@@ -16,12 +14,15 @@ from ares.input.documents import check_parquet_read, open_parquet, read_cells
 from ares.input.limits import input_budgets
 from ares.io import describe_os_error, existing_path
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 # Rows that say which columns a table has: JSON lines may leave out those that are empty.
 _FIRST_ROWS = 1000
 _MOST_SHOWN = 20
 
-Row = TypeVar("Row", bound=BaseModel)
+Row = TypeVar("Row", bound="BaseModel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +43,18 @@ class TableColumns:
         groups = " or ".join(", ".join(group) for group in self.either)
         return ", ".join(self.needed) + (f", and {groups}" if groups else "")
 
-    def fault(self, found: Mapping[str, object]) -> str:
-        """What is missing among the columns that were found, and what to rename; "" where all are there."""
-        has_group = not self.either or any(found.keys() >= set(group) for group in self.either)
-        if found.keys() >= set(self.needed) and has_group:
+    def fault(self, present: Mapping[str, object]) -> str:
+        """What is missing among the columns that are present, and what to rename; "" where all are there."""
+        has_group = not self.either or any(present.keys() >= set(group) for group in self.either)
+        if present.keys() >= set(self.needed) and has_group:
             return ""
         renames = [
             f"{name} to {stated}"
-            for name in found
-            if (stated := self.rename_of(name)) and stated not in found
+            for name in present
+            if (stated := self.rename_of(name)) and stated not in present
         ]
         advice = f"; rename {', '.join(renames)}" if renames else ""
-        return f"needed are {self}; found are {', '.join(list(found)[:_MOST_SHOWN]) or 'none'}{advice}"
+        return f"needed are {self}; found are {', '.join(list(present)[:_MOST_SHOWN]) or 'none'}{advice}"
 
     def rename_of(self, name: str) -> str:
         """The stated name of a column that is known by another one, or ""."""
@@ -98,10 +99,10 @@ def read_table(path: str | Path, columns: TableColumns) -> Iterator[tuple[int, d
     try:
         rows = _read_parquet(path) if path.suffix.lower() == ".parquet" else read_cells(path)
         first = list(islice(rows, _FIRST_ROWS))
-        found = dict.fromkeys(name for _, row in first if isinstance(row, dict) for name in row)
-        if not found and columns.needed:
+        present = dict.fromkeys(name for _, row in first if isinstance(row, dict) for name in row)
+        if not present and columns.needed:
             raise next((row for _, row in first if isinstance(row, SourceError)), _no_rows(path, columns))
-        if fault := columns.fault(found):
+        if fault := columns.fault(present):
             raise SourceError(f"{path.name} lacks columns", f"{path}: {fault}")
         for count, row in enumerate(chain(first, rows)):
             if count == limit:
@@ -132,6 +133,8 @@ def read_valid_rows(path: str | Path, model: type[Row]) -> Iterator[Row]:
     Raises:
         RequestError: It cannot be read, is no table, lacks a column, or a row is wrong.
     """
+    from pydantic import ValidationError
+
     needed = tuple(name for name, part in model.model_fields.items() if part.is_required())
     try:
         for number, row in read_table(path, TableColumns(needed=needed)):
@@ -142,8 +145,8 @@ def read_valid_rows(path: str | Path, model: type[Row]) -> Iterator[Row]:
                 yield model.model_validate(cells)
             except ValidationError as error:
                 name = str(next(iter(error.errors()[0]["loc"]), ""))
-                given = f"{name} is {row.get(name)!r}; " if name else ""
-                detail = visible(f"{path}, line {number}: {given}{first_fault(error)}")
+                shown = f"{name} is {row.get(name)!r}; " if name else ""
+                detail = visible(f"{path}, line {number}: {shown}{first_fault(error)}")
                 raise RequestError("the table has a wrong row", shorten(detail)) from None
     except RequestError:
         raise
