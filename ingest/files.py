@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import MISSING_CAMERAS, Camera, Json, MediaRef, Role
 from ares.errors import AresError, SourceError
-from ares.input import parse_json, read_input
+from ares.input import TABLE_SUFFIXES, parse_json, read_input
 from ares.io import FileState, describe_os_error, file_state, walk_folders
 from ares.media import VideoInfo, fingerprint_blocks, probe_video
 from ingest.base import call_ingester_safely
@@ -126,7 +126,7 @@ def describe_camera(
     )
 
 
-_LABEL_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".yaml", ".yml")
+_LABEL_SUFFIXES = (*TABLE_SUFFIXES, ".json", ".yaml", ".yml")
 # A folder with more such files has one for each episode.
 _MOST_LABEL_FILES = 12
 
@@ -143,7 +143,7 @@ def find_label_files(source: Source) -> list[Path]:
 
 
 def _find_documents(folder: str) -> list[Path]:
-    """JSON, YAML and tables in and below a folder, where they are few in a folder."""
+    """Tables, JSON and YAML in and below a folder, where they are few in a folder."""
     if not folder or not Path(folder).is_dir():
         return []
     paths: list[Path] = []

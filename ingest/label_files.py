@@ -1,107 +1,137 @@
-"""Reads what lies beside the episodes of a dataset: rows of labels, its licence, and people's consent."""
+"""Reads files of labels beside the episodes of a dataset: tables of labels or spans, and exports of labelling tools."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ares.console import count_of
 from ares.episode import Json
-from ares.errors import AresError, SourceError
+from ares.errors import SourceError
 from ares.input import (
+    SPAN_COLUMNS,
     EpisodeNames,
-    parse_yaml,
-    read_cells,
-    read_input,
+    SpanFile,
+    SpanTally,
+    TableColumns,
+    convert_export,
+    is_table,
+    may_name_episodes,
     read_json,
-    read_whole_number,
+    read_span_file,
+    read_table,
     read_yaml,
 )
-from ares.io import list_folder, parse_path
-from ingest.source_words import OUTCOME_WORDS, SPLIT_WORDS, is_column_of, normalise_name
 
-_YAML_SUFFIXES = frozenset({".yaml", ".yml"})
-_TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".jsonl"})
-_DEEPEST = 4
-_NAMING_COLUMN = re.compile(
-    r"(^|_)(episodes?|ep|demo|traj|trajectory|rollout|trial|run|name|file|filename|path|id|idx|index|number)$"
+# Columns of a table of labels with a meaning; all others are kept as they are.
+SUCCESS, INSTRUCTION, SPLIT = "success", "instruction", "split"
+_KNOWN_FIELDS = (SUCCESS, INSTRUCTION, SPLIT)
+_LABEL_COLUMNS = TableColumns(
+    needed=("episode",),
+    either=tuple((name,) for name in _KNOWN_FIELDS),
+    renames={
+        **{name: stated for name, stated in SPAN_COLUMNS.renames.items() if stated == "episode"},
+        "id": "episode",
+        **dict.fromkeys(("is_success", "successful", "outcome", "result", "label"), SUCCESS),
+        **dict.fromkeys(("task", "prompt", "caption", "language_instruction", "description"), INSTRUCTION),
+    },
 )
-_KNOWN_FIELDS = ("success", "instruction", "split", "start")
+_ANY_COLUMNS = TableColumns(needed=())
+_PEEKED_ROWS, _DEEPEST = 1000, 4
 
 
 @dataclass(frozen=True, slots=True)
 class LabelRow:
-    """What a file says of one episode.
-
-    Attributes:
-        name: What it calls the episode.
-        fields: Values by the name of the field.
-    """
+    """What a file says of one episode: what it calls the episode, and values by the name of the field."""
 
     name: str | int
     fields: Mapping[str, Json]
 
 
-def read_label_rows(path: Path, names: EpisodeNames) -> list[LabelRow]:
-    """The rows of a file that name episodes; empty for a file about anything else.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelFile:
+    """What a file says of episodes.
+
+    Attributes:
+        spans: Its spans, for a file of spans.
+        rows: Its labels, for a table of labels.
+        warnings: Why it, or some of it, is not read.
+    """
+
+    spans: SpanFile | None = None
+    rows: tuple[LabelRow, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def read_label_file(path: Path, names: EpisodeNames) -> LabelFile:
+    """What a table or a JSON or YAML document says of episodes; nothing for a file about anything else.
 
     Raises SourceError for a file that cannot be read.
     """
-    suffix = path.suffix.lower()
-    if suffix in _TABLE_SUFFIXES:
-        cells = (row for _, row in read_cells(path))
-        rows = _rows_of_list([row for row in cells if not isinstance(row, SourceError)], names)
-        return _clear_rows(rows, names)
+    if is_table(path):
+        return _read_table_file(path, names) if may_name_episodes(path) else LabelFile()
     try:
-        document = read_yaml(str(path)) if suffix in _YAML_SUFFIXES else read_json(str(path))
+        document = read_json(str(path)) if path.suffix.lower() == ".json" else read_yaml(str(path))
     except (OSError, ValueError) as error:
         raise SourceError("file of labels cannot be read", f"{path}: {error}") from None
-    return _clear_rows(_rows_of_document(document, names, path.stem, _DEEPEST), names)
+    if (spans := convert_export(document, SpanTally(name=path.name))) is not None:
+        return LabelFile(spans=spans)
+    if not _names_episodes(document, names, _DEEPEST):
+        return LabelFile()
+    columns = f"episode and {' or '.join(_KNOWN_FIELDS)}; of spans the columns are {SPAN_COLUMNS}"
+    says = f"{path.name} names episodes and is not read: write a CSV, JSONL or Parquet file with the columns"
+    return LabelFile(warnings=(f"{says} {columns}",))
 
 
-def _clear_rows(rows: list[LabelRow], names: EpisodeNames) -> list[LabelRow]:
-    """The rows; none where only numbers name episodes and no field has a known meaning, as they may count joints."""
-    if any(names.find_text(row.name) for row in rows):
-        return rows
+def _read_table_file(path: Path, names: EpisodeNames) -> LabelFile:
+    first = [row for _, row in islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS) if isinstance(row, dict)]
+    present = dict.fromkeys(name for row in first for name in row)
+    if not SPAN_COLUMNS.fault(present):
+        return LabelFile(spans=read_span_file(path))
+    meant = {SPAN_COLUMNS.rename_of(name).partition(" ")[0] or name for name in present}
+    is_of_spans = all(any(name.startswith(end) for name in meant) for end in ("start_", "stop_"))
+    if "episode" in present and not is_of_spans:
+        return _read_label_table(path, names)
+    columns = SPAN_COLUMNS if is_of_spans else _LABEL_COLUMNS
+    has_labels = any((_LABEL_COLUMNS.rename_of(name) or name) in _KNOWN_FIELDS for name in present)
+    if (is_of_spans or has_labels) and _has_naming_column(first, names):
+        return LabelFile(warnings=(f"{path.name} is not read: {columns.fault(present)}",))
+    return LabelFile()
+
+
+def _has_naming_column(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> bool:
+    """Whether a column that may be the episode names one of these: a number alone may be that of something else."""
+    for row in rows:
+        for column, value in row.items():
+            if column == "episode" or _LABEL_COLUMNS.rename_of(column) == "episode":
+                find = names.find_text if column in ("id", "name") else names.find
+                if find(value):
+                    return True
+    return False
+
+
+def _read_label_table(path: Path, names: EpisodeNames) -> LabelFile:
+    """The rows of a table; none where numbers name episodes and no field has a known meaning: they may be joints."""
+    rows, wrong, unnamed = list[LabelRow](), 0, 0
+    for _, row in read_table(path, _ANY_COLUMNS):
+        name = None if isinstance(row, SourceError) else row.get("episode")
+        if isinstance(row, SourceError):
+            wrong += 1
+        elif not isinstance(name, str | int) or isinstance(name, bool) or name == "":
+            unnamed += 1
+        else:
+            rows.append(
+                LabelRow(name, {str(key): as_json(own) for key, own in row.items() if key != "episode"})
+            )
     fields = {name for row in rows for name in row.fields}
-    return rows if any(is_column_of(kind, name) for kind in _KNOWN_FIELDS for name in fields) else []
-
-
-def _rows_of_document(document: Any, names: EpisodeNames, field: str, levels: int) -> list[LabelRow]:
-    """The rows of a list of objects, of an object by episode, of lists of episodes, or of one level below.
-
-    Args:
-        document: The list or object.
-        names: What episodes are called.
-        field: Name of the values, where they are no objects.
-        levels: How many levels are searched.
-    """
-    if isinstance(document, list):
-        return _rows_of_list([row for row in document if isinstance(row, Mapping)], names)
-    if not isinstance(document, Mapping) or not levels:
-        return []
-    if _name_episodes(list(document), names):
-        return [LabelRow(_as_name(name), _fields_of(value, field)) for name, value in document.items()]
-    if rows := _rows_of_groups(document, names, field):
-        return rows
-    return [
-        row
-        for name, value in document.items()
-        for row in _rows_of_document(value, names, str(name), levels - 1)
-    ]
-
-
-def _fields_of(value: Any, field: str) -> dict[str, Json]:
-    """The fields of an episode: those of its object, or its only value under the name of all of them."""
-    if isinstance(value, Mapping):
-        return {str(name): as_json(part) for name, part in value.items()}
-    return {field: as_json(value)}
-
-
-def _as_name(name: Any) -> str | int:
-    return name if isinstance(name, int) and not isinstance(name, bool) else str(name)
+    if fields.isdisjoint(_KNOWN_FIELDS) and not any(names.find_text(row.name) for row in rows):
+        return LabelFile()
+    faults = ((wrong, "are of a wrong form"), (unnamed, "name no episode"))
+    warnings = tuple(f"{path.name}: {count_of(count, 'row')} that {why}" for count, why in faults if count)
+    return LabelFile(rows=tuple(rows), warnings=warnings)
 
 
 def as_json(value: Any) -> Json:
@@ -113,228 +143,21 @@ def as_json(value: Any) -> Json:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _name_episodes(values: Sequence[object], names: EpisodeNames) -> bool:
-    """Whether values are names of episodes: half of them as texts, or as numbers those of half of the episodes."""
-    named = [key for value in values if (key := names.find_text(value))]
-    if named and 2 * len(named) >= len(values):
-        return True
-    numbers = {number for value in values if (number := read_whole_number(value)) is not None}
-    is_numbered = len(numbers) == len(set(map(str, values))) > 1
-    return is_numbered and 2 * len(numbers & set(names.by_number)) >= names.num_episodes
+def _names_episodes(document: Any, names: EpisodeNames, levels: int) -> bool:
+    """Whether half of the keys of an object, of the texts of a list, or of a field of its objects name episodes."""
+    if isinstance(document, Mapping):
+        return _are_names(list(document), names) or (
+            levels > 0 and any(_names_episodes(part, names, levels - 1) for part in document.values())
+        )
+    if not isinstance(document, list):
+        return False
+    rows = [row for row in document if isinstance(row, Mapping)]
+    columns = dict.fromkeys(key for row in rows for key in row)
+    return _are_names(document, names) or any(
+        _are_names([row.get(column) for row in rows], names) for column in columns
+    )
 
 
-def _rows_of_groups(document: Mapping[Any, Any], names: EpisodeNames, field: str) -> list[LabelRow]:
-    """The rows of lists of episodes by outcome ("success", "failure"), by split ("train"), or by another word."""
-    groups = {
-        str(word): values
-        for word, values in document.items()
-        if isinstance(values, list) and values and all(isinstance(value, str | int) for value in values)
-    }
-    words = {normalise_name(word) for word in groups}
-    is_known = bool(words) and (words <= set(OUTCOME_WORDS) or words <= SPLIT_WORDS)
-    values = [value for group in groups.values() for value in group]
-    if not _name_episodes(values, names) or not (is_known or any(map(names.find_text, values))):
-        return []
-    if not is_known:
-        groups = {word: group for word, group in groups.items() if _name_episodes(group, names)}
-    name = ("success" if words <= set(OUTCOME_WORDS) else "split") if is_known else field
-    return [LabelRow(value, {name: word}) for word, group in groups.items() for value in group]
-
-
-def _rows_of_list(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> list[LabelRow]:
-    """Rows by the column that names most episodes; empty where none names half of the rows."""
-    columns = dict.fromkeys(str(column) for row in rows for column in row)
-    num_named = {column: _num_named(column, rows, names) for column in columns}
-    best = max(num_named, key=lambda column: num_named[column], default="")
-    if not best or not num_named[best]:
-        return []
-    return [
-        LabelRow(_as_name(row[best]), {str(k): as_json(v) for k, v in row.items() if k != best})
-        for row in rows
-        if row.get(best) not in (None, "")
-    ]
-
-
-def _num_named(column: str, rows: Iterable[Mapping[str, Any]], names: EpisodeNames) -> int:
-    """How many episodes a column names; 0 where they are fewer than half of its values."""
-    values = list(dict.fromkeys(row[column] for row in rows if isinstance(row.get(column), str | int)))
-    if not _name_episodes(values, names):
-        return 0
-    num_texts = len({key for value in values if (key := names.find_text(value))})
-    if num_texts:
-        return num_texts
-    is_naming = is_column_of("episode", column) or _NAMING_COLUMN.search(normalise_name(column))
-    return len({key for value in values if (key := names.find_number(value))}) if is_naming else 0
-
-
-# Words of a licence, by the identifier that dataset cards on the Hugging Face Hub use for it; the first that fits.
-# A text of a licence is told by its title, so that a mention of another one far below does not count.
-_LICENCES: tuple[tuple[str, str], ...] = (
-    (r"creative commons (zero|cc0)|\bcc0\b|\bcc-?0-1\.0", "cc0-1.0"),
-    (r"attribution.non-?commercial.no-?deriv\w*|\bcc[- ]by-nc-nd\b", "cc-by-nc-nd-{}"),
-    (r"attribution.non-?commercial.share-?alike|\bcc[- ]by-nc-sa\b", "cc-by-nc-sa-{}"),
-    (r"attribution.non-?commercial|\bcc[- ]by-nc\b", "cc-by-nc-{}"),
-    (r"attribution.no-?deriv\w*|\bcc[- ]by-nd\b", "cc-by-nd-{}"),
-    (r"attribution.share-?alike|\bcc[- ]by-sa\b", "cc-by-sa-{}"),
-    (r"creative commons attribution|attribution \d\.0 international|\bcc[- ]by\b", "cc-by-{}"),
-    (r"\bapache\b.{0,30}2(\.0)?\b", "apache-2.0"),
-    (r"\bmit\b( license| licence)?|permission is hereby granted, free of charge", "mit"),
-    (r"\bbsd[- ]3|neither the name of", "bsd-3-clause"),
-    (r"\bbsd[- ]2|redistribution and use in source and binary forms", "bsd-2-clause"),
-    (r"\bagpl|affero general public", "agpl-3.0"),
-    (r"\blgpl|lesser general public", "lgpl-3.0"),
-    (r"\bgpl|gnu general public", "gpl-3.0"),
-    (r"open data commons attribution|\bodc-by\b", "odc-by"),
-    (r"open database license|\bodbl\b", "odbl"),
-    (r"public domain|\bunlicense\b", "unlicense"),
-)
-_CREATIVE_COMMONS_VERSION = re.compile(r"\b([1-4])\.0\b")
-_DEFAULT_VERSION = "4.0"
-# A licence's own text names itself within so many characters; a BSD text has its third clause further below.
-_TITLE_CHARACTERS = 400
-_LONGEST_NAME = 80
-_LICENCE_FILE = re.compile(r"(licen[sc]e|copying)([-_.].*)?", re.IGNORECASE)
-_CARD_FILE = re.compile(r"readme\.(md|markdown|txt)", re.IGNORECASE)
-_INFO_FILES = ("info.json", "dataset_info.json", "dataset_description.json")
-_LICENCE_KEYS, _CONSENT_KEYS = ("licence", "license", "licence_name"), ("consent",)
-_CARD_LINE = re.compile(
-    r"^[#*\s>-]*(?:licen[sc]e|licen[sc]ed under)\b[^\w\n]*\n?\s*(\S.*)$", re.IGNORECASE | re.MULTILINE
-)
-# A folder of TensorFlow Datasets is named by its version; what is said of the dataset may lie above it.
-_VERSION_FOLDER = re.compile(r"\d+\.\d+\.\d+")
-# The file by which a folder above is an export of ARES, whose card speaks for each dataset in it.
-_EXPORT_MANIFEST = "manifest.json"
-
-
-@dataclass(frozen=True, slots=True)
-class StatedFact:
-    """One thing that a file says of a dataset.
-
-    Attributes:
-        kind: "licence" or "consent".
-        value: What it says; of a known licence its identifier, such as "cc-by-4.0".
-        origin: Name of the file, or "spec".
-    """
-
-    kind: str
-    value: str
-    origin: str
-
-
-def read_stated_facts(folder: str, spec: Mapping[str, Any]) -> dict[str, Json]:
-    """The licences and consents that the files of a dataset and its spec state, for the document of the dataset.
-
-    What a person states in a spec stands alone: it is there to correct what files say.
-
-    Args:
-        folder: Folder, or single file, of the dataset.
-        spec: Content of its spec; empty without one.
-
-    Returns:
-        By "licences" and "consents" a list of {"value", "origin"}, one for each different value. Neither where nothing
-        is stated.
-    """
-    facts = [*_facts_of_spec(spec)]
-    corrected = {fact.kind for fact in facts}
-    facts += [fact for fact in _facts_of_files(folder) if fact.kind not in corrected]
-    document: dict[str, Json] = {}
-    for name, kind in (("licences", "licence"), ("consents", "consent")):
-        origins: dict[str, str] = {}
-        for fact in facts:
-            if fact.kind == kind:
-                origins.setdefault(fact.value, fact.origin)
-        if origins:
-            document[name] = [{"value": value, "origin": origin} for value, origin in origins.items()]
-    return document
-
-
-def _facts_of_spec(spec: Mapping[str, Any]) -> Iterator[StatedFact]:
-    for kind in ("licence", "consent"):
-        if text := str(spec.get(kind) or "").strip():
-            yield StatedFact(kind, identify_licence(text) if kind == "licence" else text, "spec")
-
-
-def _facts_of_files(folder: str) -> Iterator[StatedFact]:
-    """What each file says, in the folder first; a file that cannot be read says nothing."""
-    for holder in _folders_to_read(parse_path(folder)):
-        try:
-            names = sorted(list_folder(holder).files)
-        except FileNotFoundError:  # of an object store; a local disk lists nothing
-            continue
-        for name in names:
-            path = holder / name
-            try:
-                if _LICENCE_FILE.fullmatch(name):
-                    yield StatedFact("licence", identify_licence(_read_text(path)), name)
-                elif _CARD_FILE.fullmatch(name):
-                    yield from _facts_of_card(_read_text(path), name)
-                elif name in _INFO_FILES:
-                    yield from _facts_of_info(read_json(str(path)), name)
-            except (AresError, OSError, ValueError):
-                continue
-
-
-def _folders_to_read(folder: Path) -> list[Path]:
-    """The folder of a dataset, its `meta`, and the folder above where that speaks for it too."""
-    if folder.suffix and folder.is_file():
-        return [folder.parent]
-    speaks_above = _VERSION_FOLDER.fullmatch(folder.name) or (folder.parent / _EXPORT_MANIFEST).is_file()
-    return [folder, folder / "meta", *([folder.parent] if speaks_above else [])]
-
-
-def _read_text(path: Path) -> str:
-    return read_input(str(path)).decode("utf-8", "replace")
-
-
-def _facts_of_card(text: str, name: str) -> Iterator[StatedFact]:
-    """What a dataset card says: its front matter, else a heading or a line about the licence that names a known one."""
-    if text.startswith("---"):
-        matter = parse_yaml(text[3:].partition("\n---")[0], name)
-        if isinstance(matter, Mapping):
-            facts = [*_facts_of_info(matter, name)]
-            yield from facts
-            if any(fact.kind == "licence" for fact in facts):
-                return
-    for match in _CARD_LINE.finditer(text):
-        if licence := _known_licence(match[1]):
-            yield StatedFact("licence", licence, name)
-            return
-
-
-def _facts_of_info(document: Any, name: str) -> Iterator[StatedFact]:
-    """What the fields of a JSON file or of front matter say; TensorFlow Datasets has the licence one level deeper."""
-    if not isinstance(document, Mapping):
-        return
-    inner = document.get("redistributionInfo")
-    values = {**(inner if isinstance(inner, Mapping) else {}), **document}
-    for kind, keys in (("licence", _LICENCE_KEYS), ("consent", _CONSENT_KEYS)):
-        for text in _texts_of(values.get(key) for key in keys):
-            if text.lower() not in ("other", "unknown"):
-                yield StatedFact(kind, identify_licence(text) if kind == "licence" else text, name)
-
-
-def _texts_of(values: Iterable[Any]) -> Iterator[str]:
-    """The texts among values and lists of them, without spaces around them; no empty ones."""
-    for value in values:
-        listed = value if isinstance(value, list) else [value]
-        yield from (text.strip() for text in listed if isinstance(text, str) and text.strip())
-
-
-def identify_licence(text: str) -> str:
-    """The identifier of the licence that a text names or is, such as "cc-by-4.0"; else its first line, shortened."""
-    if known := _known_licence(text):
-        return known
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "empty")
-    return first[:_LONGEST_NAME]
-
-
-def _known_licence(text: str) -> str:
-    """The identifier of the licence that the beginning of a text names; "" where it names none that is known."""
-    title = " ".join(text[:_TITLE_CHARACTERS].lower().split())
-    whole = " ".join(text.lower().split())
-    for pattern, identifier in _LICENCES:
-        is_clause = "bsd" in identifier
-        if re.search(pattern, whole if is_clause and "redistribution and use" in whole else title):
-            version = _CREATIVE_COMMONS_VERSION.search(title)
-            return identifier.replace("{}", f"{version[1]}.0" if version else _DEFAULT_VERSION)
-    return ""
+def _are_names(values: list[Any], names: EpisodeNames) -> bool:
+    count = sum(bool(names.find_text(value)) for value in values)
+    return count > 0 and 2 * count >= len(values)

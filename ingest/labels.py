@@ -11,12 +11,12 @@ from typing import Any
 
 from ares.console import count_are, count_of
 from ares.episode import Episode, Json, Record, SourceSegment
-from ares.errors import AresError, SourceError
+from ares.errors import AresError
 from ares.input import (
     EpisodeNames,
     NamedSpan,
     SpanFile,
-    holds_spans,
+    is_table,
     locate_spans,
     match_spans_to_episodes,
     open_input,
@@ -26,14 +26,13 @@ from ares.input import (
 )
 from ingest.base import GuardedItems, Item, Source, SourceFile, known_error
 from ingest.files import find_label_files
-from ingest.label_files import LabelRow, as_json, read_label_rows
-from ingest.source_words import distinct_texts, is_column_of, normalise_name, parse_outcome
+from ingest.label_files import INSTRUCTION, SPLIT, SUCCESS, LabelRow, as_json, read_label_file
+from ingest.source_words import distinct_texts, parse_outcome
 
 # Field of the metadata: what files of labels say of an episode in fields of unknown meaning.
 LABELS = "labels"
 # Field of the metadata that holds the parts of an episode.
 SUBTASKS = "subtasks"
-_SUBTASK_FIELDS = frozenset({"subtask", "subtasks", "segments", "sub_tasks", "steps_text"})
 _CONTRADICTION = "a file of labels contradicts the outcome of the source, which is kept"
 _MOST_SHOWN = 3
 
@@ -47,7 +46,6 @@ class EpisodeLabels:
         success_source: File and field that say so.
         texts: Its instructions.
         split: The part of the dataset that it is in, or "".
-        subtasks: Its parts, as the file has them, where they have no text.
         spans: Spans of it.
         others: Fields of unknown meaning.
         disputed: "success" and "split", where files differ in them: neither is read, whatever a further file says.
@@ -57,7 +55,6 @@ class EpisodeLabels:
     success_source: str = ""
     texts: tuple[str, ...] = ()
     split: str = ""
-    subtasks: tuple[Json, ...] = ()
     spans: tuple[NamedSpan, ...] = ()
     others: Mapping[str, Json] = field(default_factory=dict)
     disputed: frozenset[str] = frozenset()
@@ -104,12 +101,10 @@ class StatedSpans:
 
     Attributes:
         path: Path of a file of spans, or "".
-        unit: "seconds" or "frames", for numbers of that file whose columns do not tell; or "".
         new_texts: New texts of spans by old ones.
     """
 
     path: str = ""
-    unit: str = ""
     new_texts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -162,11 +157,11 @@ def add_labels(
     labels = _LabelCollector(source, keys)
     named = Path(stated.path) if stated.path else None
     if named is not None:
-        labels.add_named_spans(named, stated.unit)
+        labels.add_spans(named, read_span_file(named))
     for path in paths if keys else ():
         if named is None or path.resolve() != named.resolve():
             labels.add_file(path)
-    if not labels.used:
+    if not labels.used and not labels.warnings:
         return source
     return replace(
         source,
@@ -205,51 +200,35 @@ class _LabelCollector:
         self.by_key: dict[str, EpisodeLabels] = {}
         self.warnings, self.used, self.stamps = list[str](), list[SourceFile](), list[str]()
 
-    def add_named_spans(self, path: Path, unit: str) -> None:
-        """Add the spans of a file that the spec names. Raises SourceError where it cannot be read or holds none."""
-        file = read_span_file(path, unit=unit, find_episode=self._names.find, is_named=True)
-        if file is None:
-            raise SourceError(
-                "file of spans holds none", f"{path}: give columns episode, start, end and text"
-            )
-        self._add_spans(path, file, is_named=True)
-
     def add_file(self, path: Path) -> None:
         """Add what a file beside the episodes says; nothing for one about anything else."""
         try:
-            file = read_span_file(path, find_episode=self._names.find)
-            has_spans = file is not None and self._add_spans(path, file)
-            if has_spans and file is not None and file.kind != "nested":
-                return
-            rows = read_label_rows(path, self._names)
-            rows = [row for row in rows if not (has_spans and holds_spans([row.fields]))]
+            file = read_label_file(path, self._names)
         except AresError as error:
-            if path.suffix.lower() == ".json":
+            if is_table(path) or path.suffix.lower() == ".json":
                 self.warnings.append(f"{path.name} beside the episodes cannot be read: {error.reason}")
             return
-        if rows:
-            self._add_rows(path, rows)
+        self.warnings += file.warnings
+        if file.spans is not None:
+            self.add_spans(path, file.spans)
+        elif file.rows:
+            self._add_rows(path, file.rows)
 
-    def _add_spans(self, path: Path, file: SpanFile, *, is_named: bool = False) -> bool:
-        """Whether the file is about these episodes, as one that the spec names is; its spans are added then."""
-        is_known = any(self._names.find(name) for names in file.names for name in names)
-        if not is_known and file.kind in ("rows", "nested") and not is_named:
-            return False
+    def add_spans(self, path: Path, file: SpanFile) -> None:
+        """Add the spans of a file; those that name no episode here are counted."""
         matched = match_spans_to_episodes(file, self._names.find)
         self.used.append(SourceFile(path=str(path), use="metadata"))
         self.stamps.append(_hash_content(path))
-        reason = self._names.reason_shifted(name for names in file.names for name in names)
-        if reason:
+        names = {span.names for span in file.spans}
+        if reason := self._names.reason_shifted(name for own in names for name in own):
             self.warnings.append(f"{path.name} {reason}")
-            return True
+            return
         self.warnings += file.tally.lines()
         added = {key: EpisodeLabels(spans=tuple(spans)) for key, spans in matched.items()}
         self.by_key = _merge_labels(self.by_key, added, FileTally(name=path.name))
-        return True
 
     def _add_rows(self, path: Path, rows: Sequence[LabelRow]) -> None:
-        if not self.used or self.used[-1].path != str(path):
-            self.used.append(SourceFile(path=str(path), use="metadata"))
+        self.used.append(SourceFile(path=str(path), use="metadata"))
         if reason := self._names.reason_shifted(row.name for row in rows):
             self.warnings.append(f"{path.name} {reason}")
             return
@@ -280,9 +259,7 @@ def _labels_of_file(
 
 
 def _labels_of_episode(key: str, parts: Sequence[Mapping[str, Json]], tally: FileTally) -> EpisodeLabels:
-    """What the rows of one episode say; rows with a span are its subtasks, and values that differ are not read."""
-    if len(parts) > 1 and all(_has_span(part) for part in parts):
-        return EpisodeLabels(subtasks=tuple(dict(part) for part in parts))
+    """What the rows of one episode say; values that differ are not read."""
     fields: dict[str, Json] = {}
     for name in dict.fromkeys(name for part in parts for name in part):
         values = [part[name] for part in parts if part.get(name) not in (None, "")]
@@ -293,37 +270,30 @@ def _labels_of_episode(key: str, parts: Sequence[Mapping[str, Json]], tally: Fil
     return _read_fields(fields, tally)
 
 
-def _has_span(part: Mapping[str, Json]) -> bool:
-    names = {normalise_name(name).removesuffix("_frame").removesuffix("_step") for name in part}
-    return all(any(is_column_of(end, name) for name in names) for end in ("start", "stop"))
-
-
 def _read_fields(fields: Mapping[str, Json], tally: FileTally) -> EpisodeLabels:
-    labels, texts, others = EpisodeLabels(), list[str](), dict[str, Json]()
-    for name, value in fields.items():
-        is_list = isinstance(value, list)
-        if is_column_of("success", name) and not is_list and not isinstance(value, Mapping):
-            success = parse_outcome(value) if labels.success is None else labels.success
-            if success is None:
-                tally.no_outcome.setdefault(name, []).append(str(value))
-                others[name] = value
-            elif labels.success is None:
-                labels = replace(labels, success=success, success_source=f"{tally.name}: {name}")
-        elif is_column_of("instruction", name) and _are_texts(value):
-            texts += [str(text) for text in value] if isinstance(value, list) else [str(value)]
-        elif is_column_of("split", name) and isinstance(value, str):
-            labels = replace(labels, split=value.strip())
-        elif holds_spans(value):
-            continue  # they are segments
-        elif normalise_name(name) in _SUBTASK_FIELDS and isinstance(value, list):
-            labels = replace(labels, subtasks=tuple(value))
-        else:
-            others[name] = value
-    return replace(labels, texts=distinct_texts(texts), others=others)
+    others = dict(fields)
+    outcome, instruction, split = others.get(SUCCESS), others.get(INSTRUCTION, ""), others.get(SPLIT)
+    success = None if isinstance(outcome, list | Mapping) else parse_outcome(outcome)
+    if success is not None:
+        del others[SUCCESS]
+    elif outcome is not None:
+        tally.no_outcome.setdefault(SUCCESS, []).append(str(outcome))
+    texts = instruction if isinstance(instruction, list) else [instruction]
+    if _are_texts(texts):
+        others.pop(INSTRUCTION, None)
+    if isinstance(split, str):
+        del others[SPLIT]
+    return EpisodeLabels(
+        success=success,
+        success_source=f"{tally.name}: {SUCCESS}" if success is not None else "",
+        texts=distinct_texts([str(text) for text in texts]) if _are_texts(texts) else (),
+        split=split.strip() if isinstance(split, str) else "",
+        others=others,
+    )
 
 
-def _are_texts(value: Json) -> bool:
-    return all(isinstance(part, str) for part in (value if isinstance(value, list) else [value]))
+def _are_texts(values: Sequence[Json]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _merge_labels(
@@ -347,7 +317,6 @@ def _merge_labels(
             success_source=other.success_source or labels.success_source,
             texts=distinct_texts([*other.texts, *labels.texts]),
             split=next(iter(splits), "") if "split" not in disputed else "",
-            subtasks=other.subtasks or labels.subtasks,
             spans=(*other.spans, *labels.spans),
             others={**labels.others, **other.others},
             disputed=frozenset(disputed),
@@ -409,9 +378,9 @@ def _as_json_object(fields: Mapping[str, Any]) -> dict[str, Json]:
 def segment_subtasks(record: Record) -> Record:
     """The record; a list of spans that the spec has as its subtasks becomes segments where all of it can be read."""
     value = record.episode.metadata.get(SUBTASKS)
-    file = parse_spans({SUBTASKS: {"this": value}}, SUBTASKS) if holds_spans(value) else None
-    if file is None:
+    if not isinstance(value, list) or not any(isinstance(part, Mapping) for part in value):
         return record
+    file = parse_spans(value, SUBTASKS)
     warnings = (*record.warnings, *(f"{SUBTASKS} of the spec {reason}" for reason in file.tally.counts))
     if not file.tally.counts:
         metadata = {name: part for name, part in record.episode.metadata.items() if name != SUBTASKS}
@@ -441,8 +410,6 @@ def _add_episode_labels(episode: Episode, labels: EpisodeLabels) -> Episode:
     metadata = dict(episode.metadata)
     if labels.others:
         metadata.setdefault(LABELS, dict(labels.others))
-    if labels.subtasks:
-        metadata.setdefault(SUBTASKS, list(labels.subtasks))
     is_known = episode.success is not None or labels.success is None
     return replace(
         episode,

@@ -33,11 +33,6 @@ OUTCOME_WORDS = {
 }
 OUTCOME_NUMBERS = {"1": True, "1.0": True, "0": False, "0.0": False}
 
-# Names of the parts into which a dataset is split.
-SPLIT_WORDS = frozenset(
-    {"train", "training", "val", "valid", "validation", "test", "testing", "eval", "evaluation", "holdout"}
-)
-
 T = TypeVar("T")
 
 # By field: names of columns; the first one that a row fills is used.
@@ -66,12 +61,6 @@ _COLUMN_NAMES: dict[str, tuple[str, ...]] = {
 _FILE_COLUMNS = frozenset({*_COLUMN_NAMES["videos"], *_COLUMN_NAMES["video"]})
 _TIME_PATTERN = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
 UNKNOWN_OUTCOME = "outcome is neither success nor failure: kept as metadata"
-
-
-def is_column_of(field_name: str, column: str) -> bool:
-    """Whether a column is about a field, such as "instruction" or "success", by its name; also in the plural."""
-    name = normalise_name(column)
-    return name in _COLUMN_NAMES[field_name] or name.removesuffix("s") in _COLUMN_NAMES[field_name]
 
 
 def parse_outcome(value: object) -> bool | None:

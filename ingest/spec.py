@@ -365,7 +365,6 @@ class DatasetSpec(BaseModel):
         split: Field that holds the part of the dataset that an episode is in, or "".
         subtasks: Field that holds the parts of an episode, or "".
         spans: File of spans of episodes, relative to that of the spec; or "".
-        span_unit: Unit of its numbers, where its columns do not tell.
         subtask_names: File of new texts for old ones of spans, relative to that of the spec; or "".
         outcome_in_path: Whether a word such as "success" or "failure" in the episode's path is its outcome.
         contract: What signals mean, by signal and kind of dimension, such as "action.gripper".
@@ -397,7 +396,6 @@ class DatasetSpec(BaseModel):
     split: str = ""
     subtasks: str = ""
     spans: str = ""
-    span_unit: Literal["", "seconds", "frames"] = ""
     subtask_names: str = ""
     outcome_in_path: bool = False
     contract: dict[str, ContractSpec] = Field(default_factory=dict)
@@ -460,6 +458,8 @@ def read_spec(path: Path) -> DatasetSpec:
                 *LayoutSpec.model_fields,
             )
             hint = f"; {did_you_mean(str(first['loc'][-1]), fields)}".rstrip("; ")
+            if first["loc"][-1] == "span_unit":
+                hint = "; the table says it: start_seconds and stop_seconds, or start_frame and stop_frame"
         raise SourceError(
             "dataset spec has a wrong field", f"{path}: {field_path}: {first['msg']}{hint}"
         ) from None
@@ -521,7 +521,7 @@ def read_stated_contract(spec: DatasetSpec | None) -> StatedValues:
 def read_stated_spans(spec: DatasetSpec) -> StatedSpans:
     """What a spec says of spans. Raises SourceError for a file of new texts that cannot be read."""
     new_texts = read_text_mapping(spec.subtask_names) if spec.subtask_names else {}
-    return StatedSpans(path=spec.spans, unit=spec.span_unit, new_texts=new_texts)
+    return StatedSpans(path=spec.spans, new_texts=new_texts)
 
 
 def read_stated_kinematics(spec: DatasetSpec | None) -> Kinematics | None:

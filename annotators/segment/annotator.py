@@ -22,10 +22,10 @@ from annotators.segment.spans import (
     TEXT_ANNOTATORS,
     ArmBoundaries,
     SegmentSpan,
-    SpanFileAnnotator,
     make_spans,
     match_texts,
 )
+from annotators.segment.stated_spans import SpanFileAnnotator
 from ares.annotation import Annotation, Column, Maker
 from ares.errors import AresError
 from ares.store import keep_newest_annotations
@@ -60,7 +60,7 @@ class SegmentOptions(LocalModelOptions):
     # The signals have no camera; with a model it is part of the maker.
     # A file of spans has a maker of its own.
     not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {
-        *("camera", "spans", "span_unit", "subtask_names")
+        *("camera", "spans", "subtask_names")
     }
 
     by: Literal["signals", "model", "signals,model"] = Field(
@@ -69,9 +69,6 @@ class SegmentOptions(LocalModelOptions):
     )
     camera: str = Field(default="", description="camera that a model gets (default: the best view)")
     spans: str = Field(default="", description="file of spans, which become segments instead of made ones")
-    span_unit: Literal["", "seconds", "frames"] = Field(
-        default="", description="seconds or frames, for numbers of that file whose columns do not tell"
-    )
     subtask_names: str = Field(default="", description="file of new texts for old ones of these spans")
 
 
@@ -94,7 +91,7 @@ class SegmentAnnotator:
         self._stores, self._meanings = stores, DatasetMeanings(stores)
         self._stated: SpanFileAnnotator | None = None
         if own.spans:
-            self._stated = SpanFileAnnotator(own.spans, own.span_unit, own.subtask_names, stores)
+            self._stated = SpanFileAnnotator(own.spans, own.subtask_names, stores)
             self.maker, self.warnings = self._stated.maker, self._stated.warnings
             self.needs_signals, self.preflight = True, self._stated.preflight
             return

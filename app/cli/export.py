@@ -33,24 +33,17 @@ _MORE_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "SECONDS",
         "help": "cut still starts and ends, but so many seconds of them (default 0.5)",
     },
-    "--drop-segments": {
-        "metavar": "WHERE",
-        "help": "cut the steps out that lie in the segments of this SQL filter, such as \"verb = 'wait'\"",
-    },
     "--keep-spans": {
-        "metavar": "SET|CSV",
-        "help": "keep the spans of a set of spans, or of a CSV file with episode_id, start_seconds and stop_seconds",
+        "metavar": "TABLE",
+        "default": "",
+        "help": "keep the spans of a CSV, JSONL or Parquet file with episode_id, start_seconds and stop_seconds",
     },
     "--weights": {
         "action": "append",
         "default": [],
-        "metavar": "FACTOR",
-        "help": "write the weight of each step: a column of numbers, 'NUMBER where FILTER' over episodes, 'NUMBER over "
-        "FILTER' over segments, or a CSV or JSON file of weights; may be repeated, and is multiplied",
-    },
-    "--write-weights": {
-        "metavar": "FILE",
-        "help": "write the weight of each episode with its reasons, as CSV or JSON to edit, and export nothing",
+        "metavar": "COLUMN|TABLE",
+        "help": "write the weight of each step: a column of numbers, or a CSV, JSONL or Parquet file with episode_id "
+        "and weight, and start_seconds and stop_seconds where a row is about some steps",
     },
     "--progress": {
         "default": "",
@@ -113,8 +106,6 @@ def run_export(args: argparse.Namespace) -> int:
 
     if args.write_plan:
         return _write_plan(args)
-    if args.write_weights:
-        return _write_weights(args)
     if not args.format:
         from ares.registry import exporters
 
@@ -149,27 +140,6 @@ def _write_plan(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write_weights(args: argparse.Namespace) -> int:
-    """Write the list of the weights, and print how well they agree with what is known."""
-    described = open_workspace(args).sets.write_weights(args.set, args.weights, args.write_weights)
-    document: dict[str, Json] = {"weights": args.write_weights, "says": [dict(line) for line in described]}
-    answer(args, document, lambda: [f"weights: {args.write_weights}", *map(_describe_change, described)])
-    return 0
-
-
-def _trim_options(args: argparse.Namespace) -> dict[str, Any]:
-    """What cuts the episodes of an export."""
-    from ares.export import TrimRequest
-
-    return {
-        "trim": TrimRequest(
-            idle_seconds=args.trim_idle,
-            drop_segments=args.drop_segments or "",
-            keep_spans=args.keep_spans or "",
-        )
-    }
-
-
 def _describe_plan(document: Mapping[str, Json]) -> Iterator[str]:
     questions = document["questions"]
     assert isinstance(questions, list)
@@ -182,13 +152,18 @@ def _describe_plan(document: Mapping[str, Json]) -> Iterator[str]:
 
 def _export_with_options(args: argparse.Namespace) -> ExportReport:
     """What an export gives for the options of the command."""
-    is_trimmed = args.trim_idle is not None or args.drop_segments or args.keep_spans
+    from ares.export import TrimRequest
+
+    if len(args.weights) > 1:
+        detail = f"got {', '.join(args.weights)}; multiply them in a table: docs/weights.md"
+        raise RequestError("weights are one column or one table", detail)
+    is_trimmed = args.trim_idle is not None or args.keep_spans
     return open_workspace(args).export(
         args.set,
         args.dest,
         format=args.format,
-        **(_trim_options(args) if is_trimmed else {}),
-        weights=args.weights,
+        trim=TrimRequest(idle_seconds=args.trim_idle, keep_spans=args.keep_spans) if is_trimmed else None,
+        weights="".join(args.weights),
         progress=args.progress,
         task=args.task,
         fps=args.fps,

@@ -12,11 +12,15 @@ GONE_OPTIONS: Mapping[str, str] = {
     ),
     "ares set create --keep": "of copies the best is kept: not mirrored, whole, more pixels, more bytes a pixel, "
     "ingested first",
+    "ares annotate --span-unit": "the table says it: start_seconds and stop_seconds, or start_frame and stop_frame",
+    "ares annotate --segment.span-unit": "the table says it: start_seconds and stop_seconds, or ..._frame",
     "ares check --audit": "`python -m benchmarks.quality --real DATA` plants faults into data of yours",
     "ares check --audit-seed": "`python -m benchmarks.quality --real DATA --seeds A:B` has the seeds",
     "ares check --github": "the exit status is 1 where there are faults, and --json has the findings",
     "ares check --sarif": "--json has the findings, and --write-baseline keeps those that are known",
     "ares export --append": "`ares set union` joins the sets; export that into a new folder",
+    "ares export --drop-segments": "`ares set create NAME --segments` makes a set of the spans to keep; export that",
     "ares export --preview": "export a small set (`ares set create NAME --balance dataset --cap 2`), with the same "
     "--plan; `ares ingest` of that folder into a new workspace and `ares app` show it",
+    "ares export --write-weights": "weights.csv of an export is its list of weights, and may be edited for --weights",
 }

@@ -45,6 +45,5 @@ if TYPE_CHECKING:
     )
     from ares.export.segments import SEGMENT_CHOICES as SEGMENT_CHOICES
     from ares.export.trim import TrimRequest as TrimRequest
-    from ares.export.weights import write_weights as write_weights
 
 __getattr__ = lazy_exports(__name__)

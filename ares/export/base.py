@@ -19,6 +19,7 @@ from ares.contract import DatasetKey
 from ares.episode import Episode, Json, Span
 from ares.errors import AresError, MediaError, RequestError
 from ares.export.segments import NO_SEGMENTS, SegmentReader, check_segment_choices
+from ares.input import is_table
 from ares.io import hash_files
 from ares.jobs import Report
 
@@ -162,7 +163,8 @@ class ExportRequest:
             `ares.export.segments`; "none" writes no segments.
         plan: How the sources become one dataset; None writes a dataset for each kind of episodes.
         trim: Which parts of the episodes are written; None writes them whole.
-        weights: Factors of the weight of each step, see `ares.export.weights`; none write no weights.
+        weights: A column of numbers, or a table, that is the weight of each step, see `ares.export.weights`; "" writes
+            none.
         progress: Signal of the sources that is written as the progress of each step, "" for none.
         files_hash: Hash of the files that trim and weights name, so that two requests that are equal write the same.
 
@@ -182,7 +184,7 @@ class ExportRequest:
     segments: Sequence[str] = ()
     plan: MergePlan | None = None
     trim: TrimRequest | None = None
-    weights: Sequence[str] = ()
+    weights: str = ""
     progress: str = ""
     files_hash: str = field(default="", init=False)
 
@@ -191,11 +193,12 @@ class ExportRequest:
             self._take_clock(self.plan)
         assert self.clock  # checks rate and mode
         object.__setattr__(self, "convert", tuple(self.convert))
-        object.__setattr__(
-            self, "weights", (self.weights,) if isinstance(self.weights, str) else tuple(self.weights)
-        )
-        names = (*self.weights, *((self.trim.keep_spans,) if self.trim else ()))
-        if paths := [name for name in names if name.lower().endswith((".csv", ".json", ".jsonl"))]:
+        if not isinstance(self.weights, str):
+            detail = f"got {list(self.weights)}; multiply several in a table: docs/weights.md"
+            raise RequestError("weights are one column or one table", detail)
+        if paths := [
+            name for name in (self.weights, self.trim.keep_spans if self.trim else "") if is_table(name)
+        ]:
             object.__setattr__(self, "files_hash", hash_files(paths))
         object.__setattr__(self, "segments", check_segment_choices(self.segments) if self.segments else ())
         if self.task not in TASK_SOURCES:

@@ -1,10 +1,8 @@
-"""Which parts of episodes an export keeps: without still starts and ends, without dropped segments, or by spans."""
+"""Which parts of episodes an export keeps: all but still starts and ends, or the spans of a table."""
 
 from __future__ import annotations
 
-import csv
 import heapq
-import io
 import math
 import shutil
 import tempfile
@@ -13,20 +11,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from ares.clock import time_tolerance
 from ares.console import count_of
 from ares.curation import Sets
 from ares.episode import TRIMMED, Episode, Json, Span, Trajectory
 from ares.errors import RequestError
-from ares.io import existing_path, open_file
-from ares.store import StagedIds, conjunction, ids_filter, quote_literal
+from ares.input import is_table, read_valid_rows
+from ares.store import StagedIds, batched, quote_literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,47 +42,41 @@ _LEAST_STEPS = 2
 _BATCH_EPISODES = 128
 # Episodes of a dataset that say what stands still in it: those of the lowest ids, which are hashes.
 _SAMPLE_EPISODES = 64
-# A row has some 60 bytes.
-_LARGEST_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimRequest:
-    """Which parts of each episode an export keeps; all that is given applies together.
+    """Which parts of each episode an export keeps: one of the two.
 
     Attributes:
-        idle_seconds: Still starts and ends are cut but for so many seconds; None cuts none.
-        drop_segments: SQL filter over the columns of segments: the steps in their spans are cut out; "" cuts none.
-        keep_spans: Parts to keep, by the name of a set of spans, or a CSV file with the columns episode_id,
-            start_seconds and stop_seconds; an episode without any is left out. "" keeps all.
+        idle_seconds: Still starts and ends are cut but for so many seconds.
+        keep_spans: A table of the parts to keep with the columns episode_id, start_seconds and stop_seconds; an episode
+            without any is left out.
 
     Raises:
-        RequestError: Nothing is to be trimmed, or the seconds are negative or no number.
+        RequestError: Neither or both are given, or the seconds are negative or no number.
     """
 
     idle_seconds: float | None = None
-    drop_segments: str = ""
     keep_spans: str = ""
 
     def __post_init__(self) -> None:
-        if self.idle_seconds is not None and not (
-            math.isfinite(self.idle_seconds) and self.idle_seconds >= 0
-        ):
-            raise RequestError("stillness that is kept is 0 s or more", f"got {self.idle_seconds} s")
-        if self.idle_seconds is None and not self.drop_segments.strip() and not self.keep_spans.strip():
+        idle = self.idle_seconds
+        if idle is not None and not (math.isfinite(idle) and idle >= 0):
+            raise RequestError("stillness that is kept is 0 s or more", f"got {idle} s")
+        if (idle is None) == (not self.keep_spans.strip()):
+            options = "both" if self.keep_spans.strip() else "neither"
             raise RequestError(
-                "a trim cuts something", "name idle_seconds, drop_segments or keep_spans, or leave it out"
+                "a trim cuts still ends, or keeps spans", f"got {options} of idle_seconds and keep_spans"
             )
+        if self.keep_spans and not is_table(self.keep_spans):
+            detail = f"{self.keep_spans!r} is no table; a set of spans is exported by its own name"
+            raise RequestError("the spans to keep are a CSV, JSONL or Parquet file", detail)
 
     def __str__(self) -> str:
-        parts = []
         if self.idle_seconds is not None:
-            parts.append(f"starts and ends that stand still longer than {self.idle_seconds:g} s")
-        if self.drop_segments:
-            parts.append(f"segments where {self.drop_segments}")
-        if self.keep_spans:
-            parts.append(f"what is not in the spans of {self.keep_spans}")
-        return ", ".join(parts)
+            return f"starts and ends that stand still longer than {self.idle_seconds:g} s"
+        return f"what is not in the spans of {self.keep_spans}"
 
 
 @dataclass(slots=True)
@@ -146,7 +138,7 @@ class TrimmedMembers:
         trim: What is kept.
 
     Raises:
-        RequestError: The members are spans already, nothing is kept, or a filter or a file is wrong.
+        RequestError: The members are spans already, nothing is kept, or the table is wrong.
     """
 
     def __init__(self, stores: Stores, selection: CurationSet, trim: TrimRequest) -> None:
@@ -157,7 +149,11 @@ class TrimmedMembers:
         self._folder = Path(tempfile.mkdtemp(prefix="ares-trim-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         with (self._folder / "spans").open("w", encoding="utf-8") as file, ExitStack() as stack:
-            spans = stack.enter_context(_read_kept_spans(stores, trim)) if trim.keep_spans else None
+            spans = (
+                stack.enter_context(StagedIds(span.line for span in _read_spans(trim.keep_spans)))
+                if trim.keep_spans
+                else None
+            )
             cutter = _EpisodeCutter(stores, trim, self._counts)
             for part in cutter.parts(Sets(stores.annotations).members(selection), spans):
                 file.write(part.line + "\n")
@@ -183,7 +179,7 @@ class TrimmedMembers:
 
 
 class _SpanRow(BaseModel):
-    """A row of a file of spans."""
+    """A row of a table of spans."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -191,45 +187,17 @@ class _SpanRow(BaseModel):
     start_seconds: Annotated[FiniteFloat, Field(ge=0)]
     stop_seconds: FiniteFloat
 
-
-def _read_kept_spans(stores: Stores, trim: TrimRequest) -> StagedIds:
-    """The lines of the spans to keep, sorted. Raises RequestError for no set of spans, or a wrong file."""
-    name, sets = trim.keep_spans, Sets(stores.annotations)
-    if not name.lower().endswith(".csv"):
-        selection = sets[name]
-        if selection.num_spans is None:
-            detail = f"{selection.label} has {selection.size}; `ares set create NAME --segments` makes one of spans"
-            raise RequestError("the spans to keep are a set of spans, or a CSV file", detail)
-        return StagedIds(sets.members(selection))
-    return StagedIds(span.line for span in _read_span_file(name))
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.stop_seconds <= self.start_seconds:
+            raise ValueError(
+                f"a span ends behind its start, not {self.start_seconds:g} to {self.stop_seconds:g} s"
+            )
+        return self
 
 
-def _read_span_file(path: str) -> Iterator[Span]:
-    existing_path(path)
-    with open_file(path) as file:
-        content = file.read(_LARGEST_BYTES + 1)
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RequestError("the file of spans is no UTF-8 text", f"{path!r}: {error}") from None
-    if len(content) > _LARGEST_BYTES:
-        raise RequestError("the file of spans is too large", f"{path!r}: more than {_LARGEST_BYTES} bytes")
-    rows = csv.DictReader(io.StringIO(text))
-    missing = [name for name in _SpanRow.model_fields if name not in (rows.fieldnames or ())]
-    if missing:
-        detail = f"{path!r} lacks {', '.join(missing)}; its first line names the columns"
-        raise RequestError("the file of spans lacks a column", detail)
-    for number, row in enumerate(rows, start=2):
-        try:
-            span = _SpanRow.model_validate({name: row[name] for name in _SpanRow.model_fields})
-        except ValidationError as error:
-            first = error.errors()[0]
-            detail = f"{path!r}, line {number}: {first['loc'][0]} is {row[str(first['loc'][0])]!r}"
-            raise RequestError("the file of spans has a wrong row", detail) from None
-        if span.stop_seconds <= span.start_seconds:
-            detail = f"{path!r}, line {number}: {span.start_seconds:g} to {span.stop_seconds:g} s"
-            raise RequestError("a span ends behind its start", detail)
-        yield Span(**span.model_dump())
+def _read_spans(path: str) -> Iterator[Span]:
+    return (Span(**row.model_dump()) for row in read_valid_rows(path, _SpanRow))
 
 
 class _EpisodeCutter:
@@ -244,10 +212,6 @@ class _EpisodeCutter:
     def __init__(self, stores: Stores, trim: TrimRequest, counts: _TrimCounts) -> None:
         self._stores, self._trim, self._counts = stores, trim, counts
         self._typical: dict[str, Mapping[tuple[tuple[str, ...], tuple[str, ...]], TypicalEpisode]] = {}
-        if trim.drop_segments:
-            stores.tables.segments.count(
-                trim.drop_segments
-            )  # a wrong filter is refused, also without any segment
 
     def parts(self, ids: Iterable[str], kept: Iterable[str] | None) -> Iterator[Span]:
         """Yield the parts of episodes in the order of their ids; an episode that is not there as a whole.
@@ -256,65 +220,46 @@ class _EpisodeCutter:
             ids: Sorted ids.
             kept: Sorted lines of spans to keep; None to keep all.
         """
-        remaining = iter(ids)
         spans_to_keep = _SortedSpans(kept) if kept is not None else None
-        while batch := list(islice(remaining, _BATCH_EPISODES)):
+        for batch in batched(ids, _BATCH_EPISODES):
             episodes = {episode.episode_id: episode for episode in self._stores.tables.episodes.get(batch)}
             trajectories = dict(self._stores.tables.trajectories.read(list(episodes)))
-            dropped = self._read_dropped(batch)
             for id in batch:
                 spans = spans_to_keep.of_episode(id) if spans_to_keep else None
                 if id not in episodes or id not in trajectories:
                     self._counts.parts += 1
                     yield Span(episode_id=id, start_seconds=0.0, stop_seconds=0.0)
                 else:
-                    own = self._cut_episode(episodes[id], trajectories[id], dropped.get(id, ()), spans)
-                    yield from own
-
-    def _read_dropped(self, ids: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
-        """The spans of the segments that are dropped, by episode."""
-        spans: dict[str, list[tuple[float, float]]] = {}
-        if self._trim.drop_segments:
-            columns = ["episode_id", "start_seconds", "stop_seconds"]
-            where = conjunction([ids_filter(ids), self._trim.drop_segments])
-            for row in self._stores.tables.segments.scan(columns, where).to_pylist():
-                spans.setdefault(row["episode_id"], []).append((row["start_seconds"], row["stop_seconds"]))
-        return spans
+                    yield from self._cut_episode(episodes[id], trajectories[id], spans)
 
     def _cut_episode(
         self,
         episode: Episode,
         trajectory: Trajectory,
-        dropped: Sequence[tuple[float, float]],
         spans: Sequence[Span] | None,
     ) -> list[Span]:
         """The parts of one episode by start, which are counted."""
         import numpy as np
 
-        stamps = _rising_stamps(episode, trajectory)
+        stamps, why = _rising_stamps(episode, trajectory), ""
+        masks = [np.ones(episode.num_steps, np.bool_)]
         if stamps is None:
             self._counts.unknown["their timestamps do not increase, so that they are kept whole"] += 1
             stamps = np.arange(episode.num_steps) / episode.rate_hz
-            keep = np.ones(episode.num_steps, np.bool_)
-            dropped = ()
-        else:
-            keep = self._moving_steps(episode, trajectory)
-        is_still = not keep.any()
-        for start, stop in dropped:
-            keep &= ~_steps_within(stamps, start, stop, episode.rate_hz)
-        masks = [keep]
+        elif spans is None:
+            masks = [self._moving_steps(episode, trajectory)]
+            why = "" if masks[0].any() else "it stands still from start to end"
         if spans is not None:
             end = float(stamps[-1]) + 2 / episode.rate_hz if len(stamps) else 0.0
             self._counts.beyond += sum(own.stop_seconds > end for own in spans)
-            within = (
+            masks = [
                 _steps_within(stamps, own.start_seconds, own.stop_seconds, episode.rate_hz) for own in spans
-            )
-            masks = [keep & inside for inside in within]
+            ]
         runs = [run for mask in masks for run in _find_runs(mask)]
         parts = [run for run in runs if len(run) >= _LEAST_STEPS]
         self._counts.short += len(runs) - len(parts)
-        self._count(episode, trajectory, parts, "it stands still from start to end" if is_still else "")
-        # One part without still ends and dropped segments is the episode; a part that a person names is none.
+        self._count(episode, trajectory, parts, why)
+        # One part without still ends is the episode; a part that a person names is none.
         annotation_id = TRIMMED if len(parts) == 1 and spans is None else ""
         return [_make_span(episode, stamps, part, annotation_id) for part in parts]
 

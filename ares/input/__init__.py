@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.input.annotation_tools import SpanTally as SpanTally
     from ares.input.containers import (
         decompress_lz4 as decompress_lz4,
         decompress_zlib as decompress_zlib,
@@ -33,14 +32,13 @@ if TYPE_CHECKING:
         read_xml as read_xml,
         read_yaml as read_yaml,
     )
+    from ares.input.episode_names import EpisodeNames as EpisodeNames
     from ares.input.episode_spans import (
         OUTSIDE as OUTSIDE,
-        EpisodeNames as EpisodeNames,
         LocatedSpan as LocatedSpan,
         locate_spans as locate_spans,
         match_spans_to_episodes as match_spans_to_episodes,
         read_text_mapping as read_text_mapping,
-        read_whole_number as read_whole_number,
         rename_text as rename_text,
     )
     from ares.input.files import (
@@ -74,11 +72,21 @@ if TYPE_CHECKING:
     )
     from ares.input.span_files import (
         REPEATED as REPEATED,
+        SPAN_COLUMNS as SPAN_COLUMNS,
         NamedSpan as NamedSpan,
         SpanFile as SpanFile,
-        holds_spans as holds_spans,
+        SpanTally as SpanTally,
+        convert_export as convert_export,
         parse_spans as parse_spans,
         read_span_file as read_span_file,
+    )
+    from ares.input.stated_tables import (
+        TABLE_SUFFIXES as TABLE_SUFFIXES,
+        TableColumns as TableColumns,
+        is_table as is_table,
+        may_name_episodes as may_name_episodes,
+        read_table as read_table,
+        read_valid_rows as read_valid_rows,
     )
 
 __getattr__ = lazy_exports(__name__)

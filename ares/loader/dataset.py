@@ -191,7 +191,9 @@ class StepDataset:
         from torch.utils.data import WeightedRandomSampler
 
         if WEIGHT not in self._store.layout.widths:
-            raise RequestError("the dataset has no weights", "ws.torch_dataset(..., weights=[...]) adds them")
+            raise RequestError(
+                "the dataset has no weights", "ws.torch_dataset(..., weights=COLUMN) adds them"
+            )
         weights = self._store.signal(WEIGHT, np.arange(len(self))).ravel()
         if not weights.any():
             raise RequestError("every weight of the dataset is 0", "no step can be drawn")

@@ -135,9 +135,16 @@ class CardExportOptions(Form):
     strict: bool = False
     segments: tuple[_Text, ...] = ()
     trim: CardTrim | None = None
-    weights: tuple[_Text, ...] = ()
+    weights: _Text | tuple[_Text, ...] = ""
     progress: _Text = ""
     files_hash: _Text = ""
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """What only an earlier ARES could write: several weights, rules of weights, and dropped segments."""
+        weights = (self.weights,) if isinstance(self.weights, str) else self.weights
+        rules = [text for text in weights if len(weights) > 1 or " " in text.strip()]
+        return (*rules, *((self.trim.drop_segments,) if self.trim and self.trim.drop_segments else ()))
 
 
 class CardExport(Form):
@@ -447,6 +454,10 @@ def rebuild_set(
         )
     if export and card.export and card.export.appended:
         raise _appended_error(card_path)
+    if export and card.export and card.export.options.gone:
+        remedy = "rebuild the set without --export, and export it with a table of weights or of spans to keep"
+        detail = shorten(visible(f"{', '.join(card.export.options.gone)}; {remedy}"))
+        raise RequestError("the export of the card has options of an earlier ARES", detail)
     if stores.tables.episodes.count():
         raise RequestError("the workspace has episodes already", f"{stores.location}; name a new one with -w")
     _check_export(card.export)
@@ -476,19 +487,30 @@ def rebuild_set(
 
 def _check_export(card: CardExport | None) -> None:
     """Raises RequestError for an export that cannot be made again."""
-    from ares.export import TrimRequest, read_merge_plan
+    from ares.export import read_merge_plan
     from ares.registry import exporters
 
     if card is None:
         return
     exporters.get(card.options.format)
-    if card.options.trim:
-        TrimRequest(**dict(card.options.trim))
+    if not card.options.gone:
+        _export_options(card.options)
     if card.plan:
         with tempfile.TemporaryDirectory(prefix="ares-rebuild-") as folder:
             path = Path(folder) / _PLAN_FILE
             path.write_text(card.plan, encoding="utf-8")
             read_merge_plan(path)
+
+
+def _export_options(options: CardExportOptions) -> dict[str, Any]:
+    """The options of an export as `WorkspaceJobs.export` takes them."""
+    from ares.export import TrimRequest
+
+    values: dict[str, Any] = options.model_dump(exclude={"trim", "files_hash"})
+    values["weights"] = "".join(options.weights)
+    if options.trim:
+        values["trim"] = TrimRequest(**options.trim.model_dump(exclude={"drop_segments"}))
+    return values
 
 
 def _check_labels(path: Path, labels: LabelsFile) -> None:
@@ -635,11 +657,7 @@ def _export_again(
     quiet: bool,
 ) -> RebuildReport:
     """Export the set as the card says, and compare every file."""
-    from ares.export import TrimRequest
-
-    options: dict[str, Any] = card.options.model_dump(exclude={"trim", "files_hash"})
-    if card.options.trim:
-        options["trim"] = TrimRequest(**dict(card.options.trim))
+    options = _export_options(card.options)
     with tempfile.TemporaryDirectory(prefix="ares-rebuild-") as temporary:
         if card.plan:
             options["plan"] = str(Path(temporary) / _PLAN_FILE)

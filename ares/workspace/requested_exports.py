@@ -31,7 +31,7 @@ class ExportOptions(TypedDict, total=False):
     segments: Sequence[str]
     plan: str | os.PathLike[str] | None
     trim: TrimRequest | None
-    weights: Sequence[str]
+    weights: str
     progress: str
 
 

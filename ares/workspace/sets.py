@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -332,29 +331,6 @@ class SetCollection(Mapping[str, StoredSet]):
         from ares.curation import find_overlap
 
         return find_overlap(self._stores, self._sets[name], against)
-
-    def write_weights(
-        self, selection: str | CurationSet, weights: Sequence[str], path: str | os.PathLike[str]
-    ) -> tuple[Mapping[str, Json], ...]:
-        """Write the weight of every episode of a set with its reasons, as `ares export --write-weights` does.
-
-            >>> for line in ws.sets.write_weights("sinks", ["success_probability"], "weights.csv"):
-            ...     print(line)
-
-        Args:
-            selection: Name of a set, "name@version", or a set.
-            weights: Factors, as for `export`; the file is one, too, after it was edited.
-            path: A CSV or JSON file.
-
-        Returns:
-            What the weights are, and how well they agree with outcomes and people's labels where these are known.
-
-        Raises:
-            RequestError: There is no such set, or a factor is wrong.
-        """
-        from ares.export import write_weights
-
-        return write_weights(self._stores, self._resolve(selection), weights, local_output(path))
 
     def split(
         self,

@@ -655,7 +655,7 @@ class Workspace:
         """Write a set as a training dataset, as `ares export` does.
 
             >>> ws.export("sinks", "exports/sinks", format="lerobot").episodes
-            >>> ws.export("sinks", "exports/moving", trim=TrimRequest(idle_seconds=0.5), weights=["episode_value"])
+            >>> ws.export("sinks", "exports/moving", trim=TrimRequest(idle_seconds=0.5), weights="episode_value")
 
         Args:
             selection: Name of a set, "name@version", or a set.
@@ -669,8 +669,8 @@ class Workspace:
             segments: Grades of texts of models that are written too, such as ["ungraded"]; ["none"] writes no texts.
             plan: File of the plan by which the sources become one dataset, see `write_merge_plan`.
             trim: Which parts of the episodes are written, an `ares.export.TrimRequest`; None writes them whole.
-            weights: Factors of the weight of each step, such as ["success_probability", "0.2 where NOT acceptable",
-                "0 over verb = 'wait'", "weights.csv"].
+            weights: Weight of each step: a column of numbers such as "success_probability", or a table such as
+                "weights.csv" with the columns episode_id and weight.
             progress: Signal of the sources that is the progress of each step, for rabc of lerobot.
             quiet: Show no progress.
 
@@ -733,7 +733,7 @@ class Workspace:
             strict: Fail when an episode cannot be read, instead of leaving it out.
             plan: File of the plan by which the sources become one dataset.
             trim: Which parts of the episodes it has, as for `export`.
-            weights: Factors of the weight of each step, as for `export`: an item has the key "sample_weight", and
+            weights: Weight of each step, as for `export`: an item has the key "sample_weight", and
                 `StepDataset.make_weighted_sampler` draws by it.
 
         Raises:

@@ -461,7 +461,7 @@ def describe_source(source: Source, earlier: Mapping[str, Json]) -> dict[str, Js
     entries = list_folder(parse_path(source.folder))
     may_state = "meta" in entries.folders or any(map(_STATING_FILES.fullmatch, entries.files))
     if spec or may_state or entries.error:  # a single file cannot be listed
-        from ingest.label_files import read_stated_facts
+        from ingest.licences import read_stated_facts
 
         facts |= read_stated_facts(source.folder, cast("Mapping[str, Json]", spec or {}))
     return facts

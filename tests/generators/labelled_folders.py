@@ -1,6 +1,6 @@
-"""Folders of episodes with files of labels beside them, as labs keep them: outcomes, texts and splits by name.
+"""Folders of episodes with tables of labels beside them: outcomes, texts and splits by the name of the episode.
 
-Everything is drawn: format and number of the episodes, their names, where the file lies, its kind and its form.
+Everything is drawn: format and number of the episodes, their names, where they lie, and the form of the table.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 _VERBS = ("lift", "push", "open", "turn", "wipe", "close")
 _THINGS = ("red cup", "drawer", "sponge", "valve", "blue block", "lid")
 _STEMS = ("episode", "ep", "demo", "traj", "run", "take", "2024-05-17")
-_NAME_COLUMNS = ("episode", "name", "file", "demo", "episode_id", "trajectory")
-_SUCCESS_COLUMNS = ("success", "is_success", "outcome", "result")
-_TEXT_COLUMNS = ("instruction", "task", "prompt", "caption", "language_instruction")
 _OUTCOMES: tuple[tuple[Any, Any], ...] = (
     (True, False), (1, 0), ("success", "failure"), ("yes", "no"), ("passed", "failed")
 )  # fmt: skip
-_FORMS = ("mapping", "rows", "nested rows", "nested mapping", "columns", "lists", "table")
+_FORMS = (".csv", ".jsonl", ".parquet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +68,15 @@ def make_labelled_folder(folder: Path, seed: int, *, with_faults: bool = False) 
     Args:
         folder: Where it is made.
         seed: Of everything that is drawn.
-        with_faults: Whether the file of labels has unknown names, names twice and values that are no outcome; it
-            is then a list of rows.
+        with_faults: Whether the table has unknown names, names twice and values that are no outcome.
     """
     rng = np.random.default_rng(seed)
     keys = _write_episodes(folder, rng)
-    form = "rows" if with_faults else str(rng.choice(_FORMS))
-    labels = {key: _draw_label(rng, only_success=form == "lists") for key in keys}
-    names = _draw_names(keys, rng, has_numbers=form in ("rows", "table", "nested rows"))
+    form = str(rng.choice(_FORMS))
+    labels = {key: _draw_label(rng) for key in keys}
+    names = _draw_names(keys, rng)
     faults = _draw_faults(keys, rng) if with_faults else _Faults()
-    suffix = _write_labels(folder, form, labels, names, faults, rng)
+    _write_labels(folder / f"labels{form}", labels, names, faults, rng)
     if rng.random() < 0.5:
         labels = _write_splits(folder, labels, names, rng)
     for key in faults.no_outcome + faults.twice:
@@ -90,7 +87,7 @@ def make_labelled_folder(folder: Path, seed: int, *, with_faults: bool = False) 
         num_unknown=len(faults.unknown),
         num_twice=len(faults.twice),
         num_no_outcome=len(faults.no_outcome),
-        description=f"{form} in {suffix}, named {next(iter(names.values()))!r} for {keys[0]!r}",
+        description=f"{form}, named {next(iter(names.values()))!r} for {keys[0]!r}",
     )
 
 
@@ -125,15 +122,14 @@ def _write_npz_files(
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
-def _draw_label(rng: np.random.Generator, *, only_success: bool) -> Label:
+def _draw_label(rng: np.random.Generator) -> Label:
     text = f"{rng.choice(_VERBS)} the {rng.choice(_THINGS)}"
-    return Label(success=bool(rng.random() < 0.6), text="" if only_success else text)
+    return Label(success=bool(rng.random() < 0.6), text=text)
 
 
-def _draw_names(keys: Sequence[str], rng: np.random.Generator, *, has_numbers: bool) -> dict[str, Any]:
+def _draw_names(keys: Sequence[str], rng: np.random.Generator) -> dict[str, Any]:
     """What the file calls each episode: its key, its file name, that without its ending, or its number."""
-    kinds = ["key", "name", "stem"] + (["number"] if has_numbers else [])
-    kind = rng.choice(kinds)
+    kind = rng.choice(["key", "name", "stem", "number"])
     names: dict[str, Any] = {}
     for key in keys:
         name = key.rpartition("/")[2]
@@ -153,108 +149,61 @@ def _draw_faults(keys: Sequence[str], rng: np.random.Generator) -> _Faults:
 
 
 def _write_labels(
-    folder: Path,
-    form: str,
+    path: Path,
     labels: Mapping[str, Label],
     names: Mapping[str, Any],
     faults: _Faults,
     rng: np.random.Generator,
-) -> str:
-    """Write the file of outcomes and texts; its ending."""
+) -> None:
+    """Write the table of outcomes and texts."""
     good, bad = _OUTCOMES[int(rng.integers(len(_OUTCOMES)))]
-    columns = (
-        str(rng.choice(_NAME_COLUMNS)),
-        str(rng.choice(_SUCCESS_COLUMNS)),
-        str(rng.choice(_TEXT_COLUMNS)),
-    )
-    stem = str(rng.choice(["meta", "labels", "annotations", "episodes_info", "results"]))
-    if form == "lists":
-        lists = {
-            name: [names[key] for key in labels if labels[key].success is is_good]
-            for name, is_good in (("success", True), ("failure", False))
-        }
-        return _write_document(folder / stem, lists, rng)
+    if path.suffix == ".parquet" and faults.no_outcome:
+        good, bad = "success", "failure"  # a column there has one type
     rows = [
-        {columns[0]: names[key], columns[1]: good if label.success else bad, columns[2]: label.text}
+        {"episode": names[key], "success": good if label.success else bad, "instruction": label.text}
         for key, label in labels.items()
     ]
     if faults.unknown:
-        _spoil_rows(rows, columns, list(labels), faults, (good, bad))
-        return (
-            _write_document(folder / stem, rows, rng)
-            if rng.random() < 0.5
-            else _write_table(folder / stem, rows)
-        )
-    if form == "table":
-        return _write_table(folder / stem, rows)
-    return _write_document(folder / stem, _arrange_rows(form, rows, columns), rng)
+        _spoil_rows(rows, list(labels), faults, (good, bad))
+    _write_table(path, rows)
 
 
 def _spoil_rows(
-    rows: list[dict[str, Any]],
-    columns: tuple[str, str, str],
-    keys: Sequence[str],
-    faults: _Faults,
-    outcomes: tuple[Any, Any],
+    rows: list[dict[str, Any]], keys: Sequence[str], faults: _Faults, outcomes: tuple[Any, Any]
 ) -> None:
-    name, success, text = columns
     for key in faults.no_outcome:
-        rows[keys.index(key)][success] = "perhaps"
+        rows[keys.index(key)]["success"] = "perhaps"
     for key in faults.twice:
         row = dict(rows[keys.index(key)])
-        row[success] = outcomes[0] if row[success] == outcomes[1] else outcomes[1]
+        row["success"] = outcomes[0] if row["success"] == outcomes[1] else outcomes[1]
         rows.append(row)
-    is_number = isinstance(rows[0][name], int)
+    is_number = isinstance(rows[0]["episode"], int)
     rows.extend(
-        {name: 9000 + number if is_number else unknown, success: outcomes[0], text: "do it"}
+        {"episode": 9000 + number if is_number else unknown, "success": outcomes[0], "instruction": "do it"}
         for number, unknown in enumerate(faults.unknown)
     )
 
 
-def _arrange_rows(form: str, rows: list[dict[str, Any]], columns: tuple[str, str, str]) -> Any:
-    name, success, text = columns
-    mapping = {str(row[name]): {success: row[success], text: row[text]} for row in rows}
-    head = {"robot_id": "arm-3", "recorded_by": "us", "version": 2}
-    return {
-        "mapping": mapping,
-        "rows": rows,
-        "nested rows": {**head, "episodes": rows},
-        "nested mapping": {**head, "episodes": mapping},
-        "columns": {
-            success: {key: row[success] for key, row in mapping.items()},
-            text: {key: row[text] for key, row in mapping.items()},
-        },
-    }[form]
-
-
-def _write_document(path: Path, document: Any, rng: np.random.Generator) -> str:
-    if isinstance(document, list) and rng.random() < 0.3:
-        path.with_suffix(".jsonl").write_text("\n".join(json.dumps(row) for row in document))
-        return ".jsonl"
-    if rng.random() < 0.6:
-        path.with_suffix(".json").write_text(json.dumps(document))
-        return ".json"
-    suffix = str(rng.choice([".yaml", ".yml"]))
-    path.with_suffix(suffix).write_text(yaml.safe_dump(document, sort_keys=False))
-    return suffix
-
-
-def _write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
-    with path.with_suffix(".csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return ".csv"
+def _write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(list(rows)), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in rows))
+    else:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 def _write_splits(
     folder: Path, labels: Mapping[str, Label], names: Mapping[str, Any], rng: np.random.Generator
 ) -> dict[str, Label]:
-    """Write which episodes are for training and which are not, in a file of its own; the labels with it."""
+    """Write which episodes are for training and which are not, in a table of its own; the labels with it."""
     words = ("train", str(rng.choice(["val", "test", "validation"])))
     split = {key: words[int(number % 3 == 2)] for number, key in enumerate(labels)}
-    lists = {word: [names[key] for key in labels if split[key] == word] for word in words}
-    _write_document(folder / "splits", {"splits": lists} if rng.random() < 0.3 else lists, rng)
+    rows = [{"episode": names[key], "split": split[key]} for key in labels]
+    _write_table(folder / f"splits{rng.choice(_FORMS)}", rows)
     return {
         key: Label(success=label.success, text=label.text, split=split[key]) for key, label in labels.items()
     }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ares.episode import Record, SourceSegment
-from ares.errors import SourceError
+from ares.errors import AresError, SourceError
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from tests.ingest.agibot.conftest import read, write_episode, write_task
@@ -17,7 +17,7 @@ from tests.ingest.rlds.test_source import FEATURES, steps, write_dataset
 from tests.ingest.test_labels import load_by_key, write_episodes
 from tests.ingesting import ingest_paths
 
-HEADER = "episode,start_seconds,end_seconds,text,author\n"
+HEADER = "episode,start_seconds,stop_seconds,text,author\n"
 
 
 def list_spans(record: Record) -> list[tuple[float, float, str]]:
@@ -84,7 +84,7 @@ def test_faults_of_a_table_of_spans_are_one_line_each(tmp_path: Path) -> None:
         line.removeprefix("spans.csv: spans that ").partition(": 1 (")[0] for line in source.warnings
     )
     assert [reason.split(",")[0] for reason in reasons] == [
-        *("are named twice", "end before they start", "have no number as start or end", "have no text"),
+        *("are named twice", "end before they start", "have no number as start or stop", "have no text"),
         "name episodes that are not here",
     ]
     warnings = [text for text in records["ep_001.npz"].warnings if "spans" in text]
@@ -95,42 +95,6 @@ def test_faults_of_a_table_of_spans_are_one_line_each(tmp_path: Path) -> None:
     ]
 
 
-def test_a_table_that_may_be_seconds_or_frames_is_refused_in_one_line(tmp_path: Path) -> None:
-    write_episodes(tmp_path / "d", 2)
-    rows = "".join(f"ep_00{n % 2},{n},{n + 1},reach\n" for n in range(4))
-    (tmp_path / "d" / "spans.csv").write_text("episode,start,end,text\n" + rows)
-    source, records = load_by_key(tmp_path / "d")
-    assert not any(record.segments or record.episode.metadata for record in records.values())
-    (warning,) = source.warnings
-    assert warning.startswith("spans.csv: spans that have whole numbers") and "start_frame" in warning
-
-
-def test_labels_of_an_episode_and_its_spans_may_stand_in_one_object(tmp_path: Path) -> None:
-    write_episodes(tmp_path / "d", 2)
-    spans = [{"start": 0, "end": 0.25, "text": "reach"}, {"start": 0.25, "end": 0.5, "text": "lift"}]
-    labels = {
-        f"ep_00{n}": {"success": bool(n), "operator": "bo", "subtasks": spans[: n + 1]} for n in range(2)
-    }
-    (tmp_path / "d" / "labels.json").write_text(json.dumps({"episodes": labels}))
-    source, records = load_by_key(tmp_path / "d")
-    assert not source.warnings
-    assert [list_spans(record) for _, record in sorted(records.items())] == [
-        [(0.0, 0.25, "reach")],
-        [(0.0, 0.25, "reach"), (0.25, 0.5, "lift")],
-    ]
-    assert [record.episode.success for _, record in sorted(records.items())] == [False, True]
-    assert records["ep_001.npz"].episode.metadata == {"labels": {"operator": "bo"}}
-
-
-def test_rows_about_whole_episodes_are_labels_and_no_spans(tmp_path: Path) -> None:
-    write_episodes(tmp_path / "d", 2)
-    rows = "".join(f"ep_00{n},0.0,0.5,reach,{n}\n" for n in range(2))
-    (tmp_path / "d" / "labels.csv").write_text("episode,start,end,text,success\n" + rows)
-    _, records = load_by_key(tmp_path / "d")
-    episode = records["ep_001.npz"].episode
-    assert (episode.success, episode.instruction, records["ep_001.npz"].segments) == (True, "reach", ())
-
-
 def write_spec(folder: Path, text: str) -> str:
     (folder / "spec.yaml").write_text(f"reference: us\n{text}")
     return str(folder / "spec.yaml")
@@ -138,9 +102,9 @@ def write_spec(folder: Path, text: str) -> str:
 
 def test_a_spec_names_spans_their_unit_and_new_names(tmp_path: Path) -> None:
     write_episodes(tmp_path / "d", 2)
-    (tmp_path / "spans.csv").write_text("episode,start,end,text\n0,0,3,Grab cup\n1,2,4,wait\n")
+    (tmp_path / "spans.csv").write_text("episode,start_frame,stop_frame,text\n0,0,3,Grab cup\n1,2,4,wait\n")
     (tmp_path / "names.yaml").write_text("grab cup: pick the mug\n")
-    spec = write_spec(tmp_path, "spans: spans.csv\nspan_unit: frames\nsubtask_names: names.yaml\n")
+    spec = write_spec(tmp_path, "spans: spans.csv\nsubtask_names: names.yaml\n")
     _, records = load_by_key(tmp_path / "d", spec)
     assert list_spans(records["ep_000.npz"]) == [(0.0, 0.3, "pick the mug")]
     assert records["ep_000.npz"].segments[0].fields == {"source_text": "Grab cup"}
@@ -150,8 +114,8 @@ def test_a_spec_names_spans_their_unit_and_new_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("gone.csv", None, "cannot be read"),
-        ("empty.csv", "episode,success\nep_000,1\n", "holds none"),
+        ("gone.csv", None, "no such file"),
+        ("empty.csv", "episode,success\nep_000,1\n", "lacks columns"),
         ("broken.json", "{", "cannot be read"),
     ],
 )
@@ -161,14 +125,20 @@ def test_a_named_file_without_spans_is_refused(
     write_episodes(tmp_path / "d", 1)
     if text is not None:
         (tmp_path / name).write_text(text)
-    with pytest.raises(SourceError, match=reason) as caught:
+    with pytest.raises(AresError, match=reason) as caught:
         load_by_key(tmp_path / "d", write_spec(tmp_path, f"spans: {name}\n"))
     assert name in str(caught.value)
 
 
+def test_a_spec_with_the_unit_of_spans_is_told_that_their_table_says_it(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 1)
+    with pytest.raises(SourceError, match=r"span_unit.*the table says it: start_seconds and stop_seconds"):
+        load_by_key(tmp_path / "d", write_spec(tmp_path, "spans: a.csv\nspan_unit: frames\n"))
+
+
 def test_subtasks_that_a_spec_finds_in_the_metadata_are_segments(tmp_path: Path) -> None:
     write_episodes(tmp_path / "d", 1)
-    parts: Any = {"parts": [{"start_frame": 0, "end_frame": 2, "name": "go", "text": "reach"}]}
+    parts: Any = {"parts": [{"start_frame": 0, "stop_frame": 2, "name": "go", "text": "reach"}]}
     (tmp_path / "d" / "ep_000.json").write_text(json.dumps(parts))
     _, records = load_by_key(tmp_path / "d", write_spec(tmp_path, "subtasks: parts\n"))
     (segment,) = records["ep_000.npz"].segments

@@ -68,8 +68,8 @@ def write_episodes(folder: Path, count: int) -> None:
 
 def test_numbers_that_are_shifted_by_one_are_not_read(tmp_path: Path) -> None:
     write_episodes(tmp_path / "d", 5)
-    rows = [{"episode": number, "success": number % 2} for number in range(1, 6)]
-    (tmp_path / "d" / "labels.json").write_text(json.dumps(rows))
+    rows = "".join(f"{number},{number % 2}\n" for number in range(1, 6))
+    (tmp_path / "d" / "labels.csv").write_text(f"episode,success\n{rows}")
     source, records = load_by_key(tmp_path / "d")
     assert {record.episode.success for record in records.values()} == {None}
     assert any("counts episodes from 1 to 5, their names from 0 to 4" in text for text in source.warnings)
@@ -77,11 +77,16 @@ def test_numbers_that_are_shifted_by_one_are_not_read(tmp_path: Path) -> None:
 
 def test_fields_without_a_known_meaning_can_be_named_by_a_spec(tmp_path: Path) -> None:
     write_episodes(tmp_path / "d", 3)
-    labels = {
-        f"ep_{number:03d}": {"quality": "pass" if number else "fail", "fold": f"f{number}", "what": "stack"}
+    rows = [
+        {
+            "episode": f"ep_{number:03d}",
+            "quality": "pass" if number else "fail",
+            "fold": f"f{number}",
+            "what": "stack",
+        }
         for number in range(3)
-    }
-    (tmp_path / "d" / "notes.yaml").write_text(json.dumps({"by": "us", "runs": labels}))
+    ]
+    (tmp_path / "d" / "notes.jsonl").write_text("\n".join(map(json.dumps, rows)))
     spec = tmp_path / "spec.yaml"
     spec.write_text("reference: us\nsuccess: labels.quality\nsplit: labels.fold\nlanguage: [labels.what]\n")
     _, records = load_by_key(tmp_path / "d", str(spec))
@@ -92,7 +97,7 @@ def test_fields_without_a_known_meaning_can_be_named_by_a_spec(tmp_path: Path) -
 
 def test_rows_with_spans_are_segments(tmp_path: Path) -> None:
     write_episodes(tmp_path / "d", 2)
-    table = "episode,start_frame,end_frame,text\nep_000,0,3,reach\nep_000,3,6,lift\nep_001,0,2,push\nep_001,2,6,pull\n"
+    table = "episode,start_frame,stop_frame,text\nep_000,0,3,reach\nep_000,3,6,lift\nep_001,0,2,push\nep_001,2,6,pull\n"
     (tmp_path / "d" / "subtasks.csv").write_text(table)
     source, records = load_by_key(tmp_path / "d")
     assert not source.warnings and not records["ep_001.npz"].episode.metadata
@@ -106,9 +111,58 @@ def test_a_file_about_something_else_changes_nothing(tmp_path: Path) -> None:
     write_episodes(tmp_path / "d", 3)
     (tmp_path / "d" / "config.json").write_text(json.dumps({"rate": 10, "joints": {"0": "a", "1": "b"}}))
     (tmp_path / "d" / "robot.yaml").write_text("name: arm\nlimits: [1, 2, 3]\n")
+    joints = ({"id": 0, "label": "base", "episode": 0}, {"id": 1, "label": "wrist", "episode": 1})
+    (tmp_path / "d" / "joints.jsonl").write_text("\n".join(map(json.dumps, joints)))
+    (tmp_path / "d" / "empty.jsonl").write_text("")
     source, records = load_by_key(tmp_path / "d")
     assert not source.warnings
     assert all(not record.episode.metadata for record in records.values())
+
+
+OTHER_FORMS = [
+    (
+        "labels.json",
+        '{"ep_000": {"success": true}, "ep_001": {"success": false}}',
+        "labels.json names episodes and",
+    ),
+    (
+        "labels.json",
+        '{"by": "us", "episodes": [{"name": "ep_000.npz", "ok": 1}]}',
+        "labels.json names episodes and",
+    ),
+    (
+        "splits.yaml",
+        "train: [ep_000]\ntest: [ep_001]\n",
+        "splits.yaml names episodes and is not read: write a CSV, ",
+    ),
+    ("a.csv", "demo,is_success\nep_000,1\n", "rename demo to episode, is_success to success"),
+    ("a.csv", "demo,success,comment\n1,1,x\n", "found are demo, success, comment; rename demo to episode"),
+    ("a.csv", "episode,start,end,text\nep_000,0,1,x\n", "rename start to start_seconds"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "says"), OTHER_FORMS)
+def test_labels_in_another_form_are_refused_in_one_line_that_says_what_to_write(
+    name: str, text: str, says: str, tmp_path: Path
+) -> None:
+    write_episodes(tmp_path / "d", 2)
+    (tmp_path / "d" / name).write_text(text)
+    source, records = load_by_key(tmp_path / "d")
+    (warning,) = source.warnings
+    assert says in warning and "episode" in warning
+    assert all(record.episode.success is None and not record.segments for record in records.values())
+
+
+def test_rows_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 2)
+    rows = '{"episode": "ep_000", "success": true}\n7\n{"success": true}\n{"episode": null}\n'
+    (tmp_path / "d" / "labels.jsonl").write_text(rows)
+    source, records = load_by_key(tmp_path / "d")
+    assert records["ep_000.npz"].episode.success is True
+    assert sorted(source.warnings) == [
+        "labels.jsonl: 1 row that are of a wrong form",
+        "labels.jsonl: 2 rows that name no episode",
+    ]
 
 
 TURNS = ("90", "180", "270", "vertical flip", "horizontal flip")

@@ -9,7 +9,7 @@ import pytest
 
 from ares import open as open_workspace
 from ingest.base import SourceOptions
-from ingest.label_files import identify_licence, read_stated_facts
+from ingest.licences import identify_licence, read_stated_facts
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
 

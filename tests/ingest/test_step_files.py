@@ -46,8 +46,8 @@ def test_an_episode_that_lacks_a_step_is_not_read(seed: int, tmp_path: Path) -> 
 
 def test_labels_name_episodes_of_steps_by_their_first_file(tmp_path: Path) -> None:
     folder = make_step_folder(tmp_path / "d", 1)
-    labels = {path.stem: {"success": True} for path in folder.first_files}
-    (folder.path / "labels.json").write_text(json.dumps(labels))
+    rows = [json.dumps({"episode": path.stem, "success": True}) for path in folder.first_files]
+    (folder.path / "labels.jsonl").write_text("\n".join(rows))
     (source,) = open_sources([str(folder.path)])
     assert [item.load().episode.success for item in source.items] == [True] * len(folder.actions)
 

@@ -12,7 +12,7 @@ import pytest
 
 from annotators.base import Options
 from app.cli.main import main
-from ares.errors import RequestError
+from ares.errors import AresError
 from ares.input import OUTSIDE
 from ares.jobs import AnnotateReport
 from ares.settings import settings_from_environment
@@ -58,10 +58,10 @@ def shown(ws: Workspace) -> list[tuple[Any, ...]]:
 def test_spans_of_a_file_become_segments_and_what_is_not_read_is_told(ws: Workspace, tmp_path: Path) -> None:
     (tmp_path / "names.csv").write_text("old,new\ngrab,pick the mug\n")
     table = (
-        "episode,start,end,text,author\n"
+        "episode,start_frame,stop_frame,text,author\n"
         "ep_1,0,5,grab,human\nep_1,0,5,hold,human\nday/ep_0,5,40,lift,a-model\nep_0,0,5,whose,\nep_9,0,5,gone,\n"
     )
-    values = {"span_unit": "frames", "subtask_names": str(tmp_path / "names.csv")}
+    values = {"subtask_names": str(tmp_path / "names.csv")}
     for _ in range(2):
         report = add(ws, tmp_path / "spans.csv", table, **values)
         assert shown(ws) == [
@@ -80,7 +80,7 @@ def test_spans_that_are_lost_end_the_command_with_1_and_are_counted_by_reason(
 ) -> None:
     path = tmp_path / "spans.csv"
     rows = ("ep_1,0,1,a", "ep_1,3,4,b", "ep_1,5,6,c", "ep_9,0,1,d", "ep_1,1,0.5,e", "ep_1,0,1,a")
-    header = "episode,start_seconds,end_seconds,text"
+    header = "episode,start_seconds,stop_seconds,text"
     path.write_text("\n".join([header, *rows]) + "\n")
     command = ["annotate", "segment", "--spans", str(path), "-w", ws.path]
     assert main([*command, "--json"]) == 1
@@ -95,7 +95,7 @@ def test_spans_that_are_lost_end_the_command_with_1_and_are_counted_by_reason(
 
 
 def test_spans_stay_when_a_segmenter_runs_and_match_its_segments(ws: Workspace, tmp_path: Path) -> None:
-    add(ws, tmp_path / "spans.csv", "episode,start_seconds,end_seconds,text\nep_1,0,2.0,lift\n")
+    add(ws, tmp_path / "spans.csv", "episode,start_seconds,stop_seconds,text\nep_1,0,2.0,lift\n")
     before = shown(ws)
     annotate(ws.stores, ["segment"], Options(settings=SETTINGS), quiet=True)
     assert shown(ws) == before != []
@@ -106,13 +106,13 @@ def test_spans_stay_when_a_segmenter_runs_and_match_its_segments(ws: Workspace, 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("episode,success\nep_1,1\n", "names no spans"),
-        ("episode,start,end,text\nep_1,0,1,a\n", "start_frame"),
-        ("episode,start_frame,end_frame,text\nep_0,0,1,a\n", "no span of a stored episode"),
+        ("episode,success\nep_1,1\n", "lacks columns: .*needed are episode, text, and start_seconds"),
+        ("episode,start,end,text\nep_1,0,1,a\n", "rename start to start_seconds .or start_frame."),
+        ("episode,start_frame,stop_frame,text\nep_0,0,1,a\n", "no span of a stored episode"),
     ],
 )
 def test_a_file_without_a_span_of_a_stored_episode_is_refused(
     ws: Workspace, tmp_path: Path, text: str, reason: str
 ) -> None:
-    with pytest.raises(RequestError, match=reason):
+    with pytest.raises(AresError, match=reason):
         add(ws, tmp_path / "spans.csv", text)

@@ -196,14 +196,17 @@ def test_an_exporter_of_another_package_gets_the_whole_request(
 def test_options_of_a_trim_and_of_weights_reach_the_export_and_are_said(
     workspace: Workspace, graded_set: CurationSet, tmp_path: Path, capsys: Capture
 ) -> None:
-    weights = ("--weights", "num_steps", "--weights", "0.5 where NOT acceptable")
-    assert export(workspace, tmp_path / "x", *weights, "--write-weights", str(tmp_path / "w.csv")) == 0
-    said = capsys.readouterr().out
-    assert "sample_weight was added: num_steps x 0.5 where NOT acceptable: episodes 12" in said
-    assert not (tmp_path / "x").exists() and (tmp_path / "w.csv").read_text().count("\n") == 13
-    options = ("--format", "parquet", "--weights", str(tmp_path / "w.csv"), "--trim-idle", "0", "-q")
+    two = ("--weights", "num_steps", "--weights", "acceptable", "--format", "parquet")
+    assert export(workspace, tmp_path / "x", *two) == 2
+    assert "weights are one column or one table: got num_steps, acceptable" in capsys.readouterr().err
+    for gone in ("--write-weights=w.csv", "--drop-segments=true"):
+        with pytest.raises(SystemExit):
+            export(workspace, tmp_path / "x", gone, "--format", "parquet")
+        assert gone.partition("=")[0] in capsys.readouterr().err
+    options = ("--format", "parquet", "--weights", "num_steps", "--trim-idle", "0", "-q")
     assert export(workspace, tmp_path / "out", *options) == 0
     said = capsys.readouterr().out
+    assert "sample_weight was added: num_steps: episodes 12" in said
     assert "steps were cut: starts and ends that stand still longer than 0 s: episodes " in said
     steps = pq.read_table(tmp_path / "out" / "steps.parquet")
     assert steps.num_rows < sum(workspace.episodes[id].num_steps for id in workspace.sets.ids(graded_set))

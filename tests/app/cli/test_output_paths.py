@@ -17,7 +17,6 @@ COMMANDS = (
     f"export all {URL} --format lerobot",
     f"export all {URL} --format parquet",
     f"export all d --write-plan {URL}",
-    f"export all d --weights num_steps --write-weights {URL}.csv",
     f"set lock all {URL}.json",
     "set create new --where true --dedupe --reasons gs://lab/x.csv",
     f"set rebuild card.json --sources . --export {URL}",

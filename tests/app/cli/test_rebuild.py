@@ -124,6 +124,40 @@ def test_of_an_export_that_an_earlier_ares_appended_to_the_set_alone_is_rebuilt(
     assert json.loads(capsys.readouterr().out)["differences"] == []
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"trim": {"drop_segments": "text = 'wait'"}}, "text = 'wait'; "),
+        ({"weights": ["num_steps", "0.5 where success"]}, "num_steps, 0.5 where success; "),
+        ({"weights": ["0 over text = 'wait'"]}, "0 over text = 'wait'; "),
+    ],
+)
+def test_of_a_card_with_options_that_are_gone_the_set_alone_is_rebuilt(
+    card_folder: Path,
+    tmp_path: Path,
+    options: dict[str, Any],
+    named: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copy(card_folder / "lerobot.labels.jsonl", tmp_path)
+    document = json.loads((card_folder / "lerobot.json").read_text())
+    document["export"]["options"] |= options
+    (tmp_path / "card.json").write_text(json.dumps(document))
+    rebuild = [
+        "set",
+        "rebuild",
+        tmp_path / "card.json",
+        "--sources",
+        card_folder / "data",
+        "-w",
+        tmp_path / "ws",
+    ]
+    assert run(*rebuild, "--export", tmp_path / "again") == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert f"options of an earlier ARES: {named}rebuild the set without --export" in line
+    assert run(*rebuild) == 0
+
+
 def rebuilt(
     card_folder: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, list[dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Trims at an export: still ends, dropped segments and spans to keep, read back and compared with the source."""
+"""Trims at an export: still ends and spans to keep, read back and compared with the source."""
 
 from __future__ import annotations
 
@@ -212,14 +212,13 @@ def test_progress_of_an_export_in_parts_ends_at_the_number_of_episodes(ws: Works
         assert sum(counts) == 2 and min(counts) >= 0
 
 
-def test_a_dropped_segment_splits_and_what_is_said_of_the_whole_is_not_said_of_two_parts(
+def test_what_is_said_of_the_whole_is_not_said_of_the_parts_that_a_person_keeps(
     ws: Workspace, tmp_path: Path
 ) -> None:
     first, second = f"{0:016x}", f"{1:016x}"
     made = [
         segment(PERSON, first, (2.0, 3.0), {"text": "wait"}),
         segment(PERSON, first, (3.0, 5.35), {"text": "lift"}),
-        segment(PERSON, second, (0.0, 1.0), {"text": "wait"}),
         segment(PERSON, second, (1.0, 5.35), {"text": "push"}),
     ]
     scores = [
@@ -227,18 +226,18 @@ def test_a_dropped_segment_splits_and_what_is_said_of_the_whole_is_not_said_of_t
     ]
     append(ws, [PERSON, SCORER], [*made, *scores])
     ws.sets.create("made", [first, second])
-    export(ws, tmp_path / "out", "lerobot", TrimRequest(drop_segments="text = 'wait'"))
+    rows = [(first, 0.0, 2.0), (first, 3.0, 5.35), (second, 1.0, 5.35)]
+    trim = TrimRequest(keep_spans=write_spans(tmp_path / "spans.csv", rows))
+    export(ws, tmp_path / "out", "lerobot", trim)
     lines = manifest(tmp_path / "out")
     assert [(line["episode_id"], *line["source_steps"]) for line in lines] == [
         (first, 0, 40), (first, 60, 107), (second, 20, 107),
     ]  # fmt: skip
-    assert [episode.success for episode in read_again(tmp_path / "out")] == [None, None, True]
-    listed = pq.read_table(next((tmp_path / "out" / "meta" / "episodes").rglob("*.parquet")))
-    assert listed["ares/score"].to_pylist() == [None, None, 0.7]
-    rows = pq.read_table(next((tmp_path / "out" / "data").rglob("*.parquet"))).to_pylist()
+    assert [episode.success for episode in read_again(tmp_path / "out")] == [None, None, None]
+    rows_read = pq.read_table(next((tmp_path / "out" / "data").rglob("*.parquet"))).to_pylist()
     names = pq.read_table(tmp_path / "out" / "meta" / "subtasks.parquet").to_pydict()
     by_number = dict(zip(names["subtask_index"], names["subtask"], strict=True))
-    texts = [by_number[row["subtask_index"]] for row in rows]
+    texts = [by_number[row["subtask_index"]] for row in rows_read]
     assert texts == [""] * 40 + ["lift"] * 47 + ["push"] * 87, "texts are cut with the steps"
 
 
@@ -274,31 +273,26 @@ def test_rlds_and_parquet_have_the_kept_steps_and_the_outcome(ws: Workspace, tmp
     assert pq.read_table(tmp_path / "table" / "steps.parquet").num_rows == 312
 
 
-def test_a_set_of_spans_says_what_is_kept(ws: Workspace, tmp_path: Path) -> None:
+def test_a_set_of_spans_is_exported_by_its_own_name(ws: Workspace, tmp_path: Path) -> None:
     append(ws, [PERSON], [segment(PERSON, f"{2:016x}", (2.0, 4.0), {"text": "lift"})])
     ws.sets.create_spans("lifts", where="text = 'lift'")
-    report = export(ws, tmp_path / "out", "lerobot", TrimRequest(keep_spans="lifts", idle_seconds=0.5))
-    assert [line["source_steps"] for line in manifest(tmp_path / "out")] == [[50, 80]]
-    assert report.left_out[:2] == (
-        "1 episode: it stands still from start to end",
-        "3 episodes: nothing of it is kept",
-    )
+    with pytest.raises(RequestError, match="'lifts' is no table; a set of spans is exported by its own name"):
+        TrimRequest(keep_spans="lifts")
     with pytest.raises(RequestError, match="a set of spans is not trimmed"):
         ws.export("lifts", tmp_path / "no", format="lerobot", trim=IDLE, quiet=True)
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({}, "a trim cuts something"),
+    ({}, "a trim cuts still ends, or keeps spans: got neither"),
+    ({"idle_seconds": 0.5, "keep_spans": "parts.csv"}, "got both of idle_seconds and keep_spans"),
     ({"idle_seconds": -1.0}, "0 s or more.*got -1"),
-    ({"keep_spans": "made"}, "a set of spans, or a CSV file.*made@1 has 5 episodes"),
-    ({"keep_spans": "none"}, "no set 'none'"),
-    ({"drop_segments": "nix = 1"}, "nix"),
-    ({"drop_segments": "episode_id IS NULL OR start_seconds < 'x'"}, "start_seconds"),
+    ({"keep_spans": "made"}, "'made' is no table"),
+    ({"keep_spans": "gone.csv"}, "no such file or folder"),
 ]
 BAD_ROWS: list[tuple[tuple[str, object, object], str]] = [
     (("f" * 16, 0, 1), "nothing of the set is left"),
-    ((f"{0:016x}", 2, 1), "line 2: 2 to 1 s"),
-    ((f"{0:016x}", "soon", 1), "line 2: start_seconds is 'soon'"),
+    ((f"{0:016x}", 2, 1), "line 2: a span ends behind its start, not 2 to 1 s"),
+    ((f"{0:016x}", "soon", 1), "line 2: start_seconds is 'soon'; "),
 ]
 
 
@@ -310,7 +304,9 @@ def test_a_wrong_trim_is_one_line(ws: Workspace, tmp_path: Path) -> None:
         with pytest.raises(RequestError, match=says):
             trim = TrimRequest(keep_spans=write_spans(tmp_path / "s.csv", [row]))
             export(ws, tmp_path / "out", "lerobot", trim)
-    (tmp_path / "bare.csv").write_text("episode_id,start\n")
-    with pytest.raises(RequestError, match="lacks start_seconds, stop_seconds"):
+    (tmp_path / "bare.csv").write_text("episode_id,start\n1,2\n")
+    with pytest.raises(
+        RequestError, match="needed are episode_id, start_seconds, stop_seconds; found are episode_id, start"
+    ):
         export(ws, tmp_path / "out", "lerobot", TrimRequest(keep_spans=str(tmp_path / "bare.csv")))
     assert not (tmp_path / "out").exists()

@@ -1,0 +1,162 @@
+"""Spans that a file states become segments of stored episodes: `ares annotate segment --spans FILE`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from annotators.base import Preflight, Result, Work, new_annotation
+from ares.annotation import Annotation, Maker
+from ares.errors import RequestError
+from ares.input import (
+    OUTSIDE,
+    REPEATED,
+    EpisodeNames,
+    LocatedSpan,
+    NamedSpan,
+    locate_spans,
+    match_spans_to_episodes,
+    open_input,
+    read_span_file,
+    read_text_mapping,
+    rename_text,
+)
+from ares.jobs import ReasonCount
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Json
+    from ares.store import Stores
+
+# Its annotations stand beside those of `segment`, and no segmenter takes their place.
+STATED_SPANS = "spans"
+_VERSION = "1"
+
+
+class SpanFileAnnotator:
+    """The segments that a file names; their authors are those of the file, and people where it says so.
+
+    Args:
+        path: The file, see `ares.input.read_span_file`.
+        names_path: File of new texts for old ones, or "".
+        stores: Stores of the workspace.
+
+    Attributes:
+        maker: Their maker; another content of the files makes another.
+        warnings: What of the file is there twice.
+        lost: What of the file is not read, by reason.
+
+    Raises:
+        SourceError: A file cannot be read.
+        RequestError: The file names no span of a stored episode.
+    """
+
+    def __init__(self, path: str, names_path: str, stores: Stores) -> None:
+        episodes = _StoredEpisodes(stores)
+        self._new_texts = read_text_mapping(names_path) if names_path else {}
+        file = read_span_file(path)
+        self._by_episode = match_spans_to_episodes(file, episodes.find)
+        counts, examples = file.tally.counts, file.tally.examples
+        self.warnings: tuple[str, ...] = (file.tally.line(REPEATED),) if REPEATED in counts else ()
+        self.lost: tuple[ReasonCount, ...] = tuple(
+            ReasonCount(
+                reason=f"spans {reason}", count=count, example=f"{file.tally.name}: {examples[reason][0]}"
+            )
+            for reason, count in counts.items()
+            if reason != REPEATED
+        )
+        if not self._by_episode:
+            reason = next(file.tally.lines(), "it has no rows")
+            raise RequestError("the file names no span of a stored episode", f"{path}: {reason}")
+        hashes: list[Json] = [_hash_content(name) for name in (path, names_path) if name]
+        settings: dict[str, Json] = {"files": hashes, "unit": ""}  # which unit was once a setting of its own
+        self.maker = Maker(annotator=STATED_SPANS, version=_VERSION, settings=settings, fills_segments=True)
+
+    def preflight(self, makers: Sequence[Maker]) -> Preflight:
+        """What of the file is lost, whatever the episodes hold."""
+        return Preflight(lost=self.lost)
+
+    def make_result(self, work: Work) -> Result:
+        """The segments of one episode, none for one that the file does not name."""
+        spans = self._by_episode.get(work.episode.episode_id, [])
+        if not spans:
+            return Result(annotations=[])
+        located, counts = locate_spans(spans, _step_seconds(work), work.episode.duration_seconds)
+        warnings = [f"spans of the file {reason}" for reason in counts if reason != OUTSIDE]
+        lost = [f"spans {OUTSIDE}"] * counts[OUTSIDE]
+        return Result(annotations=self._make_segments(work, located), warnings=warnings, lost=lost)
+
+    def _make_segments(self, work: Work, located: Sequence[LocatedSpan]) -> list[Annotation]:
+        """An annotation for each span; those with one span and camera are told apart by their part."""
+        counts: Counter[tuple[float, float, str]] = Counter()
+        annotations: list[Annotation] = []
+        for part in located:
+            ends = (part.start_seconds, part.stop_seconds)
+            number = counts[(*ends, part.span.camera)]
+            counts[(*ends, part.span.camera)] += 1
+            annotation = new_annotation(
+                work, self.maker, self._make_value(part.span), span=ends, camera=part.span.camera
+            )
+            annotations.append(replace(annotation, part=str(number)) if number else annotation)
+        return annotations
+
+    def _make_value(self, span: NamedSpan) -> dict[str, Json]:
+        text, fields = rename_text(span.text, span.fields, self._new_texts)
+        return {
+            **_storable_fields(fields),
+            "text": text,
+            "style": span.style,
+            "author": span.author,
+            "role": span.role,
+        }
+
+
+class _StoredEpisodes:
+    """The episodes of a workspace by what a file may call them: their id, and their key as `EpisodeNames` reads it.
+
+    Of several datasets with one key, "DATASET/KEY" tells.
+
+    Args:
+        stores: Stores of the workspace.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        rows = stores.tables.episodes.read_columns(["episode_id", "dataset", "key"]).to_pylist()
+        self._by_key: dict[str, str] = {f"{row['dataset']}/{row['key']}": row["episode_id"] for row in rows}
+        self._ids = frozenset(self._by_key.values())
+        self._names = EpisodeNames(self._by_key)
+
+    def find(self, name: object) -> str:
+        """The id of the episode that a name means, "" for none or for several."""
+        if isinstance(name, str) and name in self._ids:
+            return name
+        return self._by_key.get(self._names.find(name), "")
+
+
+def _step_seconds(work: Work) -> Sequence[float] | NDArray[np.float64]:
+    """(T,) seconds of the steps of an episode, evenly spaced where it has no signals."""
+    if work.trajectory is not None:
+        return work.trajectory.timestamps
+    return [step / work.episode.rate_hz for step in range(work.episode.num_steps)]
+
+
+def _storable_fields(fields: Mapping[str, object]) -> dict[str, Json]:
+    """The fields as JSON; what only YAML has, such as dates, becomes text."""
+    plain = (bool, int, float, str, list, dict)
+    return {name: value if isinstance(value, plain) else str(value) for name, value in fields.items()}
+
+
+def _hash_content(path: str) -> str:
+    """Hash of a file, 16 hex digits. Raises SourceError as opening does."""
+    digest = hashlib.blake2b(digest_size=8)
+    with open_input(str(Path(path).expanduser())) as file:
+        for block in iter(partial(file.read, 2**20), b""):
+            digest.update(block)
+    return digest.hexdigest()
