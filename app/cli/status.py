@@ -312,6 +312,11 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         "--repair", action="store_true", help="repair what can be repaired without losing data"
     )
     parser.add_argument(
+        "--rebuild",
+        action="store_true",
+        help="drop the columns and segments that come from the annotation log, and make them from it again",
+    )
+    parser.add_argument(
         "--relocate",
         action="append",
         default=[],
@@ -333,7 +338,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     from ares.doctor import parse_relocation
 
     moves = [parse_relocation(text) for text in args.relocate]
-    findings = open_workspace(args).doctor(repair=args.repair, relocate=moves)
+    findings = open_workspace(args).doctor(repair=args.repair, rebuild=args.rebuild, relocate=moves)
     lines = [_finding_line(finding) for finding in findings]
     documents = [finding.to_json() for finding in findings]
     answer(args, documents, lambda: tuple(lines) or "all promises between the stores hold", documents)

@@ -200,6 +200,7 @@ class WorkspaceJobs:
     def doctor(
         self,
         repair: bool = False,
+        rebuild: bool = False,
         relocate: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     ) -> FindingList:
         """Check that the stores agree with each other and with the source files, as `ares doctor` does.
@@ -208,17 +209,19 @@ class WorkspaceJobs:
 
         Args:
             repair: Repair what can be repaired without losing data.
+            rebuild: Drop the columns and segments that come from the annotation log, and make them from it again.
             relocate: New folder or URL by the old one, for source files that were moved.
 
         Raises:
             RequestError: A new path does not exist.
+            StoreError: The log has values that no column can show; all others are shown by then.
         """
         from ares.doctor import relocate_sources, run_checks
         from ares.workspace.episode import FindingList
 
         moves = list(relocate.items() if isinstance(relocate, Mapping) else relocate)
         findings = relocate_sources(self._stores, moves) if moves else []
-        return FindingList(findings + run_checks(self._stores, repair))
+        return FindingList(findings + run_checks(self._stores, repair, rebuild))
 
     def _set(self, selection: str | CurationSet) -> CurationSet:
         return Sets(self._stores.annotations)[selection] if isinstance(selection, str) else selection

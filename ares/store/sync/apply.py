@@ -27,6 +27,8 @@ from ares.store.sync.makers import (
 )
 from ares.store.sync.projection_plugins import InstalledProjections
 from ares.store.sync.refresh import (
+    NOTES,
+    TAGS,
     annotators_with_stale_values,
     drop_removed_segments,
     find_stale_episodes,
@@ -317,9 +319,39 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     return applied
 
 
-def read_log_changes(tables: Tables, annotations: AnnotationStore, sequence: int) -> Iterator[TableChanges]:
-    """Yield the changes of the log from its start to a sequence number, in batches, without applying them."""
-    yield from _ApplyJob(tables, annotations).read_log_changes(0, _READ_BATCH, sequence)
+def read_episode_changes(
+    tables: Tables, annotations: AnnotationStore, episode_ids: Sequence[str]
+) -> TableChanges:
+    """What the log says of some episodes of the tables, without applying it. Raises StoreError."""
+    return _ApplyJob(tables, annotations).read_episode_changes(episode_ids)
+
+
+def rebuild_from_log(tables: Tables, annotations: AnnotationStore) -> int:
+    """Drop the segments and the columns of episodes that come from the log, and apply all of it.
+
+    After a crash in between, the next `apply_log` starts from the first annotation; repeating this is safe.
+
+    Returns:
+        Number of annotations applied.
+
+    Raises:
+        StoreError: As `apply_log`.
+    """
+    import pyarrow as pa
+
+    reset_applied_sequence(tables)
+    existing, source = tables.episodes.snapshot().arrow_schema, set(episode_schema().names)
+    declared = MakerCatalog(annotations.makers()).declared_schema().names
+    from_log = {*declared, TAGS, NOTES, *read_history(annotations).own_columns()} - source
+    dropped = [name for name in existing.names if name in from_log]
+    for name in dropped:
+        tables.episodes.replace_column(name, None)
+    # Makers may declare a column with several types: the one that it had stays.
+    tables.episodes.add_missing_columns(pa.schema([existing.field(n) for n in dropped if n in declared]))
+    tables.segments.clear()
+    applied = apply_log(tables, annotations)
+    tables.optimize()
+    return applied
 
 
 def find_unshowable_values(tables: Tables, annotations: AnnotationStore) -> Iterator[str]:
@@ -366,10 +398,19 @@ class _ApplyJob:
             self._projections.correct,
         )
 
-    def read_log_changes(self, after: int, size: int, until: int | None = None) -> Iterator[TableChanges]:
-        """Yield the changes after a sequence number, up to another one, for `size` or more annotations at a time."""
+    def read_episode_changes(self, episode_ids: Sequence[str]) -> TableChanges:
+        """What all annotations of some episodes say; none of them is removed."""
+        changes = self._collector.new_changes(self.state.sequence)
+        for ids in batched(episode_ids, _LOOKUP_BATCH):
+            if entries := [(changes.last_sequence, item) for item in self._annotations.find_annotations(ids)]:
+                self._collector.add(entries, changes)
+        self._collector.finish(changes)
+        return changes
+
+    def read_log_changes(self, after: int, size: int) -> Iterator[TableChanges]:
+        """Yield the changes after a sequence number, for `size` or more annotations at a time."""
         changes = self._collector.new_changes(after)
-        while batch := self._read(changes.last_sequence, until):
+        while batch := self._annotations.read(after=changes.last_sequence, limit=_READ_BATCH):
             if any(annotation.maker_id not in self.catalog.makers for _, annotation in batch):
                 self._collector.finish(changes)
                 self._load_makers()
@@ -386,10 +427,6 @@ class _ApplyJob:
         self._collector.finish(changes)
         drop_removed_segments(changes, self._removed)
         return changes
-
-    def _read(self, after: int, until: int | None) -> list[LogEntry]:
-        batch = self._annotations.read(after=after, limit=_READ_BATCH)
-        return [entry for entry in batch if until is None or entry.sequence <= until]
 
     def _note_makers(self, batch: Sequence[LogEntry]) -> None:
         """Take note of who annotated last, and of what makes the columns of a group depend on several annotations."""

@@ -409,8 +409,6 @@ class TableChanges:
         segment_values: Further columns of segment rows by the annotation_id of the segment.
         resolved: Makers by episode whose segments are all in `segment_rows`: any other row of theirs is old.
         errors: Messages about values that cannot be applied.
-        unknown_makers: The label of one annotation by each maker_id that was never stored.
-        frame_counts: Number of embedded frames by space and episode, as the annotations say.
         column_types: Type of every column in `episode_values`.
         segment_types: Type of every column in `segment_values`.
         annotation_count: Number of annotations.
@@ -422,8 +420,6 @@ class TableChanges:
     segment_values: dict[str, Row] = field(default_factory=dict)
     resolved: dict[str, set[str]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
-    unknown_makers: dict[str, str] = field(default_factory=dict)
-    frame_counts: dict[tuple[str, str], int] = field(default_factory=dict)
     column_types: Mapping[str, str] = field(default_factory=dict)
     segment_types: Mapping[str, str] = field(default_factory=dict)
     annotation_count: int = 0
@@ -481,9 +477,7 @@ class TableChangeCollector:
         for _, annotation in batch:
             maker = self.catalog.makers.get(annotation.maker_id)
             if maker is None:
-                label = describe(annotation)
-                changes.errors.append(f"maker {annotation.maker_id} is unknown in {label}")
-                changes.unknown_makers.setdefault(annotation.maker_id, label)
+                changes.errors.append(f"maker {annotation.maker_id} is unknown in {describe(annotation)}")
             elif annotation.subject_kind == maker.subject_kind:
                 self._add(annotation, maker, changes)
 
@@ -537,10 +531,6 @@ class TableChangeCollector:
             self._add_segment(segment, empty | row, changes)
 
     def _add(self, annotation: Annotation, maker: Maker, changes: TableChanges) -> None:
-        space = annotation.value.get("space")
-        if isinstance(space, str):
-            frames = annotation.value.get("frames")
-            changes.frame_counts[space, annotation.episode_id] = frames if isinstance(frames, int) else 0
         if maker.annotator in self._mixed:
             self._pending.setdefault(self.catalog.groups[maker.annotator], set()).add(annotation.episode_id)
             return
