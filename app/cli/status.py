@@ -85,7 +85,11 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
     )
     own = [name.partition("/")[2] for name, table in document["tables"].items() if table.get("own")]
     line = f"vectors of your own: {', '.join(own)}; `ares remove --vectors NAME` deletes them"
-    lines = [*([line] if own else ()), *describe_uncounted(document["uncounted_answers"])]
+    mixed = [
+        f"{count_of(count, 'episode')} with a {name} by an older maker: `ares use {name}=MAKER` shows one maker alone"
+        for name, count in document["mixed_makers"].items()
+    ]
+    lines = [*([line] if own else ()), *mixed, *describe_uncounted(document["uncounted_answers"])]
     return paragraphs([headline, *(table for table in tables if table.rows), *lines])
 
 

@@ -146,7 +146,6 @@ if TYPE_CHECKING:
         maker_column as maker_column,
         pin_makers as pin_makers,
         read_pins as read_pins,
-        stale_column as stale_column,
     )
     from ares.store.sync.projection_plugins import InstalledProjections as InstalledProjections
     from ares.store.sync.refresh import (

@@ -193,6 +193,11 @@ class SegmentTable:
             for name in set(self._table.schema.names) - set(segment_schema().names):
                 self._table.drop_column(name)
 
+    def drop_column(self, name: str) -> None:
+        """Drop a column with its values. Raises StoreError."""
+        with lance_errors("segments"):
+            self._table.drop_column(name)
+
     def add_missing_columns(self, columns: pa.Schema) -> None:
         """Add the columns that the table does not have, without values. Raises StoreError."""
         existing = self._lance_table.dataset().schema

@@ -136,7 +136,7 @@ def _dump(workspace: Workspace) -> list[object]:
         dataset = workspace.stores.tables.connection.open_dataset(name)
         assert dataset is not None
         rows = dataset.to_table()
-        tables.append((name, sorted(map(str, rows.to_pylist()))))
+        tables.append((name, sorted(str(sorted(row.items())) for row in rows.to_pylist())))
     return [
         tables,
         *(
