@@ -19,7 +19,6 @@ from ares.rubric import TRUST_COLUMN
 from ares.search import Hit
 from ares.store import CONFLICT, DISAGREEMENT, TAGS, declared_columns
 
-# Ending of the columns that say that a value is by an older maker.
 # What the trust in a judge says of a grade that it decided; nothing is said where the judge is trusted.
 _TRUST_WORDS = {
     "certified": "{}, certified by people",

@@ -156,10 +156,8 @@ if TYPE_CHECKING:
         find_outdated_values as find_outdated_values,
         list_removed_but_present as list_removed_but_present,
         list_restored_but_absent as list_restored_but_absent,
-        refresh_conflicts as refresh_conflicts,
     )
     from ares.store.sync.shown_values import (
-        TableChanges as TableChanges,
         keep_newest_annotations as keep_newest_annotations,
         segment_id as segment_id,
         select_shown as select_shown,
