@@ -51,8 +51,7 @@ class Column:
         rollup: For an annotator of segments: how the values of the segments become the value of the episode. "all" and
             "any" are for bools, "list" is for texts and makes a column of type list<string>; "union" is for lists, and
             has each text once; with "segment" the segments alone have the column, and the episode has none.
-        needs_current_maker: The column is empty unless the value is by the current maker of its annotator, see
-            `ares.store.shown`.
+        needs_current_maker: The column `NAME_maker` names the maker of the value, NAME being its annotator.
         is_outcome: The value says whether the episode succeeded; contradictions fill the column `conflict`.
         is_gap_reason: The value lists why other columns of its annotator are empty. `ares annotate` and `ares status`
             count the episodes of every reason.

@@ -24,7 +24,7 @@ from annotators.grade import read_texts
 from ares.annotation import Annotation, Column, Maker
 from ares.episode import Json
 from ares.rubric import JUDGE_TRUST, TRUST_COLUMN, VERDICTS_COLUMN, GradeProjection, shipped_verbs
-from ares.store import MakerCatalog, maker_column, read_pins, stale_column
+from ares.store import MakerCatalog, maker_column, read_pins
 from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes, set_annotator_columns
 from benchmarks.synthetic_lerobot import TWO_ARMS, write_lerobot_dataset
@@ -120,7 +120,7 @@ def _trust(folder: Path, episodes: int) -> tuple[float, float, str]:
         set_annotator_columns(ws)
         _grade_rows(ws)
         tables, log = ws.stores.tables, ws.stores.annotations
-        catalog = MakerCatalog(log.makers(), read_pins(log), {}, {})
+        catalog = MakerCatalog(log.makers(), read_pins(log))
         refresh = partial(GradeProjection().refresh, tables, log, catalog)
         before = _peak_gigabytes()
         _, wall, cpu = _timed(refresh)
@@ -157,7 +157,6 @@ def _grade_rows(ws: Workspace) -> None:
     grades = rows["grade"].to_pylist()
     columns = {
         maker_column("grade"): pa.array([maker.maker_id] * len(rows)),
-        stale_column("grade"): pa.array([False] * len(rows)),
         TRUST_COLUMN: pa.nulls(len(rows), pa.string()),
         VERDICTS_COLUMN: pa.array([verdicts.get(grade, "VERB=ERROR") for grade in grades]),
     }

@@ -43,7 +43,6 @@ from ares.jobs import AnnotateReport, FailureLog, PipelineStage, Report
 from ares.store import (
     MakerCatalog,
     keep_newest_annotations,
-    load_applied_state,
     read_pins,
     segment_id,
     select_shown,
@@ -88,9 +87,6 @@ class SubjectFinder:
         stores: Stores of the workspace.
         maker: Maker of the annotator.
 
-    Attributes:
-        run_makers: The maker_id of each annotator of the run, by its name.
-
     Raises:
         RequestError: The annotator describes something that no run can give it.
     """
@@ -102,7 +98,6 @@ class SubjectFinder:
                 f"it describes {maker.subject_kind}s after {list(maker.after)}; segments and annotations need `after`",
             )
         self._stores, self._maker = stores, maker
-        self.run_makers: Mapping[str, str] = {}
 
     @property
     def after(self) -> Sequence[str]:
@@ -184,10 +179,7 @@ class SubjectFinder:
     def _catalog(self) -> MakerCatalog:
         # Read again at the first episode: by then every annotator of the run has stored its maker.
         annotations = self._stores.annotations
-        state = load_applied_state(self._stores.tables)
-        # What this run itself makes is described, also before it covers what is shown.
-        covering = {**state.covering, **self.run_makers}
-        return MakerCatalog(annotations.makers(), read_pins(annotations), state.maker_sequences, covering)
+        return MakerCatalog(annotations.makers(), read_pins(annotations))
 
 
 def _group_about_segments(annotations: Iterable[Annotation]) -> dict[str, tuple[Annotation, ...]]:
@@ -343,13 +335,9 @@ class AnnotatorRun:
         failures = self._failure_log.read()
         self._retried = frozenset(subject for subject, logged in failures if reason.lower() in logged.lower())
 
-    def work_beside(self, makers: Sequence[Maker]) -> None:
-        """Describe what these makers, those of the run, make rather than what is shown.
-
-        To be called again once they are stored: which segments are shown is then found anew.
-        """
+    def reset_subjects(self) -> None:
+        """Find again which subjects are shown: the makers of the run have been stored."""
         self.subject_finder = SubjectFinder(self._stores, self.annotator.maker)
-        self.subject_finder.run_makers = {maker.annotator: maker.maker_id for maker in makers}
 
     @cached_property
     def _failure_log(self) -> FailureLog:

@@ -182,8 +182,6 @@ def load_run_annotators(
         else:
             tasks.append(AnnotatorRun(stores, annotator, budget, request.strict, clock))
             tasks[-1].plugin = name
-    for task in tasks:
-        task.work_beside([other.annotator.maker for other in tasks])
     if request.retry_failed:
         for task in tasks:
             task.retry_failed(request.reason)
@@ -391,7 +389,7 @@ def _prepare_run(
         for maker in (task.annotator.maker, *task.annotator.side_makers):
             stores.annotations.add_maker(maker)
     for task in able:
-        task.work_beside(makers)
+        task.reset_subjects()
     delete_unrecorded_vectors(stores)
     return able
 

@@ -34,7 +34,7 @@ from annotators.success.fitting import measure_success_signals
 from ares.annotation import Annotation, Column, Cost, Maker, short_hash
 from ares.errors import AresError, RequestError
 from ares.rubric import normalize_caption, split_outcome
-from ares.store import MakerCatalog, load_applied_state, read_pins, select_shown
+from ares.store import MakerCatalog, read_pins, select_shown
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -88,7 +88,6 @@ class SuccessJudge:
         maker: The maker.
         captioners: Makers of captions by id.
         pins: Pinned maker by annotator.
-        covering: Shown maker by annotator, where none is pinned.
     """
 
     judge: OutcomeJudge
@@ -96,7 +95,6 @@ class SuccessJudge:
     maker: Maker
     captioners: Mapping[str, Maker]
     pins: Mapping[str, str]
-    covering: Mapping[str, str]
 
 
 def _with_maker(
@@ -106,8 +104,6 @@ def _with_maker(
         key: maker for key, maker in stores.annotations.makers().items() if maker.annotator == _CAPTIONER
     }
     pins = {name: pinned for name, pinned in read_pins(stores.annotations).items() if name == _CAPTIONER}
-    shown = load_applied_state(stores.tables).covering.get(_CAPTIONER, "") if len(captioners) > 1 else ""
-    covering = {_CAPTIONER: shown} if shown else {}
     settings: dict[str, Json] = {
         **own.maker_settings(),
         **judge.settings,
@@ -118,7 +114,7 @@ def _with_maker(
         "failure_below": combination.failure_below,
         "family": judge.family,
         # Another captioner gives other values.
-        "captions": short_hash([*sorted(captioners), pins or covering]) if captioners else "",
+        "captions": short_hash([*sorted(captioners), pins]) if captioners else "",
     }
     maker = Maker(
         annotator="success",
@@ -135,7 +131,6 @@ def _with_maker(
         maker=maker,
         captioners=captioners,
         pins=pins,
-        covering=covering,
     )
 
 
@@ -202,7 +197,7 @@ def _shown_captions(works: Sequence[Work], success: SuccessJudge, stores: Stores
     by_episode: dict[str, list[Annotation]] = {}
     for annotation in annotations:
         by_episode.setdefault(annotation.episode_id, []).append(annotation)
-    catalog = MakerCatalog(success.captioners, success.pins, covering=success.covering)
+    catalog = MakerCatalog(success.captioners, success.pins)
     shown = {
         episode_id: select_shown(candidates, catalog, [_CAPTIONER])[_CAPTIONER]
         for episode_id, candidates in by_episode.items()

@@ -181,6 +181,7 @@ COMMANDS = {
         (
             "ares doctor",
             "ares doctor --repair",
+            "ares doctor --rebuild",
             "ares doctor --relocate /mnt/old=/mnt/new",
             "ares doctor --environment",
         ),

@@ -85,7 +85,11 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
     )
     own = [name.partition("/")[2] for name, table in document["tables"].items() if table.get("own")]
     line = f"vectors of your own: {', '.join(own)}; `ares remove --vectors NAME` deletes them"
-    lines = [*([line] if own else ()), *describe_uncounted(document["uncounted_answers"])]
+    mixed = [
+        f"{count_of(count, 'episode')} with a {name} by an older maker: `ares use {name}=MAKER` shows one maker alone"
+        for name, count in document["mixed_makers"].items()
+    ]
+    lines = [*([line] if own else ()), *mixed, *describe_uncounted(document["uncounted_answers"])]
     return paragraphs([headline, *(table for table in tables if table.rows), *lines])
 
 
@@ -312,6 +316,11 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         "--repair", action="store_true", help="repair what can be repaired without losing data"
     )
     parser.add_argument(
+        "--rebuild",
+        action="store_true",
+        help="drop the columns and segments that come from the annotation log, and make them from it again",
+    )
+    parser.add_argument(
         "--relocate",
         action="append",
         default=[],
@@ -333,7 +342,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     from ares.doctor import parse_relocation
 
     moves = [parse_relocation(text) for text in args.relocate]
-    findings = open_workspace(args).doctor(repair=args.repair, relocate=moves)
+    findings = open_workspace(args).doctor(repair=args.repair, rebuild=args.rebuild, relocate=moves)
     lines = [_finding_line(finding) for finding in findings]
     documents = [finding.to_json() for finding in findings]
     answer(args, documents, lambda: tuple(lines) or "all promises between the stores hold", documents)

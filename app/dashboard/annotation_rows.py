@@ -342,12 +342,8 @@ def _plain_reason(grade: Annotation) -> str:
 
 
 def _display_note(log: _EpisodeLog, annotation: Annotation) -> str:
-    """What a reader must know of a value: that it fills no column, or is by an older maker."""
-    maker = log.maker(annotation)
-    if not log.is_shown(annotation):
-        return "not used in filters"
-    needs_current = maker is not None and any(column.needs_current_maker for column in maker.columns)
-    return "by an older maker" if maker and needs_current and log.catalog.is_stale(maker) else ""
+    """What a reader must know of a value: that it fills no column."""
+    return "" if log.is_shown(annotation) else "not used in filters"
 
 
 def _column_values(log: _EpisodeLog, annotation: Annotation) -> list[list[Json]]:

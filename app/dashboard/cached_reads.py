@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import streamlit as st
 
 from app.dashboard import map_points
-from app.dashboard.cards import STALE
 from app.dashboard.user_limits import UserLimits, search_image
 from ares.deadline import Deadline, current_deadline, limit_time
 from ares.errors import QueryTimeout, RequestError
@@ -130,7 +129,7 @@ _WITHOUT_FACET = frozenset(
         "notes",
     )
 )
-# Columns that a card shows, beside those that end in "_stale".
+# Columns that a card shows.
 _CARD_COLUMNS = ("caption", "grade", TAGS, NOTES, TRUST_COLUMN, CONFLICT, DISAGREEMENT)
 # New vectors change the version of neither the episodes nor the segments.
 _SCORES_AGE_SECONDS = 300
@@ -446,11 +445,7 @@ def read_captions(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
 def _captions_of_version(ids: Sequence[str], version: int) -> dict[str, Mapping[str, Any]]:
     if not ids:
         return {}
-    # Whether a value is by an older maker stands beside its maker.
-    has_maker = {
-        f"{name.removesuffix('_maker')}{STALE}" for name in filter_columns() if name.endswith("_maker")
-    }
-    columns = [name for name in filter_columns() if name in _CARD_COLUMNS or name in has_maker]
+    columns = [name for name in filter_columns() if name in _CARD_COLUMNS]
     id_list = ", ".join(f"'{episode_id}'" for episode_id in ids)
     table = workspace().stores.tables.episodes
     rows = limited(lambda: table.read_columns(["episode_id", *columns], f"episode_id IN ({id_list})"))

@@ -19,8 +19,6 @@ from ares.rubric import TRUST_COLUMN
 from ares.search import Hit
 from ares.store import CONFLICT, DISAGREEMENT, TAGS, declared_columns
 
-# Ending of the columns that say that a value is by an older maker.
-STALE = "_stale"
 # What the trust in a judge says of a grade that it decided; nothing is said where the judge is trusted.
 _TRUST_WORDS = {
     "certified": "{}, certified by people",
@@ -148,18 +146,6 @@ def list_badges(episode: Episode, values: Mapping[str, Any]) -> list[Json]:
         badges.append((_OUTCOMES[outcome], outcome, f"Did the episode succeed{source}?"))
     if values.get(CONFLICT):
         badges.append(("bad", str(values[CONFLICT]), "Do all agree whether it succeeded?"))
-    stale = [
-        column.removesuffix(STALE) for column, value in values.items() if column.endswith(STALE) and value
-    ]
-    # What an older judge says decides nothing.
-    badges += [
-        (
-            "open",
-            f"{part} by an older maker{': does not count' if part == 'grade' else ''}",
-            f"Is the {part} by the current maker?",
-        )
-        for part in stale
-    ]
     if differing := ", ".join(format_column_label(name) for name in values.get(DISAGREEMENT) or ()):
         badges.append(("open", f"makers differ: {differing}", "Do all makers say the same?"))
     badges += [("tag", str(tag), "Which tags did people give?") for tag in values.get(TAGS) or ()]

@@ -99,7 +99,7 @@ _LABELS: Mapping[str, str] = {
     "map_y": "map, up",
 }
 # Endings of columns about the maker of a value, with what they say.
-_ENDINGS = {"_maker": "{} made by", "_stale": "{} by an older maker"}
+_ENDINGS = {"_maker": "{} made by"}
 VERDICTS: Mapping[str, str] = {
     "MET": "met",
     "UNMET": "not met",
@@ -132,7 +132,7 @@ def format_column_label(column: str) -> str:
 
 def column_group(column: str) -> str:
     """Return the group of the filters that a column is in."""
-    if column.endswith(("_maker", "_stale")):
+    if column.endswith("_maker"):
         column = column.rpartition("_")[0]
     for group, starts in _GROUP_STARTS.items():
         if column.startswith(starts):

@@ -48,47 +48,43 @@ if TYPE_CHECKING:
     from ares.store import AnnotationStore, Stores
 
 
-_LOOKUP_BATCH, _ID = 1_000, re.compile(r"[0-9a-f]{16}")
+# Documents that are held at once: a block of the members of a set has some hundred kilobytes.
+_LOOKUP_BATCH, _DOCUMENT_BATCH, _ID = 1_000, 100, re.compile(r"[0-9a-f]{16}")
 _PURGED_TEXT = "(purged)"
 # Purges are documents: a header under its token, and the ids below it until every trace of them is deleted.
 _OWN_COLLECTIONS = {PURGES, TOMBSTONES}
 
 
 def remove_ids_from_documents(stores: Stores, ids: Sequence[str], sources: set[str]) -> None:
-    """Take episodes out of all documents; repeating it after a crash changes nothing more.
+    """Take episodes out of all documents, each read once; repeating it after a crash changes nothing more.
+
+    Replies of models name no episode and may be about any: all of them go. A failure that names an episode goes, and so
+    does what was made of an instruction that no other episode has. Other documents lose what names the episodes.
 
     Args:
         stores: Stores of the workspace; the annotations of the episodes are still in its log.
         ids: The episodes.
         sources: Their locations in their sources, which reports of jobs may name.
     """
-    log = stores.annotations
+    log, instructions = stores.annotations, _lost_instructions(stores, set(ids))
     scrubber = _Scrubber({*ids, *_subjects_of_episodes(log, ids)}, sources)
-    for collection in (FAILURES, ACCEPTED_FAILURES):
-        documents = log.find_documents(collection)
-        named = [key for key, document in documents if scrubber.names(key) or scrubber.names(document)]
-        log.drop_documents(collection, named)
-    for collection in log.collections():
-        if collection not in _OWN_COLLECTIONS:
-            _scrub_collection(log, collection, scrubber)
-    _drop_texts(stores, ids)
+    for collection in sorted(set(log.collections()) - _OWN_COLLECTIONS):
+        for documents in batched(log.find_documents(collection), _DOCUMENT_BATCH):
+            dropped, changed = list[str](), dict[str, Json]()
+            for key, document in documents:
+                is_reply = collection == MODEL_REPLIES and not key.startswith(SPENT_PREFIX)
+                is_named = scrubber.names(document)
+                task = document.get("task") if isinstance(document, dict) else None
+                is_about_task = isinstance(task, str) and task in instructions
+                is_failure = is_named and collection in (FAILURES, ACCEPTED_FAILURES)
+                if is_reply or is_about_task or is_failure or scrubber.names(key):
+                    dropped.append(key)
+                elif is_named:
+                    changed[key] = scrubber.scrub(document)
+            log.drop_documents(collection, dropped)
+            log.put_documents(collection, changed)
     _correct_sets(log)
     _correct_actions(log)
-
-
-def _drop_texts(stores: Stores, ids: Sequence[str]) -> None:
-    """Delete replies of models, which name no episode and may be about any, and what was made of lost instructions."""
-    log, instructions = stores.annotations, _lost_instructions(stores, set(ids))
-    replies = (key for key, _ in log.find_documents(MODEL_REPLIES) if not key.startswith(SPENT_PREFIX))
-    for chunk in batched(list(replies), _LOOKUP_BATCH):
-        log.drop_documents(MODEL_REPLIES, chunk)
-    for collection in log.collections():
-        tasks = (
-            key
-            for key, document in log.find_documents(collection)
-            if isinstance(document, dict) and document.get("task") in instructions
-        )
-        log.drop_documents(collection, list(tasks))
 
 
 def _lost_instructions(stores: Stores, ids: set[str]) -> set[str]:
@@ -132,14 +128,6 @@ def _subjects_of_episodes(log: AnnotationStore, ids: Sequence[str]) -> set[str]:
 
 def _ids_of_annotation(annotation: Annotation) -> set[str]:
     return {annotation.annotation_id, annotation.subject, segment_id(annotation)}
-
-
-def _scrub_collection(log: AnnotationStore, collection: str, scrubber: _Scrubber) -> None:
-    for key, document in log.find_documents(collection):
-        if scrubber.names(key):
-            log.drop_documents(collection, [key])
-        elif scrubber.names(document):
-            log.put_documents(collection, {key: scrubber.scrub(document)})
 
 
 class _Scrubber:

@@ -378,7 +378,7 @@ def maker_catalog(stores: Stores) -> MakerCatalog:
     """The makers of a workspace, with the rules by which the tables show them now."""
     annotations = stores.annotations
     state = load_applied_state(stores.tables)
-    return MakerCatalog(annotations.makers(), read_pins(annotations), state.maker_sequences, state.covering)
+    return MakerCatalog(annotations.makers(), read_pins(annotations), state.maker_sequences)
 
 
 def choose_shown_makers(stores: Stores, makers: Mapping[str, str]) -> dict[str, str]:

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
         EnvironmentFact as EnvironmentFact,
         describe_environment as describe_environment,
     )
-    from ares.doctor.log_checks import (
+    from ares.doctor.run import relocate_sources as relocate_sources, run_checks as run_checks
+    from ares.doctor.sources import parse_relocation as parse_relocation
+    from ares.doctor.vectors import (
         UNFINISHED_SPACES as UNFINISHED_SPACES,
         delete_unrecorded_vectors as delete_unrecorded_vectors,
     )
-    from ares.doctor.run import relocate_sources as relocate_sources, run_checks as run_checks
-    from ares.doctor.sources import parse_relocation as parse_relocation
 
 __getattr__ = lazy_exports(__name__)

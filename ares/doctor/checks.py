@@ -36,7 +36,6 @@ from ares.store import (
     lance_errors,
     list_removed_but_present,
     list_restored_but_absent,
-    quote_literal,
     read_action_members,
     read_history,
     removed_id_array,
@@ -79,12 +78,12 @@ class Finding:
 STORED = "stored episodes"
 _REMOVED = "removed_episodes"
 # Every row of a key but the first.
-DUPLICATE_ROWS = """
+_DUPLICATE_ROWS = """
 SELECT _rowid, {key} AS id FROM (
     SELECT _rowid, {key}, row_number() OVER (PARTITION BY {key} ORDER BY _rowid) AS nth FROM "{table}"
 ) WHERE nth > 1 ORDER BY _rowid
 """
-_ROWS_WITHOUT = """
+ROWS_WITHOUT = """
 SELECT _rowid, a.episode_id AS id FROM "{table}" a ANTI JOIN "{other}" b ON a.episode_id = b.episode_id ORDER BY _rowid
 """
 
@@ -99,21 +98,23 @@ def copy_table_to_database(stores: Stores, database: TempDatabase, table: str, c
 
 
 def check_rows(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
-    """Find duplicate episodes and signals, signals without an episode, and episodes without signals."""
+    """Find duplicate rows, signals and segments without an episode, and episodes without signals."""
     # Counting creates missing tables.
-    _ = stores.tables.episodes.count(), stores.tables.trajectories.count()
-    for table in ("episodes", "trajectories"):
-        copy_table_to_database(stores, database, table, ["episode_id"])
-        duplicates = DUPLICATE_ROWS.format(table=table, key="episode_id")
-        check = f"each episode has one row in {table}"
+    _ = stores.tables.episodes.count(), stores.tables.trajectories.count(), stores.tables.segments.count()
+    keys = {"episodes": "episode_id", "trajectories": "episode_id", "segments": "annotation_id"}
+    for table, key in keys.items():
+        copy_table_to_database(stores, database, table, list({key, "episode_id"}))
+        duplicates = _DUPLICATE_ROWS.format(table=table, key=key)
+        check = f"each {'segment' if table == 'segments' else 'episode'} has one row in {table}"
         yield from report_and_repair_rows(stores, database, table, duplicates, check, repair)
     load_stored_episode_ids(stores, database)
-    orphans = _ROWS_WITHOUT.format(table="trajectories", other=STORED)
-    check = "no signals without an episode"
-    yield from report_and_repair_rows(stores, database, "trajectories", orphans, check, repair)
+    for table, label in (("trajectories", "signals"), ("segments", "segments")):
+        orphans = ROWS_WITHOUT.format(table=table, other=STORED)
+        check = f"no {label} without an episode"
+        yield from report_and_repair_rows(stores, database, table, orphans, check, repair)
     yield from report_unrepairable(
         database,
-        _ROWS_WITHOUT.format(table="episodes", other="trajectories"),
+        ROWS_WITHOUT.format(table="episodes", other="trajectories"),
         "each episode has its signals",
         "ingest the source again into a new workspace",
     )
@@ -139,39 +140,6 @@ def check_duplicates(stores: Stores, repair: bool) -> Iterator[Finding]:
             repaired=repair,
             remedy=REPAIR,
         )
-
-
-def check_vectors(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
-    """Compare vectors with the episodes, and with the annotations in the table "embedded" of the database."""
-    for space in stores.tables.spaces():
-        table = f"vectors_{space}"
-        copy_table_to_database(stores, database, table, ["episode_id"])
-        orphans = _ROWS_WITHOUT.format(table=table, other=STORED)
-        check = f"no vectors without an episode in {space}"
-        yield from report_and_repair_rows(stores, database, table, orphans, check, repair)
-        # Vectors cannot be checked when their annotator's annotations do not name the space.
-        annotated = f"(SELECT * FROM embedded WHERE space = {quote_literal(space)})"
-        if database.has_table("embedded") and database.query(f"FROM {annotated} LIMIT 1").num_rows:
-            yield from _check_annotated(stores, database, space, annotated, repair)
-
-
-def _check_annotated(
-    stores: Stores, database: TempDatabase, space: str, annotated: str, repair: bool
-) -> Iterator[Finding]:
-    """Compare the vectors of a space with the episodes that are annotated as embedded, given as a subquery."""
-    table = f"vectors_{space}"
-    of_episodes = (
-        f'SELECT _rowid, v.episode_id AS id FROM "{table}" v SEMI JOIN "{STORED}" USING (episode_id)'
-    )
-    unannotated = f"{of_episodes} ANTI JOIN {annotated} USING (episode_id)"
-    check = f"each vector has its annotation, in {space}"
-    yield from report_and_repair_rows(stores, database, table, unannotated, check, repair)
-    yield from report_unrepairable(
-        database,
-        f'SELECT episode_id AS id FROM {annotated} m ANTI JOIN "{table}" USING (episode_id) WHERE frames > 0',
-        f"each annotation of an embedding has its vectors, in {space}",
-        "restore lance/ from a backup, or embed with another --model",
-    )
 
 
 def report_unrepairable(database: TempDatabase, query: str, check: str, remedy: str) -> Iterator[Finding]:
@@ -445,23 +413,6 @@ def check_temporary_files(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find files with ".tmp" in their name that are at least an hour old."""
     files = sorted(_leftover_files(stores.folder))
     yield from _useless_files(files, repair, check="no incomplete files of killed jobs", remedy=REPAIR)
-
-
-def check_leftover_vector_files(stores: Stores, repair: bool) -> Iterator[Finding]:
-    """Find files of vectors that a killed worker was writing; the caller holds the write lock."""
-    if not stores.is_writable:
-        return  # without the lock these may be files that somebody is writing
-    unused = stores.tables.unused_vector_files()
-    if unused:
-        if repair:
-            stores.tables.delete_unused_files(list(unused))
-        yield Finding(
-            check="each file of vectors belongs to its table",
-            count=sum(unused.values()),
-            example=f"{stores.tables.uri}/{next(iter(unused))}.lance",
-            repaired=repair,
-            remedy=REPAIR,
-        )
 
 
 def check_indexes(stores: Stores, repair: bool) -> Iterator[Finding]:

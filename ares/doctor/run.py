@@ -13,25 +13,21 @@ from ares.doctor.checks import (
     check_duplicates,
     check_failure_log,
     check_indexes,
-    check_leftover_vector_files,
     check_media_copies,
     check_purges,
     check_rows,
     check_sets,
     check_temporary_files,
     check_text_encoders,
-    check_vectors,
 )
-from ares.doctor.log_checks import (
-    check_columns,
-    check_controls,
-    check_index_position,
-    check_interrupted_runs,
-    check_judge_trust,
-    check_segments,
-    copy_log_to_database,
-)
+from ares.doctor.log_checks import check_index_position, check_values, rebuild_columns
 from ares.doctor.sources import RelocationReport, find_source_file_problems, relocate_files
+from ares.doctor.vectors import (
+    check_interrupted_runs,
+    check_leftover_vector_files,
+    check_vectors,
+    copy_embedded_episodes,
+)
 from ares.errors import is_disk_full
 from ares.media import SOURCE_REMEDIES
 
@@ -39,21 +35,27 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-def run_checks(stores: Stores, repair: bool = False) -> list[Finding]:
+def run_checks(stores: Stores, repair: bool = False, rebuild: bool = False) -> list[Finding]:
     """Return what is broken, after waiting for a job that writes.
 
     Args:
         stores: Stores of the workspace.
         repair: Whether to repair what can be repaired without losing data.
+        rebuild: Whether to drop first what the tables show of the log, and to apply all of it.
+
+    Raises:
+        StoreError: A store cannot be read or written, or the log has values that no column can show.
     """
     with ExitStack() as stack:
         # A read-only workspace has no writer on this machine to wait for.
-        if repair or stores.is_writable:
+        if repair or rebuild or stores.is_writable:
             try:
                 stack.enter_context(stores.write_lock("ares doctor"))
             except OSError as error:
-                if repair or not is_disk_full(error):
+                if repair or rebuild or not is_disk_full(error):
                     raise
+        if rebuild:
+            rebuild_columns(stores)
         findings = list(_check_stores(stores, repair))
     return findings + _check_source_files(stores)
 
@@ -72,14 +74,11 @@ def _check_stores(stores: Stores, repair: bool) -> Iterator[Finding]:
         yield from check_applied_actions(stores, database, repair)
         yield from check_rows(stores, database, repair)
         yield from check_duplicates(stores, repair)
-        yield from copy_log_to_database(stores, database)
+        yield from copy_embedded_episodes(stores, database)
         yield from check_vectors(stores, database, repair)
         # Values are compared only with an index that has applied the whole log.
         if repair or not position_findings:
-            yield from check_columns(stores, database, repair)
-            yield from check_segments(stores, database, repair)
-            yield from check_controls(stores, repair)
-            yield from check_judge_trust(stores, repair)
+            yield from check_values(stores)
         yield from check_sets(stores, database, repair)
     yield from check_failure_log(stores, repair)
     yield from check_media_copies(stores, repair)

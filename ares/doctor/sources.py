@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ares.errors import AresError, RequestError
 from ares.io import absolute_path, describe_os_error, existing_path
@@ -299,11 +299,33 @@ def _count_sources(stores: Stores, moves: Sequence[tuple[str, str]]) -> int:
 def _rewrite_rows(stores: Stores, database: TempDatabase) -> None:
     import pyarrow as pa
 
-    for batch in stores.tables.episodes.scan(["episode_id", *source_columns(stores)]):
-        moved = _moved_files_of(batch, database)
-        rows = _new_rows(batch, moved) if moved else None
-        if rows is not None and rows.num_rows:
-            stores.tables.episodes.set_values(pa.Table.from_batches([rows]))
+    columns = ["episode_id", *source_columns(stores)]
+    texts = [("source_stamp", pa.string()), ("camera_stamps", pa.list_(pa.string()))]
+    fields = {field.name: field.type for field in stores.tables.episodes.schema(columns)} | dict(texts)
+    for batch in stores.tables.episodes.scan(columns):
+        if moved := _moved_files_of(batch, database):
+            rows = [_moved_row(row, moved) for row in batch.to_pylist() if _row_files(row) & moved.keys()]
+            stores.tables.episodes.set_values(pa.Table.from_pylist(rows, schema=pa.schema(fields.items())))
+
+
+def _row_files(row: Mapping[str, Any]) -> set[str]:
+    return {row["source"], *(camera["uri"] for camera in row["cameras"])}
+
+
+def _moved_row(row: dict[str, Any], moved: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    """A row of the episodes table with the new URIs and stamps; one written before stamps existed has none of some."""
+    stamps = [*(row.get("camera_stamps") or ()), *[""] * len(row["cameras"])]
+    files = [
+        moved.get(camera["uri"], (camera["uri"], stamp))
+        for camera, stamp in zip(row["cameras"], stamps, strict=False)
+    ]
+    source, source_stamp = moved.get(row["source"], (row["source"], row.get("source_stamp") or ""))
+    return row | {
+        "source": source,
+        "source_stamp": source_stamp,
+        "cameras": [camera | {"uri": uri} for camera, (uri, _) in zip(row["cameras"], files, strict=True)],
+        "camera_stamps": [stamp or "" for _, stamp in files],
+    }
 
 
 def _moved_files_of(batch: pa.RecordBatch, database: TempDatabase) -> dict[str, tuple[str, str]]:
@@ -317,60 +339,3 @@ def _moved_files_of(batch: pa.RecordBatch, database: TempDatabase) -> dict[str, 
     database.insert("batch_uris", batch_uris.schema, [batch_uris])
     moved = database.query("SELECT uri, new_uri, new_stamp FROM moved SEMI JOIN batch_uris USING (uri)")
     return {row["uri"]: (row["new_uri"], row["new_stamp"]) for row in moved.to_pylist()}
-
-
-def _new_rows(batch: pa.RecordBatch, moved: Mapping[str, tuple[str, str]]) -> pa.RecordBatch:
-    """Rows of a batch that refer to a moved file, with its new URI and stamp."""
-    import numpy as np
-    import pyarrow as pa
-
-    sources, source_stamps = episode_sources(batch)
-    uris, stamps = camera_files(batch)
-    rows = row_numbers(batch["cameras"])
-    changed = np.zeros(batch.num_rows, bool)
-    changed[_is_moved(sources, moved)] = True
-    changed[rows[_is_moved(uris, moved)]] = True
-    offsets = pa.array(np.searchsorted(rows, np.arange(batch.num_rows + 1)), pa.int32())
-    new_batch = pa.RecordBatch.from_pydict(
-        {
-            "episode_id": batch["episode_id"],
-            "source": _replace_moved_values(sources, sources, moved, 0),
-            "cameras": _with_uris(batch["cameras"], offsets, _replace_moved_values(uris, uris, moved, 0)),
-            "source_stamp": _replace_moved_values(sources, source_stamps, moved, 1),
-            "camera_stamps": pa.ListArray.from_arrays(offsets, _replace_moved_values(uris, stamps, moved, 1)),
-        }
-    )
-    return new_batch.filter(pa.array(changed))
-
-
-def _with_uris(cameras: pa.ListArray, offsets: pa.Array, uris: pa.Array) -> pa.ListArray:
-    """Lists of cameras with other media URIs."""
-    import pyarrow as pa
-
-    struct_type = cameras.type.value_type
-    values = cameras.flatten()
-    arrays = [uris if field.name == "uri" else values.field(field.name) for field in struct_type]
-    structs = pa.StructArray.from_arrays(arrays, fields=list(struct_type))
-    return pa.ListArray.from_arrays(offsets, structs, type=cameras.type)
-
-
-def _is_moved(uris: pa.Array, moved: Mapping[str, tuple[str, str]]) -> NDArray[np.bool_]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    mask: NDArray[np.bool_] = pc.is_in(uris, pa.array(list(moved), pa.string())).to_numpy(
-        zero_copy_only=False
-    )
-    return mask
-
-
-def _replace_moved_values(
-    uris: pa.Array, values: pa.Array, moved: Mapping[str, tuple[str, str]], part: int
-) -> pa.Array:
-    """Values of the files, with the new URI (part 0) or stamp (part 1) where the file was moved."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    encoded = uris.dictionary_encode()
-    new = [moved[uri][part] if uri in moved else None for uri in encoded.dictionary.to_pylist()]
-    return pc.coalesce(pc.take(pa.array(new, pa.string()), encoded.indices), values)

@@ -23,7 +23,7 @@ from ares.rubric.trust import (
     trust_of_grade,
 )
 from ares.rubric.verdict import correct_grade
-from ares.store import batched, ids_filter, in_condition, maker_column, stale_column
+from ares.store import batched, ids_filter, in_condition, maker_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -219,7 +219,7 @@ def find_outdated_grades(
             for maker_id in makers
             for dataset, document in trust.get(maker_id, {}).items()
         }
-        columns = [_GRADE, _ACCEPTABLE, TRUST_COLUMN, maker_column(name), stale_column(name)]
+        columns = [_GRADE, _ACCEPTABLE, TRUST_COLUMN, maker_column(name)]
         for batch in _episode_rows(tables, columns):
             yield "episode_id", find_outdated_grade_rows(batch, "episode_id", name, makers, documents)
         for batch in _segment_rows(tables, columns):
@@ -305,8 +305,7 @@ def find_outdated_grade_rows(
     by_controls = _trust_of_rows(joined, batch[VERDICTS_COLUMN], documents)
     trust = pc.if_else(pc.fill_null(is_certified, False), "certified", by_controls)
     trust = pc.if_else(is_model, trust, pa.scalar(None, pa.string()))
-    is_stale = batch[stale_column(name)].fill_null(False)
-    decided = pc.if_else(is_stale, undecided, _acceptance_of_grades(grades))
+    decided = _acceptance_of_grades(grades)
     acceptable = pc.if_else(
         is_model, pc.if_else(pc.is_in(trust, pa.array(_PROVEN)), decided, undecided), batch[_ACCEPTABLE]
     )
@@ -403,9 +402,7 @@ def find_text_states(rows: pa.Table, annotations: AnnotationStore) -> pa.Array:
     if not names or VERDICTS_COLUMN not in rows.column_names:
         return pa.repeat(pa.scalar("ungraded"), len(rows))
     maker = pc.coalesce(*(rows[maker_column(name)] for name in names))
-    stale = [rows[stale_column(name)] for name in names if stale_column(name) in rows.column_names]
-    is_stale = reduce(pc.or_, (pc.fill_null(column, False) for column in stale), pc.is_null(rows["dataset"]))
-    verdicts = pc.if_else(is_stale, "", pc.fill_null(rows[VERDICTS_COLUMN], ""))
+    verdicts = pc.if_else(pc.is_null(rows["dataset"]), "", pc.fill_null(rows[VERDICTS_COLUMN], ""))
     keys = pc.binary_join_element_wise(pc.fill_null(maker, ""), pc.fill_null(rows["dataset"], ""), "/")
     documents = {
         f"{maker_id}/{dataset}": document

@@ -29,8 +29,7 @@ GRADE_COLUMNS = (
     Column(
         name="acceptable",
         type="bool",
-        meaning="Whether the caption is true; empty if undecided, by an older judge or rubric, or by a judge that is "
-        "not trusted here.",
+        meaning="Whether the caption is true; empty if undecided, or by a judge that is not trusted here.",
         needs_current_maker=True,
     ),
     Column(

@@ -130,7 +130,8 @@ if TYPE_CHECKING:
         applied_sequence as applied_sequence,
         find_unshowable_values as find_unshowable_values,
         load_applied_state as load_applied_state,
-        read_log_changes as read_log_changes,
+        read_episode_changes as read_episode_changes,
+        rebuild_from_log as rebuild_from_log,
         reset_applied_actions as reset_applied_actions,
         reset_applied_sequence as reset_applied_sequence,
         skip_applied as skip_applied,
@@ -145,7 +146,6 @@ if TYPE_CHECKING:
         maker_column as maker_column,
         pin_makers as pin_makers,
         read_pins as read_pins,
-        stale_column as stale_column,
     )
     from ares.store.sync.projection_plugins import InstalledProjections as InstalledProjections
     from ares.store.sync.refresh import (
@@ -156,10 +156,8 @@ if TYPE_CHECKING:
         find_outdated_values as find_outdated_values,
         list_removed_but_present as list_removed_but_present,
         list_restored_but_absent as list_restored_but_absent,
-        refresh_conflicts as refresh_conflicts,
     )
     from ares.store.sync.shown_values import (
-        TableChanges as TableChanges,
         keep_newest_annotations as keep_newest_annotations,
         segment_id as segment_id,
         select_shown as select_shown,

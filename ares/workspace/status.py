@@ -164,6 +164,7 @@ class WorkspaceStatus:
         spent: By model, what its calls have cost so far, failed ones included.
         judge_trust: By dataset, what the controls of the current judge say, see `ares.rubric.JudgeTrust.to_json`.
         uncounted_answers: By person, how many answers of files do not count.
+        mixed_makers: By annotator, the episodes that show an older maker: the newest has not annotated them.
     """
 
     workspace: str
@@ -182,6 +183,7 @@ class WorkspaceStatus:
     spent: Mapping[str, Cost] = field(default_factory=dict)
     judge_trust: Mapping[str, Json] = field(default_factory=dict)
     uncounted_answers: Mapping[str, int] = field(default_factory=dict)
+    mixed_makers: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         done = ", ".join(f"{name} {counts.done}" for name, counts in self.annotations.items())
@@ -203,6 +205,7 @@ class WorkspaceStatus:
             "clocks": {name: clock.to_json() for name, clock in self.clocks.items()},
             "annotations": {name: counts.to_json() for name, counts in self.annotations.items()},
             "makers": makers_to_json(self.makers),
+            "mixed_makers": dict(self.mixed_makers),
             "empty_columns": {name: dict(reasons) for name, reasons in self.empty_columns.items()},
             "ingest_failures": self.ingest_failures,
             "sets": dict(self.sets),

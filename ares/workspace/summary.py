@@ -222,6 +222,7 @@ def workspace_status(stores: Stores) -> WorkspaceStatus:
         annotations=_annotation_counts(stores, total, failures),
         empty_columns=_empty_columns(stores),
         makers=maker_statuses(stores),
+        mixed_makers=_mixed_makers(stores),
         uncounted_answers=count_uncounted_answers(stores.annotations),
         ingest_failures=failures.get("ingest", 0),
         sets={name: sets[name].episodes for name in sets},
@@ -326,6 +327,23 @@ def maker_statuses(stores: Stores) -> dict[str, tuple[MakerStatus, ...]]:
         )
         for name in names
     }
+
+
+def _mixed_makers(stores: Stores) -> dict[str, int]:
+    """By annotator without a pinned maker, the episodes that an older maker has annotated and the newest has not."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    catalog, log, counts = maker_catalog(stores), stores.annotations, dict[str, int]()
+    for name in sorted(catalog.several_makers() - catalog.pins.keys()):
+        newest = catalog.current(name)
+        older = [maker.maker_id for maker in catalog.makers_of([name]) if maker.kind in ("model", "code")]
+        others = {id for maker_id in older if maker_id != newest for id in log.find_episodes(name, maker_id)}
+        left = pa.array(others.difference(log.find_episodes(name, newest)), pa.string())
+        # Removed episodes show nothing.
+        shown = pc.is_in(left, value_set=stores.tables.episodes.arrow_ids().array)
+        counts[name] = pc.sum(shown).as_py() or 0
+    return {name: count for name, count in counts.items() if count}
 
 
 def _maker_status(maker: Maker, catalog: MakerCatalog, annotations: int) -> MakerStatus:

@@ -774,6 +774,7 @@ class Workspace:
     def doctor(
         self,
         repair: bool = False,
+        rebuild: bool = False,
         relocate: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     ) -> FindingList:
         """Check that the stores agree with each other and with the source files, as `ares doctor` does.
@@ -782,17 +783,19 @@ class Workspace:
 
         Args:
             repair: Repair what can be repaired without losing data.
+            rebuild: Drop the columns and segments that come from the annotation log, and make them from it again.
             relocate: New folder or URL by the old one, for source files that were moved.
 
         Raises:
             RequestError: A new path does not exist.
+            StoreError: The log has values that no column can show; all others are shown by then.
         """
         from ares.doctor import relocate_sources, run_checks
         from ares.workspace.result_lists import FindingList
 
         moves = list(relocate.items() if isinstance(relocate, Mapping) else relocate)
         findings = relocate_sources(self.stores, moves) if moves else []
-        return FindingList(findings + run_checks(self.stores, repair))
+        return FindingList(findings + run_checks(self.stores, repair, rebuild))
 
     def _act(
         self, ids: EpisodesLike, conditions: SelectionOptions, act: Callable[[SelectedEpisodes], Action]

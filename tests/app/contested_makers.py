@@ -100,10 +100,7 @@ def make_grade(episode: Episode, maker: Maker, caption: Annotation, verdict: str
 
 
 def annotate_with_several_makers(opened: Workspace) -> None:
-    """The first episode has a conflict, a stale grade and segments; of the second two captioners and judges differ.
-
-    The second captioner and judge are the shown ones: they have annotated all episodes that the first ones have.
-    """
+    """The first episode has a conflict and segments; of the second two captioners and judges differ."""
     log = opened.stores.annotations
     for maker in (*MAKERS, PERSON):
         log.add_maker(maker)

@@ -42,7 +42,6 @@ def small_batches() -> Iterator[None]:
             "ares.curation.sets._DOCUMENT_IDS",
             "ares.curation.sets._PIECE_TOKENS",
             "ares.doctor.checks._CHUNK",
-            "ares.doctor.log_checks._CHUNK",
             "ares.doctor.sources._CHUNK",
             "annotators.runner.run._PLAN_BATCH_SIZE",
         ):

@@ -192,7 +192,7 @@ def _say_no_decision(columns: Mapping[str, str], where: str) -> tuple[str, str]:
     texts = f"{count_of(graded, 'caption is', 'captions are', comma=True)} graded"
     if doubted:
         return "none counts", f"{texts}, but no judge of them is trusted: none counts. Status says why."
-    return "none decided", f"{texts}, but none is decided: unsure, failed, or by an older judge."
+    return "none decided", f"{texts}, but none is decided: unsure or failed."
 
 
 def _draw_groups(view: ViewState, columns: Mapping[str, str], statistics: GroupStatistics) -> None:

@@ -186,6 +186,18 @@ class SegmentTable:
         """Delete all segments of some episodes. Raises StoreError when the table cannot be written."""
         delete_rows(self._table, "episode_id", episode_ids)
 
+    def clear(self) -> None:
+        """Delete all rows, and the columns that others than `segment_schema` have added. Raises StoreError."""
+        with lance_errors("segments"):
+            self._table.delete("true")
+            for name in set(self._table.schema.names) - set(segment_schema().names):
+                self._table.drop_column(name)
+
+    def drop_column(self, name: str) -> None:
+        """Drop a column with its values. Raises StoreError."""
+        with lance_errors("segments"):
+            self._table.drop_column(name)
+
     def add_missing_columns(self, columns: pa.Schema) -> None:
         """Add the columns that the table does not have, without values. Raises StoreError."""
         existing = self._lance_table.dataset().schema

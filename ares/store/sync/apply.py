@@ -21,15 +21,15 @@ from ares.store.sync.makers import (
     REVIEWED,
     MakerCatalog,
     episode_column_types,
-    find_covering_makers,
+    fills_maker_column,
     read_pins,
     segment_column_types,
 )
 from ares.store.sync.projection_plugins import InstalledProjections
 from ares.store.sync.refresh import (
-    annotators_with_stale_values,
+    NOTES,
+    TAGS,
     drop_removed_segments,
-    find_stale_episodes,
     forget_restored_episodes,
     list_removed_but_present,
     list_restored_but_absent,
@@ -51,10 +51,11 @@ if TYPE_CHECKING:
 
 # Numbered where a version computes what follows from the log by other rules: tables of an earlier one are brought up
 # to date at the next application.
-_LOG, _VIEWS, _ACTIONS = "log", "views2", "actions"
+_LOG, _VIEWS, _ACTIONS = "log", "views3", "actions"
 APPLIED_SEQUENCES = (_LOG, _VIEWS)
 _MAKER, _MIXED, _PIN, _COUNTED = "maker/", "mixed/", "pin/", "counted2/"
-_FIRST, _COVERING = "first/", "covering/"
+# By annotator the maker that earlier versions showed where none was pinned.
+_COVERING = "covering/"
 
 
 @dataclass(slots=True)
@@ -65,8 +66,7 @@ class AppliedState:
         sequence: Sequence number of the log up to which they are complete; 0 before the first annotation.
         views_sequence: The same of the columns that compare makers, which are computed last.
         maker_sequences: Sequence number of the newest applied annotation, by maker_id.
-        first_sequences: Sequence number of the first applied annotation, by maker_id.
-        covering: By annotator the maker that is shown where no other is pinned, see `find_covering_makers`.
+        chosen_otherwise: Annotators whose makers an earlier version chose by another rule; never stored.
         mixed: Annotators whose columns depend on several annotations of an episode; see `MakerCatalog`.
         pins: The pinned maker_id by annotator.
         actions: Number of the newest applied action; see `ares.store.actions`.
@@ -77,8 +77,7 @@ class AppliedState:
     sequence: int = 0
     views_sequence: int = 0
     maker_sequences: dict[str, int] = field(default_factory=dict)
-    first_sequences: dict[str, int] = field(default_factory=dict)
-    covering: dict[str, str] = field(default_factory=dict)
+    chosen_otherwise: set[str] = field(default_factory=set)
     mixed: set[str] = field(default_factory=set)
     pins: dict[str, str] = field(default_factory=dict)
     actions: int = 0
@@ -91,8 +90,6 @@ class AppliedState:
             _VIEWS: self.views_sequence,
             _ACTIONS: self.actions,
             **{f"{_MAKER}{maker_id}": sequence for maker_id, sequence in self.maker_sequences.items()},
-            **{f"{_FIRST}{maker_id}": sequence for maker_id, sequence in self.first_sequences.items()},
-            **{f"{_COVERING}{name}/{maker_id}": 1 for name, maker_id in self.covering.items()},
             **{f"{_MIXED}{name}": 1 for name in self.mixed},
             **{f"{_PIN}{name}/{maker_id}": 1 for name, maker_id in self.pins.items()},
             **{f"{_COUNTED}{name}": sequence for name, sequence in self.counted.items()},
@@ -108,8 +105,7 @@ def load_applied_state(tables: Tables) -> AppliedState:
         actions=rows.get(_ACTIONS, 0),
         maker_sequences=_numbers_after(rows, _MAKER),
         mixed={key.removeprefix(_MIXED) for key in rows if key.startswith(_MIXED)},
-        first_sequences=_numbers_after(rows, _FIRST),
-        covering=_choices_after(rows, _COVERING),
+        chosen_otherwise=set(_choices_after(rows, _COVERING)),
         pins=_choices_after(rows, _PIN),
         counted=_numbers_after(rows, _COUNTED),
     )
@@ -150,7 +146,6 @@ def skip_applied(tables: Tables, after: int, until: int, maker_id: str) -> None:
         if state.views_sequence == after:
             state.views_sequence = until
         state.sequence = state.maker_sequences[maker_id] = until
-        state.first_sequences.setdefault(maker_id, after + 1)
         save_applied_state(tables, state)
 
 
@@ -197,7 +192,6 @@ class BatchScan:
 
     Attributes:
         maker_sequences: Sequence number of the newest annotation by maker_id, of all makers.
-        first_sequences: The same of the first annotation in the batch.
         mixing: Annotators that an annotation of the batch makes mixed.
         possibly_repeated: Episodes by maker_id of which it matters whether the maker has annotated them several times:
             what describes one of its annotations is then shown with the last of them alone.
@@ -206,7 +200,6 @@ class BatchScan:
     """
 
     maker_sequences: dict[str, int] = field(default_factory=dict)
-    first_sequences: dict[str, int] = field(default_factory=dict)
     mixing: set[str] = field(default_factory=set)
     possibly_repeated: dict[str, set[str]] = field(default_factory=dict)
     described: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -225,7 +218,6 @@ def scan_batch(batch: Sequence[LogEntry], catalog: MakerCatalog, mixed: Collecti
     for sequence, annotation in batch:
         maker_id = annotation.maker_id
         scan.maker_sequences[maker_id] = sequence
-        scan.first_sequences.setdefault(maker_id, sequence)
         rule = rules.get(maker_id)
         if rule is None or annotation.subject_kind != rule.subject_kind:
             continue
@@ -304,6 +296,7 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     schema = segment_schema()
     if not tables.segments.columns().keys() >= set(schema.names):
         tables.segments.add_missing_columns(schema)
+    _drop_stale_columns(tables, catalog)
     job = _ApplyJob(tables, annotations)
     job.follow_pins()
     applied = sum(job.apply(changes) for changes in job.read_log_changes(job.state.sequence, _WRITE_BATCH))
@@ -317,9 +310,48 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     return applied
 
 
-def read_log_changes(tables: Tables, annotations: AnnotationStore, sequence: int) -> Iterator[TableChanges]:
-    """Yield the changes of the log from its start to a sequence number, in batches, without applying them."""
-    yield from _ApplyJob(tables, annotations).read_log_changes(0, _READ_BATCH, sequence)
+def _drop_stale_columns(tables: Tables, catalog: MakerCatalog) -> None:
+    """Drop the columns by which earlier versions said that a value was not by the current maker."""
+    names = {f"{maker.annotator}_stale" for maker in catalog.makers.values() if fills_maker_column(maker)}
+    for name in names & tables.episodes.columns().keys():
+        tables.episodes.replace_column(name, None)
+    for name in names & tables.segments.columns().keys():
+        tables.segments.drop_column(name)
+
+
+def read_episode_changes(
+    tables: Tables, annotations: AnnotationStore, episode_ids: Sequence[str]
+) -> TableChanges:
+    """What the log says of some episodes of the tables, without applying it. Raises StoreError."""
+    return _ApplyJob(tables, annotations).read_episode_changes(episode_ids)
+
+
+def rebuild_from_log(tables: Tables, annotations: AnnotationStore) -> int:
+    """Drop the segments and the columns of episodes that come from the log, and apply all of it.
+
+    After a crash in between, the next `apply_log` starts from the first annotation; repeating this is safe.
+
+    Returns:
+        Number of annotations applied.
+
+    Raises:
+        StoreError: As `apply_log`.
+    """
+    import pyarrow as pa
+
+    reset_applied_sequence(tables)
+    existing, source = tables.episodes.snapshot().arrow_schema, set(episode_schema().names)
+    declared = MakerCatalog(annotations.makers()).declared_schema().names
+    from_log = {*declared, TAGS, NOTES, *read_history(annotations).own_columns()} - source
+    dropped = [name for name in existing.names if name in from_log]
+    for name in dropped:
+        tables.episodes.replace_column(name, None)
+    # Makers may declare a column with several types: the one that it had stays.
+    tables.episodes.add_missing_columns(pa.schema([existing.field(n) for n in dropped if n in declared]))
+    tables.segments.clear()
+    applied = apply_log(tables, annotations)
+    tables.optimize()
+    return applied
 
 
 def find_unshowable_values(tables: Tables, annotations: AnnotationStore) -> Iterator[str]:
@@ -354,9 +386,7 @@ class _ApplyJob:
 
     def _load_makers(self) -> None:
         makers = self._annotations.makers()
-        self.catalog = MakerCatalog(
-            makers, read_pins(self._annotations), self.state.maker_sequences, self.state.covering
-        )
+        self.catalog = MakerCatalog(makers, read_pins(self._annotations), self.state.maker_sequences)
         self._collector = TableChangeCollector(
             self._annotations,
             self.catalog,
@@ -366,10 +396,19 @@ class _ApplyJob:
             self._projections.correct,
         )
 
-    def read_log_changes(self, after: int, size: int, until: int | None = None) -> Iterator[TableChanges]:
-        """Yield the changes after a sequence number, up to another one, for `size` or more annotations at a time."""
+    def read_episode_changes(self, episode_ids: Sequence[str]) -> TableChanges:
+        """What all annotations of some episodes say; none of them is removed."""
+        changes = self._collector.new_changes(self.state.sequence)
+        for ids in batched(episode_ids, _LOOKUP_BATCH):
+            if entries := [(changes.last_sequence, item) for item in self._annotations.find_annotations(ids)]:
+                self._collector.add(entries, changes)
+        self._collector.finish(changes)
+        return changes
+
+    def read_log_changes(self, after: int, size: int) -> Iterator[TableChanges]:
+        """Yield the changes after a sequence number, for `size` or more annotations at a time."""
         changes = self._collector.new_changes(after)
-        while batch := self._read(changes.last_sequence, until):
+        while batch := self._annotations.read(after=changes.last_sequence, limit=_READ_BATCH):
             if any(annotation.maker_id not in self.catalog.makers for _, annotation in batch):
                 self._collector.finish(changes)
                 self._load_makers()
@@ -387,10 +426,6 @@ class _ApplyJob:
         drop_removed_segments(changes, self._removed)
         return changes
 
-    def _read(self, after: int, until: int | None) -> list[LogEntry]:
-        batch = self._annotations.read(after=after, limit=_READ_BATCH)
-        return [entry for entry in batch if until is None or entry.sequence <= until]
-
     def _note_makers(self, batch: Sequence[LogEntry]) -> None:
         """Take note of who annotated last, and of what makes the columns of a group depend on several annotations."""
         for name in self._projections.counting(batch):
@@ -399,8 +434,6 @@ class _ApplyJob:
         sequences = self.state.maker_sequences
         for maker_id, sequence in scan.maker_sequences.items():
             sequences[maker_id] = max(sequence, sequences.get(maker_id, 0))
-        for maker_id, sequence in scan.first_sequences.items():
-            self.state.first_sequences.setdefault(maker_id, sequence)
         # New makers may have joined the group of a mixed annotator.
         self._mix(self.state.mixed | self.catalog.several_makers() | self.catalog.pins.keys() | scan.mixing)
         for maker_id, episode_ids in scan.possibly_repeated.items():
@@ -437,9 +470,10 @@ class _ApplyJob:
         self.errors |= dict.fromkeys(changes.errors)
 
     def follow_pins(self) -> None:
-        """Compute the columns of annotators anew whose pinned maker has changed."""
+        """Compute the columns of annotators again whose pinned maker has changed, or the rule that chooses it."""
         before, pins = self.state.pins, self.catalog.pins
         changed = {name for name in before.keys() | pins.keys() if before.get(name) != pins.get(name)}
+        changed |= self.state.chosen_otherwise & self.catalog.several_makers()
         groups = {self.catalog.groups[name] for name in changed if name in self.catalog.groups}
         self.state.mixed.update(*groups)
         for group in groups:
@@ -447,29 +481,6 @@ class _ApplyJob:
         if changed:
             # The columns that compare makers follow from these, also when the log has nothing new.
             self.state.views_sequence = 0
-
-    def _follow_covering(self) -> None:
-        """Show another maker of an annotator once it covers what the shown one does."""
-        covering = find_covering_makers(
-            self.catalog.makers,
-            # Tables of earlier versions know the newest annotation of a maker alone.
-            self.state.maker_sequences | self.state.first_sequences,
-            self._annotations.find_episodes,
-            self._has_episode,
-        )
-        before = dict(self.state.covering)
-        self.state.covering.clear()
-        self.state.covering.update(covering)
-        several = self.catalog.several_makers()
-        changed = {name for name, maker_id in covering.items() if before.get(name) != maker_id}
-        groups = {self.catalog.groups[name] for name in changed & several if name not in self.catalog.pins}
-        for group in groups:
-            self._resolve(chain.from_iterable(self._tables.episodes.id_batches()), group)
-
-    def _has_episode(self, episode_ids: Collection[str]) -> bool:
-        """Whether the tables have one of some episodes."""
-        requested = set(episode_ids)
-        return any(not requested.isdisjoint(ids) for ids in self._tables.episodes.id_batches())
 
     def follow_actions(self) -> None:
         """Let the tables show what people have removed, brought back, tagged and noted since the last application."""
@@ -508,10 +519,6 @@ class _ApplyJob:
     def finish(self, end: int) -> None:
         """Bring the columns up to date that compare makers, and mark log, actions and pins as applied."""
         if self.state.views_sequence < end:
-            self._follow_covering()
-            for name in annotators_with_stale_values(self.catalog):
-                wrong = find_stale_episodes(self._tables, self.catalog, name)
-                self._resolve(wrong, self.catalog.groups[name])
             refresh_conflicts(self._tables, self.catalog)
             if REVIEWED in self._tables.episodes.columns():
                 refresh_reviewed(self._tables)

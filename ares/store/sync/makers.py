@@ -38,8 +38,6 @@ class MakerCatalog:
         makers: Maker by maker_id.
         pins: Pinned maker_id by annotator.
         maker_sequences: Sequence number of the newest annotation by maker_id.
-        covering: By annotator the maker whose annotations cover those of the makers before it, see
-            `find_covering_makers`; where none is named, the one that annotated last.
     """
 
     def __init__(
@@ -47,12 +45,10 @@ class MakerCatalog:
         makers: Mapping[str, Maker],
         pins: Mapping[str, str] | None = None,
         maker_sequences: Mapping[str, int] | None = None,
-        covering: Mapping[str, str] | None = None,
     ) -> None:
         self.makers = makers
         self.pins = dict(pins or {})
         self.maker_sequences = {} if maker_sequences is None else maker_sequences
-        self.covering = {} if covering is None else covering
 
     @cached_property
     def groups(self) -> dict[str, frozenset[str]]:
@@ -150,11 +146,9 @@ class MakerCatalog:
         return {name for name in names if names.count(name) > 1}
 
     def current(self, annotator: str) -> str:
-        """The maker_id of the current maker: the pinned one, else the model or code that covers the others; or ""."""
+        """The maker_id of the pinned maker, else of the model or code that annotated last; or ""."""
         if annotator in self.pins:
             return self.pins[annotator]
-        if annotator in self.covering:
-            return self.covering[annotator]
         candidates = [
             (self.maker_sequences[maker.maker_id], maker.maker_id)
             for maker in self.makers_of([annotator])
@@ -162,24 +156,15 @@ class MakerCatalog:
         ]
         return max(candidates, default=(0, ""))[1]
 
-    def is_stale(self, maker: Maker) -> bool:
-        """Whether the values of a maker are no longer those of the current one; the word of people never is."""
-        return maker.kind not in _RANKS and maker.maker_id != self.current(maker.annotator)
-
     def choose(self, annotator: str, candidates: Sequence[Annotation]) -> str:
         """The maker_id whose annotations are shown, of candidates in the order of the log; "" for none."""
         if annotator in self.pins:
             return self.pins[annotator]
-        covering = self.covering.get(annotator, "")
         ranks = [
-            (
-                _RANKS.get(self.makers[annotation.maker_id].kind, 0),
-                annotation.maker_id == covering,
-                position,
-            )
+            (_RANKS.get(self.makers[annotation.maker_id].kind, 0), position)
             for position, annotation in enumerate(candidates)
         ]
-        return candidates[max(ranks)[2]].maker_id if ranks else ""
+        return candidates[max(ranks)[1]].maker_id if ranks else ""
 
     def episode_columns(self, names: Collection[str]) -> dict[str, str]:
         """Type by name of the columns that some annotators fill in the episodes table."""
@@ -209,7 +194,7 @@ def list_segment_columns(maker: Maker) -> list[Column]:
     """The columns that a maker fills in the segments table, where they have the type of single values."""
     if maker.subject_kind in ("segment", "annotation"):
         single = [replace(column, rollup="") if column.rollup else column for column in maker.columns]
-        return [*single, *_currency_columns(maker)]
+        return [*single, *_maker_columns(maker)]
     rollups = [column for column in maker.columns if column.rollup] if maker.fills_segments else []
     return [replace(column, rollup="") for column in rollups]
 
@@ -218,18 +203,13 @@ def _lead_columns(maker: Maker) -> set[str]:
     return {column.name for column in maker.columns if not column.rollup}
 
 
-def stale_column(annotator: str) -> str:
-    """Name of the column that says whether a value is by another maker than the current one."""
-    return f"{annotator}_stale"
-
-
 def maker_column(annotator: str) -> str:
     """Name of the column with the maker_id of a value."""
     return f"{annotator}_maker"
 
 
-def needs_current(maker: Maker) -> bool:
-    """Whether some columns of a maker are empty unless it is the current one."""
+def fills_maker_column(maker: Maker) -> bool:
+    """Whether a column beside the values of a maker names it."""
     return any(column.needs_current_maker for column in maker.columns)
 
 
@@ -264,19 +244,13 @@ def _on_episodes(maker: Maker) -> list[Column]:
         for column in maker.columns
         if column.rollup != "segment" and (column.rollup or maker.subject_kind != "segment")
     ]
-    return [*columns, *_currency_columns(maker)]
+    return [*columns, *_maker_columns(maker)]
 
 
-def _currency_columns(maker: Maker) -> list[Column]:
-    """The columns that say whether the values of a maker are current."""
-    if not needs_current(maker):
-        return []
+def _maker_columns(maker: Maker) -> list[Column]:
     name = maker.annotator
-    meaning = f"Whether the {name} is by another maker than the current one."
-    return [
-        Column(name=stale_column(name), type="bool", meaning=meaning),
-        Column(name=maker_column(name), type="string", meaning=f"Maker of the {name}."),
-    ]
+    column = Column(name=maker_column(name), type="string", meaning=f"Maker of the {name}.")
+    return [column] if fills_maker_column(maker) else []
 
 
 Row = dict[str, Any]
@@ -388,40 +362,6 @@ def segment_column_types(
     types = ColumnTypes(existing, own_columns)
     types.declare(column for maker in makers for column in list_segment_columns(maker))
     return types
-
-
-def find_covering_makers(
-    makers: Mapping[str, Maker],
-    first_sequences: Mapping[str, int],
-    find_episodes: Callable[[str, str], Collection[str]],
-    is_present: Callable[[Collection[str]], bool],
-) -> dict[str, str]:
-    """The model or code of each annotator that a trial of another one does not replace.
-
-    In the order in which they began, each maker takes the place of the one before it when it has annotated all
-    episodes that this one has. So an unfinished, limited or smaller run changes nothing that is curated.
-
-    Args:
-        makers: Maker by maker_id.
-        first_sequences: Sequence number of the first annotation by maker_id.
-        find_episodes: The episodes that a maker has annotated, by annotator and maker_id.
-        is_present: Whether the tables still have one of some episodes.
-    """
-    by_annotator: dict[str, list[Maker]] = {}
-    for maker_id in sorted(
-        first_sequences.keys() & makers.keys(), key=lambda key: (first_sequences[key], key)
-    ):
-        if makers[maker_id].kind not in _RANKS:
-            by_annotator.setdefault(makers[maker_id].annotator, []).append(makers[maker_id])
-    covering: dict[str, str] = {}
-    for annotator, (shown, *rivals) in by_annotator.items():
-        for rival in rivals:
-            own = find_episodes(annotator, rival.maker_id)
-            left_out = set(find_episodes(annotator, shown.maker_id)).difference(own)
-            if not left_out or not is_present(left_out):
-                shown = rival
-        covering[annotator] = shown.maker_id
-    return covering
 
 
 NEWEST = "newest"

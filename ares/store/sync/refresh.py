@@ -16,14 +16,7 @@ from ares.store.actions import (
 )
 from ares.store.lance.schema import arrow_type, episode_schema
 from ares.store.sql import batched, ids_filter
-from ares.store.sync.makers import (
-    CONFLICT,
-    REVIEWED,
-    MakerCatalog,
-    maker_column,
-    needs_current,
-    stale_column,
-)
+from ares.store.sync.makers import CONFLICT, REVIEWED, MakerCatalog
 from ares.store.temp_db import TempDatabase
 
 if TYPE_CHECKING:
@@ -277,44 +270,6 @@ def drop_removed_segments(changes: TableChanges, removed: pa.ChunkedArray) -> No
 def _id_chunks(ids: pa.ChunkedArray) -> Iterator[list[str]]:
     for start in range(0, len(ids), _ROWS):
         yield ids.slice(start, _ROWS).to_pylist()
-
-
-# Rows written at once: each write goes through the ids of the whole table.
-
-
-def annotators_with_stale_values(catalog: MakerCatalog) -> list[str]:
-    """Annotators of which several makers have annotations, and whose values are empty unless they are current."""
-    names = {maker.annotator for maker in catalog.makers.values() if needs_current(maker)}
-    return sorted(names & catalog.several_makers())
-
-
-def find_stale_episodes(tables: Tables, catalog: MakerCatalog, name: str) -> list[str]:
-    """Episodes with a value of one annotator whose `stale` column is not what the current maker makes it."""
-    columns = ["episode_id", maker_column(name), stale_column(name)]
-    wrong: dict[str, None] = {}
-    for batch in tables.episodes.scan(columns):
-        wrong |= _rows_to_refresh(batch, catalog, name)
-    if set(columns) <= tables.segments.columns().keys():
-        for batch in tables.segments.scan(columns).to_batches():
-            wrong |= _rows_to_refresh(batch, catalog, name)
-    return list(wrong)
-
-
-def _rows_to_refresh(batch: pa.RecordBatch, catalog: MakerCatalog, name: str) -> dict[str, None]:
-    import pyarrow.compute as pc
-
-    makers, stale = batch[maker_column(name)], batch[stale_column(name)].fill_null(False)
-    is_wrong = pc.equal(_is_current(makers, catalog, name), stale)
-    return dict.fromkeys(batch["episode_id"].filter(pc.and_(makers.is_valid(), is_wrong)).to_pylist())
-
-
-def _is_current(makers: pa.Array, catalog: MakerCatalog, name: str) -> pa.Array:
-    """Which values of (N,) maker ids are current."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    current = [maker.maker_id for maker in catalog.makers_of([name]) if not catalog.is_stale(maker)]
-    return pc.is_in(makers, value_set=pa.array(current, pa.string()))
 
 
 def refresh_reviewed(tables: Tables) -> None:

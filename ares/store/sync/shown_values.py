@@ -15,11 +15,10 @@ from ares.store.sql import batched
 from ares.store.sync.makers import (
     DISAGREEMENT,
     MakerCatalog,
+    fills_maker_column,
     fit_column_values,
     list_segment_columns,
     maker_column,
-    needs_current,
-    stale_column,
 )
 
 if TYPE_CHECKING:
@@ -64,9 +63,8 @@ def select_shown(
 ) -> dict[str, list[Annotation]]:
     """The shown annotations of some annotators, in the order of the log.
 
-    Of each annotator and subject those of one maker are shown: the pinned one, else a person, else the one that covers
-    the others (see `find_covering_makers`), else the one that annotated last. An annotation of an annotation or a
-    segment is shown when its subject is.
+    Of each annotator and subject those of one maker are shown: the pinned one, else a person, else the one that
+    annotated last. An annotation of an annotation or a segment is shown when its subject is.
 
     Args:
         annotations: All annotations of one episode, in the order of the log.
@@ -152,7 +150,7 @@ def resolve_episode(
     for annotation, value in _with_corrections(in_order, catalog, result.errors, correct):
         maker, label = catalog.makers[annotation.maker_id], partial(describe, annotation)
         segment_values = segment_columns.fit(value, label, result.errors, list_segment_columns(maker))
-        own_values = _current_values(maker, catalog, segment_values)
+        own_values = segment_values | _maker_value(maker)
         # What is a row itself fills that alone, else what it describes.
         subject = annotation.annotation_id if maker.fills_segments else annotation.subject
         for key in described.get(subject, ()):
@@ -160,11 +158,10 @@ def resolve_episode(
         if annotation.subject_kind == "episode" or annotation.subject in lead:
             columns = [column for column in maker.columns if not column.rollup]
             fitting = episode_columns.fit(value, label, result.errors, columns)
-            result.columns.update(_current_values(maker, catalog, fitting))
+            result.columns.update(fitting | _maker_value(maker))
     for column, rolled_up in _rolled_up(shown, catalog):
         label = partial("episode {}".format, annotations[0].episode_id)
         result.columns.update(episode_columns.fit({column.name: rolled_up}, label, result.errors, [column]))
-    result.columns.update(_stale_rollups(shown, catalog))
     return result
 
 
@@ -247,14 +244,9 @@ def _leading_annotations(shown: Mapping[str, Sequence[Annotation]], catalog: Mak
     return set(leading.values())
 
 
-def _current_values(maker: Maker, catalog: MakerCatalog, values: Values) -> Values:
-    """Values of the columns of a maker, of which some are empty unless it is the current one."""
-    if not needs_current(maker):
-        return values
-    is_stale = catalog.is_stale(maker)
-    emptied = {column.name for column in maker.columns if column.needs_current_maker and is_stale}
-    own = {name: None if name in emptied else value for name, value in values.items()}
-    return own | {stale_column(maker.annotator): is_stale, maker_column(maker.annotator): maker.maker_id}
+def _maker_value(maker: Maker) -> Values:
+    """The column that names the maker of a value, for makers that have it."""
+    return {maker_column(maker.annotator): maker.maker_id} if fills_maker_column(maker) else {}
 
 
 def _segments_by_subject(segments: Sequence[Annotation]) -> dict[str, list[str]]:
@@ -319,26 +311,6 @@ def _roll_up(column: Column, values: list[Json], is_complete: bool) -> Json:
     if column.rollup == "all" and False in values:
         return False
     return True if column.rollup == "any" and True in values else None
-
-
-def _stale_rollups(shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog) -> Values:
-    """Columns that say which values of segments are stale; a roll-up of a stale value is empty."""
-    values: Values = {}
-    for name, members in shown.items():
-        makers = {
-            annotation.maker_id: columns
-            for annotation in members
-            if (columns := _current_rollups(catalog.makers[annotation.maker_id]) & annotation.value.keys())
-        }
-        stale = [maker_id for maker_id in makers if catalog.is_stale(catalog.makers[maker_id])]
-        if makers:
-            values |= {stale_column(name): bool(stale), maker_column(name): (stale or list(makers))[-1]}
-        values |= dict.fromkeys(column for maker_id in stale for column in makers[maker_id])
-    return values
-
-
-def _current_rollups(maker: Maker) -> set[str]:
-    return {column.name for column in maker.columns if column.rollup and column.needs_current_maker}
 
 
 def _mean_value(values: Sequence[float]) -> float:
@@ -409,8 +381,6 @@ class TableChanges:
         segment_values: Further columns of segment rows by the annotation_id of the segment.
         resolved: Makers by episode whose segments are all in `segment_rows`: any other row of theirs is old.
         errors: Messages about values that cannot be applied.
-        unknown_makers: The label of one annotation by each maker_id that was never stored.
-        frame_counts: Number of embedded frames by space and episode, as the annotations say.
         column_types: Type of every column in `episode_values`.
         segment_types: Type of every column in `segment_values`.
         annotation_count: Number of annotations.
@@ -422,8 +392,6 @@ class TableChanges:
     segment_values: dict[str, Row] = field(default_factory=dict)
     resolved: dict[str, set[str]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
-    unknown_makers: dict[str, str] = field(default_factory=dict)
-    frame_counts: dict[tuple[str, str], int] = field(default_factory=dict)
     column_types: Mapping[str, str] = field(default_factory=dict)
     segment_types: Mapping[str, str] = field(default_factory=dict)
     annotation_count: int = 0
@@ -461,7 +429,7 @@ class TableChangeCollector:
             for maker_id, maker in catalog.makers.items()
             if maker.subject_kind != "segment"
         }
-        self._current_only = {key for key, maker in catalog.makers.items() if needs_current(maker)}
+        self._maker_values = {key: _maker_value(maker) for key, maker in catalog.makers.items()}
         self._pending: dict[frozenset[str], set[str]] = {}  # episodes to resolve, by group
 
     def new_changes(self, last_sequence: int) -> TableChanges:
@@ -481,9 +449,7 @@ class TableChangeCollector:
         for _, annotation in batch:
             maker = self.catalog.makers.get(annotation.maker_id)
             if maker is None:
-                label = describe(annotation)
-                changes.errors.append(f"maker {annotation.maker_id} is unknown in {label}")
-                changes.unknown_makers.setdefault(annotation.maker_id, label)
+                changes.errors.append(f"maker {annotation.maker_id} is unknown in {describe(annotation)}")
             elif annotation.subject_kind == maker.subject_kind:
                 self._add(annotation, maker, changes)
 
@@ -537,18 +503,12 @@ class TableChangeCollector:
             self._add_segment(segment, empty | row, changes)
 
     def _add(self, annotation: Annotation, maker: Maker, changes: TableChanges) -> None:
-        space = annotation.value.get("space")
-        if isinstance(space, str):
-            frames = annotation.value.get("frames")
-            changes.frame_counts[space, annotation.episode_id] = frames if isinstance(frames, int) else 0
         if maker.annotator in self._mixed:
             self._pending.setdefault(self.catalog.groups[maker.annotator], set()).add(annotation.episode_id)
             return
         label = partial(describe, annotation)
         values = fit_column_values(annotation.value, label, changes.errors, self._rules[annotation.maker_id])
-        if annotation.maker_id in self._current_only:
-            name = maker.annotator
-            values |= {stale_column(name): False, maker_column(name): annotation.maker_id}
+        values |= self._maker_values[annotation.maker_id]
         if values:
             changes.episode_values.setdefault(annotation.episode_id, {}).update(values)
         if maker.fills_segments:

@@ -89,8 +89,8 @@ def test_a_second_judge_sees_that_the_first_is_charmed(
     assert run.stopped.endswith("although the judge accepts more: the captioner may please the judge")
     graded.sync()
     assert shown(graded) == {(REFUSED, "not_acceptable")}, "a grade of what was not adopted is not shown"
-    rows = graded.stores.tables.episodes.read_columns(["acceptable_unproven", "grade_stale"]).to_pylist()
-    assert {(row["acceptable_unproven"], row["grade_stale"]) for row in rows} == {(False, False)}
+    rows = graded.stores.tables.episodes.read_columns(["acceptable_unproven"]).to_pylist()
+    assert {row["acceptable_unproven"] for row in rows} == {False}
 
 
 def test_a_captioner_that_changes_nothing_costs_one_round_and_no_grade(

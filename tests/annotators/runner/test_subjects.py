@@ -231,12 +231,11 @@ def test_one_run_makes_segments_and_says_something_of_what_it_has_said_of_them(w
     assert run(ws, "thirds", "critic") == [(3, 3, 0, 0), (0, 0, 0, 0)]
 
 
-def test_a_trial_of_another_segmenter_changes_no_subjects(ws: Workspace) -> None:
-    """Its segments are not shown, so a judge has none of them."""
+def test_a_trial_of_another_segmenter_changes_the_subjects_of_its_episodes_alone(ws: Workspace) -> None:
     run(ws, "halves")
     annotate(ws.stores, ["thirds"], Options(settings=SETTINGS), quiet=True, limit=1)
-    assert run(ws, "judge") == [(6, 6, 0, 0)]
-    assert ws.stores.tables.segments.count("segment_ok IS NOT NULL") == 6
+    assert run(ws, "judge") == [(7, 7, 0, 0)]
+    assert ws.stores.tables.segments.count("segment_ok IS NOT NULL") == 7
 
 
 def test_a_roll_up_over_some_of_the_segments_is_empty_unless_they_decide_it(ws: Workspace) -> None:

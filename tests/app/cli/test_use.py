@@ -45,7 +45,7 @@ def second_episode(workspace: Workspace) -> Episode:
 
 
 def columns(workspace: Workspace, episode: Episode) -> tuple[Any, ...]:
-    names = ["caption", "grade", "acceptable", "grade_maker", "grade_stale"]
+    names = ["caption", "grade", "acceptable", "grade_maker"]
     (row,) = workspace.stores.tables.episodes.read_columns(
         names, f"episode_id = '{episode.episode_id}'"
     ).to_pylist()
@@ -56,18 +56,18 @@ def test_the_newest_makers_fill_the_columns_until_others_are_pinned(
     contested: Workspace, capsys: Capture
 ) -> None:
     episode = second_episode(contested)
-    newest = (MARKUP, "not_acceptable", False, NEWER_JUDGE.maker_id, False)
+    newest = (MARKUP, "not_acceptable", False, NEWER_JUDGE.maker_id)
     assert columns(contested, episode) == newest
     choices = (f"caption={CAPTIONER.maker_id}", f"grade={JUDGE.maker_id[:6]}")
     makers = ares(contested, capsys, "use", *choices)["makers"]
     pinned = {maker["maker_id"] for members in makers.values() for maker in members if maker["pinned"]}
     assert pinned == {CAPTIONER.maker_id, JUDGE.maker_id}
-    assert columns(contested, episode) == ("open it", "acceptable", True, JUDGE.maker_id, False)
+    assert columns(contested, episode) == ("open it", "acceptable", True, JUDGE.maker_id)
     # The newer judge did not grade the caption that is shown: no grade of another caption takes its place.
     contested.use(grade="newest")
-    assert columns(contested, episode)[:3] == ("open it", "acceptable", None)
+    assert columns(contested, episode) == ("open it", "acceptable", True, JUDGE.maker_id)
     contested.use(grade=NEWER_JUDGE.maker_id)
-    assert columns(contested, episode) == ("open it", None, None, None, None)
+    assert columns(contested, episode) == ("open it", None, None, None)
     contested.use(caption="newest", grade="newest")
     assert columns(contested, episode) == newest
 
@@ -97,6 +97,20 @@ def test_status_counts_the_annotations_of_each_maker(contested: Workspace, capsy
         NEWER_JUDGE.maker_id: 2,
     }
     assert [maker["maker_id"] for maker in makers["grade"] if maker["current"]] == [NEWER_JUDGE.maker_id]
+
+
+def test_status_says_where_two_makers_are_mixed(contested: Workspace, capsys: Capture) -> None:
+    """The newer captioner has all episodes of the older; a third one has the second episode alone."""
+    assert ares(contested, capsys, "status")["mixed_makers"] == {}
+    trial = replace(CAPTIONER, settings={"layout": "trial"})
+    contested.stores.annotations.add_maker(trial)
+    contested.stores.annotations.append([make_caption(second_episode(contested), trial, "try it")])
+    contested.sync()
+    assert ares(contested, capsys, "status")["mixed_makers"] == {"caption": 1}
+    assert main(["status", "-w", contested.path]) == 0
+    assert "1 episode with a caption by an older maker: `ares use caption=MAKER`" in capsys.readouterr().out
+    contested.use(caption=CAPTIONER.maker_id)
+    assert ares(contested, capsys, "status")["mixed_makers"] == {}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +155,7 @@ def test_show_says_which_annotations_fill_the_columns(contested: Workspace, caps
 
 def test_columns_that_compare_makers_are_facets_with_a_meaning(contested: Workspace) -> None:
     facets = {facet.column: facet for facet in compute_facets(contested.stores)}
-    names = ("conflict", "disagreement", "grade_stale", "grade_maker")
+    names = ("conflict", "disagreement", "grade_maker")
     assert all(facets[name].meaning for name in names)
     assert facets["conflict"].counts == (("source: success, caption: failure", 1),)
     assert dict(facets["disagreement"].counts) == {"acceptable": 1, "caption": 1, "grade": 1}
@@ -174,7 +188,6 @@ def _caption_again(workspace: Workspace, episode: Episode) -> Iterator[int]:
     )
     for step, members in enumerate(steps):
         log.append(members)
-        # One episode is a trial, which shows nothing until somebody chooses it.
         shown = layout if step else CAPTIONER
         workspace.use(caption=shown.maker_id, grade=NEWER_JUDGE.maker_id)
         yield step

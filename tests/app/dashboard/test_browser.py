@@ -208,7 +208,7 @@ def test_markup_in_data_stays_text(page: Page, address: str, workspace: Workspac
         assert "broken in" not in page.title()
 
 
-def test_the_page_shows_contradictions_old_grades_and_segments_of_any_annotator(
+def test_the_page_shows_contradictions_and_segments_of_any_annotator(
     contested_page: Page, contested_address: str, shown: Workspace
 ) -> None:
     tables = shown.stores.tables.episodes
@@ -218,14 +218,10 @@ def test_the_page_shows_contradictions_old_grades_and_segments_of_any_annotator(
     card.wait_for()
     shown_badges = card.locator(".badge").all_inner_texts()
     # The grade and the outcome come first.
-    assert shown_badges[2:] == [
-        "source: success, caption: failure",
-        "grade by an older maker: does not count",
-    ]
+    assert shown_badges[2:] == ["source: success, caption: failure"]
     card.click()
     contested_page.locator(".player").wait_for()
     contested_page.get_by_text("source: success, caption: failure").first.wait_for()
-    contested_page.locator(".grade .note", has_text="by an older maker").wait_for()
     rows = contested_page.locator("tr.segment")
     rows.nth(2).wait_for()
     assert rows.locator("[data-cell=annotator]").all_inner_texts() == ["caption", "skills", "skills"]

@@ -1,4 +1,4 @@
-"""Grades that follow from the controls of their judge are right as they are, and repaired where they are not."""
+"""Grades follow from the controls of their judge; where they do not, a rebuild makes them from the log again."""
 
 from __future__ import annotations
 
@@ -52,16 +52,14 @@ def test_what_controls_say_is_counted_from_them(ws: Workspace) -> None:
         ws.stores.tables, ws.stores.annotations, MakerCatalog(ws.stores.annotations.makers())
     )
     assert shown(ws) == {("acceptable", True, "trusted")}
-    for is_repaired in (False, True):
-        (finding, *rest) = run_checks(ws.stores, repair=is_repaired)
-        assert (finding.check, finding.count, finding.repaired) == (
-            "what is kept of judges follows from their controls",
-            2,
-            is_repaired,
-        )
-        assert finding.example in (key, "gone/set")
-        assert len(rest) == is_repaired, "the grades are repaired after it"
-    assert run_checks(ws.stores) == [] and shown(ws) == {("acceptable", None, "untrusted")}
+    (finding,) = run_checks(ws.stores, repair=True)
+    assert (finding.check, finding.count, finding.remedy) == (
+        "what is kept of judges follows from their controls",
+        2,
+        "ares doctor --rebuild",
+    )
+    assert finding.example in (key, "gone/set")
+    assert run_checks(ws.stores, rebuild=True) == [] and shown(ws) == {("acceptable", None, "untrusted")}
 
 
 def test_controls_of_removed_episodes_are_counted_no_more_at_once(ws: Workspace) -> None:
@@ -81,20 +79,19 @@ def test_grades_of_an_untrusted_judge_are_as_they_should_be(ws: Workspace) -> No
     assert shown(ws) == {("acceptable", None, "untrusted")}
 
 
-def test_a_grade_that_does_not_follow_from_the_controls_is_repaired(ws: Workspace) -> None:
+def test_a_grade_that_does_not_follow_from_the_controls_is_found_and_rebuilt(ws: Workspace) -> None:
     first, second, *_ = sorted(ws.stores.tables.episodes.ids())
     wrong = {"episode_id": [first, second], "acceptable": [True, None], "grade": [None, "unsure"]}
     ws.stores.tables.episodes.set_values(pa.table(wrong))
-    for is_repaired in (False, True):
-        (finding,) = run_checks(ws.stores, repair=is_repaired)
-        assert (finding.check, finding.count, finding.repaired) == (
-            "each grade follows from the controls of its judge",
-            2,
-            is_repaired,
-        )
-        # The first in the order of rows, which is that in which they were read.
-        assert finding.example in [f"episode {id}: its judge is untrusted" for id in (first, second)]
-    assert run_checks(ws.stores) == [] and shown(ws) == {("acceptable", None, "untrusted")}
+    (finding,) = run_checks(ws.stores, repair=True)
+    assert (finding.check, finding.count, finding.remedy) == (
+        "each grade follows from the controls of its judge",
+        2,
+        "ares doctor --rebuild",
+    )
+    # The first in the order of rows, which is that in which they were read.
+    assert finding.example in [f"episode {id}: its judge is untrusted" for id in (first, second)]
+    assert run_checks(ws.stores, rebuild=True) == [] and shown(ws) == {("acceptable", None, "untrusted")}
 
 
 @pytest.mark.parametrize("kept", [0, 5])

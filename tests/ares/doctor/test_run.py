@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from annotators.base import FrameVectors
+from app.cli.main import main
 from ares.annotation import Annotation, Column, Maker
 from ares.doctor import Finding, run_checks
 from ares.settings import settings_from_environment
@@ -135,7 +136,7 @@ def _dump(workspace: Workspace) -> list[object]:
         dataset = workspace.stores.tables.connection.open_dataset(name)
         assert dataset is not None
         rows = dataset.to_table()
-        tables.append((name, sorted(map(str, rows.to_pylist()))))
+        tables.append((name, sorted(str(sorted(row.items())) for row in rows.to_pylist())))
     return [
         tables,
         *(
@@ -176,11 +177,13 @@ def _duplicate_rows(table: str) -> Corrupt:
     return corrupt
 
 
-def _unknown_key(table: str, column: str) -> Corrupt:
+def _unknown_key(table: str, *columns: str) -> Corrupt:
     def corrupt(workspace: Workspace) -> None:
         rows = _first_rows(workspace, table, 1)
-        position = rows.schema.get_field_index(column)
-        _writer(workspace, table).add(rows.set_column(position, column, pa.array(["unknown"])))
+        for column in columns:
+            position = rows.schema.get_field_index(column)
+            rows = rows.set_column(position, column, pa.array(["unknown"]))
+        _writer(workspace, table).add(rows)
 
     return corrupt
 
@@ -226,6 +229,12 @@ def _leftover_files(workspace: Workspace) -> None:
         os.utime(path, (1, 1))
 
 
+def _drop_column(workspace: Workspace) -> None:
+    """The column is there again, as every application of the log adds what makers declare, and empty."""
+    workspace.stores.tables.episodes.replace_column("marks", None)
+    workspace.sync()
+
+
 def _drop_index(workspace: Workspace) -> None:
     _run_sql(workspace, "DROP INDEX facts_counts")
 
@@ -239,23 +248,28 @@ REPAIRED: dict[str, tuple[Corrupt, str, int]] = {
     "signals twice": (_duplicate_rows("trajectories"), "each episode has one row in trajectories", 2),
     "signals alone": (_unknown_key("trajectories", "episode_id"), "no signals without an episode", 1),
     "vectors alone": (_unknown_key("vectors_four", "episode_id"), "no vectors without an episode in four", 1),
-    "caption alone": (
-        _unknown_key("segments", "annotation_id"),
-        "no segments that the log does not show",
-        1,
-    ),
     "caption twice": (_duplicate_rows("segments"), "each segment has one row in segments", 2),
-    "caption lost": (_delete_segment, "segments match the annotations of the log", 1),
-    "grade lost": (_change_grade, "segment column grade matches the log", 1),
-    "number": (_set_value("path_length", 99.0, pa.float64()), "column path_length matches the log", 1),
-    "missing": (_set_value("events", None, pa.int64()), "column events matches the log", 1),
-    "text": (_set_value("phase", "other", pa.string()), "column phase matches the log", 1),
     "behind": (_unapplied_annotation, "the index has applied every annotation", 1),
     "forgotten": (_reset_sequence, "the index has applied every annotation", 55),
     "members": (_orphaned_members, "no members without a set", 1),
     "failure": (_resolved_failure, "no failure of work that was done later", 1),
     "files": (_leftover_files, "no incomplete files of killed jobs", 2),
     "index": (_drop_index, "the annotations have every index", 1),
+    "caption of nobody": (
+        _unknown_key("segments", "annotation_id", "episode_id"),
+        "no segments without an episode",
+        1,
+    ),
+}
+_SEGMENTS = "the segments are those that the log shows"
+REBUILT: dict[str, tuple[Corrupt, str, int]] = {
+    "caption alone": (_unknown_key("segments", "annotation_id"), _SEGMENTS, 1),
+    "caption lost": (_delete_segment, _SEGMENTS, 1),
+    "grade lost": (_change_grade, "segment column grade matches the log", 1),
+    "number": (_set_value("path_length", 99.0, pa.float64()), "column path_length matches the log", 1),
+    "missing": (_set_value("events", None, pa.int64()), "column events matches the log", 1),
+    "text": (_set_value("phase", "other", pa.string()), "column phase matches the log", 1),
+    "column lost": (_drop_column, "column marks matches the log", 12),
 }
 
 
@@ -272,10 +286,9 @@ def _summaries(findings: Sequence[Finding]) -> list[tuple[str, int, bool]]:
 
 # What does not meet is broken at once, in the order of the checks.
 _TOGETHER = (
-    ("signals twice", "vectors alone", "caption alone", "number", "members", "failure", "files", "index"),
+    ("signals twice", "vectors alone", "caption of nobody", "members", "failure", "files", "index"),
     ("episode twice", "caption twice"),
-    ("signals alone", "caption lost", "missing", "text"),
-    ("grade lost",),
+    ("signals alone",),
     ("behind",),
     ("forgotten",),
 )
@@ -295,6 +308,47 @@ def test_what_was_broken_is_found_and_repaired(workspace: Workspace, cases: tupl
     if cases != ("behind",):
         after = _dump(workspace)
         assert _without_sequence(after) == _without_sequence(before)
+
+
+@pytest.mark.parametrize("case", some_by_day(tuple(REBUILT), 3))
+def test_what_differs_from_the_log_is_found_and_healed_as_the_finding_advises(
+    workspace: Workspace, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repair leaves it; a rebuild that is killed is completed by whoever opens the workspace."""
+    before = _dump(workspace)
+    corrupt, check, count = REBUILT[case]
+    corrupt(workspace)
+    for repair in (False, True):
+        (finding,) = run_checks(workspace.stores, repair=repair)
+        assert (finding.check, finding.count, finding.repaired) == (check, count, False)
+    assert finding.remedy == "ares doctor --rebuild"
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("ares.store.sync.apply.apply_log", _interrupt)
+        run_checks(workspace.stores, rebuild=True)
+    with closing(open_workspace(workspace.path, SETTINGS)) as again:
+        assert again.stores.tables.segments.count() == 12
+        assert run_checks(again.stores) == []
+    workspace.stores.tables.episodes.set_values(
+        pa.table({"episode_id": [_first(workspace)], "events": [77], "idle": [True]})
+    )
+    assert main(["doctor", "--rebuild", "-w", workspace.path]) == 0
+    assert _without_sequence(_dump(workspace)) == _without_sequence(before)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_of_many_episodes_a_sample_is_compared(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is said of it is what was done: damage to all is found in it, and counted in it alone."""
+    ids = sorted(workspace.stores.tables.episodes.ids())
+    workspace.stores.tables.episodes.set_values(pa.table({"episode_id": ids, "events": [99] * len(ids)}))
+    monkeypatch.setattr("ares.doctor.log_checks._SAMPLE_EPISODES", 5)
+    (finding,) = run_checks(workspace.stores)
+    assert (finding.check, finding.count) == ("column events matches the log", 5)
+    assert "the values of 5 episodes, drawn at random" in capsys.readouterr().err
 
 
 def _sorted(expected: list[tuple[str, int]], is_repaired: bool) -> list[tuple[str, int, bool]]:

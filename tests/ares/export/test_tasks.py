@@ -30,7 +30,7 @@ SUBJECTS: dict[str, dict[str, Any]] = {
     "grade": {"subject_kind": "annotation", "after": ("caption",)},
 }
 # A maker annotates a subject once, so further captions and grades of an episode have other makers. They are people, of
-# whom the last one is shown: a later model is only where it covers the one before it.
+# whom the last one is shown.
 MAKERS = {
     (name, version): Maker(
         annotator=name, version=str(version), columns=(column,), kind="person", **SUBJECTS[name]

@@ -188,15 +188,14 @@ def test_a_new_judge_starts_unproven(
     assert OTHER_JUDGE.maker_id not in trust
 
 
-def test_a_trial_of_another_judge_on_new_episodes_decides_nothing_there(
+def test_each_judge_decides_where_its_own_controls_prove_it(
     ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
 ) -> None:
-    """Its grades are shown, and its controls are as good."""
+    """A trial of another judge counts for what it is: the controls of the first one do not prove it."""
     write(ids[::2], _HONEST)
-    write(ids[1::2], _HONEST, judge=OTHER_JUDGE)
+    write(ids[1::2], dict.fromkeys(("own", *_KINDS), "acceptable"), judge=OTHER_JUDGE)
     apply_log(tables, sqlite)
-    assert _states(tables) == {"set0": {("trusted", True)}, "set1": {("trusted", None)}}
-    assert tables.episodes.count("acceptable_unproven AND dataset = 'set1'") == 0
+    assert _states(tables) == {"set0": {("trusted", True)}, "set1": {("untrusted", None)}}
     segments = tables.segments.read().to_pylist()
     decided = {row["episode_id"] for row in segments if row["acceptable"] or row["acceptable_unproven"]}
     assert decided and decided <= set(ids[::2])
@@ -254,37 +253,29 @@ def test_a_table_that_an_older_version_counted_is_counted_anew_once(
 def test_what_texts_of_segments_are_by_the_grades_of_a_trusted_judge(
     ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
 ) -> None:
-    """A grade by another judge than the current one says nothing, whatever it says, and nor does one of no dataset."""
+    """A grade of no dataset says nothing, whatever it says."""
     verdicts = Column(name="grade_verdicts", type="string", meaning="Verdicts.")
     judge = replace(JUDGE, version="3", columns=(*JUDGE.columns, verdicts))
     for maker in (judge, replace(judge, annotator="segment_grade")):  # the table has no grades by the second
         sqlite.add_maker(maker)
     write(ids[::2], _HONEST, judge=judge)
     apply_log(tables, sqlite)
-    names = ("dataset", "grade_maker", "grade_verdicts", "grade_stale")
+    names = ("dataset", "grade_maker", "grade_verdicts")
     accepted = "VERB=MET OUTCOME=UNSURE SEG=NA"
     rows = {
-        ("set0", judge.maker_id, accepted, None): "accepted",
-        ("set0", judge.maker_id, "VERB=UNMET OUTCOME=MET", False): "refused",
-        ("set0", judge.maker_id, "VERB=UNSURE SEG=MET", False): "unsure",
-        (
-            "set0",
-            judge.maker_id,
-            "VERB=MET OUTCOME=MET(label)",
-            False,
-        ): "ungraded",  # nobody looked at its span
-        ("set0", judge.maker_id, accepted, True): "ungraded",
-        ("set0", judge.maker_id, None, False): "ungraded",
-        ("set0", None, accepted, False): "unproven",
-        ("set1", judge.maker_id, accepted, False): "unproven",
-        ("set1", judge.maker_id, "VERB=MET(person) SEG=MET(person)", False): "accepted",
-        (None, judge.maker_id, accepted, False): "ungraded",
+        ("set0", judge.maker_id, accepted): "accepted",
+        ("set0", judge.maker_id, "VERB=UNMET OUTCOME=MET"): "refused",
+        ("set0", judge.maker_id, "VERB=UNSURE SEG=MET"): "unsure",
+        ("set0", judge.maker_id, "VERB=MET OUTCOME=MET(label)"): "ungraded",  # nobody looked at its span
+        ("set0", judge.maker_id, None): "ungraded",
+        ("set0", None, accepted): "unproven",
+        ("set1", judge.maker_id, accepted): "unproven",
+        ("set1", judge.maker_id, "VERB=MET(person) SEG=MET(person)"): "accepted",
+        (None, judge.maker_id, accepted): "ungraded",
     }
     table = pa.table({name: [row[number] for row in rows] for number, name in enumerate(names)})
     table = table.append_column("caption_maker", pa.array([CAPTIONER.maker_id] * len(rows)))
     assert find_text_states(table, sqlite).to_pylist() == list(rows.values())
-    without_stale = find_text_states(table.drop_columns(["grade_stale"]), sqlite).to_pylist()
-    assert without_stale == [*list(rows.values())[:4], "accepted", *list(rows.values())[5:]]
     assert set(find_text_states(table.drop_columns(["grade_verdicts"]), sqlite).to_pylist()) == {"ungraded"}
 
 

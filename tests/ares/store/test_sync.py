@@ -310,8 +310,12 @@ def test_an_unknown_maker_holds_up_no_other_annotation(
     assert _column(tables, "idle") == {**dict.fromkeys(ids), ids[0]: True, ids[1]: True}
     sqlite.append([idle(0, newer.maker_id, False), idle(2, newer.maker_id)])
     assert apply_log(tables, sqlite) == 2
-    # The newer one leaves an episode of the other out, and so replaces none of its values.
-    assert _column(tables, "idle") == {**dict.fromkeys(ids), **dict.fromkeys(ids[:3], True)}
+    # The newer one leaves an episode of the other out, which keeps its value.
+    assert _column(tables, "idle") == {
+        **dict.fromkeys(ids),
+        ids[0]: False,
+        **dict.fromkeys(ids[1:3], True),
+    }
 
 
 def test_half_an_emoji_does_not_stop_the_index(

@@ -52,24 +52,6 @@ class Oracle:
     def _is_ruling(self, item: Item) -> bool:
         return item[1].part != "" and self._maker(item).kind == "person"
 
-    def _current(self, annotator: str) -> str:
-        """The pinned maker, else the last, in the order of their starts, that covers the one before it."""
-        episodes: dict[str, set[str]] = {}
-        for item in self._items:
-            if self._maker(item).annotator == annotator and _RANKS[self._maker(item).kind] == 0:
-                episodes.setdefault(item[1].maker_id, set())
-                if item[1].name == annotator:
-                    episodes[item[1].maker_id].add(item[1].episode_id)
-        current = next(iter(episodes), "")
-        for maker_id, own in episodes.items():
-            if not (episodes[current] & self._successes.keys()) - own:
-                current = maker_id
-        return self._pins.get(annotator, current)
-
-    def _is_stale(self, item: Item) -> bool:
-        maker = self._maker(item)
-        return _RANKS[maker.kind] == 0 and maker.maker_id != self._current(maker.annotator)
-
     def _newest(self, episode_id: str) -> list[Item]:
         """The items that count: the newest of each address, candidates left out."""
         by_address: dict[tuple[Any, ...], Item] = {}
@@ -113,11 +95,7 @@ class Oracle:
             for rival in candidates
             if rival[1].subject == item[1].subject and not self._is_ruling(rival)
         ]
-        current = self._current(annotator)
-        best = max(
-            rivals,
-            key=lambda rival: (_RANKS[self._maker(rival).kind], rival[1].maker_id == current, rival[0]),
-        )
+        best = max(rivals, key=lambda rival: (_RANKS[self._maker(rival).kind], rival[0]))
         return best[1].maker_id == item[1].maker_id
 
     def _valued(self, shown: Mapping[str, Sequence[Item]]) -> list[tuple[Item, Row]]:
@@ -161,10 +139,8 @@ class Oracle:
         maker = self._maker(item)
         for column in maker.columns:
             if column.name in value and not column.rollup and _fits(value[column.name], column):
-                is_empty = column.needs_current_maker and self._is_stale(item)
-                row[column.name] = None if is_empty else value[column.name]
+                row[column.name] = value[column.name]
         if any(column.needs_current_maker for column in maker.columns):
-            row[f"{maker.annotator}_stale"] = self._is_stale(item)
             row[f"{maker.annotator}_maker"] = maker.maker_id
 
     def _roll_up(self, row: Row, name: str, items: Sequence[Item], segments: set[str]) -> None:
@@ -178,13 +154,6 @@ class Oracle:
             if name == "label" and not segments <= described:
                 # Not every segment is described: only a failure of some decides that not all are done.
                 row[column.name] = False if column.rollup == "all" and False in fitting else None
-            if column.needs_current_maker and of_column:
-                stale = [item for item in sorted(of_column) if self._is_stale(item)]
-                row[f"{name}_stale"] = bool(stale)
-                # Of several makers the column names a stale one.
-                ids = {item[1].maker_id for item in stale or of_column}
-                row[f"{name}_maker"] = sorted(ids)
-                row[column.name] = None if stale else row[column.name]
 
     def _disagreement(self, candidates: Mapping[str, Sequence[Item]]) -> list[str] | None:
         values: dict[tuple[str, str, float, str], Row] = defaultdict(dict)
@@ -223,12 +192,9 @@ class Oracle:
                 if is_own or item[1].subject in names:
                     for column in self._maker(item).columns:
                         if column.name in value and _fits(value[column.name], column):
-                            is_empty = column.needs_current_maker and self._is_stale(item)
-                            row[column.name] = None if is_empty else value[column.name]
+                            row[column.name] = value[column.name]
                     if any(column.needs_current_maker for column in self._maker(item).columns):
-                        name = self._maker(item).annotator
-                        row[f"{name}_stale"] = self._is_stale(item)
-                        row[f"{name}_maker"] = item[1].maker_id
+                        row[f"{self._maker(item).annotator}_maker"] = item[1].maker_id
             rows.append(row)
         return rows
 

@@ -1,4 +1,4 @@
-"""A trial of another maker changes nothing that is curated, until it covers what is shown."""
+"""A trial of another maker is shown for the episodes that it has, and for no others; a pin shows one maker alone."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from ares.annotation import Annotation, Maker
 from ares.episode import Record
 from ares.store import pin_makers, read_pins
 from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
+from ares.store.sync import apply as progress
 from ares.store.sync.apply import apply_log
 from tests.ares.grade_makers import CAPTIONER, JUDGE
 
@@ -29,7 +32,7 @@ def _grade_value(decision: bool) -> dict[str, Any]:
     }
 
 
-def test_148_accepted_captions_stay_accepted_after_a_stopped_trial_of_another_rubric(
+def test_a_stopped_trial_of_another_rubric_changes_the_episodes_that_it_has_and_no_others(
     tables: Tables,
     sqlite: SqliteAnnotationStore,
     make_record: Callable[..., Record],
@@ -61,13 +64,44 @@ def test_148_accepted_captions_stay_accepted_after_a_stopped_trial_of_another_ru
     grade(captions, JUDGE, True)
     assert tables.episodes.count("acceptable_unproven") == ACCEPTED
     grade(captions[:10], TRIAL, False)
-    assert tables.episodes.count("acceptable_unproven") == ACCEPTED, "the trial has 10 of them"
-    assert tables.episodes.count("grade_stale") == 0
+    assert tables.episodes.count("acceptable_unproven") == ACCEPTED - 10, "the others are as they were"
+    assert tables.episodes.count("acceptable_unproven = false") == 10
+    pin_makers(sqlite, {"grade": JUDGE.maker_id})
+    apply_log(tables, sqlite)
+    assert tables.episodes.count("acceptable_unproven") == ACCEPTED, "the trial is not shown"
     pin_makers(sqlite, {"grade": TRIAL.maker_id})
     apply_log(tables, sqlite)
     assert tables.episodes.count("acceptable_unproven = false") == 10, "asked for by name"
+    assert tables.episodes.count("acceptable_unproven IS NULL") == ACCEPTED - 10
     pin_makers(sqlite, {"grade": "newest"})
     apply_log(tables, sqlite)
-    assert (read_pins(sqlite), tables.episodes.count("acceptable_unproven")) == ({}, ACCEPTED)
-    grade(captions[10:], TRIAL, False)
-    assert tables.episodes.count("acceptable_unproven = false") == ACCEPTED, "now it covers them all"
+    assert (read_pins(sqlite), tables.episodes.count("acceptable_unproven")) == ({}, ACCEPTED - 10)
+
+
+def test_what_an_earlier_version_chose_is_chosen_again_by_the_rule_of_today(
+    tables: Tables,
+    sqlite: SqliteAnnotationStore,
+    make_record: Callable[..., Record],
+    make_annotation: MakeAnnotation,
+) -> None:
+    """Tables that show an older judge, as its successor had not graded all that it had, and say what is stale."""
+    tables.episodes.add([make_record(0)])
+    episode_id = make_record(0).episode.episode_id
+    for maker in (CAPTIONER, JUDGE, TRIAL):
+        sqlite.add_maker(maker)
+    text = {"caption": "lift", "text": "lift"}
+    caption = make_annotation(episode_id, maker_id=CAPTIONER.maker_id, value=text)
+    graded = {"name": "grade", "subject": caption.annotation_id}
+    grades = [
+        make_annotation(episode_id, maker_id=judge.maker_id, value=_grade_value(judge is JUDGE), **graded)
+        for judge in (JUDGE, TRIAL)
+    ]
+    sqlite.append([caption, *grades])
+    apply_log(tables, sqlite)
+    old = {"episode_id": [episode_id], "acceptable_unproven": [True], "grade_maker": [JUDGE.maker_id]}
+    tables.episodes.set_values(pa.table({**old, "grade_stale": [False]}))
+    progress._StateTable(tables).save({f"covering/grade/{JUDGE.maker_id}": 1, "views2": 3, "views3": 0})
+    apply_log(tables, sqlite)
+    assert tables.episodes.count(f"acceptable_unproven = false AND grade_maker = '{TRIAL.maker_id}'") == 1
+    assert "grade_stale" not in tables.episodes.columns()
+    assert not [key for key in tables.applied_numbers() if key.startswith("covering/")]
