@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.server.api import make_api
-from app.server.command_jobs import describe_plan
+from app.server.command_words import describe_plan
 from app.server.jobs import (
     Job,
     JobProgress,
@@ -91,7 +91,7 @@ def test_the_time_left_is_measured_by_the_first_items(
     now = [100.0]
     monkeypatch.setattr("app.server.jobs.time.monotonic", lambda: now[0])
     path = tmp_path / "job.json"
-    job = Job(kind="command", subject="annotate", name="x", arguments={}, total=1, started="")
+    job = Job(words=("annotate", "x"), started="")
     progress = JobProgress(path, job)
     said = []
     for step, second, done in (
@@ -123,11 +123,9 @@ def test_old_jobs_and_unused_uploads_are_deleted(tmp_path: Path, demo_samples: P
         ingest_paths(stores, [str(paths["ingested"])], quiet=True)
         assert stores.tables.episodes.count() == 1
         for days, name in ((0, "finished"), (2, "failed"), (9, "old")):
-            job = Job(
-                kind="command", subject="review", name=name, total=1, started="2026-01-01", state="failed",
-                arguments={"words": ["review", "import", str(paths.get(name, ""))]},
-            )  # fmt: skip
-            file = find_job_path(stores, "command", name)
+            words = ("review", "import", str(paths.get(name, name)))
+            job = Job(words=words, started="2026-01-01", state="failed")
+            file = find_job_path(stores, words)
             write_job(file, job, **({"state": "finished"} if name == "finished" else {}))
             file.with_suffix(".log").touch()
             os.utime(file, times=(time.time() - 86_400 * days,) * 2)
@@ -136,7 +134,9 @@ def test_old_jobs_and_unused_uploads_are_deleted(tmp_path: Path, demo_samples: P
         clean_jobs(stores, ["review", "import", str(paths["starting"])])
         kept = {name for name, path in paths.items() if path.exists()}
         assert kept == {"failed", "starting", "fresh", "ingested"}
-        assert {job.name for job in list_all_jobs(stores)} == {"finished", "failed"}
+        assert {job.words[-1] for job in list_all_jobs(stores)} == {
+            str(paths[name]) for name in ("finished", "failed")
+        }
         assert len(list((stores.folder / "jobs").glob("*.log"))) == 2
 
 
