@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ares.console import escape_logs
 from ares.errors import ReadOnlyWorkspace, RequestError
 from ares.jobs import watch_progress
 from ares.settings import PERSON_VARIABLE, inherited_environment, inherited_path, settings_environment
@@ -374,6 +375,7 @@ def main() -> None:
     """
     from ares.registry import operations
 
+    escape_logs()
     path, lock = Path(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(lock, False)  # only this process holds it
     location, environment = pickle.load(sys.stdin.buffer)

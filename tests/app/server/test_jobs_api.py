@@ -29,7 +29,7 @@ from app.server.jobs import (
 )
 from app.server.routes import build_changes_route
 from ares.errors import StoreError
-from ares.settings import Settings
+from ares.settings import Price, Settings, settings_environment, settings_from_environment
 from ares.workspace import open_workspace
 from tests.ingesting import ingest_paths
 
@@ -145,6 +145,21 @@ def test_a_job_works_in_the_name_of_who_started_it(tmp_path: Path, monkeypatch: 
     monkeypatch.syspath_prepend(tmp_path)
     process = start_module_process("say_who", [], None, stdout=subprocess.PIPE, person="Zoë\x00")
     assert process.communicate(timeout=60)[0].decode() == "Zoë"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(),
+        Settings(
+            workspace="/w", mongo_uri="mongodb://h", price=Price(usd_per_mtok_in=2.5, usd_per_mtok_out=1e-07),
+            media_cache_bytes=0, export_dirs=("/a b", "/c"), source_dirs=("/d",), query_seconds=0.1,
+            trusted_proxies=("10.0.0.0/8", "::1"), follow_links=True, failure_kinds=("dropped", "other"),
+        ),
+    ],
+)  # fmt: skip
+def test_a_job_has_the_settings_of_the_server_that_starts_it(settings: Settings) -> None:
+    assert settings_from_environment(settings_environment(settings)) == settings
 
 
 @pytest.mark.parametrize(
