@@ -231,10 +231,10 @@ def start_command(stores: Stores, words: Sequence[str], person: str, subject: st
     try:
         path.with_suffix(".stop").unlink(missing_ok=True)
         write_job(path, job)
-        # The settings may hold a password: they are passed by a pipe.
-        message = (stores.location, settings_environment(stores.settings))
+        # The settings may hold a password; other users of the machine cannot read variables.
+        variables = {**settings_environment(stores.settings), **name_person(person)}
         process = start_module_process(
-            "app.server.jobs", [str(path), str(lock)], message, inherited=[lock], person=person
+            "app.server.jobs", [str(path), str(lock)], stores.location, inherited=[lock], variables=variables
         )
     finally:
         os.close(lock)  # the process has its own
@@ -317,6 +317,12 @@ def stop_job(stores: Stores, job: Job, person: str) -> None:
         os.kill(current.pid, signal.SIGINT)
 
 
+def name_person(person: str) -> dict[str, str]:
+    """The variable that says whose name the log has for what a process does; none for nobody."""
+    printable = "".join(character for character in person if character.isprintable())
+    return {PERSON_VARIABLE: printable} if printable else {}
+
+
 # Of two modules of one name the child finds the same.
 _PROGRAM = """\
 import json, runpy, sys
@@ -332,7 +338,7 @@ def start_module_process(
     *,
     inherited: Sequence[int] = (),
     stdout: int | None = None,
-    person: str = "",
+    variables: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Run a module as the main one of a process that Ctrl+C in the terminal does not reach.
 
@@ -342,9 +348,8 @@ def start_module_process(
         message: What it reads from its standard input by `pickle.load`; the pipe stays open.
         inherited: File descriptors that it keeps.
         stdout: As for `subprocess.Popen`.
-        person: Whose name the log has for what it does; by default that of this process.
+        variables: Of its environment, beside those of this process.
     """
-    printable = "".join(character for character in person if character.isprintable())
     command = [sys.executable, "-P", "-c", _PROGRAM, json.dumps(inherited_path()), module, *arguments]
     process = subprocess.Popen(
         command,
@@ -352,7 +357,7 @@ def start_module_process(
         stdout=stdout,
         pass_fds=inherited,
         start_new_session=True,
-        env={**inherited_environment(), **({PERSON_VARIABLE: printable} if printable else {})},
+        env={**inherited_environment(), **(variables or {})},
     )
     assert process.stdin
     pickle.dump(message, process.stdin)
@@ -378,8 +383,7 @@ def main() -> None:
     escape_logs()
     path, lock = Path(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(lock, False)  # only this process holds it
-    location, environment = pickle.load(sys.stdin.buffer)
-    os.environ.update(environment)
+    location = pickle.load(sys.stdin.buffer)
     job = read_job(path)
     assert job
     job = write_job(path, job, pid=os.getpid())

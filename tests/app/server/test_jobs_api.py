@@ -23,6 +23,7 @@ from app.server.jobs import (
     find_job_path,
     keep_upload,
     list_all_jobs,
+    name_person,
     read_job,
     start_module_process,
     write_job,
@@ -143,7 +144,8 @@ def test_old_jobs_and_unused_uploads_are_deleted(tmp_path: Path, demo_samples: P
 def test_a_job_works_in_the_name_of_who_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "say_who.py").write_text("from ares.settings import user_name\nprint(user_name(), end='')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    process = start_module_process("say_who", [], None, stdout=subprocess.PIPE, person="Zoë\x00")
+    variables = name_person("Zoë\x00")
+    process = start_module_process("say_who", [], None, stdout=subprocess.PIPE, variables=variables)
     assert process.communicate(timeout=60)[0].decode() == "Zoë"
 
 
