@@ -289,6 +289,23 @@ def settings_from_environment(environ: Mapping[str, str] | None = None) -> Setti
     return Settings(**texts, **parsed)  # type: ignore[arg-type]
 
 
+def settings_environment(settings: Settings) -> dict[str, str]:
+    """The variables that give a process these settings, whatever stands in a config file; some hold a secret."""
+    texts = {}
+    for field, variable in _VARIABLES.items():
+        if field == "media_cache_gb":
+            value: object = settings.media_cache_bytes / 2**30
+        elif field == "price":
+            price = settings.price
+            value = price and f"{price.usd_per_mtok_in},{price.usd_per_mtok_out}"
+        else:
+            value = getattr(settings, field)
+        if isinstance(value, tuple):
+            value = (os.pathsep if field in _FOLDERS else ",").join(value)
+        texts[variable] = "" if value is None else str(value)
+    return texts
+
+
 def config_path() -> Path | None:
     """The config file in use, or None: that of `--config` or $ARES_CONFIG, else ares.toml in the user's folder.
 

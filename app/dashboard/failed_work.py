@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import streamlit as st
@@ -17,20 +17,22 @@ from app.dashboard.components import draw_table
 from app.dashboard.job_panels import draw_jobs
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.selection_bar import read_person_name
-from app.server import Job, start_job
+from app.server import Job, list_jobs, make_option, start_command
 from ares.console import count_of
 from ares.curation import Failure, FailureSelection, episodes_of_failures, failures_of, list_failures
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.jobs import AnnotateRequest, EpisodeSelection
 from ares.store import Stores
-from ares.workspace import annotate_operation, estimate_operation
+from ares.workspace import estimate_operation
 
 if TYPE_CHECKING:
     from ares.jobs import AnnotateEstimate
     from ares.workspace import Workspace
 
 
+# What the jobs are shown with that try again more than one episode.
+ALL_FAILURES = "failures"
 _OTHER_OPTIONS = RequestError(
     "the run that failed had another model or other options than the settings of this server",
     "give them to the command below",
@@ -54,9 +56,9 @@ class Retry:
     reason: str = ""
 
     @property
-    def name(self) -> str:
-        """What only one job can do at a time."""
-        return "/".join(asdict(self).values())
+    def subject(self) -> str:
+        """What its jobs are shown with: the episode, or all that has failed."""
+        return self.episode_id or ALL_FAILURES
 
     @property
     def where(self) -> str:
@@ -68,10 +70,21 @@ class Retry:
         return AnnotateRequest(
             names=(self.work,),
             selection=EpisodeSelection(where=self.where),
-            options=options,
+            options={self.work: options},
             retry_failed=True,
             reason=self.reason,
         )
+
+    def words(self, options: Mapping[str, Json]) -> list[str]:
+        """The command that tries it again, with these options of the annotator."""
+        flags = [
+            word
+            for name, value in options.items()
+            for item in (value if isinstance(value, list | tuple) else [value])
+            for word in make_option(f"{self.work}.{name.replace('_', '-')}", item)
+        ]
+        chosen = [*make_option("reason", self.reason), *make_option("where", self.where)]
+        return ["annotate", self.work, "--retry-failed", *chosen, *flags]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +93,12 @@ class RetryQuote:
 
     Attributes:
         retry: What is tried again.
-        request: The run that tries it, with options that give the same maker.
+        words: The command that tries it, with options that give the same maker.
         estimate: Subjects, calls and money.
     """
 
     retry: Retry
-    request: AnnotateRequest
+    words: Sequence[str]
     estimate: AnnotateEstimate
 
     @property
@@ -103,14 +116,13 @@ def quote_retry(workspace: Workspace, retry: Retry) -> RetryQuote:
     refused: AresError = _OTHER_OPTIONS
     for options in _possible_options(workspace.stores, retry):
         try:
-            request = retry.request(options)
-            (estimate,) = estimate_operation()(workspace.stores, request)
+            (estimate,) = estimate_operation()(workspace.stores, retry.request(options))
         except RequestError as error:
             refused = error
             continue
         # Whether a model that was never loaded here is the same is known once it is.
         if estimate.planned or estimate.already is None:
-            return RetryQuote(retry=retry, request=request, estimate=estimate)
+            return RetryQuote(retry=retry, words=retry.words(options), estimate=estimate)
         refused = _OTHER_OPTIONS
     raise refused
 
@@ -122,31 +134,7 @@ def start_retry(stores: Stores, quote: RetryQuote, person: str) -> Job:
         RequestError: It runs already.
         ReadOnlyWorkspace: The workspace cannot be written.
     """
-    retry = quote.retry
-    return start_job(
-        stores, "retry", subject=retry.episode_id, name=retry.name, total=quote.estimate.planned,
-        arguments={"retry": asdict(retry), "request": asdict(quote.request)},
-        person=person,
-    )  # fmt: skip
-
-
-def run_retry(workspace: Workspace, job: Job) -> dict[str, Any]:
-    """Try the work of a job again, in its process; returns the report.
-
-    Raises:
-        RequestError: The model that was loaded is another one than that of the run that failed.
-    """
-    retry = Retry(**job.arguments["retry"])
-    (report,) = annotate_operation()(workspace.stores, _stored_request(job.arguments["request"]))
-    if report.maker != retry.maker_id:
-        raise _OTHER_OPTIONS
-    return report.to_json()
-
-
-def _stored_request(document: Mapping[str, Any]) -> AnnotateRequest:
-    """The request of a job, from its fields in JSON."""
-    selection = EpisodeSelection(**document["selection"])
-    return AnnotateRequest(**{**document, "names": tuple(document["names"]), "selection": selection})
+    return start_command(stores, quote.words, person, quote.retry.subject)
 
 
 def _possible_options(stores: Stores, retry: Retry) -> Iterator[Mapping[str, Json]]:
@@ -161,7 +149,7 @@ def _possible_options(stores: Stores, retry: Retry) -> Iterator[Mapping[str, Jso
     settings = stores.settings
     # Whoever made the workspace must not choose the server that gets the key and the frames.
     if _model_servers(options) <= _model_servers([settings.caption_model, settings.judge_model]):
-        yield {retry.work: options}
+        yield options
     yield {}
 
 
@@ -184,7 +172,7 @@ def draw_retry_button(retry: Retry, label: str) -> None:
         retry: The failed work.
         label: Text of the button.
     """
-    key = f"retry.{retry.name}"
+    key = f"retry.{'/'.join(asdict(retry).values())}"
     is_writable = cached_reads.workspace().stores.is_writable
     answer: RetryQuote | AresError | None = st.session_state.get(key)
     st.button(
@@ -197,12 +185,10 @@ def draw_retry_button(retry: Retry, label: str) -> None:
         _draw_quote(key, answer)
 
 
-def draw_retry_jobs(episode_id: str) -> None:
-    """Draw the jobs that try again what failed: of one episode, or of all for an empty id."""
+def draw_retry_jobs(subject: str = ALL_FAILURES) -> None:
+    """Draw the jobs that try again what failed: of one episode, or of all."""
     stores = cached_reads.workspace().stores
-    draw_jobs(
-        stores, "retry", episode_id, _progress_text, _draw_end, on_end=cached_reads.clear_caches, most=3
-    )
+    draw_jobs(lambda: list_jobs(stores, "annotate", subject), summarise=_summarise_retry, most=3)
 
 
 def _quote_or_start(key: str, retry: Retry) -> None:
@@ -252,36 +238,12 @@ def _calls_text(quote: RetryQuote) -> str:
     return f"{count_of(cost.calls, 'call', comma=True)}, {tokens_in} in and {cost.tokens_out:,} out."
 
 
-def _progress_text(job: Job) -> str:
-    return f"{_retry_label(job)}: {job.total:,} to do, since {time_words(job.started)} UTC"
-
-
-def _retry_label(job: Job) -> str:
-    retry = Retry(**job.arguments["retry"])
-    reason = f" ({escape_markdown(retry.reason)})" if retry.reason else ""
-    return f"{escape_markdown(retry.work)} again{reason}"
-
-
-def _draw_end(job: Job) -> None:
-    label = _retry_label(job)
-    if job.report is not None:
-        _draw_report(label, job)
-    elif job.state == "failed":
-        navigation.show_error(AresError(job.reason, job.detail))
-    elif job.state == "stopped":
-        st.info(f"{label}: stopped; what was done stays", icon=":material/stop_circle:")
-    else:
-        st.warning(f"{label}: its process was killed; try it again", icon=":material/error:")
-
-
-def _draw_report(label: str, job: Job) -> None:
-    report = job.report or {}
-    if report["failed"]:
-        reasons = ", ".join(f"{failure['reason']} ({failure['count']:,})" for failure in report["failures"])
-        text = f"{label}: {report['kept']:,} done, {report['failed']:,} failed: {escape_markdown(reasons)}"
-        st.warning(text, icon=":material/error:")
-    else:
-        st.success(f"{label}: {report['kept']:,} done, none failed", icon=":material/check_circle:")
+def _summarise_retry(job: Job) -> str:
+    """For example "caption again: 2 done, 1 failed: no reply (1)"."""
+    report = job.document
+    reasons = ", ".join(f"{failure['reason']} ({failure['count']:,})" for failure in report["failures"])
+    failed = f"{report['failed']:,} failed: {reasons}" if report["failed"] else "none failed"
+    return f"{job.words[1]} again: {report['kept']:,} done, {failed}"
 
 
 _MAX_LISTED = 200
@@ -319,10 +281,7 @@ def _draw_command(retry: Retry) -> None:
 
 def make_retry_command(retry: Retry) -> str:
     """The command line that tries failed work again."""
-    selection = ["--reason", retry.reason] if retry.reason else []
-    selection += ["--where", retry.where] if retry.where else []
-    path = cached_reads.workspace().path
-    return shlex.join(["ares", "annotate", retry.work, "--retry-failed", *selection, "--workspace", path])
+    return shlex.join(["ares", *retry.words({}), "--workspace", cached_reads.workspace().path])
 
 
 def draw_failed_work(work: str, reason: str) -> None:

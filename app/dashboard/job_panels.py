@@ -1,153 +1,132 @@
-"""Jobs on the pages: how exports and actions of sets start, and how running and ended ones are drawn."""
+"""Jobs on the pages: how those that run and those that have ended are drawn."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
+from datetime import datetime
 
 import streamlit as st
 
-from app.dashboard import navigation
+from app.dashboard import cached_reads, navigation
 from app.dashboard.column_words import document_words
-from app.dashboard.components import draw_pairs
+from app.dashboard.components import draw_pairs, draw_table
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.selection_bar import read_person_name
-from app.server import Job, JobKind, find_job_path, list_jobs, start_job, stop_job
-from ares.console import count_of
-from ares.curation import CurationSet
+from app.server import PLAN, Job, describe_plan, last_lines_of, resume_job, stop_job
 from ares.episode import describe_seconds
 from ares.errors import AresError
-from ares.export import TaskSource
-from ares.store import Stores
 
-# Jobs of a subject that are shown, and how often their progress is read.
-_MAX_JOBS, _REFRESH_SECONDS = 5, 0.5
+# Jobs that are shown of one subject, and how often their progress is read.
+_MOST_JOBS, _REFRESH_SECONDS = 5, 0.5
+_ICONS = {
+    "running": ":material/hourglass_top:",
+    "finished": ":material/check_circle:",
+    "failed": ":material/error:",
+    "stopped": ":material/stop_circle:",
+    "lost": ":material/error:",
+}
 
 
 def draw_jobs(
-    stores: Stores,
-    kind: JobKind,
-    subject: str,
-    progress_text: Callable[[Job], str],
-    draw_end: Callable[[Job], None],
+    read: Callable[[], list[Job]],
     *,
-    on_end: Callable[[], None] = lambda: None,
-    most: int = _MAX_JOBS,
+    summarise: Callable[[Job], str] = lambda job: "",
+    draw_more: Callable[[Job], None] = lambda job: None,
+    nothing: str = "",
+    most: int = _MOST_JOBS,
 ) -> None:
-    """Draw the jobs about a subject, the newest first, also those that an earlier server started.
+    """Draw jobs, also those that an earlier server started. The page is drawn again when one begins or the last ends.
 
     Args:
-        stores: Stores of the workspace.
-        kind: Kind of the jobs.
-        subject: What they are about.
-        progress_text: Markdown beside the bar of a running one.
-        draw_end: Draws one that has ended.
-        on_end: Called when one has ended while the page was open, before the page is drawn again.
+        read: Reads the jobs, the newest first.
+        summarise: One sentence on one that has finished.
+        draw_more: Draws more of one that has finished.
+        nothing: What is said where there are none.
         most: Number of jobs to draw.
     """
-    is_running = any(not job.ended for job in list_jobs(stores, kind, subject))
+    is_running = any(not job.ended for job in read())
 
     @st.fragment(run_every=_REFRESH_SECONDS if is_running else None)
     def draw() -> None:
         navigation.accept_next_message()
-        jobs = list_jobs(stores, kind, subject)
-        if is_running and all(job.ended for job in jobs):
-            on_end()
+        jobs = read()
+        if is_running != any(not job.ended for job in jobs):
+            cached_reads.clear_caches()
             st.rerun()
+        if not jobs and nothing:
+            st.caption(nothing)
         for job in jobs[:most]:
-            if job.ended:
-                draw_end(job)
-            else:
-                _draw_running(stores, job, progress_text(job))
+            _draw_job(job, summarise)
+            if job.report is not None:
+                draw_more(job)
 
     draw()
 
 
-def _draw_running(stores: Stores, job: Job, text: str) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(min(1.0, job.done / max(1, job.total)), text=text)
+def _draw_job(job: Job, summarise: Callable[[Job], str]) -> None:
+    """Draw the state of a job, what it found, and what stops it or starts it again."""
+    with st.container(border=True, key=f"jobs.{job.started}.{job.name}"):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            name = job.name.removesuffix(f" {PLAN}")
+            title = f"{'plan of ' if name != job.name else ''}{name}"
+            st.markdown(f"{_ICONS[job.state]} **{escape_markdown(title)}**", width="content")
+            st.caption(_describe_state(job), width="content")
+            st.space("stretch")
+            _draw_button(job)
+        navigation.draw_refusal(f"jobs.again.{job.name}")
+        if job.reason:
+            navigation.show_error(AresError(job.reason, job.detail))
+        if job.report is not None and (summary := summarise(job)):
+            (st.warning if job.report["status"] else st.success)(escape_markdown(summary))
+        _draw_outcome(job)
+
+
+def _draw_button(job: Job) -> None:
+    """What stops a job that runs, or starts an ended one once more: what is whole is never done twice."""
+    if not job.ended:
+        arguments = (cached_reads.workspace().stores, job, read_person_name())
         st.button(
-            "Stop", key=f"jobs.stop.{job.kind}.{job.name}", icon=":material/stop:",
-            on_click=stop_job, args=(stores, job, read_person_name()),
-        )  # fmt: skip
+            "Stop", key=f"jobs.stop.{job.name}", icon=":material/stop:", on_click=stop_job, args=arguments
+        )
+        return
+    label = "Start it" if PLAN in job.words else ""
+    label = "Resume" if job.state in ("stopped", "lost", "failed") else label
+    if label:
+        key = f"jobs.again.{job.name}"
+        resume = navigation.guard_field(key, _resume_job)
+        st.button(label, key=key, icon=":material/replay:", on_click=resume, args=(job,))
 
 
-def describe_time_left(job: Job) -> str:
-    """How long a job still takes, as far as its first items say it."""
-    if job.left_seconds is None:
-        return "time left not known yet"
-    return f"{describe_seconds(job.left_seconds)} left"
+def _resume_job(job: Job) -> None:
+    resume_job(cached_reads.workspace().stores, job, read_person_name())
 
 
-def start_export(
-    stores: Stores, episode_set: CurationSet, format: str, dest: Path, task: TaskSource, person: str
-) -> Job:
-    """Start an export.
-
-    Args:
-        stores: Stores of the workspace.
-        episode_set: The set.
-        format: Name of the exporter.
-        dest: Folder to write.
-        task: What the task of every episode is.
-        person: Who starts it.
-
-    Raises:
-        RequestError: An export into the same folder runs already.
-        ReadOnlyWorkspace: The workspace cannot be written.
-    """
-    return start_job(
-        stores, "export", subject=episode_set.label, name=str(dest), total=episode_set.num_members,
-        arguments={"format": format, "task": task}, person=person,
-    )  # fmt: skip
+def _describe_state(job: Job) -> str:
+    started = datetime.fromisoformat(job.started).strftime("%Y-%m-%d %H:%M UTC")
+    states = {"lost": "its process was killed", "finished": "done"}
+    state = states.get(job.state, job.state)
+    if job.state == "finished" and (job.report or {}).get("status"):
+        state = "done, with losses"
+    state += f" by {escape_markdown(job.stopped_by)}" if job.stopped_by else ""
+    by = f" by {escape_markdown(job.person)}" if job.person else ""
+    return f"{state}, started {started}{by}"
 
 
-def start_set_command(stores: Stores, label: str, words: Sequence[str], person: str) -> Job:
-    """Start what `ares set WORDS` does.
-
-    Args:
-        stores: Stores of the workspace.
-        label: The set that it is about.
-        words: The words behind `ares set`.
-        person: Who starts it.
-
-    Raises:
-        RequestError: The same command runs already.
-        ReadOnlyWorkspace: The workspace cannot be written.
-    """
-    return start_job(
-        stores, "set", subject=label, name=shlex.join(words), total=1, arguments={"words": list(words)},
-        person=person,
-    )  # fmt: skip
-
-
-def find_reasons_path(stores: Stores, job: Job) -> Path:
-    """The file in which a composition says why each episode is kept or left out."""
-    return find_job_path(stores, job.kind, job.name).with_suffix(".csv")
-
-
-def draw_exports(stores: Stores, label: str) -> None:
-    """Draw the exports of a set, the newest first, also those that an earlier server started."""
-    draw_jobs(stores, "export", label, _progress_text, _draw_end)
-
-
-def _progress_text(job: Job) -> str:
-    of = count_of(job.total, "episode", comma=True)
-    return f"{job.done:,} of {of} to {escape_markdown(job.name)}, {describe_time_left(job)}"
-
-
-def _draw_end(job: Job) -> None:
-    dest = escape_markdown(job.name)
-    if job.report is not None:
-        st.success(f"Exported to {dest}", icon=":material/check_circle:")
-        if failed := job.report.get("failed"):
-            st.warning(f"{count_of(failed, 'episode', comma=True)} of the set failed: not in the export")
+def _draw_outcome(job: Job) -> None:
+    """Draw how far a job is, the plan or the report, and the lines that the command has printed last."""
+    if not job.ended and job.step:
+        left = (
+            "time left not known yet"
+            if job.left_seconds is None
+            else f"{describe_seconds(job.left_seconds)} left"
+        )
+        text = f"{job.step}: {job.done:,} of {job.total:,}, {left}"
+        st.progress(min(1.0, job.done / max(1, job.total)), text=escape_markdown(text))
+    if PLAN in job.words and job.document:
+        draw_table(describe_plan(job.document), f"jobs.table.{job.name}")
+    elif job.document:
         with st.expander("Report"):
-            draw_pairs(document_words(job.report, {}), f"export.report.{job.name}")
-    elif job.state == "failed":
-        navigation.show_error(AresError(job.reason, f"{job.name}: {job.detail}"))
-    elif job.state == "stopped":
-        st.info(f"Stopped: {dest} was not written", icon=":material/stop_circle:")
-    else:
-        st.warning(f"The process of the export to {dest} was killed; start it again", icon=":material/error:")
+            draw_pairs(document_words(job.document, {}), f"jobs.report.{job.name}")
+    if lines := last_lines_of(cached_reads.workspace().stores, job):
+        with st.expander("What it printed", expanded=not job.ended):
+            st.code("\n".join(lines), language=None, wrap_lines=True)

@@ -10,29 +10,25 @@ if TYPE_CHECKING:
         serve as serve,
         start_background_dashboard as start_background_dashboard,
     )
-    from app.server.command_jobs import (
+    from app.server.command_words import (
         PLAN as PLAN,
         describe_plan as describe_plan,
-        last_lines_of as last_lines_of,
         make_annotate_words as make_annotate_words,
         make_check_words as make_check_words,
+        make_export_words as make_export_words,
         make_ingest_words as make_ingest_words,
+        make_option as make_option,
         resume_job as resume_job,
-        run_command_job as run_command_job,
-        start_command as start_command,
     )
     from app.server.jobs import (
         Job as Job,
-        JobKind as JobKind,
-        JobProgress as JobProgress,
         find_job_path as find_job_path,
         keep_upload as keep_upload,
+        last_lines_of as last_lines_of,
         list_all_jobs as list_all_jobs,
         list_jobs as list_jobs,
-        read_job as read_job,
-        start_job as start_job,
+        start_command as start_command,
         stop_job as stop_job,
-        write_job as write_job,
     )
     from app.server.protection import (
         PERSON_HEADER as PERSON_HEADER,

@@ -18,16 +18,23 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from app.server.command_jobs import (
+from app.server.command_words import (
     PLAN,
-    last_lines_of,
     make_annotate_words,
     make_check_words,
     make_ingest_words,
     resume_job,
-    start_command,
 )
-from app.server.jobs import Job, find_job_folder, find_job_path, list_all_jobs, read_job, stop_job
+from app.server.jobs import (
+    Job,
+    find_job_folder,
+    find_job_path,
+    last_lines_of,
+    list_all_jobs,
+    read_job,
+    start_command,
+    stop_job,
+)
 from app.server.protection import LAG_HEADER, PERSON_HEADER, VERSION_HEADER, check_person_name
 from ares import __version__
 from ares.console import visible
@@ -483,7 +490,7 @@ class Endpoints:
 
     def _describe_job(self, job: Job) -> dict[str, Any]:
         stores = self.workspace.stores
-        job_id = find_job_path(stores, job.kind, job.name).stem
+        job_id = find_job_path(stores, job.words).stem
         return {"id": job_id, **asdict(job), "lines": last_lines_of(stores, job)}
 
     def _find_set(self, label: str) -> Any:

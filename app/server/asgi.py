@@ -220,7 +220,7 @@ def listening(
 
 
 def _make_server(app: ASGIApp) -> uvicorn.Server:
-    from app.server.protection import make_bounded_protocol
+    from app.server.connection_bounds import make_bounded_protocol
 
     with needs_extra("app"):
         import uvicorn

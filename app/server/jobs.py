@@ -1,4 +1,4 @@
-"""Jobs of pages and programs: processes that go on when the server ends, whose state is in files."""
+"""Jobs of pages and programs: commands of ARES in processes that go on when the server ends, with states in files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pickle
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,45 +19,45 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from ares.console import escape_logs
 from ares.errors import ReadOnlyWorkspace, RequestError
-from ares.settings import PERSON_VARIABLE, inherited_environment, inherited_path
+from ares.jobs import watch_progress
+from ares.settings import PERSON_VARIABLE, inherited_environment, inherited_path, settings_environment
 from ares.store import Stores, quote_literal
 
-JobKind = Literal["export", "retry", "set", "command"]
+if TYPE_CHECKING:
+    from ares.episode import Json
+
 State = Literal["running", "finished", "failed", "stopped", "lost"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One job, running or ended.
+    """A command of ARES that runs in a process of its own, or has ended.
 
     Attributes:
-        kind: What it does: an export of a set, another try of failed work, an action of `ares set`, or a command.
-        subject: What it is about: the label of the set, or the failed work.
-        name: What only one job can do at a time, such as the folder to write; a later job of the name replaces it.
-        arguments: Arguments of the work, as JSON.
-        total: Episodes to write, or subjects to annotate.
+        words: What a person types behind `ares`. Only one job has these words: a later one replaces it.
+        subject: What a page shows it with, such as the label of a set; "" for the page of all jobs alone.
         started: ISO 8601 time in UTC.
+        total: How many items are to be done, as far as that is known.
         done: How many of them are done.
         step: What is being counted, such as the annotators, or "" before anything is.
         left_seconds: How long the rest takes by the rate of the last minute; None where that is not known.
         pid: Number of its process; 0 until the process has begun.
         state: "lost" is a process that ended without saying how, such as a killed one.
-        report: Report of the work, once it has finished.
+        report: Once it has finished, its exit "status" and the "document" that `--json` prints.
         reason: Why it failed, or "".
         detail: The value and the location of the failure.
         person: Who started it.
         stopped_by: Who stopped it, or "".
     """
 
-    kind: JobKind
-    subject: str
-    name: str
-    arguments: Mapping[str, Any]
-    total: int
+    words: tuple[str, ...]
     started: str
+    subject: str = ""
+    total: int = 0
     done: int = 0
     step: str = ""
     left_seconds: float | None = None
@@ -69,6 +70,16 @@ class Job:
     stopped_by: str = ""
 
     @property
+    def name(self) -> str:
+        """The words as a line of a shell."""
+        return shlex.join(self.words)
+
+    @property
+    def document(self) -> Any:
+        """What `--json` has printed; None before the end, and of a command that has failed."""
+        return (self.report or {}).get("document")
+
+    @property
     def ended(self) -> bool:
         """Whether no process works on it any more."""
         return self.state != "running"
@@ -79,19 +90,19 @@ def find_job_folder(stores: Stores) -> Path:
     return stores.folder / "jobs"
 
 
-def find_job_path(stores: Stores, kind: JobKind, name: str) -> Path:
-    """The file of the job of a name."""
-    digest = hashlib.blake2b(f"{kind} {name}".encode(errors="surrogateescape"), digest_size=8).hexdigest()
+def find_job_path(stores: Stores, words: Sequence[str]) -> Path:
+    """The file of the job of a command."""
+    digest = hashlib.blake2b(shlex.join(words).encode(errors="surrogateescape"), digest_size=8).hexdigest()
     return find_job_folder(stores) / f"{digest}.json"
 
 
-def list_jobs(stores: Stores, kind: JobKind, subject: str) -> list[Job]:
-    """The jobs about a subject, the newest first."""
-    return [job for job in list_all_jobs(stores) if (job.kind, job.subject) == (kind, subject)]
+def list_jobs(stores: Stores, command: str, subject: str) -> list[Job]:
+    """The jobs of a command about a subject, the newest first."""
+    return [job for job in list_all_jobs(stores) if (job.words[0], job.subject) == (command, subject)]
 
 
 def list_all_jobs(stores: Stores) -> list[Job]:
-    """The jobs of every kind, the newest first."""
+    """The jobs of every command, the newest first."""
     jobs = [read_job(path) for path in find_job_folder(stores).glob("*.json")]
     return sorted((job for job in jobs if job), key=lambda job: job.started, reverse=True)
 
@@ -101,8 +112,9 @@ def read_job(path: Path) -> Job | None:
     # Before the file, whose last state is written before the process ends.
     is_alive = is_job_process_alive(path)
     try:
-        job = Job(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError, RecursionError):
+        fields = json.loads(path.read_text())
+        job = Job(**{**fields, "words": tuple(fields["words"])})
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     stop = path.with_suffix(".stop")
     if job.state == "stopped" or not (job.ended or is_alive):
@@ -196,37 +208,39 @@ _MAX_KEPT, _DAY_SECONDS, _UPLOADS = 100, 86_400.0, "uploads"
 _LOCK_SECONDS, _END_SECONDS = 0.2, 5.0
 
 
-def start_job(
-    stores: Stores,
-    kind: JobKind,
-    *,
-    subject: str,
-    name: str,
-    arguments: Mapping[str, Any],
-    total: int,
-    person: str,
-) -> Job:
-    """Start a job in a process of its own, which goes on when the server ends; see `Job` for the arguments.
+def start_command(stores: Stores, words: Sequence[str], person: str, subject: str = "") -> Job:
+    """Start what `ares WORDS` does, in a process of its own, which goes on when the server ends.
+
+    Args:
+        stores: Stores of the workspace.
+        words: The command and its arguments; what a person typed is a value of an option, or a path.
+        person: Who starts it.
+        subject: What a page shows it with.
 
     Raises:
-        RequestError: A job of the same name runs already.
+        RequestError: The same command runs already.
         ReadOnlyWorkspace: The workspace cannot be written.
     """
     if not stores.is_writable:
         raise ReadOnlyWorkspace("the workspace is read-only", str(stores.folder))
-    path = find_job_path(stores, kind, name)
-    clean_jobs(stores, arguments.get("words", ()))
+    path = find_job_path(stores, words)
+    clean_jobs(stores, words)
     lock = _wait_for_job_lock(path)
-    job = Job(
-        kind=kind, subject=subject, name=name, arguments=arguments, total=total, person=person,
-        started=datetime.now(UTC).isoformat(timespec="milliseconds"),
-    )  # fmt: skip
+    started = datetime.now(UTC).isoformat(timespec="milliseconds")
+    job = Job(words=tuple(words), subject=subject, person=person, started=started)
     try:
         path.with_suffix(".stop").unlink(missing_ok=True)
         write_job(path, job)
-        _start_process(stores, path, lock, person)
+        # The settings may hold a password; other users of the machine cannot read variables.
+        variables = {**settings_environment(stores.settings), **name_person(person)}
+        process = start_module_process(
+            "app.server.jobs", [str(path), str(lock)], stores.location, inherited=[lock], variables=variables
+        )
     finally:
         os.close(lock)  # the process has its own
+    assert process.stdin
+    process.stdin.close()
+    threading.Thread(target=process.wait, daemon=True).start()
     return job
 
 
@@ -242,12 +256,15 @@ def clean_jobs(stores: Stores, used_words: Sequence[str] = ()) -> None:
     newest_first = sorted(times, key=lambda path: times[path], reverse=True)
     for number, path in enumerate(newest_first):
         if (number >= _MAX_KEPT or times[path] < oldest) and not is_job_process_alive(path):
-            for ending in (".json", ".lock", ".stop", ".csv", ".log", ".out"):
+            for ending in (".json", ".lock", ".stop", ".log", ".out"):
                 path.with_suffix(ending).unlink(missing_ok=True)
     open_words, finished_words = set(used_words), set[str]()
     for job in list_all_jobs(stores):
         names = finished_words if job.state == "finished" else open_words
-        names.update(map(str, job.arguments.get("words", ())))
+        names.update(job.words)
+    for path in folder.glob("*.csv"):  # reasons of a composition
+        if f"--reasons={path}" not in open_words | finished_words:
+            path.unlink(missing_ok=True)
     for path in (folder / _UPLOADS).glob("*"):
         is_new = _modified_at(path) > time.time() - _DAY_SECONDS and str(path) not in finished_words
         # What a dataset was read from stays.
@@ -286,29 +303,24 @@ def _wait_for_job_lock(path: Path) -> int:
 
 
 def stop_job(stores: Stores, job: Job, person: str) -> None:
-    """Ask the process of a job to end as Ctrl+C would: an export has no folder of its name then.
+    """Ask the process of a job to end as Ctrl+C would.
 
     Args:
         stores: Stores of the workspace.
         job: The job.
         person: Who stops it.
     """
-    path = find_job_path(stores, job.kind, job.name)
+    path = find_job_path(stores, job.words)
     current = read_job(path)
     if current and current.pid and is_job_process_alive(path):
         path.with_suffix(".stop").write_text(person)
         os.kill(current.pid, signal.SIGINT)
 
 
-def _start_process(stores: Stores, path: Path, lock: int, person: str) -> None:
-    # The settings may hold a password: they are passed by a pipe.
-    message = (stores.location, stores.settings)
-    process = start_module_process(
-        "app.dashboard.job_process", [str(path), str(lock)], message, inherited=[lock], person=person
-    )
-    assert process.stdin
-    process.stdin.close()
-    threading.Thread(target=process.wait, daemon=True).start()
+def name_person(person: str) -> dict[str, str]:
+    """The variable that says whose name the log has for what a process does; none for nobody."""
+    printable = "".join(character for character in person if character.isprintable())
+    return {PERSON_VARIABLE: printable} if printable else {}
 
 
 # Of two modules of one name the child finds the same.
@@ -326,7 +338,7 @@ def start_module_process(
     *,
     inherited: Sequence[int] = (),
     stdout: int | None = None,
-    person: str = "",
+    variables: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Run a module as the main one of a process that Ctrl+C in the terminal does not reach.
 
@@ -336,9 +348,8 @@ def start_module_process(
         message: What it reads from its standard input by `pickle.load`; the pipe stays open.
         inherited: File descriptors that it keeps.
         stdout: As for `subprocess.Popen`.
-        person: Whose name the log has for what it does; by default that of this process.
+        variables: Of its environment, beside those of this process.
     """
-    printable = "".join(character for character in person if character.isprintable())
     command = [sys.executable, "-P", "-c", _PROGRAM, json.dumps(inherited_path()), module, *arguments]
     process = subprocess.Popen(
         command,
@@ -346,9 +357,84 @@ def start_module_process(
         stdout=stdout,
         pass_fds=inherited,
         start_new_session=True,
-        env={**inherited_environment(), **({PERSON_VARIABLE: printable} if printable else {})},
+        env={**inherited_environment(), **(variables or {})},
     )
     assert process.stdin
     pickle.dump(message, process.stdin)
     process.stdin.flush()
     return process
+
+
+# What a page shows of the lines that a command has printed.
+_LAST_LINES, _MOST_BYTES = 8, 20_000
+# Exit statuses of a command that has ended by itself: all is done, or some items failed.
+_ENDED = (0, 1)
+# From here on, that of one that a signal has stopped.
+_SIGNALLED = 128
+
+
+def main() -> None:
+    """Run the command of a job in this process, whose command line is JOB_FILE LOCK, and write down how it ends.
+
+    What it prints is in two files beside that of the job: messages in `.log`, its document in `.out`.
+    """
+    from ares.registry import operations
+
+    escape_logs()
+    path, lock = Path(sys.argv[1]), int(sys.argv[2])
+    os.set_inheritable(lock, False)  # only this process holds it
+    location = pickle.load(sys.stdin.buffer)
+    job = read_job(path)
+    assert job
+    job = write_job(path, job, pid=os.getpid())
+    for descriptor, ending in ((1, ".out"), (2, ".log")):
+        with path.with_suffix(ending).open("wb") as file:
+            os.dup2(file.fileno(), descriptor)
+    progress = JobProgress(path, job)
+    watch_progress(progress.tell)
+    status = operations.get("command")([*job.words, "--workspace", location, "--json"])
+    sys.stdout.flush()
+    _write_end(path, progress.job, status)
+
+
+def _write_end(path: Path, job: Job, status: int) -> None:
+    document = _read_document(path.with_suffix(".out"))
+    if status >= _SIGNALLED:
+        write_job(path, job, state="stopped")
+        return
+    if status in _ENDED:
+        write_job(path, job, state="finished", report={"status": status, "document": document})
+        return
+    error = document.get("error", {}) if isinstance(document, dict) else {}
+    reason = str(error.get("reason") or "the command failed")
+    detail = str(error.get("detail") or "\n".join(_read_last_lines(path)[-1:]))
+    write_job(path, job, state="failed", reason=reason, detail=detail)
+
+
+def _read_document(path: Path) -> Json:
+    try:
+        document: Json = json.loads(path.read_text())
+    except ValueError:
+        return {}
+    return document
+
+
+def last_lines_of(stores: Stores, job: Job) -> list[str]:
+    """The last lines that a job has printed; none before the first."""
+    return _read_last_lines(find_job_path(stores, job.words))
+
+
+def _read_last_lines(path: Path) -> list[str]:
+    try:
+        with path.with_suffix(".log").open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    # A line that a progress bar has drawn over ends with a carriage return.
+    lines = [line.rpartition("\r")[2] or line.strip("\r") for line in text.split("\n")]
+    return [line for line in lines if line.strip()][-_LAST_LINES:]
+
+
+if __name__ == "__main__":
+    main()

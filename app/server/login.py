@@ -166,8 +166,9 @@ def _hash_secret(secret: str | bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-LOGIN_PATH, LOGOUT_PATH, TOKEN_PATH = "/api/login", "/api/logout", "/api/token"
+LOGIN_PATH, LOGOUT_PATH = "/api/login", "/api/logout"
 _COOKIE = "ares_login"
+_NO_PASSWORD = "a program sends the password with each request"
 _MAX_FORM_BYTES = 4096
 _log = logging.getLogger("ares.login")
 
@@ -234,8 +235,6 @@ class LoginMiddleware:
             await self._log_in_by_form(scope, receive, send)
         elif scope["type"] == "http" and scope["path"] == LOGOUT_PATH:
             await self._log_out(scope, send)
-        elif scope["type"] == "http" and scope["path"] == TOKEN_PATH:
-            await self._give_token(scope, send)
         elif self._sessions.is_open(token := _session_token(scope)):
             is_open = functools.partial(self._sessions.is_open, token)
             await self._sockets.serve(self._app, scope, receive, send, token, is_open)
@@ -247,24 +246,11 @@ class LoginMiddleware:
     async def _log_in_by_header(self, scope: Scope, receive: Receive, send: Send) -> None:
         wait = self._try(scope, _basic_password(scope))
         if wait is None:
-            cookie = self._new_cookie(scope)
-            answered = change_headers(send, lambda headers: [*headers, cookie])
-            await self._sockets.serve(self._app, scope, receive, answered, "HTTP Basic", lambda: True)
+            await self._sockets.serve(self._app, scope, receive, send, "HTTP Basic", lambda: True)
         elif wait:
             await refuse(scope, send, 429, _too_many(wait), _retry_after(wait))
         else:
             await _ask_to_log_in(scope, send, "the password is wrong")
-
-    async def _give_token(self, scope: Scope, send: Send) -> None:
-        """Answer the password, by HTTP Basic, with the token of a session for a program."""
-        wait = self._try(scope, _basic_password(scope)) if scope["method"] == "POST" else 0.0
-        if wait is None:
-            document = {"token": self._sessions.open(), "idle_seconds": IDLE_SECONDS}
-            await respond(send, 200, b"application/json", json.dumps(document).encode())
-        elif wait:
-            await refuse(scope, send, 429, _too_many(wait), _retry_after(wait))
-        else:
-            await refuse(scope, send, 401, "a token is given for the password: POST with HTTP Basic")
 
     async def _log_in_by_form(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
@@ -306,10 +292,6 @@ class LoginMiddleware:
 
 
 def _session_token(scope: Scope) -> str:
-    """The token of a program's header, or of a browser's cookie."""
-    scheme, _, token = header(scope, b"authorization").partition(" ")
-    if scheme.lower() == "bearer":
-        return token.strip()
     return _cookies_of(scope).get(_COOKIE, "")
 
 
@@ -343,7 +325,7 @@ async def _read_body(receive: Receive) -> bytes:
     return body[:_MAX_FORM_BYTES]
 
 
-async def _ask_to_log_in(scope: Scope, send: Send, reason: str = "a log-in is needed") -> None:
+async def _ask_to_log_in(scope: Scope, send: Send, reason: str = _NO_PASSWORD) -> None:
     """Ask a browser by a form, and a program by HTTP Basic."""
     if scope["type"] == "http" and "text/html" in header(scope, b"accept"):
         await _send_form(send, 401, _requested_url(scope), "")

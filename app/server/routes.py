@@ -13,7 +13,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from itertools import count
@@ -252,9 +252,6 @@ def _number_parameter(request: Request, name: str, default: float) -> float:
 CONNECTION_HEADER = "x-ares-connection"
 # A click in a part of the page that has gone meanwhile is followed by no script. The next message waits this long.
 _MOST_WAIT_SECONDS = 10.0
-# Numbers of fields of Streamlit's messages, and kinds of fields in the encoding of protocol buffers.
-_RERUN_SCRIPT, _IS_AUTOMATIC = 11, 6
-_VARINT, _BYTES, _SIZES = 0, 2, {1: 8, 5: 4}
 
 _numbers = count(1)
 # By connection: what lets its next message pass.
@@ -319,40 +316,14 @@ def _named_scope(scope: Scope, connection: str) -> Scope:
 
 def _is_followed_by_script(data: bytes) -> bool:
     """Whether a message is a click or a new address; what a part of the page sends by itself every second is none."""
+    from google.protobuf.message import DecodeError
+    from streamlit.proto.BackMsg_pb2 import BackMsg
+
     try:
-        fields = [value for number, value in _read_fields(data) if number == _RERUN_SCRIPT]
-        state = next((value for value in fields if isinstance(value, bytes)), b"")
-        automatic = [value for number, value in _read_fields(state) if number == _IS_AUTOMATIC]
-    except ValueError:  # no message of Streamlit, which says so
+        message = BackMsg.FromString(data)
+    except DecodeError:  # no message of Streamlit, which says so
         return False
-    return bool(state) and not any(automatic)
-
-
-def _read_fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """Numbers and values of the fields of a message of protocol buffers. Raises ValueError for what is none."""
-    position = 0
-    while position < len(data):
-        key, position = _read_varint(data, position)
-        kind = key & 7
-        if kind == _VARINT:
-            value, position = _read_varint(data, position)
-            yield key >> 3, value
-            continue
-        size = _SIZES.get(kind, 0)
-        if kind == _BYTES:
-            size, position = _read_varint(data, position)
-        yield key >> 3, data[position : position + size]
-        position += size
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number of seven bits a byte, and the position behind it."""
-    number = 0
-    for index, byte in enumerate(data[position : position + 10]):
-        number |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return number, position + index + 1
-    raise ValueError("a number has no end")
+    return message.HasField("rerun_script") and not message.rerun_script.is_auto_rerun
 
 
 CHANGES_ADDRESS = "/api/changes"

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         read_audited_episodes as read_audited_episodes,
         read_audits as read_audits,
     )
-    from ares.review.instruction_model import read_features as read_features
+    from ares.review.instruction_features import read_features as read_features
     from ares.review.judge_counts import (
         JudgedQuestion as JudgedQuestion,
         JudgementCount as JudgementCount,

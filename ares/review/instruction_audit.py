@@ -16,12 +16,8 @@ from ares.console import count_are, count_of
 from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION, Answer
 from ares.review.drawing import Queue, QueueRequest, create_queue
-from ares.review.instruction_model import (
-    LEAST_EPISODES,
-    LabelledRows,
-    fit_instructions,
-    read_features,
-)
+from ares.review.instruction_features import read_features
+from ares.review.instruction_model import LEAST_EPISODES, LabelledRows, fit_instructions
 from ares.review.person_labels import MET, UNMET, UNSURE, AuditVerdict, hash_text, keep_audit_verdicts
 from ares.search import find_embedding_space
 from ares.statistics import share_lower_bound

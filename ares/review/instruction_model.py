@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, cast
-
-from ares.search import SPACES_COLLECTION
-from ares.store import batched
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from ares.store import EpisodeVectors, Stores
 
 
 # A class, which is an instruction in all its wordings, with fewer different episodes is not judged.
@@ -40,6 +32,8 @@ _CLEAR_RATIO = 2.0
 _USUAL_QUANTILE, _LEAST_USUAL = 0.9, 5
 # What differences of squared distances are divided by before they are log odds; the best for what is stored is taken.
 _TEMPERATURES = tuple(2.0**power for power in range(-2, 13))
+# Parts of the recordings, of which each is compared with what the others teach.
+_RECORDING_PARTS = 100
 # Nearest episodes of the own and the other class that are looked at.
 _NEIGHBOURS = 8
 
@@ -109,10 +103,10 @@ def fit_instructions(rows: LabelledRows) -> InstructionFits:
     is_used = sample.is_counted
     for limit in _SAME_TASK:
         model, classes = _fit_classes(sample, is_used, limit)
-        own, _, other = _compare_in_batches(model, sample, classes)
+        own, _, other = _compare_rows(model, sample, classes)
         _, is_clear = _find_usual(own, other, sample)
         is_used = sample.is_counted & ~is_clear
-    own, best, other = _compare_in_batches(model, rows, classes)
+    own, best, other = _compare_rows(model, rows, classes)
     usual, is_clear = _find_usual(own, other, rows)
     own_class = classes[rows.labels]
     return InstructionFits(
@@ -122,7 +116,7 @@ def fit_instructions(rows: LabelledRows) -> InstructionFits:
         other=other / usual,
         share=_compute_shares(own - other, rows.is_counted),
         neighbours=_compare_neighbours(model, rows, sample, classes, np.where(is_clear, best, -1)),
-        sizes=np.bincount(own_class[rows.is_counted & (own_class >= 0)], minlength=len(model.counts)),
+        sizes=np.bincount(own_class[rows.is_counted & (own_class >= 0)], minlength=model.num_classes),
     )
 
 
@@ -160,13 +154,13 @@ def _fit_classes(
     classes = numbers[classes]
     own_class = classes[rows.labels]
     is_learnt = is_used & (own_class >= 0)
-    learnt, owners = features[is_learnt] @ whitening, own_class[is_learnt]
     model = _DistanceModel(
         whitening=whitening,
         spread=spread,
-        counts=np.bincount(owners, minlength=len(kept)),
-        sums=_sum_rows(learnt, owners, len(kept)),
-        parts=_sum_recordings(learnt, rows.groups[is_learnt], owners, len(kept)),
+        points=features[is_learnt] @ whitening,
+        owners=own_class[is_learnt],
+        groups=rows.groups[is_learnt],
+        num_classes=len(kept),
     )
     return model, classes
 
@@ -266,114 +260,73 @@ def _join_alike(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DistanceModel:
-    """Squared distances to the means of K classes with one covariance, without the recording that is compared.
+    """Rows that squared distances to the means of K classes are learnt from, with one covariance of all classes.
 
     Attributes:
         whitening: (F, F) by which features are multiplied.
         spread: Squared distance of a usual row to the mean of its class then.
-        counts: (K,) rows of each class.
-        sums: (K, F) their sums.
-        parts: What each recording adds to the sums.
+        points: (M, F) the rows, multiplied.
+        owners: (M,) their classes.
+        groups: (M,) their recordings.
+        num_classes: K.
     """
 
     whitening: NDArray[np.float64]
     spread: float
-    counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    parts: _RecordingSums
-
-    def squared_distances(
-        self, features: NDArray[np.float16], groups: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """(N, K) squared distances of N rows of recordings (N,) to the means of all other recordings."""
-        import numpy as np
-
-        rows, counts = features.astype(np.float64) @ self.whitening, np.maximum(self.counts, 1)
-        means = self.sums / counts[:, None]
-        squares = (rows**2).sum(axis=1)[:, None] + (means**2).sum(axis=1) - 2 * rows @ means.T
-        squares = self._predict(squares.clip(min=0.0), self.counts)
-        for owners, parts in self.parts.pairs_of(groups):
-            classes = self.parts.classes[parts]
-            left = self.counts[classes] - self.parts.counts[parts]
-            means = (self.sums[classes] - self.parts.sums[parts]) / np.maximum(left, 1)[:, None]
-            squares[owners, classes] = self._predict(((rows[owners] - means) ** 2).sum(axis=1), left)
-        return squares
-
-    def _predict(self, squares: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Distances as a mean of few rows predicts them; infinite for one of none."""
-        import numpy as np
-
-        known = np.maximum(counts, 1)
-        predicted = squares * (known / (known + 1)) + self.spread * np.log1p(1 / known)
-        return np.where(counts > 0, predicted, np.inf)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RecordingSums:
-    """Rows of P pairs of a recording and a class.
-
-    Attributes:
-        groups: (P,) the recordings, ascending.
-        classes: (P,) the classes.
-        counts: (P,) rows.
-        sums: (P, F) their sums.
-    """
-
+    points: NDArray[np.float64]
+    owners: NDArray[np.int64]
     groups: NDArray[np.int64]
-    classes: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
+    num_classes: int
 
-    def pairs_of(self, groups: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield rows of recordings (N,) with a pair of theirs, until each row had all of its pairs."""
+    def sum_rows(self, is_learnt: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """(K, F) sums of some of the rows (M,), and (K,) how many they are."""
         import numpy as np
 
-        starts, stops = (np.searchsorted(self.groups, groups, side) for side in ("left", "right"))
-        for step in range(int((stops - starts).max(initial=0))):
-            owners = np.flatnonzero(starts + step < stops)
-            yield owners, starts[owners] + step
+        sums = np.zeros((self.num_classes, self.points.shape[1]))
+        np.add.at(sums, self.owners[is_learnt], self.points[is_learnt])
+        return sums, np.bincount(self.owners[is_learnt], minlength=self.num_classes)
 
 
-def _sum_recordings(
-    rows: NDArray[np.float64], groups: NDArray[np.int64], classes: NDArray[np.int64], count: int
-) -> _RecordingSums:
-    import numpy as np
-
-    keys, codes = np.unique(groups * max(count, 1) + classes, return_inverse=True)
-    return _RecordingSums(
-        groups=keys // max(count, 1),
-        classes=keys % max(count, 1),
-        counts=np.bincount(codes, minlength=len(keys)),
-        sums=_sum_rows(rows, codes, len(keys)),
-    )
-
-
-def _sum_rows(rows: NDArray[np.float64], owners: NDArray[np.int64], count: int) -> NDArray[np.float64]:
-    import numpy as np
-
-    sums = np.zeros((count, rows.shape[1]))
-    np.add.at(sums, owners, rows)
-    return sums
-
-
-def _compare_in_batches(
+def _compare_rows(
     model: _DistanceModel, rows: LabelledRows, classes: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-    """(N,) squared distances to the own class, NaN without, which other class is the nearest, and those to it."""
+    """(N,) squared distances to the own class, NaN without, which other class is the nearest, and those to it.
+
+    The recordings are in parts: each part is compared with the means of all other parts.
+    """
     import numpy as np
 
     own_class, total = classes[rows.labels], len(rows.labels)
     own, other, best = np.full(total, np.nan), np.full(total, np.nan), np.full(total, -1)
-    for start in range(0, total if len(model.counts) > 1 else 0, _ROWS_PER_BATCH):
-        part = slice(start, start + _ROWS_PER_BATCH)
-        squares = model.squared_distances(rows.features[part], rows.groups[part])
-        every, owners = np.arange(len(squares)), own_class[part]
-        known = squares[every, owners]
-        own[part] = np.where((owners >= 0) & np.isfinite(known), known, np.nan)
-        squares[every[owners >= 0], owners[owners >= 0]] = np.inf
-        best[part] = squares.argmin(axis=1)
-        other[part] = squares.min(axis=1)
+    if model.num_classes < 2:
+        return own, best, other
+    sums, counts = model.sum_rows(np.ones(len(model.owners), np.bool_))
+    for part in range(_RECORDING_PARTS):
+        left_sums, left_counts = model.sum_rows(model.groups % _RECORDING_PARTS == part)
+        known = counts - left_counts
+        means = (sums - left_sums) / np.maximum(known, 1)[:, None]
+        members = np.flatnonzero(rows.groups % _RECORDING_PARTS == part)
+        for start in range(0, len(members), _ROWS_PER_BATCH):
+            batch = members[start : start + _ROWS_PER_BATCH]
+            squares = _predict_distances(rows.features[batch] @ model.whitening, means, known, model.spread)
+            every, owners = np.arange(len(batch)), own_class[batch]
+            to_own = squares[every, owners]
+            own[batch] = np.where((owners >= 0) & np.isfinite(to_own), to_own, np.nan)
+            squares[every[owners >= 0], owners[owners >= 0]] = np.inf
+            best[batch], other[batch] = squares.argmin(axis=1), squares.min(axis=1)
     return own, best, other
+
+
+def _predict_distances(
+    points: NDArray[np.float64], means: NDArray[np.float64], counts: NDArray[np.int64], spread: float
+) -> NDArray[np.float64]:
+    """(N, K) squared distances to means (K, F) as means of so few rows (K,) predict them; infinite for one of none."""
+    import numpy as np
+
+    squares = (points**2).sum(axis=1)[:, None] + (means**2).sum(axis=1) - 2 * points @ means.T
+    known = np.maximum(counts, 1)
+    predicted = squares.clip(min=0.0) * (known / (known + 1)) + spread * np.log1p(1 / known)
+    return np.where(counts > 0, predicted, np.inf)
 
 
 def _find_usual(
@@ -424,7 +377,7 @@ def _compare_neighbours(
     shares = np.full(len(best), np.nan)
     own_class, known = classes[rows.labels], classes[sample.labels]
     points, members = sample.features.astype(np.float64) @ model.whitening, np.argsort(known, kind="stable")
-    starts = np.searchsorted(known[members], np.arange(len(model.counts) + 1))
+    starts = np.searchsorted(known[members], np.arange(model.num_classes + 1))
     for row in np.flatnonzero(best >= 0).tolist():
         pair = (int(own_class[row]), int(best[row]))
         both = np.concatenate([members[starts[number] : starts[number + 1]] for number in pair])
@@ -433,168 +386,3 @@ def _compare_neighbours(
         count = min(_NEIGHBOURS, int((known[apart] == pair[1]).sum()))
         shares[row] = (known[apart][np.argsort(squares, kind="stable")[:count]] == pair[0]).mean()
     return shares
-
-
-# Episodes whose vectors are in memory together, and from which the directions of a dataset are taken.
-_EPISODES_PER_READ, _EPISODES_OF_BASIS = 500, 1_000
-# Directions that are kept of each kind, parts of an episode that are told apart, and cameras.
-_DIRECTIONS, _PARTS, _MOST_CAMERAS = 48, 3, 3
-# Annotations of what a judge saw before it knew a text, and the length of their vectors.
-_OBSERVATION, _HASHED = "observation", 64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeFeatures:
-    """Features of N episodes.
-
-    Attributes:
-        values: (N, F) float16, which a model of a million holds; zeros for what an episode lacks.
-        is_seen: (N,) whether the episode has frame vectors.
-    """
-
-    values: NDArray[np.float16]
-    is_seen: NDArray[np.bool_]
-
-
-def read_features(stores: Stores, ids: Sequence[str], space: str) -> EpisodeFeatures | None:
-    """The features of N episodes of one dataset, read some hundred episodes at a time; None without frame vectors.
-
-    Args:
-        stores: Stores of the workspace.
-        ids: N ids.
-        space: Embedding space of the frame vectors.
-    """
-    import numpy as np
-
-    step = max(1, len(ids) // _EPISODES_OF_BASIS)
-    bases = _find_bases(stores, ids[::step][:_EPISODES_OF_BASIS], space)
-    if bases is None:
-        return None
-    parts, seen = [], []
-    for chunk in batched(ids, _EPISODES_PER_READ):
-        blocks = _read_blocks(stores, chunk, bases.cameras, bases.lengths)
-        parts.append(bases.project(blocks).astype(np.float16))
-        seen.append(~np.isnan(blocks[0]).all(axis=1))
-    return EpisodeFeatures(values=np.concatenate(parts), is_seen=np.concatenate(seen))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bases:
-    """The directions in which the episodes of a dataset differ most, by kind of features.
-
-    Attributes:
-        cameras: Cameras whose frames are compared.
-        lengths: Length of the vectors by space: first that of the frames, then those of motion.
-        means: Of each kind (F,).
-        directions: Of each kind (F, D), of which the projections together have a variance of 1.
-    """
-
-    cameras: Sequence[str]
-    lengths: Mapping[str, int]
-    means: Sequence[NDArray[np.float32]]
-    directions: Sequence[NDArray[np.float32]]
-
-    def project(self, blocks: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        """(N, D) of blocks (N, F) of each kind; what is missing is taken as the mean."""
-        import numpy as np
-
-        projected = [
-            np.nan_to_num(block - mean) @ directions
-            for block, mean, directions in zip(blocks, self.means, self.directions, strict=True)
-        ]
-        return np.concatenate(projected, axis=1).astype(np.float32)
-
-
-def _find_bases(stores: Stores, ids: Sequence[str], space: str) -> _Bases | None:
-    """The directions that a sample of a dataset has; None where none of it has frame vectors."""
-    table, counts, lengths = stores.tables.vectors(space), Counter[str](), dict[str, int]()
-    for chunk in batched(ids, _EPISODES_PER_READ):
-        for vectors in table.read_episodes(chunk).values():
-            counts.update(set(vectors.cameras))
-            lengths[space] = vectors.vectors.shape[1]
-    if not counts:
-        return None
-    for name in _motion_spaces(stores):
-        for vector in stores.tables.vectors(name).mean_vectors(ids[:_EPISODES_PER_READ]).values():
-            lengths[name] = len(vector)
-    cameras = [name for name, _ in counts.most_common(_MOST_CAMERAS)]
-    samples = [_read_blocks(stores, chunk, cameras, lengths) for chunk in batched(ids, _EPISODES_PER_READ)]
-    means, directions = [], []
-    for blocks in zip(*samples, strict=True):
-        mean, basis = _main_directions(blocks)
-        means.append(mean)
-        directions.append(basis)
-    return _Bases(cameras=cameras, lengths=lengths, means=means, directions=directions)
-
-
-def _motion_spaces(stores: Stores) -> list[str]:
-    """Spaces of vectors that come from signals, which have no encoder."""
-    documents = stores.annotations.find_documents(SPACES_COLLECTION)
-    own = {name for name, document in documents if not cast("Mapping[str, object]", document).get("encoder")}
-    return sorted(own & set(stores.tables.spaces()))
-
-
-def _main_directions(
-    blocks: Sequence[NDArray[np.float32]],
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The mean (F,) of rows, and the directions (F, D) in which they differ most."""
-    import numpy as np
-
-    rows = np.concatenate(blocks)
-    known = ~np.isnan(rows)
-    mean = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    centred = np.nan_to_num(rows - mean)
-    _, sizes, directions = np.linalg.svd(centred, full_matrices=False)
-    directions, variance = directions[:_DIRECTIONS], (sizes[:_DIRECTIONS] ** 2).sum() / len(rows)
-    scaled = directions.T / np.sqrt(variance) if variance > 0 else directions.T
-    return mean.astype(np.float32), scaled.astype(np.float32)
-
-
-def _read_blocks(
-    stores: Stores, ids: Sequence[str], cameras: Sequence[str], lengths: Mapping[str, int]
-) -> list[NDArray[np.float32]]:
-    """Features (N, F) of each kind of N episodes; NaN for what is not stored."""
-    import numpy as np
-
-    (space, length), *motion = lengths.items()
-    stored = stores.tables.vectors(space).read_episodes(ids)
-    frames = np.full((len(ids), len(cameras) * _PARTS * length), np.nan, np.float32)
-    for row, episode_id in enumerate(ids):
-        if episode_id in stored:
-            frames[row] = _summarise_frames(stored[episode_id], cameras)
-    blocks = [frames, _read_observations(stores, ids)]
-    for name, length in motion:
-        own, missing = stores.tables.vectors(name).mean_vectors(ids), np.full(length, np.nan, np.float32)
-        blocks.append(np.stack([own.get(episode_id, missing) for episode_id in ids]))
-    return blocks
-
-
-def _summarise_frames(vectors: EpisodeVectors, cameras: Sequence[str]) -> NDArray[np.float32]:
-    """Means of the first, middle and last frames of each camera, one after the other; NaN for a camera without."""
-    import numpy as np
-
-    size = vectors.vectors.shape[1]
-    means = np.full((len(cameras), _PARTS, size), np.nan, np.float32)
-    names = np.array(vectors.cameras)
-    for number, camera in enumerate(cameras):
-        own = vectors.vectors[names == camera]
-        for part in range(_PARTS if len(own) else 0):
-            start = min(part * len(own) // _PARTS, len(own) - 1)
-            stop = max((part + 1) * len(own) // _PARTS, start + 1)
-            means[number, part] = own[start:stop].mean(axis=0)
-    return means.reshape(-1)
-
-
-def _read_observations(stores: Stores, ids: Sequence[str]) -> NDArray[np.float32]:
-    """(N, 64) hashed words of what a judge saw in each episode before it knew a text; NaN where it saw none."""
-    import numpy as np
-
-    words = np.zeros((len(ids), _HASHED), np.float32)
-    rows = {episode_id: row for row, episode_id in enumerate(ids)}
-    for annotation in stores.annotations.find_annotations(ids, [_OBSERVATION]):
-        for slot, part in annotation.value.items():
-            text = str(part.get("value") or "") if isinstance(part, Mapping) else ""
-            for word in text.lower().split():
-                words[rows[annotation.episode_id], zlib.crc32(f"{slot} {word}".encode()) % _HASHED] = 1.0
-    words[~words.any(axis=1)] = np.nan
-    return words

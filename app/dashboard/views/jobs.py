@@ -4,34 +4,26 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.column_words import document_words
-from app.dashboard.components import draw_pairs, draw_table
-from app.dashboard.job_panels import describe_time_left
+from app.dashboard.job_panels import draw_jobs
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter
 from app.dashboard.selection_bar import read_person_name
 from app.server import (
     PLAN,
-    Job,
-    describe_plan,
     keep_upload,
-    last_lines_of,
     list_all_jobs,
     make_annotate_words,
     make_check_words,
     make_ingest_words,
-    resume_job,
     start_command,
-    stop_job,
 )
 from ares.errors import AresError
 from ares.registry import annotators, ingesters
 
-_REFRESH_SECONDS, _MOST_SHOWN = 1.0, 20
+_MOST_SHOWN = 20
 _KINDS = {
     "ingest": "Ingest a dataset",
     "annotate": "Annotate episodes",
@@ -39,13 +31,6 @@ _KINDS = {
     "review": "Import answers of people",
 }
 _READ_ONLY = "The workspace is read-only for the user of this server."
-_ICONS = {
-    "running": ":material/hourglass_top:",
-    "finished": ":material/check_circle:",
-    "failed": ":material/error:",
-    "stopped": ":material/stop_circle:",
-    "lost": ":material/error:",
-}
 
 
 def render() -> None:
@@ -53,7 +38,10 @@ def render() -> None:
     st.header("Jobs")
     _draw_form()
     st.subheader("All jobs")
-    _draw_jobs()
+    stores = cached_reads.workspace().stores
+    draw_jobs(
+        lambda: list_all_jobs(stores), nothing="No job has been started from a page yet.", most=_MOST_SHOWN
+    )
 
 
 def _draw_form() -> None:
@@ -163,106 +151,3 @@ def _draw_buttons(words: Sequence[str]) -> None:
 
 def _start_job(words: Sequence[str]) -> None:
     start_command(cached_reads.workspace().stores, words, read_person_name())
-
-
-def _draw_jobs() -> None:
-    stores = cached_reads.workspace().stores
-    is_running = any(not job.ended for job in list_all_jobs(stores))
-
-    @st.fragment(run_every=_REFRESH_SECONDS if is_running else None)
-    def draw() -> None:
-        navigation.accept_next_message()
-        jobs = list_all_jobs(stores)
-        if is_running != any(not job.ended for job in jobs):  # one has begun here, or the last one has ended
-            cached_reads.clear_caches()
-            st.rerun()
-        if not jobs:
-            st.caption("No job has been started from a page yet.")
-        for job in jobs[:_MOST_SHOWN]:
-            _draw_job(job)
-
-    draw()
-
-
-def _draw_job(job: Job) -> None:
-    stores = cached_reads.workspace().stores
-    with st.container(border=True, key=f"jobs.{job.started}.{job.kind}"):
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"{_ICONS[job.state]} **{escape_markdown(_title_of(job))}**", width="content")
-            st.caption(_describe_state(job), width="content")
-            st.space("stretch")
-            key = f"{job.kind}.{job.name}"
-            if not job.ended:
-                st.button(
-                    "Stop",
-                    key=f"jobs.stop.{key}",
-                    icon=":material/stop:",
-                    on_click=stop_job,
-                    args=(stores, job, read_person_name()),
-                )
-            elif label := _again_label(job):
-                st.button(
-                    label,
-                    key=f"jobs.again.{key}",
-                    icon=":material/replay:",
-                    on_click=navigation.guard_field(f"jobs.again.{key}", _resume_job),
-                    args=(job,),
-                )
-        navigation.draw_refusal(f"jobs.again.{key}")
-        if job.reason:
-            navigation.show_error(AresError(job.reason, job.detail))
-        _draw_outcome(job)
-
-
-def _title_of(job: Job) -> str:
-    if job.kind == "export":
-        return f"export {job.subject} to {job.name}"
-    if job.kind == "retry":
-        return f"try {job.name} again"
-    name = job.name.removesuffix(f" {PLAN}")
-    return f"{'set ' * (job.kind == 'set')}{'plan of ' * (name != job.name)}{name}"
-
-
-def _describe_state(job: Job) -> str:
-    started = datetime.fromisoformat(job.started).strftime("%Y-%m-%d %H:%M UTC")
-    states = {"lost": "its process was killed", "finished": "done"}
-    state = states.get(job.state, job.state)
-    if job.state == "finished" and (job.report or {}).get("status"):
-        state = "done, with losses"
-    state += f" by {escape_markdown(job.stopped_by)}" if job.stopped_by else ""
-    by = f" by {escape_markdown(job.person)}" if job.person else ""
-    return f"{state}, started {started}{by}"
-
-
-def _again_label(job: Job) -> str:
-    """What starts an ended job once more, or "": what is whole is never done twice."""
-    if job.state in ("stopped", "lost", "failed"):
-        return "Resume"
-    return "Start it" if PLAN in job.arguments.get("words", ()) else ""
-
-
-def _resume_job(job: Job) -> None:
-    """Start a job again: it goes on with what is open. Of a plan, start what was planned."""
-    resume_job(cached_reads.workspace().stores, job, read_person_name())
-
-
-def _draw_outcome(job: Job) -> None:
-    """Draw the plan, the report, or the lines that the command has printed last."""
-    stores = cached_reads.workspace().stores
-    if not job.ended and job.step:
-        text = f"{job.step}: {job.done:,} of {job.total:,}, {describe_time_left(job)}"
-        st.progress(min(1.0, job.done / max(1, job.total)), text=escape_markdown(text))
-    if job.kind != "command":
-        if job.report is not None:
-            with st.expander("Report"):
-                draw_pairs(document_words(job.report, {}), f"jobs.report.{job.kind}.{job.name}")
-        return
-    document = (job.report or {}).get("document")
-    if PLAN in job.arguments["words"] and document:
-        draw_table(describe_plan(document), f"jobs.table.{job.name}")
-    elif document:
-        with st.expander("Report"):
-            draw_pairs(document_words(document, {}), f"jobs.report.{job.name}")
-    if lines := last_lines_of(stores, job):
-        with st.expander("What it printed", expanded=not job.ended):
-            st.code("\n".join(lines), language=None, wrap_lines=True)

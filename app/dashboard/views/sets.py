@@ -16,20 +16,14 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import build_cards, make_episode_page_params
-from app.dashboard.column_words import code_words, document_words, time_words
-from app.dashboard.components import draw_grid, draw_pairs, draw_table
-from app.dashboard.job_panels import (
-    draw_exports,
-    draw_jobs,
-    find_reasons_path,
-    start_export,
-    start_set_command,
-)
+from app.dashboard.column_words import code_words, time_words
+from app.dashboard.components import draw_grid, draw_table
+from app.dashboard.job_panels import draw_jobs
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter, write_parameter
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.user_limits import choose_export_destination, find_default_export_folder
 from app.dashboard.view_state import AddressError
-from app.server import Job
+from app.server import Job, find_job_path, list_jobs, make_export_words, make_option, start_command
 from ares.console import count_of
 from ares.curation import SET_OPERATIONS, WHAT_IS_KNOWN, CurationSet
 from ares.errors import AresError
@@ -152,11 +146,17 @@ def _draw_export(episode_set: CurationSet) -> None:
     )  # fmt: skip
     navigation.draw_refusal("sets.export")
     st.caption("The same on the command line:")
-    command = ["ares", "export", episode_set.label, str(folder / (name or "NAME")), "--format", format]
-    command += [] if task == "instruction" else ["--task", task]
-    line = shlex.join([*command, "--workspace", workspace.path])
+    command = make_export_words(episode_set.label, folder / (name or "NAME"), format, task)
+    line = shlex.join(["ares", *command, "--workspace", workspace.path])
     st.code(line, language=None, wrap_lines=True)
-    draw_exports(workspace.stores, episode_set.label)
+    draw_jobs(lambda: list_jobs(workspace.stores, "export", episode_set.label), summarise=_summarise_export)
+
+
+def _summarise_export(job: Job) -> str:
+    """For example "Exported to exports/lids; 2 episodes of the set failed: not in the export"."""
+    failed = job.document["failed"]
+    lost = f"; {count_of(failed, 'episode', comma=True)} of the set failed: not in the export"
+    return f"Exported to {job.document['path']}{lost if failed else ''}"
 
 
 def _list_formats() -> list[str]:
@@ -181,8 +181,8 @@ def _start_export(episode_set: CurationSet) -> None:
     labels = {str(folder): folder for folder in _list_export_folders()}
     folder = labels.get(entered_text(_FOLDER), next(iter(labels.values())))
     destination = choose_export_destination(folder, name)
-    stores = cached_reads.workspace().stores
-    start_export(stores, episode_set, format, destination, task, read_person_name())
+    words = make_export_words(episode_set.label, destination, format, task)
+    start_command(cached_reads.workspace().stores, words, read_person_name(), episode_set.label)
 
 
 def _list_export_folders() -> tuple[Path, ...]:
@@ -209,7 +209,8 @@ _ACTIONS = {
     "controls": "Two control sets",
 }
 _BY_HELP = "Names with commas: task, scene, operator, day, columns, or keys of the metadata."
-_SHOWN_REASONS = 200
+# The option that names the file of reasons, and how many of these are drawn.
+_REASONS, _SHOWN_REASONS = "reasons", 200
 
 
 def _draw_composition(episode_set: CurationSet, others: list[CurationSet]) -> None:
@@ -238,20 +239,18 @@ def _draw_action(episode_set: CurationSet, others: list[CurationSet], action: st
     line = shlex.join(["ares", "set", *words, "--workspace", workspace.path])
     st.code(line, language=None, wrap_lines=True)
     draw_jobs(
-        workspace.stores, "set", episode_set.label, lambda job: escape_markdown(f"ares set {job.name}"),
-        _draw_action_end, on_end=cached_reads.clear_caches, most=3,
+        lambda: list_jobs(workspace.stores, "set", episode_set.label), summarise=_summarise_action,
+        draw_more=_draw_reasons, most=3,
     )  # fmt: skip
 
 
 def _start_action(episode_set: CurationSet, words: list[str]) -> None:
     if words[1] != episode_set.label:  # no other word that is typed stands without its option
         check_name("set", words[1], lambda: cached_reads.workspace().sets)
-    start_set_command(cached_reads.workspace().stores, episode_set.label, words, read_person_name())
-
-
-def _make_option(name: str, value: object) -> list[str]:
-    """An option of a command with its value, in one word: no value is read as an option. Nothing without a value."""
-    return [] if value in (None, "", 0, 0.0) else [f"--{name}={value}"]
+    stores, words = cached_reads.workspace().stores, ["set", *words]
+    if words[1] == "create":
+        words += make_option(_REASONS, find_job_path(stores, words).with_suffix(".csv"))
+    start_command(stores, words, read_person_name(), episode_set.label)
 
 
 def _enter_text(label: str, key: str, default: str = "", help: str | None = None) -> str:
@@ -263,9 +262,7 @@ def _enter_number(label: str, key: str) -> int | None:
 
 
 def _draw_seed() -> list[str]:
-    return _make_option(
-        "seed", st.number_input("Seed", value=0, min_value=0, step=1, key="sets.compose.seed")
-    )
+    return make_option("seed", st.number_input("Seed", value=0, min_value=0, step=1, key="sets.compose.seed"))
 
 
 def _draw_rules(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
@@ -275,13 +272,13 @@ def _draw_rules(episode_set: CurationSet, others: list[CurationSet]) -> list[str
         words += ["--dedupe"]
     balance, floor, cap = st.columns(3)
     with balance:
-        words += _make_option("balance", _enter_text("Kinds by", "balance", help=_BY_HELP))
+        words += make_option("balance", _enter_text("Kinds by", "balance", help=_BY_HELP))
     with floor:
-        words += _make_option("floor", _enter_number("Least of a kind", "floor"))
+        words += make_option("floor", _enter_number("Least of a kind", "floor"))
     with cap:
-        words += _make_option("cap", _enter_number("Most of a kind", "cap"))
+        words += make_option("cap", _enter_number("Most of a kind", "cap"))
     shares = _enter_text("Shares of datasets", "shares", help="Such as bridge=.6,droid=.4; they sum to 1.")
-    return [*words, *_make_option("share", shares), *_draw_seed()]
+    return [*words, *make_option("share", shares), *_draw_seed()]
 
 
 def _draw_split(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
@@ -293,9 +290,9 @@ def _draw_split(episode_set: CurationSet, others: list[CurationSet]) -> list[str
                 f"Share of {part}", value=default, min_value=0.0, max_value=1.0, step=0.05,
                 key=f"sets.compose.{part}",
             )  # fmt: skip
-        words += _make_option(part, round(share, 6))
+        words += make_option(part, round(share, 6))
     by = _enter_text("No value in two parts of", "by", help=_BY_HELP)
-    return [*words, *_make_option("by", by), *_draw_seed()]
+    return [*words, *make_option("by", by), *_draw_seed()]
 
 
 def _draw_combination(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
@@ -316,26 +313,12 @@ def _draw_overlap(episode_set: CurationSet, others: list[CurationSet]) -> list[s
 
 def _draw_controls(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
     where = _enter_text("Draw from the episodes of this filter", "where", help="SQL; empty is all of them.")
-    return ["controls", episode_set.label, *_make_option("where", where), *_draw_seed()]
+    return ["controls", episode_set.label, *make_option("where", where), *_draw_seed()]
 
 
-def _draw_action_end(job: Job) -> None:
-    name = escape_markdown(f"ares set {job.name}")
-    if job.state == "failed":
-        navigation.show_error(AresError(job.reason, job.detail))
-    elif job.report is None:
-        st.info(f"Stopped: {name}", icon=":material/stop_circle:")
-    else:
-        st.success(
-            f"{name}: {escape_markdown(_summarise_action(job.report))}", icon=":material/check_circle:"
-        )
-        _draw_reasons(job)
-        with st.expander("Report"):
-            draw_pairs(document_words(job.report, {}), f"sets.report.{job.name}")
-
-
-def _summarise_action(report: Mapping[str, Any]) -> str:
+def _summarise_action(job: Job) -> str:
     """For example "all-train@1 has 90 episodes, all-val@1 has 10 episodes; on two sides: copies 0"."""
+    report: Mapping[str, Any] = job.document
     new_sets = report["sets"].values() if "sets" in report else [report] if "name" in report else []
     parts = [
         f"{part['name']}@{part['version']} has {count_of(part['episodes'], 'episode')}" for part in new_sets
@@ -350,8 +333,9 @@ def _summarise_action(report: Mapping[str, Any]) -> str:
 
 def _draw_reasons(job: Job) -> None:
     """Draw why the first episodes were kept or left out, and a file of all of them."""
-    path = find_reasons_path(cached_reads.workspace().stores, job)
-    if not path.exists():
+    named = [word.partition("=")[2] for word in job.words if word.startswith(f"--{_REASONS}=")]
+    path = Path(named[0]) if named else None
+    if path is None or not path.exists():
         return
     with path.open(newline="") as file:
         rows = list(islice(csv.DictReader(file), _SHOWN_REASONS))

@@ -96,7 +96,7 @@ def _join_rows(rows: Mapping[str, str]) -> str:
 
 def _draw_failures(failures: list[dict[str, Any]]) -> None:
     """Draw the failures by reason; a selected row shows the episodes behind it."""
-    draw_retry_jobs("")
+    draw_retry_jobs()
     if not failures:
         st.caption("nothing has failed")
         return

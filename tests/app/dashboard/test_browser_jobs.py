@@ -131,7 +131,7 @@ def test_what_is_typed_is_a_value_and_never_an_option(page: Page, address: str, 
     page.keyboard.press("Tab")
     page.get_by_role("button", name="Start", exact=True).click()
     job = ended(workspace, "annotate motion '--where=instruction")
-    assert job.state == "finished" and f"--where={typed}" in job.arguments["words"]
+    assert job.state == "finished" and f"--where={typed}" in job.words
 
 
 @pytest.mark.nightly

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.dashboard.job_panels import start_export
-from app.server import Job, list_jobs, stop_job
+from app.server import Job, list_jobs, make_export_words, start_command, stop_job
 from ares.curation import CurationSet
 from ares.errors import RequestError
 from ares.workspace import Workspace
@@ -32,6 +31,11 @@ def _wait(workspace: Workspace, frozen: CurationSet, ready: Callable[[Job], bool
     pytest.fail(f"the export stays {job}")
 
 
+def _start(workspace: Workspace, frozen: CurationSet, format: str, folder: Path) -> Job:
+    words = make_export_words(frozen.label, folder, format, "instruction")
+    return start_command(workspace.stores, words, "Ada", frozen.label)
+
+
 def _suspend(job: Job) -> bool:
     """Halt the process of a job as soon as it has a number; whether it has."""
     if job.pid:
@@ -42,10 +46,10 @@ def _suspend(job: Job) -> bool:
 def test_an_export_is_stopped_and_leaves_nothing(
     workspace: Workspace, frozen: CurationSet, tmp_path: Path
 ) -> None:
-    started = start_export(workspace.stores, frozen, "lerobot", tmp_path / "stopped", "instruction", "Ada")
+    started = _start(workspace, frozen, "lerobot", tmp_path / "stopped")
     job = _wait(workspace, frozen, _suspend)
     with pytest.raises(RequestError, match="is running"):
-        start_export(workspace.stores, frozen, "lerobot", tmp_path / "stopped", "instruction", "Ada")
+        _start(workspace, frozen, "lerobot", tmp_path / "stopped")
     stop_job(workspace.stores, started, "Ben")
     os.kill(job.pid, signal.SIGCONT)
     ended = _wait(workspace, frozen, lambda job: job.ended)
@@ -56,14 +60,14 @@ def test_an_export_is_stopped_and_leaves_nothing(
 def test_a_killed_export_is_seen_as_such_and_can_be_started_again(
     workspace: Workspace, frozen: CurationSet, tmp_path: Path
 ) -> None:
-    start_export(workspace.stores, frozen, "parquet", tmp_path / "killed", "instruction", "Ada")
+    _start(workspace, frozen, "parquet", tmp_path / "killed")
     job = _wait(workspace, frozen, _suspend)
     os.kill(job.pid, signal.SIGKILL)
     assert _wait(workspace, frozen, lambda job: job.ended).state == "lost"
-    start_export(workspace.stores, frozen, "parquet", tmp_path / "killed", "instruction", "Ada")
+    _start(workspace, frozen, "parquet", tmp_path / "killed")
     job = _wait(workspace, frozen, lambda job: job.ended)
-    assert job.state == "finished" and job.report is not None
-    assert job.report["episodes"] + job.report["failed"] == frozen.episodes
+    assert job.state == "finished" and job.report == {"status": 0, "document": job.document}
+    assert job.document["episodes"] + job.document["failed"] == frozen.episodes
 
 
 def test_an_export_that_cannot_be_written_says_why(
@@ -71,6 +75,6 @@ def test_an_export_that_cannot_be_written_says_why(
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    start_export(workspace.stores, frozen, "parquet", tmp_path / "full", "instruction", "Ada")
+    _start(workspace, frozen, "parquet", tmp_path / "full")
     job = _wait(workspace, frozen, lambda job: job.ended)
     assert job.state == "failed" and str(tmp_path / "full") in job.reason + job.detail

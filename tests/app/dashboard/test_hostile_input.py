@@ -175,11 +175,11 @@ def test_no_text_typed_on_a_page_reaches_a_file(
                 submits = [button for button in app.button if button.label in labels]
                 with monkeypatch.context() as patched:
                     patched.setattr(
-                        "app.dashboard.views.sets.start_set_command", lambda *made: jobs.append(made[2])
+                        "app.dashboard.views.sets.start_command", lambda *made: jobs.append(made[1])
                     )
                     (submits[0].click() if submits else app).run()
             _check(app, events, outside_folder, shown)
-            typed = [word for words in jobs for word in words[1:] if word.startswith("-")]
+            typed = [word for words in jobs for word in words[2:] if word.startswith("-")]
             assert all(word == "--dedupe" or "=" in word for word in typed), "a typed text became an option"
 
 

@@ -24,7 +24,7 @@ from app.dashboard.user_limits import UserLimits
 from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, view_from_params
 from app.dashboard.views.health import accept_correction
 from app.dashboard.views.statistics import make_histogram_rows
-from app.server import Job, JobKind, list_jobs
+from app.server import Job, list_jobs
 from ares.contract import DatasetKey, read_contracts, write_contracts
 from ares.curation import FailureSelection, list_failures
 from ares.errors import RequestError
@@ -252,11 +252,10 @@ def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
         assert app.selectbox(key="sets.task").value == "instruction"
         app.selectbox(key="sets.format").set_value("parquet").run()
         app.selectbox(key="sets.task").set_value(task).run()
-        assert ("--task caption" in app.code[0].value) == (task == "caption")
+        assert ("--task=caption" in app.code[0].value) == (task == "caption")
         app.text_input(key=f"sets.dest.{label}.parquet").set_value(task).run()
         app.button(key="sets.export").click().run()
-        report = _wait_for_export(displayed.stores, label).report
-        assert report is not None
+        report = _wait_for_export(displayed.stores, label).document
         assert (report["task_source"], report["task_sources"]) == (task, sources)
         assert (tmp_path / "exports" / task).is_dir()
 
@@ -279,7 +278,7 @@ def test_the_page_makes_the_request_of_the_command_that_it_shows(
     made: list[str],
 ) -> None:
     started: list[list[str]] = []
-    monkeypatch.setattr("app.dashboard.views.sets.start_set_command", lambda *given: started.append(given[2]))
+    monkeypatch.setattr("app.dashboard.views.sets.start_command", lambda *given: started.append(given[1]))
     ids = sorted(displayed.stores.tables.episodes.ids())
     label = displayed.sets.create("even", ids[::3], {}).label
     displayed.sets.create("few", ids[:4], {})
@@ -291,9 +290,11 @@ def test_the_page_makes_the_request_of_the_command_that_it_shows(
     app.run()
     (line,) = [code.value for code in app.code if code.value.startswith("ares set ")]
     app.button(key="sets.make").click().run()
-    program, command, *words = shlex.split(line)
-    assert [*started[0], "--workspace", displayed.path] == words and not app.exception
-    assert main([command, *words, "--json"]) == 0 and program == "ares"
+    program, *words = shlex.split(line)
+    # A composition also writes the reasons that the page draws.
+    given = [word for word in started[0] if not word.startswith("--reasons=")]
+    assert [*given, "--workspace", displayed.path] == words and not app.exception
+    assert main([*words, "--json"]) == 0 and program == "ares"
     assert {name for name in displayed.sets if name not in ("even", "few")} >= {*made}
 
 
@@ -301,7 +302,7 @@ def test_no_name_that_is_typed_becomes_an_option(
     displayed: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[list[str]] = []
-    monkeypatch.setattr("app.dashboard.views.sets.start_set_command", lambda *made: started.append(made[2]))
+    monkeypatch.setattr("app.dashboard.views.sets.start_command", lambda *made: started.append(made[1]))
     label = displayed.sets.create("typed", sorted(displayed.stores.tables.episodes.ids())[:3], {}).label
     app = _draw("sets", {"set": label})
     app.text_input(key=f"sets.compose.name.{label}").set_value("--ids=/etc/passwd").run()
@@ -337,10 +338,10 @@ def _wait_for_export(stores: Stores, label: str) -> Job:
     return _wait_for_job(stores, label, "export")
 
 
-def _wait_for_job(stores: Stores, label: str, kind: JobKind) -> Job:
+def _wait_for_job(stores: Stores, label: str, command: str) -> Job:
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
-        job = list_jobs(stores, kind, label)[0]
+        job = list_jobs(stores, command, label)[0]
         if job.ended:
             return job
         time.sleep(0.1)

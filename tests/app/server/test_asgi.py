@@ -22,7 +22,7 @@ import uvicorn
 
 from app.dashboard import make_served_pages
 from app.server import serve
-from app.server.protection import make_bounded_protocol
+from app.server.connection_bounds import make_bounded_protocol
 from ares.errors import RequestError
 from ares.settings import Settings
 from ares.workspace import Workspace, new_workspace, open_workspace
@@ -210,7 +210,7 @@ def test_a_connection_that_stops_in_a_request_is_closed(
     sent: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_HEAD_SECONDS", "_BODY_SECONDS"):
-        monkeypatch.setattr(f"app.server.protection.{name}", 0.2)
+        monkeypatch.setattr(f"app.server.connection_bounds.{name}", 0.2)
     with small_server(echo) as port, socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
         for part in sent[:-1]:
             connection.sendall(part)
@@ -221,7 +221,7 @@ def test_a_connection_that_stops_in_a_request_is_closed(
 
 
 def test_bytes_that_trickle_win_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.server.protection._HEAD_SECONDS", 0.2)
+    monkeypatch.setattr("app.server.connection_bounds._HEAD_SECONDS", 0.2)
     with small_server(echo) as port, socket.create_connection(("127.0.0.1", port), 0.01) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nX: ")
         for _ in range(100 * PATIENCE):
@@ -238,7 +238,7 @@ def test_bytes_that_trickle_win_no_time(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_request_that_is_complete_may_be_answered_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_HEAD_SECONDS", "_BODY_SECONDS"):
-        monkeypatch.setattr(f"app.server.protection.{name}", 0.05)
+        monkeypatch.setattr(f"app.server.connection_bounds.{name}", 0.05)
 
     async def answer_slowly(scope: Any, receive: Any, send: Any) -> None:
         await asyncio.sleep(0.5)

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.server.api import make_api
-from app.server.command_jobs import describe_plan
+from app.server.command_words import describe_plan
 from app.server.jobs import (
     Job,
     JobProgress,
@@ -23,13 +23,14 @@ from app.server.jobs import (
     find_job_path,
     keep_upload,
     list_all_jobs,
+    name_person,
     read_job,
     start_module_process,
     write_job,
 )
 from app.server.routes import build_changes_route
 from ares.errors import StoreError
-from ares.settings import Settings
+from ares.settings import Price, Settings, settings_environment, settings_from_environment
 from ares.workspace import open_workspace
 from tests.ingesting import ingest_paths
 
@@ -91,7 +92,7 @@ def test_the_time_left_is_measured_by_the_first_items(
     now = [100.0]
     monkeypatch.setattr("app.server.jobs.time.monotonic", lambda: now[0])
     path = tmp_path / "job.json"
-    job = Job(kind="command", subject="annotate", name="x", arguments={}, total=1, started="")
+    job = Job(words=("annotate", "x"), started="")
     progress = JobProgress(path, job)
     said = []
     for step, second, done in (
@@ -123,11 +124,9 @@ def test_old_jobs_and_unused_uploads_are_deleted(tmp_path: Path, demo_samples: P
         ingest_paths(stores, [str(paths["ingested"])], quiet=True)
         assert stores.tables.episodes.count() == 1
         for days, name in ((0, "finished"), (2, "failed"), (9, "old")):
-            job = Job(
-                kind="command", subject="review", name=name, total=1, started="2026-01-01", state="failed",
-                arguments={"words": ["review", "import", str(paths.get(name, ""))]},
-            )  # fmt: skip
-            file = find_job_path(stores, "command", name)
+            words = ("review", "import", str(paths.get(name, name)))
+            job = Job(words=words, started="2026-01-01", state="failed")
+            file = find_job_path(stores, words)
             write_job(file, job, **({"state": "finished"} if name == "finished" else {}))
             file.with_suffix(".log").touch()
             os.utime(file, times=(time.time() - 86_400 * days,) * 2)
@@ -136,15 +135,33 @@ def test_old_jobs_and_unused_uploads_are_deleted(tmp_path: Path, demo_samples: P
         clean_jobs(stores, ["review", "import", str(paths["starting"])])
         kept = {name for name, path in paths.items() if path.exists()}
         assert kept == {"failed", "starting", "fresh", "ingested"}
-        assert {job.name for job in list_all_jobs(stores)} == {"finished", "failed"}
+        assert {job.words[-1] for job in list_all_jobs(stores)} == {
+            str(paths[name]) for name in ("finished", "failed")
+        }
         assert len(list((stores.folder / "jobs").glob("*.log"))) == 2
 
 
 def test_a_job_works_in_the_name_of_who_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "say_who.py").write_text("from ares.settings import user_name\nprint(user_name(), end='')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    process = start_module_process("say_who", [], None, stdout=subprocess.PIPE, person="Zoë\x00")
+    variables = name_person("Zoë\x00")
+    process = start_module_process("say_who", [], None, stdout=subprocess.PIPE, variables=variables)
     assert process.communicate(timeout=60)[0].decode() == "Zoë"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(),
+        Settings(
+            workspace="/w", mongo_uri="mongodb://h", price=Price(usd_per_mtok_in=2.5, usd_per_mtok_out=1e-07),
+            media_cache_bytes=0, export_dirs=("/a b", "/c"), source_dirs=("/d",), query_seconds=0.1,
+            trusted_proxies=("10.0.0.0/8", "::1"), follow_links=True, failure_kinds=("dropped", "other"),
+        ),
+    ],
+)  # fmt: skip
+def test_a_job_has_the_settings_of_the_server_that_starts_it(settings: Settings) -> None:
+    assert settings_from_environment(settings_environment(settings)) == settings
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from app.server.routes import CONNECTION_HEADER, MessageOrderMiddleware, release_next_message
 
 # Messages of Streamlit as it encodes them: a click, what a part of the page sends by itself, and a heartbeat.
-_CLICK = b"\x5a\x06\x0a\x04a=%d"
+_CLICK = b"\x5a\x05\x0a\x03a=%d"
 _AUTOMATIC, _HEARTBEAT = b"\x5a\x05\x2a\x01f\x30\x01", b"\x8a\x01\x00"
 
 # A number of 34 bits where Streamlit has a message: no such piece of memory is made.

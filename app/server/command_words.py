@@ -1,116 +1,25 @@
-"""Jobs that are a command of ARES: how they start, what they print, and what a page shows of them."""
+"""The words of the commands that pages and programs may start, and what a page shows of a plan."""
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.server.jobs import Job, JobProgress, find_job_path, start_job, write_job
+from app.server.jobs import Job, start_command
 from ares.console import count_of
 from ares.episode import describe_seconds
 from ares.errors import RequestError
-from ares.jobs import watch_progress
+from ares.export import TASK_SOURCES, TaskSource
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.settings import Settings
     from ares.store import Stores
 
-# What a page shows of the lines that a command has printed.
-_LAST_LINES, _MOST_BYTES = 8, 20_000
-# Exit statuses of a command that has ended by itself: all is done, or some items failed.
-_ENDED = (0, 1)
-# From here on, that of one that a signal has stopped.
-_SIGNALLED = 128
 # Words that end a plan: what they would do is printed, and nothing is done.
 PLAN = "--dry-run"
-
-
-def start_command(stores: Stores, words: Sequence[str], person: str) -> Job:
-    """Start what `ares WORDS` does, in a process of its own.
-
-    Args:
-        stores: Stores of the workspace.
-        words: The command and its arguments; what a person typed is a value of an option, or a path.
-        person: Who starts it.
-
-    Raises:
-        RequestError: The same command runs already.
-        ReadOnlyWorkspace: The workspace cannot be written.
-    """
-    return start_job(
-        stores, "command", subject=words[0], name=shlex.join(words), total=1,
-        arguments={"words": list(words)}, person=person,
-    )  # fmt: skip
-
-
-def run_command_job(path: Path, job: Job, location: str) -> None:
-    """Run the command of a job in this process, and write down how it ends.
-
-    What it prints is in two files beside that of the job: messages in `.log`, its document in `.out`.
-
-    Args:
-        path: The file of the job.
-        job: The job.
-        location: The workspace.
-    """
-    from ares.registry import operations
-
-    output = path.with_suffix(".out")
-    for descriptor, target in ((1, output), (2, path.with_suffix(".log"))):
-        with target.open("wb") as file:
-            os.dup2(file.fileno(), descriptor)
-    progress = JobProgress(path, job)
-    watch_progress(progress.tell)
-    status = operations.get("command")([*job.arguments["words"], "--workspace", location, "--json"])
-    sys.stdout.flush()
-    document = _read_document(output)
-    job = progress.job
-    if status >= _SIGNALLED:
-        write_job(path, job, state="stopped")
-        return
-    if status in _ENDED:
-        write_job(path, job, state="finished", report={"status": status, "document": document})
-        return
-    error = document.get("error", {}) if isinstance(document, dict) else {}
-    reason = str(error.get("reason") or "the command failed")
-    detail = str(error.get("detail") or "\n".join(read_last_lines(path)[-1:]))
-    write_job(path, job, state="failed", reason=reason, detail=detail)
-
-
-def _read_document(path: Path) -> Json:
-    try:
-        document: Json = json.loads(path.read_text())
-    except ValueError:
-        return {}
-    return document
-
-
-def read_last_lines(path: Path) -> list[str]:
-    """The last lines that the command of a job has printed; none before the first.
-
-    Args:
-        path: The file of the job.
-    """
-    try:
-        with path.with_suffix(".log").open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_BYTES))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return []
-    # A line that a progress bar has drawn over ends with a carriage return.
-    lines = [line.rpartition("\r")[2] or line.strip("\r") for line in text.split("\n")]
-    return [line for line in lines if line.strip()][-_LAST_LINES:]
-
-
-def last_lines_of(stores: Stores, job: Job) -> list[str]:
-    """The last lines that a job has printed."""
-    return read_last_lines(find_job_path(stores, job.kind, job.name))
 
 
 def describe_plan(document: Json) -> list[dict[str, Json]]:
@@ -164,7 +73,7 @@ def make_ingest_words(settings: Settings, source: str, dataset: str = "", format
         RequestError: No folder is allowed, the source is outside of all, or there is none.
     """
     path = _find_source(source, [Path(folder).expanduser() for folder in settings.source_dirs])
-    return ["ingest", str(path), *_make_option("dataset", dataset), *_make_option("format", format)]
+    return ["ingest", str(path), *make_option("dataset", dataset), *make_option("format", format)]
 
 
 def make_annotate_words(
@@ -181,7 +90,7 @@ def make_annotate_words(
         raise RequestError("no annotator is named", f"there are: {', '.join(sorted(annotators.names()))}")
     for name in names:
         annotators.get(name)
-    options = [*_make_option("where", where), *_make_option("limit", limit)]
+    options = [*make_option("where", where), *make_option("limit", limit)]
     return ["annotate", *names, *options, *(["--retry-failed"] if retry_failed else [])]
 
 
@@ -190,7 +99,20 @@ def make_check_words(instructions: bool = False) -> list[str]:
     return ["check", *(["--instructions"] if instructions else [])]
 
 
-def _make_option(name: str, value: object) -> list[str]:
+def make_export_words(label: str, folder: Path, format: str, task: TaskSource) -> list[str]:
+    """The words of `ares export`.
+
+    Args:
+        label: Label of the set.
+        folder: Folder to write.
+        format: Name of the exporter.
+        task: What the task of every episode is.
+    """
+    option = make_option("task", "" if task == TASK_SOURCES[0] else task)
+    return ["export", label, str(folder), f"--format={format}", *option]
+
+
+def make_option(name: str, value: object) -> list[str]:
     """An option with its value in one word, so that no value is read as an option. Nothing without a value."""
     return [] if value in (None, "", 0) else [f"--{name}={value}"]
 
@@ -202,12 +124,7 @@ def resume_job(stores: Stores, job: Job, person: str) -> Job:
         RequestError: It runs.
         ReadOnlyWorkspace: The workspace cannot be written.
     """
-    if job.kind == "command":
-        return start_command(stores, [word for word in job.arguments["words"] if word != PLAN], person)
-    return start_job(
-        stores, job.kind, subject=job.subject, name=job.name, total=job.total,
-        arguments=job.arguments, person=person,
-    )  # fmt: skip
+    return start_command(stores, [word for word in job.words if word != PLAN], person, job.subject)
 
 
 def _find_source(typed: str, folders: Sequence[Path]) -> Path:
