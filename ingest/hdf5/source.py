@@ -121,15 +121,14 @@ def _hdf5_paths(folder: Path) -> Iterator[Path]:
 
 def inspect_file(path: Path, layouts: Layouts) -> HDF5File:
     """Find out a file's layout and count its episodes, from its groups alone."""
-    entries = list_folder(path.parent)
-    of_folder = find_episode_folder((*entries.folders, *entries.files), layouts)
-    if of_folder and path.name not in entries.files:
-        error = SourceError(f"folder of an episode has no {of_folder.file}", str(path.parent))
-        return HDF5File(path=path, layout=of_folder, error=error)
     try:
+        if not path.exists():
+            raise SourceError("the file of an episode is missing", str(path))
         read = functools.partial(_inspect_file, path, layouts)
         return call_with_time_limit(input_budgets().record_seconds, read)
     except SourceError as error:
+        entries = list_folder(path.parent)
+        of_folder = find_episode_folder((*entries.folders, *entries.files), layouts)
         # The caught error would keep the stack frames of its traceback alive.
         return HDF5File(path=path, layout=of_folder, error=SourceError(error.reason, error.detail))
 

@@ -342,4 +342,4 @@ def test_droid_folder_without_its_trajectory(h5: Any, droid: Path) -> None:
     (droid / "trajectory.h5").unlink()
     assert hdf5.recognises(str(droid.parents[2]))
     source = h5.opened(droid.parents[2])
-    assert [h5.outcome(item) for item in source.items] == ["folder of an episode has no trajectory.h5"]
+    assert [h5.outcome(item) for item in source.items] == ["the file of an episode is missing"]
