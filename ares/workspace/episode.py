@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ares.annotation import Annotation
 from ares.console import count_of, visible
@@ -16,15 +16,14 @@ from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, RequestError
 from ares.registry import explain_mistakes
 from ares.search import Hit
-from ares.workspace.printed_tables import html_table
+from ares.workspace.printed_tables import ResultTable, html_table
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from ares.episode import Json
-    from ares.store import Stores
-    from ares.workspace.result_lists import SegmentList
+    from ares.store import StoredSegment, Stores
 
 
 # A larger video would make the notebook slow to open: only its path is shown.
@@ -104,6 +103,21 @@ def _html_cell(value: object) -> str:
     return f"<td>{escape('' if value is None else str(value))}</td>"
 
 
+class SegmentList(ResultTable["StoredSegment"]):
+    """Segments of one or several episodes."""
+
+    shown: ClassVar[Mapping[str, Callable[[StoredSegment], object]]] = {
+        "episode": lambda segment: segment.episode_id,
+        "start": lambda segment: segment.start_seconds,
+        "end": lambda segment: segment.stop_seconds,
+        "style": lambda segment: segment.style,
+        "author": lambda segment: segment.author,
+        "text": lambda segment: segment.text,
+        "grade": lambda segment: segment.grade,
+        "by": lambda segment: segment.annotator,
+    }
+
+
 _EPISODE_FIELDS = tuple(item.name for item in fields(Episode))
 _POSTERS = 4
 # The end of an episode, computed as number / rate, may be so much later.
@@ -156,7 +170,6 @@ class StoredEpisode(Episode):
         >>> [segment.text for segment in episode.segments if segment.style == "subtask"]
         """
         from ares.store import ids_filter, make_stored_segments
-        from ares.workspace.result_lists import SegmentList
 
         rows = self._stores.tables.segments.read(ids_filter([self.episode_id]))
         return SegmentList(make_stored_segments(rows))

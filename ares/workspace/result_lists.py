@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ares.doctor import Finding
     from ares.jobs import AnnotateEstimate, AnnotateReport
     from ares.search import Facet
-    from ares.store import Action, StoredSegment, Stores
+    from ares.store import Action, Stores
 
 
 _SHOWN_VALUES = 5
@@ -32,21 +32,6 @@ class SearchResults(ResultTable[StoredHit]):
         "source key": lambda hit: f"{hit.split} {hit.key}".strip(),
         "caption": lambda hit: hit.caption,
         "instruction": lambda hit: hit.instruction,
-    }
-
-
-class SegmentList(ResultTable["StoredSegment"]):
-    """Segments of one or several episodes."""
-
-    shown: ClassVar[Mapping[str, Callable[[StoredSegment], object]]] = {
-        "episode": lambda segment: segment.episode_id,
-        "start": lambda segment: segment.start_seconds,
-        "end": lambda segment: segment.stop_seconds,
-        "style": lambda segment: segment.style,
-        "author": lambda segment: segment.author,
-        "text": lambda segment: segment.text,
-        "grade": lambda segment: segment.grade,
-        "by": lambda segment: segment.annotator,
     }
 
 

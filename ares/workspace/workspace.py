@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ares.store import Action
     from ares.workspace.arguments import EpisodesLike
     from ares.workspace.dataset_sheet import DatasetSheet
+    from ares.workspace.episode import SegmentList
     from ares.workspace.names import NameHit
     from ares.workspace.result_lists import (
         AnnotateReports,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
         FacetList,
         FindingList,
         SearchResults,
-        SegmentList,
         TagList,
         ViewList,
     )
@@ -259,7 +259,7 @@ class Workspace:
         Raises:
             RequestError: There is neither a text nor a filter, or the filter is wrong.
         """
-        from ares.workspace.result_lists import SegmentList
+        from ares.workspace.episode import SegmentList
 
         if not text.strip() and not where.strip():
             raise RequestError("a search for segments needs words or a filter", "give a text or `where`")
