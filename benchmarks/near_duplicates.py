@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ares
-from ares.curation.trajectory_pairs import StoredTrajectories, WindowRule, propose_pairs
+from ares.curation import StoredTrajectories, WindowRule, propose_pairs
 from ares.episode import Episode, Record, Signal, Trajectory, make_episode_id
 from ares.statistics import wilson_interval
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.curation.copies import CopyPair
+    from ares.curation import CopyPair
 
     Film = list[NDArray[np.uint8]]
 

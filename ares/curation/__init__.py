@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ares.curation.copies import (
         WHAT_IS_KNOWN as WHAT_IS_KNOWN,
         Copies as Copies,
+        CopyPair as CopyPair,
         find_copies as find_copies,
     )
     from ares.curation.duplicate_groups import (
@@ -112,6 +113,11 @@ if TYPE_CHECKING:
         save_view as save_view,
         set_values as set_values,
         tags_of as tags_of,
+    )
+    from ares.curation.trajectory_pairs import (
+        StoredTrajectories as StoredTrajectories,
+        WindowRule as WindowRule,
+        propose_pairs as propose_pairs,
     )
 
 __getattr__ = lazy_exports(__name__)
