@@ -21,11 +21,13 @@ from ares.input import (
     read_yaml,
     refuse_outside_links,
 )
-from ares.io import describe_os_error
+from ares.io import absolute_path, describe_os_error, is_url, list_folder, walk_folders
 from ares.registry import ingesters, plugin_fault, plugin_faults
 from ingest.source_words import distinct_texts
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ares.checks import QualityFinding
     from ares.contract import Kinematics, PropertyName
     from ares.io import FolderEntries
@@ -295,6 +297,11 @@ class FolderIngester(Ingester, Protocol):
 
     uses: frozenset[str] = frozenset()
 
+    def recognises(self, path: str) -> bool:
+        """Whether a folder, or one below it, is claimed; no single file is unless a subclass says so."""
+        root = absolute_path(path)
+        return not is_url(str(root)) and next(find_claimed_folders(self, root), None) is not None
+
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """What a folder is to the format, by the names in it alone; None for nothing. Asked once for each folder."""
 
@@ -304,6 +311,14 @@ class FolderIngester(Ingester, Protocol):
         Cameras in folders of their own do; then the folder is one dataset.
         """
         return False
+
+
+def find_claimed_folders(ingester: FolderIngester, root: Path) -> Iterator[Path]:
+    """The folders at and below a folder that a format claims, without looking below them; none in a file."""
+    for folder, below, _ in walk_folders(root) if root.is_dir() else ():
+        if ingester.claims(list_folder(folder)):
+            below.clear()
+            yield folder
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ares.console import count_are
 from ares.errors import SourceError
-from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
+from ares.io import FolderEntries, absolute_path, folder_name, list_folder, walk_folders
 from ingest.agibot.episode import (
     FORMAT,
     PROPRIO_FILE,
@@ -19,19 +19,20 @@ from ingest.agibot.episode import (
     load_episode,
     read_agibot_task_file,
 )
-from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
+from ingest.base import (
+    FolderClaim,
+    FolderIngester,
+    Item,
+    Source,
+    SourceFile,
+    SourceOptions,
+    failing_item,
+    find_claimed_folders,
+)
 from ingest.signals import SpecTimeArray, find_spec_time_array
 
 _PARTS = ("observations", "proprio_stats")
 _ARCHIVES = (".tar", ".gz", ".zip")
-
-
-def _dataset_folders(root: Path) -> Iterator[Path]:
-    for folder, below, _ in walk_folders(root):
-        if _is_dataset(below):
-            below.clear()
-            yield folder
-        below.sort()
 
 
 def _is_dataset(folders: Collection[str]) -> bool:
@@ -186,18 +187,13 @@ class AgibotIngester(FolderIngester):
     name = FORMAT
     uses = frozenset({"hdf5", "video"})
 
-    def recognises(self, path: str) -> bool:
-        """Whether a folder is AgiBot World, or has a copy of it in it."""
-        root = absolute_path(path)
-        return not is_url(str(root)) and root.is_dir() and next(_dataset_folders(root), None) is not None
-
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether a folder is AgiBot World, by the names of its folders."""
         return "dataset" if _is_dataset(folder.folders) else None
 
     def open(self, path: str, options: SourceOptions) -> list[Source]:
         """Open every copy of AgiBot World at or under a folder. Raises SourceError when there is none."""
-        roots = list(_dataset_folders(absolute_path(path)))
+        roots = list(find_claimed_folders(self, absolute_path(path)))
         if not roots:
             raise SourceError(
                 "folder holds no AgiBot World data", f"{path}: no task_info beside proprio_stats"
