@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ares.console import count_are
 from ares.episode import Camera, Json, MediaRef
 from ares.errors import MediaError, SourceError
-from ares.input import check_pixels, check_relative_path, decode_image, parse_image_header, read_input
+from ares.input import check_relative_path, decode_image, parse_image_header, read_input
 from ares.io import FolderEntries, describe_os_error, list_folder
 from ares.media import IMAGE_SUFFIXES, CameraImageFiles, group_images
 from ingest.depth import DEPTH_SUFFIXES, find_depth_of_files
@@ -133,7 +133,6 @@ def make_image_camera(
     where = f"{folder / names[0]}"
     if info is None:
         raise SourceError("image is neither JPEG nor PNG", where)
-    check_pixels(info.width, info.height, where)
     try:
         decode_image(data[0], where)
     except MediaError as error:
