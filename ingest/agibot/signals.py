@@ -20,6 +20,7 @@ from ares.input import (
     translate_hdf5_errors,
 )
 from ares.io import file_state
+from ingest.folder_families import read_folder_family
 from ingest.signals import (
     MAX_SIGNAL_WIDTH,
     NO_TIME,
@@ -37,24 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# The rate that the authors' loader uses; only where timestamps are missing or do not rise.
-NOMINAL_RATE_HZ = 30.0
 _TIME_KEY = "timestamp"
-_PARTS = ("joint/position", "effector/position", "head/position", "waist/position")
-_STATE = tuple(f"state/{part}" for part in _PARTS)
-_ACTION = (*(f"action/{part}" for part in _PARTS), "action/robot/velocity")
-_ARMS = tuple(f"{side}_arm_{number}" for side in ("left", "right") for number in range(7))
-_NAMES: dict[tuple[str, int], tuple[str, ...]] = {
-    ("joint/position", 14): _ARMS,
-    ("joint/position", 16): (*_ARMS, "left_gripper", "right_gripper"),
-    ("effector/position", 2): ("left_gripper", "right_gripper"),
-    ("effector/position", 12): tuple(
-        f"{side}_finger_{number}" for side in ("left", "right") for number in range(6)
-    ),
-    ("head/position", 2): ("head_yaw", "head_pitch"),
-    ("waist/position", 2): ("waist_pitch", "waist_lift"),
-    ("robot/velocity", 2): ("robot_x_velocity", "robot_yaw_velocity"),
-}
 # No filter of HDF5 compresses better than this; a damaged shape could otherwise claim all memory.
 _LARGEST_COMPRESSION_RATIO = 1100
 _SMALL_BYTES = 2**24
@@ -161,9 +145,11 @@ def read_agibot_signals(path: str, rate_hz: float | None, time: SpecTimeArray = 
         masks = _command_masks(reader, arrays)
         values |= _read_others(reader, arrays)
         # A part of an action would be another action.
-        is_whole = all(key in values for key in _ACTION if key in arrays and arrays[key].size)
-    parts = [_Part("state", "", key, values[key]) for key in _STATE if key in values]
-    parts += [_Part("action", "", key, values[key]) for key in _ACTION if is_whole and key in values]
+        family = read_folder_family("agibot_world")
+        action = [f"action/{key}" for key in family.action]
+        is_whole = all(key in values for key in action if key in arrays and arrays[key].size)
+    parts = [_Part("state", "", key, values[key]) for key in _state_keys() if key in values]
+    parts += [_Part("action", "", key, values[key]) for key in action if is_whole and key in values]
     used = {part.key for part in parts}
     others = (key for key in values if key not in used)
     parts += [_Part("extra", key.replace("/", "."), key, values[key]) for key in others]
@@ -205,9 +191,13 @@ class _Part(NamedTuple):
         """Names of its dimensions."""
         if self.key.endswith("/index"):
             return (f"{_arm_part(self.key)}_is_sent",)
-        key = self.key.removeprefix("state/").removeprefix("action/")
-        width = self.values.shape[1]
-        return _NAMES.get((key, width)) or numbered_names(key.replace("/", "_"), width)
+        key, width = self.key.removeprefix("state/").removeprefix("action/"), self.values.shape[1]
+        names = read_folder_family("agibot_world").action.get(key, {}).get(width)
+        return tuple(names) if names else numbered_names(key.replace("/", "_"), width)
+
+
+def _state_keys() -> list[str]:
+    return [f"state/{key}" for key in read_folder_family("agibot_world").state]
 
 
 def _arm_part(key: str) -> str:
@@ -266,7 +256,7 @@ def _find_step_times(reader: _ProprioReader, arrays: dict[str, Any], user_rate_h
     stamps, seconds = arrays.get(_TIME_KEY), None
     if stamps is not None and stamps.shape == (reader.steps,) and stamps.dtype.kind in "iuf":
         values = reader.read(_TIME_KEY, stamps)
-        unit, evidence = infer_stamp_unit(values, _TIME_KEY, NOMINAL_RATE_HZ)
+        unit, evidence = infer_stamp_unit(values, _TIME_KEY, read_folder_family("agibot_world").rate_hz)
         # Those of the format are whole nanoseconds since 1970; somebody may have converted them.
         if evidence and unit != "ns" and reader.time.unit is None:
             reader.warnings[evidence] = None
@@ -277,7 +267,7 @@ def _find_step_times(reader: _ProprioReader, arrays: dict[str, Any], user_rate_h
         reader.warnings,
         name=_TIME_KEY,
         user_rate_hz=user_rate_hz,
-        usual_rate_hz=NOMINAL_RATE_HZ,
+        usual_rate_hz=read_folder_family("agibot_world").rate_hz,
     )
 
 
@@ -307,7 +297,7 @@ def _count_steps(reader: _ProprioReader, arrays: dict[str, Any]) -> int:
     signals = [array for key, array in arrays.items() if key.startswith(("state/", "action/"))]
     if signals and not any(array.size for array in signals):
         raise SourceError("episode holds no step", f"{reader.path}: state and action hold no row")
-    for key in (reader.time_key, _TIME_KEY, *_STATE):
+    for key in (reader.time_key, _TIME_KEY, *_state_keys()):
         if key in arrays and arrays[key].ndim and len(arrays[key]):
             return len(arrays[key])
     arrays_text = ", ".join(arrays) or "no arrays"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -13,16 +14,13 @@ from ares.errors import SourceError
 from ares.input import read_input
 from ares.io import describe_os_error, list_folder
 from ingest.files import read_json_object
+from ingest.folder_families import read_folder_family
 from ingest.source_words import InvalidRowError, VideoRow, parse_video_row
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 PICKLE_SUFFIXES = (".pkl", ".pickle")
 PICKLE_REASON = "reading a pickle can run code, so none is read: save its arrays as npz or HDF5"
-_TEXT_STEMS = frozenset({"lang", "language", "instruction", "instructions", "task", "prompt", "description"})
-_JSON_STEMS = frozenset({"episode", "meta", "metadata", *_TEXT_STEMS})
-# The recorder of BridgeData V2: DATE/raw/traj_group0/traj0.
-_BRIDGE_EPISODE, _BRIDGE_GROUP = re.compile(r"traj\d+"), re.compile(r"traj_group\d+")
-_BRIDGE_SESSION_FILE = "collection_metadata.json"
+BRIDGE = "bridge_raw"
 _TEXT_BYTES, _LONGEST_TEXT, _MOST_TEXTS = 2**16, 1000, 16
 _LONGEST_LIST = 64
 
@@ -46,7 +44,7 @@ class EpisodeDescription:
 
 def is_bridge_folder(folder: Path) -> bool:
     """Whether a folder is an episode of raw BridgeData V2, by its name and that of the folder around it."""
-    return bool(_BRIDGE_EPISODE.fullmatch(folder.name) and _BRIDGE_GROUP.fullmatch(folder.parent.name))
+    return bool(re.fullmatch(read_folder_family(BRIDGE).match["path"], str(folder)))
 
 
 def list_table_paths(folder: Path) -> list[Path]:
@@ -63,7 +61,7 @@ def choose_description_files(names: Collection[str], label: str) -> list[str]:
     selected = []
     for name in names:
         stem, _, suffix = name.lower().rpartition(".")
-        stems = {"txt": _TEXT_STEMS, "json": _JSON_STEMS}.get(suffix)
+        stems = read_folder_family("pictures").descriptions.get(suffix)
         if stems is not None and (stem in stems or stem == label.lower()):
             selected.append(name)
     return sorted(selected)
@@ -85,7 +83,7 @@ def find_description_files(folder: Path) -> list[Path]:
 
 def find_bridge_session_file(folder: Path) -> Path | None:
     """What BridgeData V2 says of the session of an episode, three folders above it; None where it is missing."""
-    path = folder.parent.parent.parent / _BRIDGE_SESSION_FILE
+    path = Path(os.path.normpath(folder / read_folder_family(BRIDGE).session))
     return path if is_bridge_folder(folder) and path.is_file() else None
 
 

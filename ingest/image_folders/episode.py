@@ -15,7 +15,9 @@ from ares.input import read_input
 from ares.media import IMAGE_SUFFIXES
 from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import add_depth
+from ingest.folder_families import read_folder_family
 from ingest.image_folders.descriptions import (
+    BRIDGE,
     EpisodeDescription,
     find_description_files,
     is_bridge_folder,
@@ -35,12 +37,8 @@ from ingest.image_folders.tables import (
 from ingest.signals import NO_TIME, SpecTimeArray, StepTimes, compute_step_times
 
 IMAGES, TABLES = "images", "csv"
-# The recorder of BridgeData V2 runs at 5 Hz; its stamps lie in a pickle.
-BRIDGE_RATE_HZ = 5.0
-BRIDGE_ROBOT = "WidowX 250"
 # Stamps of images and steps that lie further apart than this are of two clocks.
 _LARGEST_OFFSET_SECONDS = 60.0
-_TEXT_COLUMNS = ("instruction", "language_instruction", "task", "prompt", "language")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +106,7 @@ def _times_of_images(
         name=f"the numbers of the images of {first.name}",
         user_rate_hz=entry.rate_hz,
         stated_rate_hz=described.row.fps,
-        usual_rate_hz=BRIDGE_RATE_HZ if is_bridge_folder(Path(entry.folder)) else None,
+        usual_rate_hz=read_folder_family(BRIDGE).rate_hz if is_bridge_folder(Path(entry.folder)) else None,
     )
 
 
@@ -151,7 +149,7 @@ def _read_images_and_tables(entry: FolderEntry, folder: Path, described: Episode
         described,
         times,
         cameras,
-        texts=tuple(map(tables.constant_text, _TEXT_COLUMNS)),
+        texts=tuple(map(tables.constant_text, read_folder_family("tables").texts)),
         source=str(tables.main.path),
         content_hash=digest.hexdigest(),
         metadata=add_depth({**select_small_values(described.row.metadata), **_constant_texts(tables)}, depth),
@@ -227,9 +225,10 @@ def _frame_pairing(cameras: tuple[Camera, ...], rate_hz: float) -> FramePairing:
 def _constant_texts(tables: EpisodeTables) -> dict[str, Json]:
     """Columns of text that are the same in every row; others are told."""
     result: dict[str, Json] = {}
+    instructions = read_folder_family("tables").texts
     for name in tables.main.table.names:
         texts = set(tables.main.table.texts(name))
-        if len(texts) == 1 and name not in _TEXT_COLUMNS:
+        if len(texts) == 1 and name not in instructions:
             result[name] = texts.pop()
         elif len(texts) > 1 and not next(iter(texts)).lower().endswith((".jpg", ".jpeg", ".png")):
             tables.warnings[f"column {name} is not stored (texts that differ from row to row)"] = None
@@ -253,7 +252,7 @@ def _make_episode(
         trajectory,
         [row.instruction, *texts],
         split=row.split,
-        robot=row.robot or (BRIDGE_ROBOT if is_bridge else ""),
+        robot=row.robot or (read_folder_family(BRIDGE).robot if is_bridge else ""),
         rate_hz=times.rate_hz,
         rate_source=times.rate_source,
         cameras=cameras,

@@ -8,7 +8,13 @@ from pathlib import Path
 from ares.errors import SourceError
 from ares.io import FolderEntries, list_folder
 from ingest.base import FolderClaim, FolderIngester, Source, SourceOptions
-from ingest.image_folders.descriptions import PICKLE_SUFFIXES, choose_description_files, is_bridge_folder
+from ingest.folder_families import read_folder_family
+from ingest.image_folders.descriptions import (
+    BRIDGE,
+    PICKLE_SUFFIXES,
+    choose_description_files,
+    is_bridge_folder,
+)
 from ingest.image_folders.episode import IMAGES
 from ingest.image_folders.pictures import PICTURE_SUFFIXES, count_images
 from ingest.image_folders.source import open_episode_folders
@@ -56,7 +62,7 @@ class ImageFolderIngester(FolderIngester):
         if not _holds_only(folder, _ALLOWED_SUFFIXES):
             return None
         if is_bridge_folder(folder.path):
-            return "data" if any(name.startswith("images") for name in folder.folders) else None
+            return "data" if read_folder_family(BRIDGE).has_folders(folder.folders) else None
         if count_images(folder) < _FEWEST_IMAGES and not _has_camera_folders(folder):
             return None
         described = choose_description_files(folder.files, folder.path.name)

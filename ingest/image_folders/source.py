@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from ingest.base import (
     SourceOptions,
     find_claimed_folders,
 )
+from ingest.folder_families import read_folder_family
 from ingest.image_folders.descriptions import (
+    BRIDGE,
     PICKLE_REASON,
     PICKLE_SUFFIXES,
     TABLE_SUFFIXES,
@@ -30,13 +33,6 @@ from ingest.image_folders.episode import TABLES, FolderEntry, load_episode
 from ingest.image_folders.pictures import PICTURE_SUFFIXES, holds_images, image_folders
 from ingest.signals import SpecTimeArray, find_spec_time_array
 
-# A table of one of these names holds signals also where no image lies beside it.
-_SIGNAL_TABLES = frozenset(
-    {
-        *("signal", "signals", "state", "states", "action", "actions", "trajectory", "steps", "joints"),
-        *("joint_states", "proprio", "proprioception", "telemetry", "robot_state", "robot_states"),
-    }
-)
 _MOST_FOLDERS = 16
 # Beside videos a table describes them.
 _VIDEO_SUFFIXES = (".mp4", ".mov", ".mkv", ".webm", ".avi")
@@ -48,7 +44,7 @@ def _has_table(folder: Path) -> bool:
 
 def _is_signal_table(name: str) -> bool:
     stem, _, suffix = name.lower().rpartition(".")
-    return f".{suffix}" in TABLE_SUFFIXES and stem in _SIGNAL_TABLES
+    return f".{suffix}" in TABLE_SUFFIXES and stem in read_folder_family("tables").match["tables"]
 
 
 def open_episode_folders(
@@ -102,9 +98,10 @@ def _list_files(root: Path, folders: list[Path]) -> Iterator[SourceFile]:
         if session and session not in sessions and session.is_relative_to(root):
             sessions.add(session)
             yield SourceFile(path=str(session), use="metadata")
-            plot = session.with_name("diagnostics.png")
-            if plot.is_file():
-                yield SourceFile(path=str(plot), use="not_data", detail="a plot of the recorder")
+            for beside, detail in read_folder_family(BRIDGE).not_data.items():
+                path = os.path.normpath(folder / beside)
+                if Path(path).is_file():
+                    yield SourceFile(path=path, use="not_data", detail=detail)
 
 
 class TableFolderIngester(FolderIngester):

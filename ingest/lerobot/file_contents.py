@@ -324,21 +324,6 @@ def num_frames(path: str) -> int:
         return -1
 
 
-def match_cameras_to_folders(root: str, keys: Sequence[str]) -> dict[str, str | None]:
-    """The camera that the first video of each folder belongs to, by folder; None where no name of a camera is in it.
-
-    Where there is one camera and no path contains its name, all videos are its own.
-    """
-    cameras: dict[str, str | None] = {}
-    for path in list_media_files(root):
-        folder = path.rpartition("/")[0]
-        if folder not in cameras and not path.endswith(DATA_SUFFIX):
-            cameras[folder] = _camera_of(path, keys)
-    if len(keys) == 1 and not any(cameras.values()):
-        return dict.fromkeys(cameras, keys[0])
-    return cameras
-
-
 # Folders that name no camera.
 _PLAIN_FOLDER = re.compile(
     r"videos?|data|train|test|val|chunk\D?\d+|episodes?|(episode\D?)?\d+", re.IGNORECASE
