@@ -72,13 +72,18 @@ def find_description_files(folder: Path) -> list[Path]:
 
     Beside tables it is any JSON file of the folder, else the one of its name beside it.
     """
-    files = list_folder(folder.parent).files
-    beside = [folder.parent / name for name in (f"{folder.name}.json", f"{folder.name}.txt") if name in files]
-    if list_table_paths(folder):
-        inside = [folder / name for name in _visible_files(folder) if name.lower().endswith(".json")]
-        return inside or [path for path in beside if path.suffix == ".json"]
-    names = choose_description_files(list_folder(folder).files, folder.name)
-    return [*(folder / name for name in names), *beside]
+    names = _visible_files(folder)
+    if any(name.lower().endswith(TABLE_SUFFIXES) for name in names):
+        inside = [folder / name for name in names if name.lower().endswith(".json")]
+        return inside or _find_beside(folder, (".json",))
+    chosen = choose_description_files(list_folder(folder).files, folder.name)
+    return [*(folder / name for name in chosen), *_find_beside(folder, (".json", ".txt"))]
+
+
+def _find_beside(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """Files of the name of a folder beside it; the folder around it may hold very many and is not listed."""
+    paths = (folder.with_name(f"{folder.name}{suffix}") for suffix in suffixes)
+    return [path for path in paths if path.is_file()]
 
 
 def find_bridge_session_file(folder: Path) -> Path | None:

@@ -18,6 +18,7 @@ from ingest.lerobot.feature_map import LeRobotFeatureMap
 from ingest.lerobot.file_contents import (
     DATA_SUFFIX,
     list_media_files,
+    match_cameras_to_folders,
     num_frames,
     read_file_contents,
     videos_start_at_1,
@@ -54,7 +55,7 @@ def drop_cameras_without_video(
         camera.name for camera in cameras if camera not in kept and _letters_of(camera.name) not in spellings
     )
     feature_map = replace(feature_map, video_cameras=kept, lost_cameras=lost)
-    return feature_map, warnings
+    return feature_map, [*warnings, *_check_unnamed_videos(info, feature_map)]
 
 
 def _letters_of(name: str) -> str:
@@ -108,6 +109,13 @@ def check_dataset(dataset: LeRobotDataset, frames: int | None) -> Iterator[str]:
         yield from _check_data_files(dataset, episodes)
     if info.video_path.has("episode"):
         yield from _check_videos(dataset, episodes)
+
+
+def _check_unnamed_videos(info: LeRobotInfo, feature_map: LeRobotFeatureMap) -> Iterator[str]:
+    """A warning where a folder holds videos of no camera of info.json; the first video of each folder tells."""
+    keys = [camera.key for camera in feature_map.video_cameras]
+    if None in match_cameras_to_folders(info.root, keys).values():
+        yield "there are videos of no camera that info.json names: not used"
 
 
 def _check_totals(info: LeRobotInfo, episodes: int, frames: int | None) -> Iterator[str]:

@@ -324,20 +324,19 @@ def num_frames(path: str) -> int:
         return -1
 
 
-# Folders that name no camera.
-_PLAIN_FOLDER = re.compile(
-    r"videos?|data|train|test|val|chunk\D?\d+|episodes?|(episode\D?)?\d+", re.IGNORECASE
-)
+def match_cameras_to_folders(root: str, keys: Sequence[str]) -> dict[str, str | None]:
+    """The camera that the first video of each folder belongs to, by folder; None where no name of a camera is in it.
 
-
-def find_camera_keys_in_files(root: str) -> list[str]:
-    """Keys of the cameras by the folders of the videos, for a dataset whose info.json cannot be read."""
-    keys = set()
+    Where there is one camera and no path contains its name, all videos are its own.
+    """
+    cameras: dict[str, str | None] = {}
     for path in list_media_files(root):
-        if not path.endswith(DATA_SUFFIX):
-            names = [name for name in path.split("/")[:-1] if not _PLAIN_FOLDER.fullmatch(name)]
-            keys.add(names[-1] if names else "video")
-    return sorted(keys)
+        folder = path.rpartition("/")[0]
+        if folder not in cameras and not path.endswith(DATA_SUFFIX):
+            cameras[folder] = _camera_of(path, keys)
+    if len(keys) == 1 and not any(cameras.values()):
+        return dict.fromkeys(cameras, keys[0])
+    return cameras
 
 
 def measure_rate_of_files(info: LeRobotInfo, camera_keys: Sequence[str]) -> tuple[float | None, str]:
