@@ -55,10 +55,11 @@ class MediaRef:
         byte_size: Bytes of the record, or of a file copied into the workspace; 0 for a whole source file.
         key: Stream inside the file: feature key (tfrecord), dataset (hdf5), topic (mcap, bag), column
             (parquet), array (zarr, npy), text before the numbers or column of a table (images); "" for mp4.
-        channels: Stored order of the colours; "bgr" where the source swapped red and blue by mistake. A `Turn` follows
-            where the stored pictures do not stand upright: "rgb 180". Decoded frames are always upright RGB; with
-            "rgb fit 640x480" they are made to fit that size, as the plan of a merge says.
+        channels: Stored order of the colours; "bgr" where the source swapped red and blue by mistake. Decoded frames
+            are always upright RGB. Earlier versions wrote the turn behind it ("rgb 180"); that is read as `turn`.
         stamp: Fingerprint of the file when it was ingested, see `ares.media.fingerprint`; "" when not known.
+        turn: What makes the stored pictures stand upright; "" where they do.
+        fit: Width and height that decoded frames are made to fit, as the plan of a merge says; None for their own.
     """
 
     kind: Kind
@@ -72,6 +73,24 @@ class MediaRef:
     key: str = ""
     channels: str = "rgb"
     stamp: str = ""
+    turn: Turn | Literal[""] = ""
+    fit: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        channels, _, turn = self.channels.partition(" ")
+        if turn:
+            object.__setattr__(self, "channels", channels)
+            object.__setattr__(self, "turn", turn)
+
+    @property
+    def pixel_order(self) -> str:
+        """Colours and turn in one text, as a workspace stores them: "rgb", "bgr 90"."""
+        return f"{self.channels} {self.turn}".rstrip()
+
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether decoded frames are the stored ones: RGB, upright and of their own size."""
+        return self.channels == "rgb" and not self.turn and self.fit is None
 
 
 Json = None | bool | int | float | str | list["Json"] | Mapping[str, "Json"]

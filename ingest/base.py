@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_check
 
 from ares.episode import Episode, Record, Trajectory, make_episode_id
 from ares.errors import AresError, PluginError, SourceError
+from ares.formats import INFO_PATH
 from ares.input import (
     call_with_file_time_limit,
     call_with_time_limit,
@@ -21,14 +22,22 @@ from ares.input import (
     read_yaml,
     refuse_outside_links,
 )
-from ares.io import describe_os_error
+from ares.io import (
+    FolderEntries,
+    absolute_path,
+    describe_os_error,
+    file_suffixes,
+    list_folder,
+    walk_folders,
+)
 from ares.registry import ingesters, plugin_fault, plugin_faults
 from ingest.source_words import distinct_texts
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ares.checks import QualityFinding
     from ares.contract import Kinematics, PropertyName
-    from ares.io import FolderEntries
 
 
 # Reason of the error for a key of a spec that no array, camera or field of the dataset has.
@@ -291,9 +300,23 @@ class FolderIngester(Ingester, Protocol):
 
     Attributes:
         uses: Formats whose files may lie among the records of this one and be used by it: "video" beside HDF5.
+        opens_files: Whether a single file can be opened.
     """
 
     uses: frozenset[str] = frozenset()
+    opens_files: bool = False
+
+    def recognises(self, path: str) -> bool:
+        """Whether a folder, or one below it, is claimed, or a folder with a single file would be.
+
+        A LeRobot dataset is none of another format.
+        """
+        root = absolute_path(path)
+        if root.is_file():
+            files = {root.name: 1}
+            folder = FolderEntries(path=root.parent, files=files, suffixes=file_suffixes(files))
+            return self.opens_files and self.claims(folder) is not None
+        return not (root / INFO_PATH).exists() and next(find_claimed_folders(self, root), None) is not None
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """What a folder is to the format, by the names in it alone; None for nothing. Asked once for each folder."""
@@ -304,6 +327,14 @@ class FolderIngester(Ingester, Protocol):
         Cameras in folders of their own do; then the folder is one dataset.
         """
         return False
+
+
+def find_claimed_folders(ingester: FolderIngester, root: Path) -> Iterator[Path]:
+    """The folders at and below a folder that a format claims, without looking below them; none in a file."""
+    for folder, below, _ in walk_folders(root) if root.is_dir() else ():
+        if ingester.claims(list_folder(folder)):
+            below.clear()
+            yield folder
 
 
 @runtime_checkable

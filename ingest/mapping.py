@@ -463,16 +463,17 @@ def _map_camera(
 ) -> Camera:
     role = part.role or (camera.role if name == camera.name else guess_camera_role(name))
     is_swapped = name in spec.bgr and spec.bgr[name] in (None, (camera.height, camera.width))
-    order = part.pixel_order("bgr" if is_swapped else camera.media.channels)
-    if order.startswith("bgr") and not camera.media.channels.startswith("bgr"):
+    media = camera.media
+    channels, turn = part.channels or ("bgr" if is_swapped else media.channels), part.find_turn(media.turn)
+    if channels == "bgr" and media.channels != "bgr":
         warnings.append(f"camera {name} has red and blue swapped at the source, its frames are given as RGB")
-    turned = turn_camera(replace(camera, media=replace(camera.media, channels=order)))
+    turned = turn_camera(replace(camera, media=replace(media, channels=channels, turn=turn)))
     return replace(turned, name=name, role=role)
 
 
 def turn_camera(camera: Camera) -> Camera:
     """The camera with the size that its pictures have upright."""
-    if not camera.media.channels.endswith((" 90", " 270")):
+    if camera.media.turn not in ("90", "270"):
         return camera
     return replace(camera, width=camera.height, height=camera.width)
 

@@ -102,9 +102,9 @@ def _camera_spec(camera: Camera) -> Any:
     """The role of a camera, and its colours where they are not RGB. Its name tells it in every record."""
     from ingest.spec import CameraSpec
 
-    channels, _, turn = camera.media.channels.partition(" ")
-    document = {"role": camera.role, "channels": channels, "turn": turn or None}
-    return camera.role if camera.media.channels == "rgb" else CameraSpec.model_validate(document)
+    media = camera.media
+    document = {"role": camera.role, "channels": media.channels, "turn": media.turn or None}
+    return camera.role if media.pixel_order == "rgb" else CameraSpec.model_validate(document)
 
 
 def _complete_spec(spec: DatasetSpec, guess: DatasetSpec) -> DatasetSpec:

@@ -89,10 +89,10 @@ class CameraSpec(BaseModel):
             return value
         return str(value) if value else "none"
 
-    def pixel_order(self, known: str) -> str:
-        """The order of the stored pixels, as `MediaRef.channels` has it, where the reader knows `known`."""
-        channels, _, turn = known.partition(" ")
-        return f"{self.channels or channels} {self.turn or turn}".removesuffix("none").strip()
+    def find_turn(self, known: Turn | Literal[""] = "") -> Turn | Literal[""]:
+        """What makes the pictures stand upright, where the reader knows `known`; "" where they do."""
+        turn = self.turn or known
+        return "" if turn == "none" else turn
 
 
 class TextSpec(BaseModel):

@@ -10,7 +10,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.errors import RequestError
+from ares.errors import RequestError, SourceError
+from ares.input import check_pixels
 from ares.names import check_name
 from ares.store import Stores
 
@@ -71,7 +72,7 @@ _UPLOAD = re.compile(r"upload:([0-9a-f]{32})")
 _FRAME = re.compile(r"[0-9a-f]{16}/[^\x00-\x1f\x7f]{1,200}@[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _FORMATS = ("PNG", "JPEG", "WEBP")
 # Models see a few hundred pixels.
-_MAX_PIXELS, _STORED_SIZE = 50_000_000, (768, 768)
+_STORED_SIZE = (768, 768)
 
 
 def store_uploaded_image(stores: Stores, data: bytes) -> str:
@@ -132,12 +133,10 @@ def _decode_image(data: bytes) -> Image:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(BytesIO(data), formats=_FORMATS) as image:
-                if image.width * image.height > _MAX_PIXELS:
-                    size = f"{image.width} x {image.height}; at most {_MAX_PIXELS:,} pixels"
-                    raise RequestError("the image is too large", size)
+                check_pixels(image.width, image.height, "the image")
                 image.thumbnail(_STORED_SIZE)
                 return image.convert("RGB")
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
         raise RequestError("the image cannot be read", f"{error}; use PNG, JPEG or WebP"[:200]) from None
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise RequestError("the image is too large", f"at most {_MAX_PIXELS:,} pixels") from None
+    except (SourceError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise RequestError("the image is too large", str(error)) from None

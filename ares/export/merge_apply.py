@@ -373,13 +373,8 @@ def _fit_camera(camera: Camera, name: str, planned: PlannedCamera) -> Camera:
     camera = replace(camera, name=name, role=planned.role)
     if (camera.width, camera.height) == (planned.width, planned.height):
         return camera
-    channels = f"{camera.media.channels} fit {planned.width}x{planned.height}"
-    return replace(
-        camera,
-        width=planned.width,
-        height=planned.height,
-        media=replace(camera.media, channels=channels),
-    )
+    media = replace(camera.media, fit=(planned.width, planned.height))
+    return replace(camera, width=planned.width, height=planned.height, media=media)
 
 
 def _rename_depth(metadata: Mapping[str, Json], names: Mapping[str, str]) -> Mapping[str, Json]:

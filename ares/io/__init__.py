@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         existing_path as existing_path,
         expanded_path as expanded_path,
         file_state as file_state,
+        file_suffixes as file_suffixes,
         folder_name as folder_name,
         hash_files as hash_files,
         is_url as is_url,

@@ -409,7 +409,7 @@ def _list_local(folder: Path) -> FolderEntries:
         links=frozenset(links),
         missing=frozenset(missing),
         special=tuple(special),
-        suffixes=_file_suffixes(files),
+        suffixes=file_suffixes(files),
     )
 
 
@@ -432,11 +432,12 @@ def _list_remote(folder: Any) -> FolderEntries:
         path=folder,
         folders=tuple(name for name, entry in children if entry["type"] == "directory"),
         files=files,
-        suffixes=_file_suffixes(files),
+        suffixes=file_suffixes(files),
     )
 
 
-def _file_suffixes(names: Mapping[str, int]) -> frozenset[str]:
+def file_suffixes(names: Iterable[str]) -> frozenset[str]:
+    """Suffixes of files that are not hidden, in lower case; of "a.tar.gz" both ".gz" and ".tar.gz"."""
     suffixes = set()
     for name in names:
         if name.startswith("."):

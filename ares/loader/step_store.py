@@ -182,7 +182,7 @@ class StepStore:
         """An episode by its number."""
         line = self._episodes[int(self._offsets[number]) : int(self._offsets[number + 1])].tobytes()
         row = json.loads(line)
-        return StoredSteps(row["episode_id"], row["task"], tuple(MediaRef(**media) for media in row["media"]))
+        return StoredSteps(row["episode_id"], row["task"], tuple(map(_media_from_json, row["media"])))
 
     def signal(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """(N, D) float32 of a signal at some rows."""
@@ -211,3 +211,9 @@ class StepStore:
         import numpy as np
 
         return np.memmap(self._folder / _EPISODES_FILE, dtype=np.uint8, mode="r")
+
+
+def _media_from_json(document: dict[str, Any]) -> MediaRef:
+    """What `asdict` made of a `MediaRef`; JSON has no tuples."""
+    fit = document.get("fit")
+    return MediaRef(**{**document, "fit": tuple(fit) if fit else None})

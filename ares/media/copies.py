@@ -297,7 +297,7 @@ def _is_entire_file(ref: MediaRef) -> bool:
 
 def _constant_rate_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     """Yield every frame; of a video, whose frames may be spaced unevenly, the frame shown at each step."""
-    if ref.kind == "mp4" and ref.channels == "rgb":
+    if ref.kind == "mp4" and ref.is_as_stored:
         return read_video_frames(ref, [number / ref.rate_hz for number in range(ref.num_frames)])
     return all_frames(ref)
 

@@ -170,24 +170,22 @@ def _decode_numbers(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[n
 def _to_rgb(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
     """The frames upright and with the red channel first, however the source stores them."""
     frames = _translate_errors(ref, frames)
-    return frames if ref.channels == "rgb" else (_make_upright(frame, ref.channels) for frame in frames)
+    return frames if ref.is_as_stored else (_make_upright(frame, ref) for frame in frames)
 
 
-def _make_upright(frame: NDArray[np.uint8], channels: str) -> NDArray[np.uint8]:
+def _make_upright(frame: NDArray[np.uint8], ref: MediaRef) -> NDArray[np.uint8]:
     """(H, W, 3) or, after a quarter turn, (W, H, 3): a frame with its colours and its sides in order."""
     import numpy as np
 
-    stored, _, size = channels.partition(" fit ")
-    colours, _, turn = stored.partition(" ")
-    if colours == "bgr":
+    if ref.channels == "bgr":
         frame = frame[..., ::-1]
-    if turn in ("90", "180", "270"):
-        frame = np.rot90(frame, -int(turn) // 90)
-    elif turn == "vertical flip":
+    if ref.turn == "vertical flip":
         frame = frame[::-1]
-    elif turn == "horizontal flip":
+    elif ref.turn == "horizontal flip":
         frame = frame[:, ::-1]
-    return np.ascontiguousarray(_fit_frame(frame, *map(int, size.split("x"))) if size else frame)
+    elif ref.turn:
+        frame = np.rot90(frame, -int(ref.turn) // 90)
+    return np.ascontiguousarray(_fit_frame(frame, *ref.fit) if ref.fit else frame)
 
 
 def _fit_frame(frame: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:

@@ -132,7 +132,7 @@ def browser_video(ref: MediaRef, codec: VideoCodec, cache: FileCache) -> Path:
     Raises MediaError when the frames cannot be read.
     """
     verify_source(ref)
-    info = _probe_source(ref) if ref.kind == "mp4" and ref.channels == "rgb" else None
+    info = _probe_source(ref) if ref.kind == "mp4" and ref.is_as_stored else None
     is_playable = info is not None and info.codec in _BROWSER_CODECS and info.pixel_format == "yuv420p"
     if info and is_playable and _is_entire_file(ref, info) and not is_url(ref.uri):
         return Path(ref.uri)
@@ -199,7 +199,7 @@ def _shrink_frame(frame: NDArray[np.uint8]) -> NDArray[np.float16]:
 
 def _constant_rate_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     """Yield the frame shown at every 1 / rate_hz seconds."""
-    info = _probe_source(ref) if ref.kind == "mp4" and ref.channels == "rgb" else None
+    info = _probe_source(ref) if ref.kind == "mp4" and ref.is_as_stored else None
     if info is None or info.seconds is None:
         return all_frames(ref)
     return read_video_frames(ref, [number / ref.rate_hz for number in range(ref.num_frames)])

@@ -17,17 +17,14 @@ from ingest.agibot.signals import AgibotSignals, read_agibot_signals
 from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import DEPTH_SUFFIXES, add_depth, find_depth_of_files
 from ingest.files import describe_camera, hash_media_file, probe_once, read_json_object, whole_video
+from ingest.folder_families import read_folder_family
 from ingest.labels import add_segments
 from ingest.signals import NO_TIME, SpecTimeArray, resolve_rate
 
+FAMILY = "agibot_world"
 _LONGEST_TEXT = 1000
 # The field of the labels, as the files spell it and as the first description of the format did.
 _LABEL_FIELDS = ("label_info", "lable_info")
-# Field of the labels: style of its spans, and the names of their start, end and text.
-_SPAN_FIELDS = {
-    "action_config": ("subtask", "start_frame", "end_frame", "action_text"),
-    "key_frame": ("key_frame", "start", "end", "comment"),
-}
 _LARGEST_FRAME = 2**53
 
 
@@ -71,7 +68,7 @@ def _parse_row(row: Mapping[str, Any]) -> AgibotTaskInfo:
     labels: Mapping[str, Any] = next(
         (row[name] for name in _LABEL_FIELDS if isinstance(row.get(name), Mapping)), {}
     )
-    for name in _SPAN_FIELDS:
+    for name in read_folder_family(FAMILY).spans:
         parts = labels.get(name) or []
         for part in parts if isinstance(parts, list) else [None]:
             span = _parse_span(part, name)
@@ -92,7 +89,7 @@ def _parse_span(part: Any, name: str) -> NamedSpan | str:
 
     Who wrote it stays unknown: the format does not say it.
     """
-    style, start_name, stop_name, text_name = _SPAN_FIELDS[name]
+    style, start_name, stop_name, text_name = read_folder_family(FAMILY).spans[name]
     if not isinstance(part, Mapping):
         return "have a wrong form"
     start, stop, text = part.get(start_name), part.get(stop_name), _trimmed_text(part.get(text_name))
@@ -113,7 +110,6 @@ def _trimmed_text(value: Any) -> str:
 
 FORMAT = "agibot"
 PROPRIO_FILE = "proprio_stats.h5"
-ROBOT = "AgiBot G1"
 _LARGEST_PARAMETERS = 2**16
 
 
@@ -132,9 +128,14 @@ class AgibotEntry(EpisodeEntry):
     info: AgibotTaskInfo | None = None
     time: SpecTimeArray = NO_TIME
 
-    def folder(self, part: str) -> Path:
-        """Folder of the episode below "observations", "proprio_stats" or "parameters"."""
-        return Path(self.root, part, self.key)
+    def folder(self, pattern: str) -> Path:
+        """A folder of the episode by a pattern of its family: "observations/{episode}/depth"."""
+        return Path(self.root, pattern.format(episode=self.key))
+
+    @property
+    def signals(self) -> Path:
+        """The file of its signals."""
+        return self.folder("proprio_stats/{episode}") / PROPRIO_FILE
 
 
 def load_episode(entry: AgibotEntry) -> Record:
@@ -142,7 +143,7 @@ def load_episode(entry: AgibotEntry) -> Record:
 
     Raises SourceError when a file of it is damaged or missing, or when it has neither signals nor videos.
     """
-    path = entry.folder("proprio_stats") / PROPRIO_FILE
+    path = entry.signals
     videos = list(video_paths(entry))
     cameras = [_video_camera(entry, video) for video in videos]
     if path.exists():
@@ -155,7 +156,7 @@ def load_episode(entry: AgibotEntry) -> Record:
         proprio = _videos_only(entry, cameras[0])
     else:
         raise SourceError(
-            "episode has neither signals nor videos", f"{path} and {entry.folder('observations')}"
+            "episode has neither signals nor videos", f"{path} and {entry.folder('observations/{episode}')}"
         )
     depth_warnings = dict[str, None]()
     depth = _find_depth(entry, depth_warnings)
@@ -170,14 +171,13 @@ def load_episode(entry: AgibotEntry) -> Record:
 
 def _should_have_signals(entry: AgibotEntry) -> bool:
     """Whether the folder of the signals is here, or signals of another episode; a task may be here without any."""
-    folder = entry.folder("proprio_stats")
+    folder = entry.signals.parent
     return folder.is_dir() or next(folder.parent.glob(f"*/{PROPRIO_FILE}"), None) is not None
 
 
 def video_paths(entry: AgibotEntry) -> Iterator[Path]:
     """The videos of an episode: its cameras, then its tactile sensors."""
-    for part in ("videos", "tactile"):
-        folder = entry.folder("observations") / part
+    for folder in map(entry.folder, read_folder_family(FAMILY).videos):
         if folder.is_dir():
             names = (child for child in folder.iterdir() if child.suffix.lower() == ".mp4")
             yield from sorted(child for child in names if not child.name.startswith("."))
@@ -213,7 +213,7 @@ def _other_warnings(entry: AgibotEntry, cameras: list[Camera]) -> Iterator[str]:
 
 def _find_depth(entry: AgibotEntry, warnings: dict[str, None]) -> dict[str, Json]:
     """The depth of each camera, which lies in numbered images of 16 bits: where it is, its range and its unit."""
-    folder, depth = entry.folder("observations") / "depth", dict[str, Json]()
+    folder, depth = entry.folder(read_folder_family(FAMILY).depth), dict[str, Json]()
     names = [child.name for child in folder.iterdir()] if folder.is_dir() else []
     for prefix, images in group_images(names, (*IMAGE_SUFFIXES, *DEPTH_SUFFIXES)).items():
         name = prefix.rstrip("_") or "depth"
@@ -237,7 +237,7 @@ def _make_episode(
         [info.instruction],
         source=source,
         content_hash=digest.hexdigest(),
-        robot=ROBOT,
+        robot=read_folder_family(FAMILY).robot,
         rate_hz=proprio.rate_hz,
         rate_source=proprio.rate_source,
         cameras=tuple(cameras),
@@ -248,7 +248,7 @@ def _make_episode(
 
 def _read_intrinsics(entry: AgibotEntry, warnings: list[str]) -> dict[str, Json]:
     """Focal lengths and centres of the cameras, from `parameters`; the poses at each frame stay in their files."""
-    folders = (entry.folder("parameters") / "parameters" / "camera", entry.folder("parameters") / "camera")
+    folders = map(entry.folder, read_folder_family(FAMILY).intrinsics)
     folder = next((folder for folder in folders if folder.is_dir()), None)
     parameters: dict[str, Json] = {}
     for path in sorted(folder.glob("*_intrinsic_params.json")) if folder else ():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.clock import infer_stamp_unit
 from ares.console import count_of
@@ -20,6 +20,7 @@ from ares.input import (
     translate_hdf5_errors,
 )
 from ares.io import file_state
+from ingest.folder_families import read_folder_family
 from ingest.signals import (
     MAX_SIGNAL_WIDTH,
     NO_TIME,
@@ -37,92 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgibotArrayUses:
-    """What the arrays of an episode are used as, by their keys.
-
-    Attributes:
-        steps: Steps of the episode.
-        state: Arrays that make up the state, in order.
-        action: Arrays that make up the action, in order.
-        extra: Name of the extra signal of an array, in the order of the signals.
-        masks: Name of the extra signal that the index of commands became.
-        time: Array of the times, or "".
-    """
-
-    steps: int
-    state: tuple[str, ...]
-    action: tuple[str, ...]
-    extra: Mapping[str, str]
-    masks: Mapping[str, str]
-    time: str
-
-
-def list_arrays(
-    shapes: Mapping[str, tuple[tuple[int, ...], str]], uses: AgibotArrayUses, warnings: Iterable[str]
-) -> tuple[SourceArray, ...]:
-    """Every array of a file, those of signals first and in their order.
-
-    Args:
-        shapes: Shape and type of each array, by key.
-        uses: What they are used as.
-        warnings: Warnings of the episode; those of an array that is not stored say why.
-    """
-    return (*_signal_arrays(shapes, uses), *_other_arrays(shapes, uses, tuple(warnings)))
-
-
-def _signal_arrays(
-    shapes: Mapping[str, tuple[tuple[int, ...], str]], uses: AgibotArrayUses
-) -> Iterator[SourceArray]:
-    groups: tuple[tuple[ArrayUse, Mapping[str, str]], ...] = (
-        ("state", dict.fromkeys(uses.state, "")),
-        ("action", dict.fromkeys(uses.action, "")),
-        ("extra", uses.extra),
-        ("extra", uses.masks),
-    )
-    for use, names in groups:
-        for key, name in names.items():
-            shape, dtype = shapes[key]
-            # The index of commands becomes a number for each step, and commands are repeated for each step.
-            per_step = () if key in uses.masks else shape[1:]
-            yield SourceArray(key=key, use=use, name=name, shape=(uses.steps, *per_step), dtype=dtype)
-
-
-def _other_arrays(
-    shapes: Mapping[str, tuple[tuple[int, ...], str]], uses: AgibotArrayUses, warnings: tuple[str, ...]
-) -> Iterator[SourceArray]:
-    used = {*uses.state, *uses.action, *uses.extra, *uses.masks}
-    for key, (shape, dtype) in shapes.items():
-        if key not in used:
-            use: ArrayUse = "time" if key == uses.time else "unused"
-            yield SourceArray(
-                key=key, use=use, shape=shape, dtype=dtype, note=_why_unused(key, shape, warnings)
-            )
-
-
-def _why_unused(key: str, shape: tuple[int, ...], warnings: tuple[str, ...]) -> str:
-    start = f"{key} is not stored ("
-    reason = next((text.removeprefix(start)[:-1] for text in warnings if text.startswith(start)), "")
-    return reason or ("empty" if 0 in shape else "")
-
-
-# The rate that the authors' loader uses; only where timestamps are missing or do not rise.
-NOMINAL_RATE_HZ = 30.0
 _TIME_KEY = "timestamp"
-_STATE = ("joint/position", "effector/position", "head/position", "waist/position")
-_ACTION = (*_STATE, "robot/velocity")
-_ARMS = tuple(f"{side}_arm_{number}" for side in ("left", "right") for number in range(7))
-_NAMES: dict[tuple[str, int], tuple[str, ...]] = {
-    ("joint/position", 14): _ARMS,
-    ("joint/position", 16): (*_ARMS, "left_gripper", "right_gripper"),
-    ("effector/position", 2): ("left_gripper", "right_gripper"),
-    ("effector/position", 12): tuple(
-        f"{side}_finger_{number}" for side in ("left", "right") for number in range(6)
-    ),
-    ("head/position", 2): ("head_yaw", "head_pitch"),
-    ("waist/position", 2): ("waist_pitch", "waist_lift"),
-    ("robot/velocity", 2): ("robot_x_velocity", "robot_yaw_velocity"),
-}
 # No filter of HDF5 compresses better than this; a damaged shape could otherwise claim all memory.
 _LARGEST_COMPRESSION_RATIO = 1100
 _SMALL_BYTES = 2**24
@@ -159,12 +75,18 @@ class _ProprioReader:
     time: SpecTimeArray = NO_TIME
     steps: int = 0
     warnings: dict[str, None] = field(default_factory=dict)
+    unused: dict[str, str] = field(default_factory=dict)
     hash: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
 
     @property
     def time_key(self) -> str:
         """The array of the times, by the spec or the format."""
         return self.time.key or _TIME_KEY
+
+    def leave_out(self, key: str, reason: str) -> None:
+        """Note and warn why an array is not stored."""
+        self.unused[key] = reason
+        self.warnings[f"{key} is not stored ({reason})"] = None
 
     def read(self, key: str, array: Any) -> NDArray[Any]:
         """All rows of an array, as stored. Raises SourceError when it is damaged or claims too much."""
@@ -189,15 +111,15 @@ class _ProprioReader:
         import numpy as np
 
         if array.dtype.kind not in "biuf" or not array.ndim:
-            self.warnings[f"{key} is not stored (no numbers for each step)"] = None
+            self.leave_out(key, "no numbers for each step")
             return None
         if not has_own_storage(array):
-            self.warnings[f"{key} is not stored (its values are in another file)"] = None
+            self.leave_out(key, "its values are in another file")
             return None
         values = self.read(key, array)
         values = values.reshape(len(values), -1) if len(values) else values.reshape(0, 0)
         if values.shape[1] > MAX_SIGNAL_WIDTH:
-            self.warnings[f"{key} is not stored (too wide for a signal)"] = None
+            self.leave_out(key, "too wide for a signal")
             return None
         with np.errstate(over="ignore", invalid="ignore"):
             return values.astype(np.float32)
@@ -219,40 +141,25 @@ def read_agibot_signals(path: str, rate_hz: float | None, time: SpecTimeArray = 
         arrays = dict(_walk_arrays(file, path))
         shapes = {key: (tuple(array.shape), str(array.dtype)) for key, array in arrays.items()}
         times = _find_step_times(reader, arrays, rate_hz)
-        state = _read_state(reader, arrays)
-        action = _align_actions(reader, arrays)
+        values = {**_read_state(reader, arrays), **_align_actions(reader, arrays)}
         masks = _command_masks(reader, arrays)
-        others = _read_others(reader, arrays)
+        values |= _read_others(reader, arrays)
         # A part of an action would be another action.
-        is_whole = all(key in action for key in _ACTION if _holds_numbers(arrays, f"action/{key}"))
-    action_keys = _ACTION if is_whole else ()
-    extra = {
-        **_other_signals("state/", state, _STATE),
-        **_other_signals("action/", action, action_keys),
-        **_other_signals("", others, ()),
-    }
-    uses = AgibotArrayUses(
-        steps=reader.steps,
-        state=tuple(f"state/{key}" for key in _STATE if key in state),
-        action=tuple(f"action/{key}" for key in action_keys if key in action),
-        extra={key: key.replace("/", ".") for key in extra},
-        masks={f"action/{part}/index": _mask_name(part) for part in masks},
-        time=reader.time_key,
-    )
-    signals = {key.replace("/", "."): signal for key, signal in extra.items()}
-    signals |= {_mask_name(part): signal for part, signal in masks.items()}
+        family = read_folder_family("agibot_world")
+        action = [f"action/{key}" for key in family.action]
+        is_whole = all(key in values for key in action if key in arrays and arrays[key].size)
+    parts = [_Part("state", "", key, values[key]) for key in _state_keys() if key in values]
+    parts += [_Part("action", "", key, values[key]) for key in action if is_whole and key in values]
+    used = {part.key for part in parts}
+    others = (key for key in values if key not in used)
+    parts += [_Part("extra", key.replace("/", "."), key, values[key]) for key in others]
+    parts += [_Part("extra", f"action.{_arm_part(key)}.is_sent", key, rows) for key, rows in masks.items()]
     trajectory = Trajectory(
         timestamps=times.seconds,
-        state=_join_into_signal(state, _STATE),
-        action=_join_into_signal(action, action_keys),
-        extra=signals,
+        state=_join_parts(parts, "state"),
+        action=_join_parts(parts, "action"),
+        extra={part.name: Signal(part.values, part.names) for part in parts if part.use == "extra"},
     )
-    return _make_proprioception(trajectory, times, reader, list_arrays(shapes, uses, reader.warnings))
-
-
-def _make_proprioception(
-    trajectory: Trajectory, times: StepTimes, reader: _ProprioReader, arrays: tuple[SourceArray, ...]
-) -> AgibotSignals:
     return AgibotSignals(
         trajectory=trajectory,
         rate_hz=times.rate_hz,
@@ -260,8 +167,70 @@ def _make_proprioception(
         has_stamps=times.has_stamps,
         content_hash=reader.hash.hexdigest(),
         warnings=tuple(reader.warnings),
-        arrays=arrays,
+        arrays=tuple(_list_arrays(reader, shapes, parts)),
     )
+
+
+class _Part(NamedTuple):
+    """An array that is a signal, or a part of one.
+
+    Attributes:
+        use: What it is used as.
+        name: Name of an extra signal, or "".
+        key: Its key in the file.
+        values: (T, D) rows, one for each step.
+    """
+
+    use: ArrayUse
+    name: str
+    key: str
+    values: NDArray[np.float32]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of its dimensions."""
+        if self.key.endswith("/index"):
+            return (f"{_arm_part(self.key)}_is_sent",)
+        key, width = self.key.removeprefix("state/").removeprefix("action/"), self.values.shape[1]
+        names = read_folder_family("agibot_world").action.get(key, {}).get(width)
+        return tuple(names) if names else numbered_names(key.replace("/", "_"), width)
+
+
+def _state_keys() -> list[str]:
+    return [f"state/{key}" for key in read_folder_family("agibot_world").state]
+
+
+def _arm_part(key: str) -> str:
+    """The part of the robot in the key of an array: "joint" of "action/joint/index"."""
+    return key.split("/")[1]
+
+
+def _join_parts(parts: Iterable[_Part], use: ArrayUse) -> Signal | None:
+    """The parts of one use side by side; None for no part."""
+    import numpy as np
+
+    used = [part for part in parts if part.use == use]
+    names = tuple(name for part in used for name in part.names)
+    return Signal(np.concatenate([part.values for part in used], axis=1), names) if used else None
+
+
+def _list_arrays(
+    reader: _ProprioReader, shapes: Mapping[str, tuple[tuple[int, ...], str]], parts: Sequence[_Part]
+) -> Iterator[SourceArray]:
+    """Every array of the file, those of signals first and in their order; of the others why they are not stored."""
+    for part in parts:
+        shape, dtype = shapes[part.key]
+        # The index of commands becomes a number for each step, and commands are repeated for each step.
+        per_step = () if part.key.endswith("/index") else shape[1:]
+        yield SourceArray(
+            key=part.key, use=part.use, name=part.name, shape=(reader.steps, *per_step), dtype=dtype
+        )
+    used = {part.key for part in parts}
+    for key, (shape, dtype) in shapes.items():
+        if key not in used:
+            use: ArrayUse = "time" if key == reader.time_key else "unused"
+            note = reader.unused.get(key) or ("empty" if 0 in shape else "")
+            yield SourceArray(key=key, use=use, shape=shape, dtype=dtype, note=note)
 
 
 def _walk_arrays(group: Any, path: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -287,7 +256,7 @@ def _find_step_times(reader: _ProprioReader, arrays: dict[str, Any], user_rate_h
     stamps, seconds = arrays.get(_TIME_KEY), None
     if stamps is not None and stamps.shape == (reader.steps,) and stamps.dtype.kind in "iuf":
         values = reader.read(_TIME_KEY, stamps)
-        unit, evidence = infer_stamp_unit(values, _TIME_KEY, NOMINAL_RATE_HZ)
+        unit, evidence = infer_stamp_unit(values, _TIME_KEY, read_folder_family("agibot_world").rate_hz)
         # Those of the format are whole nanoseconds since 1970; somebody may have converted them.
         if evidence and unit != "ns" and reader.time.unit is None:
             reader.warnings[evidence] = None
@@ -298,7 +267,7 @@ def _find_step_times(reader: _ProprioReader, arrays: dict[str, Any], user_rate_h
         reader.warnings,
         name=_TIME_KEY,
         user_rate_hz=user_rate_hz,
-        usual_rate_hz=NOMINAL_RATE_HZ,
+        usual_rate_hz=read_folder_family("agibot_world").rate_hz,
     )
 
 
@@ -328,7 +297,7 @@ def _count_steps(reader: _ProprioReader, arrays: dict[str, Any]) -> int:
     signals = [array for key, array in arrays.items() if key.startswith(("state/", "action/"))]
     if signals and not any(array.size for array in signals):
         raise SourceError("episode holds no step", f"{reader.path}: state and action hold no row")
-    for key in (reader.time_key, _TIME_KEY, *(f"state/{name}" for name in _STATE)):
+    for key in (reader.time_key, _TIME_KEY, *_state_keys()):
         if key in arrays and arrays[key].ndim and len(arrays[key]):
             return len(arrays[key])
     arrays_text = ", ".join(arrays) or "no arrays"
@@ -339,20 +308,21 @@ def _count_steps(reader: _ProprioReader, arrays: dict[str, Any]) -> int:
 
 
 def _read_state(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
-    """The arrays of the state that have a row for each step, by their key without "state/"."""
+    """The arrays of the state that have a row for each step, by key."""
     result: dict[str, NDArray[np.float32]] = {}
-    names = (key for key in arrays if key.startswith("state/") and key != reader.time_key)
-    for key in (key for key in names if arrays[key].size):
-        values = reader.rows(key, arrays[key])
+    for key, array in arrays.items():
+        if not key.startswith("state/") or key == reader.time_key or not array.size:
+            continue
+        values = reader.rows(key, array)
         if values is not None and len(values) != reader.steps:
-            reader.warnings[f"{key} is not stored (it has no row for each step)"] = None
+            reader.leave_out(key, "it has no row for each step")
         elif values is not None:
-            result[key.removeprefix("state/")] = values
+            result[key] = values
     return result
 
 
 def _read_others(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
-    """Arrays beside the format's own groups that have a row for each step, by their key."""
+    """Arrays beside the groups of the format that have a row for each step, by key."""
     result: dict[str, NDArray[np.float32]] = {}
     for key, array in arrays.items():
         is_other = not key.startswith(("state/", "action/")) and key != reader.time_key
@@ -365,21 +335,18 @@ def _read_others(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, ND
 
 
 def _align_actions(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
-    """The arrays of the action by their key without "action/"; a step without a command has the last one."""
+    """The arrays of the action by key; a step without a command has the last one."""
     result: dict[str, NDArray[np.float32]] = {}
-    names = [key for key in arrays if key.startswith("action/") and not key.endswith("/index")]
-    names = [key for key in names if key != reader.time_key]
-    for key in (key for key in names if arrays[key].size):
-        values = reader.rows(key, arrays[key])
-        if values is None:
-            continue
-        if len(values) < reader.steps:
+    for key, array in arrays.items():
+        is_command = key.startswith("action/") and not key.endswith("/index") and key != reader.time_key
+        values = reader.rows(key, array) if is_command and array.size else None
+        if values is not None and len(values) < reader.steps:
             values = _repeat_commands(reader, arrays, key, values)
-        elif len(values) > reader.steps:
-            reader.warnings[f"{key} is not stored (it is longer than the state)"] = None
+        elif values is not None and len(values) > reader.steps:
+            reader.leave_out(key, "it is longer than the state")
             continue
         if values is not None:
-            result[key.removeprefix("action/")] = values
+            result[key] = values
     return result
 
 
@@ -389,11 +356,9 @@ def _repeat_commands(
     """Commands at the steps that the array's index names, repeated until the next one; the first also before it."""
     import numpy as np
 
-    steps = _command_steps(reader, arrays, key.split("/")[1])
+    steps = _command_steps(reader, arrays, _arm_part(key))
     if steps is None or len(steps) != len(values):
-        reader.warnings[
-            f"{key} is not stored (it has no row for each step, and no index that names them)"
-        ] = None
+        reader.leave_out(key, "it has no row for each step, and no index that names them")
         return None
     reader.warnings[f"{key} has a command for some steps only; between them the last one is repeated"] = None
     latest = np.searchsorted(steps, np.arange(reader.steps), side="right") - 1
@@ -414,47 +379,14 @@ def _command_steps(reader: _ProprioReader, arrays: dict[str, Any], part: str) ->
     return None
 
 
-def _mask_name(part: str) -> str:
-    return f"action.{part}.is_sent"
-
-
-def _command_masks(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, Signal]:
-    """By part, one number for each step: 1 at the steps at which the control source sent a command, else 0."""
+def _command_masks(reader: _ProprioReader, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+    """By index, (T, 1) of 1 at the steps at which the control source sent a command, else 0."""
     import numpy as np
 
     masks = {}
-    for part in (key.split("/")[1] for key in arrays if key.startswith("action/") and key.endswith("/index")):
-        steps = _command_steps(reader, arrays, part)
+    for key in (key for key in arrays if key.startswith("action/") and key.endswith("/index")):
+        steps = _command_steps(reader, arrays, _arm_part(key))
         if steps is not None:
-            values = np.zeros((reader.steps, 1), np.float32)
-            values[steps] = 1.0
-            masks[part] = Signal(values, (f"{part}_is_sent",))
+            masks[key] = np.zeros((reader.steps, 1), np.float32)
+            masks[key][steps] = 1.0
     return masks
-
-
-def _holds_numbers(arrays: dict[str, Any], key: str) -> bool:
-    return key in arrays and arrays[key].size > 0
-
-
-def _join_into_signal(parts: dict[str, NDArray[np.float32]], keys: tuple[str, ...]) -> Signal | None:
-    import numpy as np
-
-    present_keys = [key for key in keys if key in parts]
-    if not present_keys:
-        return None
-    names = [name for key in present_keys for name in _dimension_names(key, parts[key].shape[1])]
-    return Signal(np.concatenate([parts[key] for key in present_keys], axis=1), tuple(names))
-
-
-def _other_signals(
-    group: str, parts: dict[str, NDArray[np.float32]], used: tuple[str, ...]
-) -> dict[str, Signal]:
-    return {
-        f"{group}{key}": Signal(values, _dimension_names(key, values.shape[1]))
-        for key, values in parts.items()
-        if key not in used
-    }
-
-
-def _dimension_names(key: str, width: int) -> tuple[str, ...]:
-    return _NAMES.get((key, width)) or numbered_names(key.replace("/", "_"), width)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 
 from ares.console import count_are
 from ares.errors import SourceError
-from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
+from ares.io import FolderEntries, absolute_path, folder_name, list_folder, walk_folders
 from ingest.agibot.episode import (
+    FAMILY,
     FORMAT,
     PROPRIO_FILE,
     AgibotEntry,
@@ -19,24 +19,26 @@ from ingest.agibot.episode import (
     load_episode,
     read_agibot_task_file,
 )
-from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
+from ingest.base import (
+    FolderClaim,
+    FolderIngester,
+    Item,
+    Source,
+    SourceFile,
+    SourceOptions,
+    failing_item,
+    find_claimed_folders,
+)
+from ingest.folder_families import read_folder_family
 from ingest.signals import SpecTimeArray, find_spec_time_array
 
 _PARTS = ("observations", "proprio_stats")
 _ARCHIVES = (".tar", ".gz", ".zip")
 
 
-def _dataset_folders(root: Path) -> Iterator[Path]:
-    for folder, below, _ in walk_folders(root):
-        if _is_dataset(below):
-            below.clear()
-            yield folder
-        below.sort()
-
-
 def _is_dataset(folders: Collection[str]) -> bool:
     """By the names of its folders; `observations` and `task_info` alone are AgiBot World without its signals."""
-    return "proprio_stats" in folders or {"observations", "task_info"} <= set(folders)
+    return read_folder_family(FAMILY).has_folders(folders)
 
 
 def _open_source(root: Path, options: SourceOptions) -> Source:
@@ -44,19 +46,15 @@ def _open_source(root: Path, options: SourceOptions) -> Source:
 
     dataset = options.dataset or folder_name(root)
     time = find_spec_time_array(read_spec(Path(options.spec)) if options.spec else None)
-    tasks = {task: _episode_names(root, task) for task in _task_names(root)}
-    absent = {task: _absent_episodes(root, task, names) for task, names in tasks.items()}
+    tasks = {task: _names_of(root, task) for task in _names_of(root)}
     return Source(
         format=FORMAT,
         dataset=dataset,
-        total=sum(map(len, (*tasks.values(), *absent.values()))),
+        total=sum(len(names) + _count_absent(root, task, names) for task, names in tasks.items()),
         items=(
             item
             for task, names in tasks.items()
-            for item in chain(
-                _task_items(root, dataset, task, names, options, time),
-                _absent_items(root, dataset, task, absent[task]),
-            )
+            for item in _task_items(root, dataset, task, names, options, time)
         ),
         warnings=tuple(_source_warnings(root, tasks)),
         fragile=True,
@@ -66,33 +64,18 @@ def _open_source(root: Path, options: SourceOptions) -> Source:
     )
 
 
-def _task_names(root: Path) -> list[str]:
-    """Tasks with a folder here, in order of their numbers."""
-    names = {child.name for part in _PARTS for child in _visible_folders(root / part)}
+def _names_of(root: Path, *task: str) -> list[str]:
+    """Tasks, or episodes of a task, with a folder here, in order of their numbers."""
+    names = {child.name for part in _PARTS for child in _visible_folders(root.joinpath(part, *task))}
     return sorted(names, key=lambda name: (len(name), name))
 
 
-def _episode_names(root: Path, task: str) -> list[str]:
-    """Episodes of a task with a folder here, in order of their numbers."""
-    names = {child.name for part in _PARTS for child in _visible_folders(root / part / task)}
-    return sorted(names, key=lambda name: (len(name), name))
-
-
-def _absent_episodes(root: Path, task: str, present: Sequence[str]) -> list[str]:
+def _count_absent(root: Path, task: str, present: Sequence[str]) -> int:
     """Episodes that task_info names and that have no folder here; none where it cannot be read."""
     try:
-        known = set(present)
-        return [name for name in _read_task_info(root, task) if name not in known]
+        return len(_read_task_info(root, task).keys() - set(present))
     except SourceError:
-        return []  # the items of the task report it
-
-
-def _absent_items(root: Path, dataset: str, task: str, episodes: Sequence[str]) -> Iterator[Item]:
-    for name in episodes:
-        entry = AgibotEntry(root=str(root), dataset=dataset, key=f"{task}/{name}")
-        location = _episode_location(entry)
-        error = SourceError("episode of task_info is not here", f"{location}: not downloaded or not unpacked")
-        yield failing_item(entry.episode_id, location, error)
+        return 0  # the items of the task report it
 
 
 def _visible_folders(folder: Path) -> Iterator[Path]:
@@ -103,16 +86,13 @@ def _task_items(
     root: Path, dataset: str, task: str, episodes: list[str], options: SourceOptions, time: SpecTimeArray
 ) -> Iterator[Item]:
     """One item for each episode of a task; its JSON file is read once. A file that cannot be read fails them all."""
+    infos, fault = dict[str, AgibotTaskInfo](), None
     try:
         infos = _read_task_info(root, task)
     except SourceError as error:
-        for name in episodes:
-            entry = AgibotEntry(root=str(root), dataset=dataset, key=f"{task}/{name}")
-            yield failing_item(
-                entry.episode_id, _episode_location(entry), SourceError(error.reason, error.detail)
-            )
-        return
-    for name in episodes:
+        fault = error
+    present = set(episodes)
+    for name in (*episodes, *(name for name in infos if name not in present)):
         entry = AgibotEntry(
             root=str(root),
             dataset=dataset,
@@ -121,13 +101,16 @@ def _task_items(
             rate_hz=options.rate_hz,
             time=time,
         )
-        load = functools.partial(load_episode, entry)
-        yield Item(episode_id=entry.episode_id, location=_episode_location(entry), load=load, key=entry.key)
-
-
-def _episode_location(entry: AgibotEntry) -> str:
-    task, _, episode = entry.key.partition("/")
-    return f"{entry.root}, task {task}, episode {episode}"
+        location = f"{root}, task {task}, episode {name}"
+        if fault is None and name not in present:
+            detail = f"{location}: not downloaded or not unpacked"
+            absent = SourceError("episode of task_info is not here", detail)
+            yield failing_item(entry.episode_id, location, absent)
+        elif fault is not None:
+            yield failing_item(entry.episode_id, location, fault)
+        else:
+            load = functools.partial(load_episode, entry)
+            yield Item(episode_id=entry.episode_id, location=location, load=load, key=entry.key)
 
 
 def _read_task_info(root: Path, task: str) -> dict[str, AgibotTaskInfo]:
@@ -186,18 +169,13 @@ class AgibotIngester(FolderIngester):
     name = FORMAT
     uses = frozenset({"hdf5", "video"})
 
-    def recognises(self, path: str) -> bool:
-        """Whether a folder is AgiBot World, or has a copy of it in it."""
-        root = absolute_path(path)
-        return not is_url(str(root)) and root.is_dir() and next(_dataset_folders(root), None) is not None
-
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether a folder is AgiBot World, by the names of its folders."""
         return "dataset" if _is_dataset(folder.folders) else None
 
     def open(self, path: str, options: SourceOptions) -> list[Source]:
         """Open every copy of AgiBot World at or under a folder. Raises SourceError when there is none."""
-        roots = list(_dataset_folders(absolute_path(path)))
+        roots = list(find_claimed_folders(self, absolute_path(path)))
         if not roots:
             raise SourceError(
                 "folder holds no AgiBot World data", f"{path}: no task_info beside proprio_stats"

@@ -1,35 +1,38 @@
-"""Ingester for a folder of CSV tables and images for each episode."""
+"""Ingester for a folder of CSV tables and images for each episode, and what all folders of images share."""
 
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from ares.errors import SourceError
 from ares.formats import INFO_PATH
-from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
-from ares.media import IMAGE_SUFFIXES
-from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions
-from ingest.image_folders.table_episode import (
-    FORMAT,
-    TABLE_SUFFIXES,
-    CsvEntry,
-    holds_images,
-    image_folders,
-    list_description_paths,
-    list_table_paths,
-    load_episode,
+from ares.io import FolderEntries, absolute_path, folder_name, list_folder
+from ingest.base import (
+    FolderClaim,
+    FolderIngester,
+    Item,
+    Source,
+    SourceFile,
+    SourceOptions,
+    find_claimed_folders,
 )
+from ingest.folder_families import read_folder_family
+from ingest.image_folders.descriptions import (
+    BRIDGE,
+    PICKLE_REASON,
+    PICKLE_SUFFIXES,
+    TABLE_SUFFIXES,
+    find_bridge_session_file,
+    find_description_files,
+    list_table_paths,
+)
+from ingest.image_folders.episode import TABLES, FolderEntry, load_episode
+from ingest.image_folders.pictures import PICTURE_SUFFIXES, holds_images, image_folders
 from ingest.signals import SpecTimeArray, find_spec_time_array
 
-# A table of one of these names holds signals also where no image lies beside it.
-_SIGNAL_TABLES = frozenset(
-    {
-        *("signal", "signals", "state", "states", "action", "actions", "trajectory", "steps", "joints"),
-        *("joint_states", "proprio", "proprioception", "telemetry", "robot_state", "robot_states"),
-    }
-)
 _MOST_FOLDERS = 16
 # Beside videos a table describes them.
 _VIDEO_SUFFIXES = (".mp4", ".mov", ".mkv", ".webm", ".avi")
@@ -41,44 +44,70 @@ def _has_table(folder: Path) -> bool:
 
 def _is_signal_table(name: str) -> bool:
     stem, _, suffix = name.lower().rpartition(".")
-    return f".{suffix}" in TABLE_SUFFIXES and stem in _SIGNAL_TABLES
+    return f".{suffix}" in TABLE_SUFFIXES and stem in read_folder_family("tables").match["tables"]
 
 
-def _episode_folders(root: Path) -> Iterator[Path]:
-    """Folders of episodes, without looking below them."""
-    for folder, below, _ in walk_folders(root):
-        if csv_episodes.claims(list_folder(folder)):
-            below.clear()
-            yield folder
+def open_episode_folders(
+    ingester: FolderIngester, path: str, options: SourceOptions, missing: SourceError
+) -> list[Source]:
+    """Open a folder of episodes, or that of one, as a dataset. Raises `missing` when there is no episode."""
+    from ingest.spec import read_spec
+
+    root = absolute_path(path)
+    folders = list(find_claimed_folders(ingester, root)) if root.is_dir() else []
+    if not folders:
+        raise missing
+    dataset = options.dataset or folder_name(root)
+    time = find_spec_time_array(read_spec(Path(options.spec)) if options.spec else None)
+    items = (_make_item(ingester.name, root, folder, dataset, options.rate_hz, time) for folder in folders)
+    return [
+        Source(
+            format=ingester.name,
+            dataset=dataset,
+            total=len(folders),
+            items=items,
+            folder=str(root),
+            files=functools.partial(_list_files, root, folders),
+        )
+    ]
 
 
-def _table_item(root: Path, folder: Path, dataset: str, rate_hz: float | None, time: SpecTimeArray) -> Item:
+def _make_item(
+    format: str, root: Path, folder: Path, dataset: str, rate_hz: float | None, time: SpecTimeArray
+) -> Item:
     key = folder.relative_to(root).as_posix() if folder != root else folder.name
-    entry = CsvEntry(folder=str(folder), dataset=dataset, key=key, rate_hz=rate_hz, time=time)
+    entry = FolderEntry(
+        format=format, folder=str(folder), dataset=dataset, key=key, rate_hz=rate_hz, time=time
+    )
     load = functools.partial(load_episode, entry)
     return Item(episode_id=entry.episode_id, location=str(folder), load=load, key=key)
 
 
-def _list_files(folders: list[Path]) -> Iterator[SourceFile]:
+def _list_files(root: Path, folders: list[Path]) -> Iterator[SourceFile]:
+    sessions: set[Path] = set()
     for folder in folders:
         yield from (SourceFile(path=str(path), use="data") for path in list_table_paths(folder))
-        yield from (SourceFile(path=str(path), use="metadata") for path in list_description_paths(folder))
+        yield from (SourceFile(path=str(path), use="metadata") for path in find_description_files(folder))
+        for name in list_folder(folder).files:
+            if name.lower().endswith(PICKLE_SUFFIXES):
+                yield SourceFile(path=str(folder / name), use="unused", detail=PICKLE_REASON)
         for entries in image_folders(folder):
-            names = (name for name in entries.files if name.lower().endswith(IMAGE_SUFFIXES))
+            names = (name for name in entries.files if name.lower().endswith(PICTURE_SUFFIXES))
             yield from (SourceFile(path=str(entries.path / name), use="data") for name in names)
+        session = find_bridge_session_file(folder)
+        if session and session not in sessions and session.is_relative_to(root):
+            sessions.add(session)
+            yield SourceFile(path=str(session), use="metadata")
+            for beside, detail in read_folder_family(BRIDGE).not_data.items():
+                path = os.path.normpath(folder / beside)
+                if Path(path).is_file():
+                    yield SourceFile(path=path, use="not_data", detail=detail)
 
 
 class TableFolderIngester(FolderIngester):
-    """Opens datasets of the format `csv_episodes`."""
+    """Opens datasets of the format `csv`."""
 
-    name = FORMAT
-
-    def recognises(self, path: str) -> bool:
-        """Whether a folder holds an episode of tables and images, at any depth, and is no LeRobot dataset."""
-        root = absolute_path(path)
-        if is_url(str(root)) or not root.is_dir() or (root / INFO_PATH).exists():
-            return False
-        return next(_episode_folders(root), None) is not None
+    name = TABLES
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether a folder is an episode: tables with images beside or below them, or tables named for signals."""
@@ -95,26 +124,9 @@ class TableFolderIngester(FolderIngester):
 
     def open(self, path: str, options: SourceOptions) -> list[Source]:
         """Open a folder of episodes, or that of one, as a dataset. Raises SourceError when there is no episode."""
-        from ingest.spec import read_spec
-
-        root = absolute_path(path)
-        folders = list(_episode_folders(root)) if root.is_dir() else []
-        if not folders:
-            raise SourceError(
-                "folder holds no episode of tables and images", f"{path}: no .csv or .tsv with images"
-            )
-        dataset = options.dataset or folder_name(root)
-        time = find_spec_time_array(read_spec(Path(options.spec)) if options.spec else None)
-        return [
-            Source(
-                format=FORMAT,
-                dataset=dataset,
-                total=len(folders),
-                items=(_table_item(root, folder, dataset, options.rate_hz, time) for folder in folders),
-                folder=str(root),
-                files=functools.partial(_list_files, folders),
-            )
-        ]
+        detail = f"{path}: no .csv or .tsv with images"
+        missing = SourceError("folder holds no episode of tables and images", detail)
+        return open_episode_folders(self, path, options, missing)
 
 
 csv_episodes = TableFolderIngester()

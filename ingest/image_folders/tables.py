@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ares.clock import SECONDS_BY_UNIT, infer_stamp_unit
 from ares.episode import ArrayUse, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
 from ares.io import file_state
 from ares.media import CsvTable, read_csv_table
+from ingest.folder_families import read_folder_family
 from ingest.signals import MAX_SIGNAL_WIDTH, NO_TIME, SpecTimeArray, missing_time_error, rising_seconds
 
 if TYPE_CHECKING:
@@ -21,19 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-Role = Literal["state", "action", "reward", "time", "order", "extra"]
-
-_TIME = re.compile(
-    r"(time|timestamps?|stamps?|ts|t|secs?|seconds|elapsed|time_stamp)(_?(ns|us|ms|s|secs?|seconds|nanoseconds|microseconds|milliseconds))?"
-)
-_ORDER = re.compile(r"(step|frame|index|idx|row|id|unnamed)?(_?(index|idx|id|number|num|nr|no|0))?")
-_REWARD = re.compile(r"rewards?")
-_REST = r"([._/\[ ].*|\d*)"
-_ACTION = re.compile(rf"(.*[._/])?(actions?|act|cmd|commands?|commanded|targets?|desired|goal){_REST}")
-_STATE = re.compile(
-    r"((obs|observations?)[._/])?"
-    rf"(states?|qpos|q|joints?|arm|ee|eef|tcp|gripper|pos|position|pose|proprio){_REST}"
-)
 _PART = re.compile(r"[._/\[ ]?(\d+|q?[xyzw]|r[xyz]|roll|pitch|yaw)\]?$")
 
 
@@ -65,7 +53,7 @@ def assign_column_roles(names: Iterable[str], time: str = "") -> TableColumnRole
         names: The columns, in order.
         time: The column of the times, where a spec names it; "" to choose it by its name.
     """
-    by_role: dict[Role, list[str]] = {"time": [time]} if time else {}
+    by_role: dict[str, list[str]] = {"time": [time]} if time else {}
     extra: dict[str, list[str]] = {}
     for name in names:
         if name == time:
@@ -86,16 +74,9 @@ def assign_column_roles(names: Iterable[str], time: str = "") -> TableColumnRole
     )
 
 
-def _column_role(name: str) -> Role:
-    if _TIME.fullmatch(name):
-        return "time"
-    if _REWARD.fullmatch(name):
-        return "reward"
-    if _ORDER.fullmatch(name):
-        return "order"
-    if _ACTION.fullmatch(name):
-        return "action"
-    return "state" if _STATE.fullmatch(name) else "extra"
+def _column_role(name: str) -> str:
+    roles = read_folder_family("tables").columns.items()
+    return next((role for role, expression in roles if re.fullmatch(expression, name)), "extra")
 
 
 def _normalise_column_name(name: str) -> str:

@@ -339,22 +339,6 @@ def match_cameras_to_folders(root: str, keys: Sequence[str]) -> dict[str, str | 
     return cameras
 
 
-# Folders that name no camera.
-_PLAIN_FOLDER = re.compile(
-    r"videos?|data|train|test|val|chunk\D?\d+|episodes?|(episode\D?)?\d+", re.IGNORECASE
-)
-
-
-def find_camera_keys_in_files(root: str) -> list[str]:
-    """Keys of the cameras by the folders of the videos, for a dataset whose info.json cannot be read."""
-    keys = set()
-    for path in list_media_files(root):
-        if not path.endswith(DATA_SUFFIX):
-            names = [name for name in path.split("/")[:-1] if not _PLAIN_FOLDER.fullmatch(name)]
-            keys.add(names[-1] if names else "video")
-    return sorted(keys)
-
-
 def measure_rate_of_files(info: LeRobotInfo, camera_keys: Sequence[str]) -> tuple[float | None, str]:
     """Frames per second by the first data file with timestamps, else by the first video; and which it was."""
     evidence = read_file_contents(info, camera_keys)

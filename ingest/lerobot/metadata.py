@@ -50,7 +50,14 @@ from ingest.files import read_json_object
 PathRole = Literal["episode", "file", "chunk", "camera"]
 
 _FIELD = re.compile(r"\{(\w+)(:\d*d?)?\}")
-_CAMERA_NAMES = re.compile(r"video|cam|key|view|image", re.IGNORECASE)
+# The placeholders that LeRobot writes.
+_ROLES: Mapping[str, PathRole] = {
+    "episode_index": "episode",
+    "episode_chunk": "chunk",
+    "chunk_index": "chunk",
+    "file_index": "file",
+    "video_key": "camera",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +148,7 @@ def parse_template(text: str, field: str) -> PathTemplate:
     """Parse a path template.
 
     Args:
-        text: The template, with placeholders `{name}` and `{name:0Nd}` of any name.
+        text: The template, with the placeholders of LeRobot: `{name}` and `{name:0Nd}`.
         field: Its name in info.json, for messages: "data_path" or "video_path".
 
     Raises:
@@ -153,17 +160,17 @@ def parse_template(text: str, field: str) -> PathTemplate:
         if "leads out" in error.reason:
             raise SourceError(f"{field} in info.json points outside the dataset", error.detail) from None
         raise SourceError(f"{field} in info.json is not a path template", error.detail) from None
-    matches = list(_FIELD.finditer(text))
-    roles = _placeholder_roles(
-        [(match[1], match[2] or "") for match in matches], is_video=field == "video_path"
-    )
     parts: list[str | TemplatePlaceholder] = []
     end = 0
-    for match, role in zip(matches, roles, strict=True):
+    for match in _FIELD.finditer(text):
+        if match[1] not in _ROLES:
+            detail = f"{text[:200]!r} has {{{match[1]}}}; there are {', '.join(_ROLES)}"
+            raise SourceError(f"{field} in info.json is not a path template", detail)
         digits = int((match[2] or "").strip(":d") or 0)
-        parts += [text[end : match.start()], TemplatePlaceholder(match[1], role, digits)]
+        parts += [text[end : match.start()], TemplatePlaceholder(match[1], _ROLES[match[1]], digits)]
         end = match.end()
-    return PathTemplate(text, (*(part for part in parts if part), text[end:]), frozenset(roles))
+    roles = frozenset(part.role for part in parts if isinstance(part, TemplatePlaceholder))
+    return PathTemplate(text, (*(part for part in parts if part), text[end:]), roles)
 
 
 def find_template_fault(text: str, field: str) -> str:
@@ -175,30 +182,6 @@ def find_template_fault(text: str, field: str) -> str:
             raise
         return f"{error.reason}: files are found by their names"
     return ""
-
-
-def _placeholder_roles(fields: list[tuple[str, str]], is_video: bool) -> list[PathRole]:
-    """What placeholders stand for: by their names, else a text is the camera, and the last number the episode."""
-    roles: list[PathRole | None] = [_role_by_name(name, padding, is_video) for name, padding in fields]
-    if is_video and "camera" not in roles:
-        texts = [number for number, (_, padding) in enumerate(fields) if not padding and not roles[number]]
-        if texts:
-            roles[texts[0]] = "camera"
-    unknown = [number for number, role in enumerate(roles) if role is None]
-    if unknown and "episode" not in roles and "file" not in roles:
-        roles[unknown[-1]] = "episode"
-    return [role or "chunk" for role in roles]
-
-
-def _role_by_name(name: str, padding: str, is_video: bool) -> PathRole | None:
-    lowered = name.lower()
-    if "chunk" in lowered:
-        return "chunk"
-    if lowered.startswith("ep"):
-        return "episode"
-    if "file" in lowered:
-        return "file"
-    return "camera" if is_video and not padding and _CAMERA_NAMES.search(lowered) else None
 
 
 MetadataRow = Mapping[str, Any]
@@ -250,7 +233,7 @@ class LeRobotInfo:
     def names_data_file(self, row: MetadataRow) -> bool:
         """Whether the metadata says which file holds an episode: its row in the list does, or a template of paths."""
         if self.data_path.has("episode"):
-            return bool(self.document)
+            return True
         return any(row.get(name) is not None for name in DATA_FILE_COLUMNS)
 
     def data_files(self) -> Iterator[str]:
@@ -289,18 +272,18 @@ def parse_count(value: object) -> int | None:
 
 
 def read_info(root: Path) -> LeRobotInfo:
-    """Read the info.json of a dataset; what is unusable in it is replaced and becomes a warning.
+    """Read the info.json of a dataset; a template of paths that is none is replaced and becomes a warning.
 
-    Raises SourceError when the dataset is stored in another format, or a path leads out of it.
+    Raises SourceError when it is missing or no JSON object, when the dataset is stored in another format, or when a
+    path leads out of it.
     """
     path = root / INFO_PATH
-    warnings = []
-    try:
-        document: Mapping[str, Any] = read_json_object(path, _parse_json)
-    except SourceError as error:
-        document = {}
-        reason = error.reason if path.exists() else f"there is no {INFO_PATH}"
-        warnings.append(f"{reason}: rate and cameras are taken from the files")
+    if not path.exists():
+        raise SourceError(
+            f"there is no {INFO_PATH}", f"{path}: a LeRobot dataset states its rate and features there"
+        )
+    document: Mapping[str, Any] = read_json_object(path, _parse_json)
+    warnings: list[str] = []
     storage_format = document.get("storage_format") or "parquet"
     if storage_format != "parquet":
         raise SourceError("dataset is not stored as parquet", f"{path}: storage_format {storage_format!r}")

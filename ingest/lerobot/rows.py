@@ -390,16 +390,6 @@ def episode_lengths_in_file(path: str) -> Mapping[int, int]:
     return {episode: stop - start for episode, (start, stop) in row_ranges.items()}
 
 
-def has_episode_columns(path: str) -> bool:
-    """Whether a data file numbers episodes and their frames, or times them; False when it cannot be read."""
-    try:
-        with _open_parquet(path) as file:
-            names = set(file.schema_arrow.names)
-            return "episode_index" in names and not names.isdisjoint({"frame_index", "timestamp"})
-    except SourceError:
-        return False
-
-
 def count_rows(path: str) -> int:
     """Rows of a data file by its footer; 0 when it cannot be read."""
     try:

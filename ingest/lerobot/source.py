@@ -51,7 +51,6 @@ from ingest.lerobot.feature_map import LeRobotFeatureMap, map_features
 from ingest.lerobot.file_contents import (
     DATA_SUFFIX,
     episodes_without_rows,
-    find_camera_keys_in_files,
     find_unlisted_episodes,
     measure_rate_of_files,
     read_file_contents,
@@ -64,7 +63,7 @@ from ingest.lerobot.metadata import (
     read_optional_json,
     read_subtask_texts,
 )
-from ingest.lerobot.rows import file_state_or_none, has_episode_columns
+from ingest.lerobot.rows import file_state_or_none
 from ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
@@ -73,7 +72,6 @@ if TYPE_CHECKING:
 
 # Folder levels below the path that are searched: OWNER/NAME.
 _SEARCH_DEPTH = 2
-_DATA_FOLDER = "data"
 
 
 def _has_episodes_folder(folder: FolderEntries) -> bool:
@@ -81,21 +79,10 @@ def _has_episodes_folder(folder: FolderEntries) -> bool:
     return meta in folder.folders and name in list_folder(folder.path / meta).folders
 
 
-def _has_tables(folder: FolderEntries) -> bool:
-    """Whether the first table in `data`, or in its first subfolder, numbers episodes and their frames."""
-    if _DATA_FOLDER not in folder.folders:
-        return False
-    data = list_folder(folder.path / _DATA_FOLDER)
-    inner = [list_folder(data.path / name) for name in sorted(data.folders)[:1]]
-    tables = (entries.path / name for entries in (data, *inner) for name in sorted(entries.files))
-    table = next((path for path in tables if path.name.endswith(DATA_SUFFIX)), None)
-    return table is not None and has_episode_columns(str(table))
-
-
 def _dataset_folders(path: Path, depth: int) -> Iterator[Path]:
     for folder, subfolders, _ in walk_folders(path, follow_links=True):
         subfolders.sort()
-        if {META_FOLDER, _DATA_FOLDER} & set(subfolders) and lerobot.claims(list_folder(folder)):
+        if META_FOLDER in subfolders and lerobot.claims(list_folder(folder)):
             yield folder
             subfolders.clear()
         elif len(folder.relative_to(path).parts) == depth:
@@ -110,9 +97,6 @@ def _dataset_name(folder: Path) -> str:
 
 def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
     info = read_info(folder)
-    if not info.document:
-        cameras = {key: {"dtype": "video"} for key in find_camera_keys_in_files(info.root)}
-        info = replace(info, document={"features": cameras})
     feature_map, has_data = _map_features(info, warnings := list[str]())
     fps, rate_hz, rate_source = _frame_and_step_rate(info, feature_map, options, warnings)
     if rate_source == "assumed":
@@ -312,9 +296,9 @@ class LeRobotIngester(FolderIngester):
         return next(_dataset_folders(absolute_path(path), _SEARCH_DEPTH), None) is not None
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
-        """Whether a folder is a dataset: by its info.json, else its list of episodes, else the tables in `data`."""
+        """Whether a folder is a dataset: by its info.json, else its list of episodes."""
         is_dataset = folder.has_file(INFO_PATH) or folder.has_file(EPISODE_LINES_PATH)
-        return "dataset" if is_dataset or _has_episodes_folder(folder) or _has_tables(folder) else None
+        return "dataset" if is_dataset or _has_episodes_folder(folder) else None
 
     def open(self, path: str, options: SourceOptions) -> list[Source]:
         """Open every dataset in a folder or up to two levels below it.

@@ -6,12 +6,12 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ingest.pipeline.find import IngestSources as IngestSources, find_datasets as find_datasets
-    from ingest.pipeline.read import CHECKER as CHECKER, make_findings_annotation as make_findings_annotation
-    from ingest.pipeline.run import (
+    from ingest.pipeline.plan_text import (
         format_ingest_plan as format_ingest_plan,
         format_unread_files as format_unread_files,
-        ingest_datasets as ingest_datasets,
     )
+    from ingest.pipeline.read import CHECKER as CHECKER, make_findings_annotation as make_findings_annotation
+    from ingest.pipeline.run import ingest_datasets as ingest_datasets
     from ingest.pipeline.write import check_unchecked_episodes as check_unchecked_episodes
 
 __getattr__ = lazy_exports(__name__)

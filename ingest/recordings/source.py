@@ -11,7 +11,7 @@ from typing import Any
 
 from ares.episode import Json, Record
 from ares.errors import SourceError
-from ares.formats import INFO_PATH, ROSBAG2_METADATA, recording_files
+from ares.formats import ROSBAG2_METADATA, recording_files
 from ares.imports import missing_extra
 from ares.input import read_yaml
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, parse_path, walk_folders
@@ -118,16 +118,6 @@ class RecordingDataset:
         )
 
 
-def holds_recordings(path: str, is_recording: Callable[[str], bool]) -> bool:
-    """Whether a path is a recording, or a folder with recordings at any depth that is not a LeRobot dataset."""
-    root = absolute_path(path)
-    if root.is_file():
-        return is_recording(root.name)
-    if (root / INFO_PATH).exists():
-        return False
-    return next(list_recording_folders(root, is_recording), None) is not None
-
-
 def open_recordings(
     path: str, options: SourceOptions, is_recording: Callable[[str], bool], none_error: SourceError
 ) -> RecordingDataset:
@@ -184,10 +174,7 @@ class McapIngester(FolderIngester):
     """Opens datasets of the format `mcap`."""
 
     name = MCAP_FORMAT
-
-    def recognises(self, path: str) -> bool:
-        """Whether a path is an MCAP file, or a folder with MCAP files at any depth that is not a LeRobot dataset."""
-        return holds_recordings(path, _is_mcap)
+    opens_files = True
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether MCAP files lie in a folder."""
@@ -273,10 +260,7 @@ class RosbagIngester(FolderIngester):
     """Opens datasets of the format `rosbag`."""
 
     name = ROSBAG_FORMAT
-
-    def recognises(self, path: str) -> bool:
-        """Whether a path is a bag, or a folder with bags at any depth that is not a LeRobot dataset."""
-        return holds_recordings(path, _is_bag)
+    opens_files = True
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether bags lie in a folder."""

@@ -525,6 +525,7 @@ def _media_ref(entry: RldsRecordEntry, camera: RldsCamera, steps: int) -> MediaR
         byte_size=entry.span.size,
         key=camera.feature.key,
         channels=camera.channels,
+        turn=camera.turn,
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ares.episode import Channels, RateSource, Role
+from ares.episode import Channels, RateSource, Role, Turn
 from ingest.rlds.features import (
     MISFIT,
     Feature,
@@ -30,7 +30,8 @@ class RldsCamera(NamedTuple):
     feature: Feature
     name: str
     role: Role
-    channels: str
+    channels: Channels
+    turn: Turn | Literal[""]
 
 
 def map_rlds_cameras(
@@ -48,8 +49,8 @@ def map_rlds_cameras(
             continue
         name, part = _camera_of_spec(own_name, feature, spec)
         role = part.role or guess_camera_role(name)
-        channels = part.pixel_order(part.channels or _channel_order(feature, name, spec, warnings))
-        cameras.append(RldsCamera(feature, name, role, channels))
+        channels = part.channels or _channel_order(feature, name, spec, warnings)
+        cameras.append(RldsCamera(feature, name, role, channels, part.find_turn()))
     return tuple(cameras)
 
 
@@ -349,15 +350,14 @@ def _camera_spec(camera: RldsCamera, spec: DatasetSpec) -> Role | CameraSpec:
         camera.feature.name,
         camera.feature.key.removeprefix("steps/").replace("/", "."),
     )
-    channels, _, turn = camera.channels.partition(" ")
-    is_known = channels == "rgb" or camera.name in spec.bgr
-    if is_known and not is_renamed and not turn:
+    is_known = camera.channels == "rgb" or camera.name in spec.bgr
+    if is_known and not is_renamed and not camera.turn:
         return camera.role
     document = {
         "key": camera.feature.key if is_renamed else "",
         "role": camera.role,
-        "channels": None if is_known else channels,
-        "turn": turn or None,
+        "channels": None if is_known else camera.channels,
+        "turn": camera.turn or None,
     }
     return CameraSpec.model_validate(document)
 

@@ -215,11 +215,6 @@ class VideoListing:
     sidecars: set[str] = field(default_factory=set)
 
 
-def holds_videos(folder: Path) -> bool:
-    """Whether a folder has a video in it or below it."""
-    return any(_is_video_name(name) for _, names in _walk_once(folder) for name in names)
-
-
 def list_folder(folder: Path) -> VideoListing:
     """List a folder and the folders below it. Links are followed once each; hidden files are skipped."""
     listing = VideoListing(folder)

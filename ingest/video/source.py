@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ares.episode import Camera, Json, MediaRef, Record, Trajectory
 from ares.errors import SourceError
-from ares.formats import INFO_PATH
 from ares.input import read_json
 from ares.io import FolderEntries, absolute_path, describe_os_error, file_state, folder_name
 from ares.media import VideoInfo, frozen_camera_flags
@@ -41,7 +40,6 @@ from ingest.video.plan import (
     VideoClip,
     VideoFolderPlan,
     group_by_names,
-    holds_videos,
     is_video,
     plan_video_folder,
 )
@@ -292,15 +290,7 @@ class VideoIngester(FolderIngester):
     """Opens datasets of the format `video`."""
 
     name = FORMAT
-
-    def recognises(self, path: str) -> bool:
-        """Whether a folder holds videos and is not a LeRobot dataset, or a file is a video."""
-        folder = absolute_path(path)
-        if folder.is_file():
-            return is_video(folder)
-        if (folder / INFO_PATH).exists():
-            return False
-        return (folder / "metadata.jsonl").is_file() or holds_videos(folder)
+    opens_files = True
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether videos or a JSON lines table lie in a folder."""

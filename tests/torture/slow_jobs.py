@@ -47,11 +47,12 @@ def _slow_down(engine: Any) -> None:
 def run_slow_command() -> int:
     """Run the command of `sys.argv`; not from the main module, whose functions workers cannot import."""
     import ingest.pipeline.run as run
+    import ingest.pipeline.source_items as source_items
     from app.cli.main import main as run_command
     from ares.jobs.local import LocalEngine
     from ares.jobs.ray_engine import RayEngine
 
-    run._IN_PROCESS_SECONDS, run._MAX_BATCH_SIZE = 0.001, 2
+    run._IN_PROCESS_SECONDS, run._MAX_BATCH_SIZE, source_items._MOST_PLANNED = 0.001, 2, 2
     _slow_down(LocalEngine)
     _slow_down(RayEngine)
     return run_command()

@@ -145,7 +145,7 @@ def prepare_video(
 def cut_steps(camera: Camera, retimed: RetimedEpisode, rate_hz: float, can_point: bool) -> PacketSpan:
     """The packets of a camera, one for each step. Raises NotCopyable where frames are not those of the steps."""
     if not retimed.keeps_rate:
-        size = " and another size of pictures" if " fit " in camera.media.channels else ""
+        size = " and another size of pictures" if camera.media.fit else ""
         raise NotCopyable(f"the export has another rate{size}", f"{camera.media.uri}: {rate_hz:g} Hz")
     count, media = retimed.episode.num_steps, camera.media
     if retimed.is_cut:

@@ -82,8 +82,8 @@ def step_images(camera: Camera, retimed: RetimedEpisode) -> StepImages:
 def _reason_to_encode(camera: Camera, retimed: RetimedEpisode) -> str:
     if camera.media.kind not in _IMAGE_KINDS or camera.codec not in _IMAGE_CODECS:
         return f"the source has {camera.codec or camera.media.kind}, not images that RLDS holds"
-    if camera.media.channels != "rgb":
-        is_fitted = camera.media.channels.startswith("rgb fit ")
+    if not camera.media.is_as_stored:
+        is_fitted = camera.media.pixel_order == "rgb"
         return "the plan has another size" if is_fitted else "colours are swapped or pictures are turned"
     if retimed.source.frame_pairing != "index":
         return "frames are paired with steps by their stamps"

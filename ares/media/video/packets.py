@@ -140,10 +140,10 @@ def cut_packets(
             along), is not at a constant `rate_hz`, has swapped colours, turned pictures, another size or a
             rotation.
     """
-    if ref.channels != "rgb":
-        is_fitted = ref.channels.startswith("rgb fit ")
+    if not ref.is_as_stored:
+        is_fitted = ref.pixel_order == "rgb"
         reason = "the plan has another size" if is_fitted else "colours are swapped or pictures are turned"
-        raise NotCopyable(reason, f"{ref.uri} {ref.key}: {ref.channels}")
+        raise NotCopyable(reason, f"{ref.uri} {ref.key}: {ref.pixel_order}")
     verify_source(ref)
     container = open_video_container(ref.uri)
     try:

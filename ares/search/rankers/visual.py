@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from ares.errors import MediaError, RequestError
+from ares.errors import MediaError, RequestError, SourceError
+from ares.input import check_pixels
 from ares.io import describe_os_error
 from ares.search.encoding import encode_text, find_embedding_space, list_embedding_spaces, load_encoder
 from ares.search.engine import moment_order
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 # Moments reported per episode, and the least time between two of them.
 _MAX_MOMENTS, _MIN_GAP_SECONDS = 3, 1.0
-# Below the number from which Pillow warns of a decompression bomb.
-_MAX_PIXELS = 80_000_000
 
 
 class VisualRanker:
@@ -127,11 +126,10 @@ def _read_image(path: str) -> NDArray[np.uint8]:
 
     try:
         with Image.open(path) as image:
-            if image.width * image.height > _MAX_PIXELS:
-                raise RequestError(
-                    "the image is too large", f"{path!r}: {image.width} x {image.height} pixels"
-                )
+            check_pixels(image.width, image.height, path)
             return np.asarray(image.convert("RGB"))
+    except SourceError as error:
+        raise RequestError("the image is too large", error.detail) from None
     except UnidentifiedImageError:
         raise RequestError("the file is no image", f"{path!r}; give a JPEG, PNG or WebP") from None
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:

@@ -361,9 +361,17 @@ def _camera_lists(cameras: Sequence[Sequence[Camera]]) -> pa.ListArray:
     flat = list(chain.from_iterable(cameras))
     kind = _camera_arrow_type()
     media_fields = {*_MEDIA_TEXTS, *_MEDIA_SECONDS, *_MEDIA_COUNTS}
+    # An older table cannot get a new field in a list: the turn stands in the text of the colours.
+    stored_as = {"channels": "pixel_order"}
     arrays = [
         pa.array(
-            [getattr(camera.media if field.name in media_fields else camera, field.name) for camera in flat],
+            [
+                getattr(
+                    camera.media if field.name in media_fields else camera,
+                    stored_as.get(field.name, field.name),
+                )
+                for camera in flat
+            ],
             field.type,
         )
         for field in kind

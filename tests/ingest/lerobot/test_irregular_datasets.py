@@ -319,31 +319,22 @@ def test_info_that_cannot_be_used(tmp_path: Path, document: str, reason: str, fo
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (None, "there is no meta/info.json: rate and cameras are taken from the files"),
-        ("", "info.json is not JSON: rate and cameras are taken from the files"),
-        ("{", "info.json is not JSON: rate and cameras are taken from the files"),
-        ("[1]", "info.json is not a JSON object: rate and cameras are taken from the files"),
+        (None, "there is no meta/info.json"),
+        ("", "info.json is not JSON"),
+        ("{", "info.json is not JSON"),
+        ("[1]", "info.json is not a JSON object"),
     ],
 )
-def test_info_that_is_damaged_is_replaced_by_what_the_files_prove(
+def test_info_that_is_missing_or_damaged_refuses_the_dataset(
     tmp_path: Path, document: str | None, reason: str, folders: Any
 ) -> None:
     folder = folders.make(tmp_path / "made")
-    good = [item.load() for item in folders.opened(folder).items]
     if document is None:
         (folder / "meta" / "info.json").unlink()
     else:
         folders.write(folder, "info.json", document)
-    assert folders.opened(folder).warnings == (
-        reason,
-        "fps in info.json is not known: 10 Hz by the timestamps",
-    )
-    for record, expected in zip(folders.opened(folder).items, good, strict=True):
-        episode = record.load().episode
-        assert (episode.rate_hz, episode.content_hash) == (10.0, expected.episode.content_hash)
-        assert [camera.media.uri for camera in episode.cameras] == [
-            camera.media.uri for camera in expected.episode.cameras
-        ]
+    with pytest.raises(SourceError, match=reason):
+        folders.opened(folder)
 
 
 @pytest.mark.parametrize(
@@ -387,7 +378,17 @@ def test_templates_with_names_of_their_own(
         target = folder / video_path.format(**values, view=CAMERA, cam_name=CAMERA, whatever=CAMERA)
         target.parent.mkdir(parents=True, exist_ok=True)
         (folder / VIDEO.format(CAMERA, number)).rename(target)
-    assert (folders.opened(folder).warnings, folders.outcomes(folder)) == ((), ["good", "good"])
+    warnings = (
+        f"{name} in info.json is not a path template: files are found by their names"
+        for name in ("data_path", "video_path")
+    )
+    assert set(warnings) <= set(folders.opened(folder).warnings)
+    records = [item.load() for item in folders.opened(folder).items]
+    assert [record.trajectory.state is not None for record in records] == [True, True]
+    assert [len(record.episode.cameras) for record in records] == [1, 1]
+    assert all(
+        "camera front is not where the metadata says" in " ".join(record.warnings) for record in records
+    )
 
 
 def test_columns_without_numbers_are_left_out(folders: Any, tmp_path: Path) -> None:

@@ -30,6 +30,21 @@ def test_swapped_colours_are_kept(tables: Tables, make_record: MakeRecord) -> No
     assert episode == record.episode
 
 
+def test_turns_are_kept_and_read_from_the_text_of_earlier_versions(
+    tables: Tables, make_record: MakeRecord
+) -> None:
+    record = make_record(1)
+    first, *others = record.episode.cameras
+    turned = replace(first, media=replace(first.media, channels="bgr", turn="90"))
+    record = replace(record, episode=replace(record.episode, cameras=(turned, *others)))
+    tables.episodes.add([record])
+    assert tables.episodes.get([record.episode.episode_id]) == [record.episode]
+    (row,) = arrow.episodes_to_arrow([record.episode])["cameras"].to_pylist()
+    assert row[0]["channels"] == "bgr 90"
+    earlier = replace(first.media, channels="rgb vertical flip")
+    assert (earlier.channels, earlier.turn) == ("rgb", "vertical flip")
+
+
 def old_tables(folder: Path, record: Record) -> Tables:
     """An older workspace: one episode in a table without the field."""
     import lancedb

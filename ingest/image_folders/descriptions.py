@@ -1,0 +1,140 @@
+"""What JSON and text files say of an episode that is a folder; of raw BridgeData V2 also that of its session."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ares.episode import Json
+from ares.errors import SourceError
+from ares.input import read_input
+from ares.io import describe_os_error, list_folder
+from ingest.files import read_json_object
+from ingest.folder_families import read_folder_family
+from ingest.source_words import InvalidRowError, VideoRow, parse_video_row
+
+TABLE_SUFFIXES = (".csv", ".tsv")
+PICKLE_SUFFIXES = (".pkl", ".pickle")
+PICKLE_REASON = "reading a pickle can run code, so none is read: save its arrays as npz or HDF5"
+BRIDGE = "bridge_raw"
+_TEXT_BYTES, _LONGEST_TEXT, _MOST_TEXTS = 2**16, 1000, 16
+_LONGEST_LIST = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeDescription:
+    """What is said about an episode.
+
+    Attributes:
+        row: Instruction, outcome, rate and robot of the JSON files.
+        texts: Instructions of the text files.
+        session: What BridgeData V2 says of the session that the episode belongs to.
+        pickles: Names of the pickles beside the images.
+    """
+
+    row: VideoRow
+    texts: tuple[str, ...] = ()
+    session: Mapping[str, Json] = field(default_factory=dict)
+    pickles: tuple[str, ...] = ()
+
+
+def is_bridge_folder(folder: Path) -> bool:
+    """Whether a folder is an episode of raw BridgeData V2, by its name and that of the folder around it."""
+    return bool(re.fullmatch(read_folder_family(BRIDGE).match["path"], str(folder)))
+
+
+def list_table_paths(folder: Path) -> list[Path]:
+    """The tables directly in a folder, sorted."""
+    return [folder / name for name in _visible_files(folder) if name.lower().endswith(TABLE_SUFFIXES)]
+
+
+def _visible_files(folder: Path) -> list[str]:
+    return [name for name in list_folder(folder).files if name[0] != "."]
+
+
+def choose_description_files(names: Collection[str], label: str) -> list[str]:
+    """Of the files of a folder, those that describe an episode: named for that, or as the episode is."""
+    selected = []
+    for name in names:
+        stem, _, suffix = name.lower().rpartition(".")
+        stems = read_folder_family("pictures").descriptions.get(suffix)
+        if stems is not None and (stem in stems or stem == label.lower()):
+            selected.append(name)
+    return sorted(selected)
+
+
+def find_description_files(folder: Path) -> list[Path]:
+    """The files that describe an episode, in its folder and under its name beside it.
+
+    Beside tables it is any JSON file of the folder, else the one of its name beside it.
+    """
+    names = _visible_files(folder)
+    if any(name.lower().endswith(TABLE_SUFFIXES) for name in names):
+        inside = [folder / name for name in names if name.lower().endswith(".json")]
+        return inside or _find_beside(folder, (".json",))
+    chosen = choose_description_files(list_folder(folder).files, folder.name)
+    return [*(folder / name for name in chosen), *_find_beside(folder, (".json", ".txt"))]
+
+
+def _find_beside(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """Files of the name of a folder beside it; the folder around it may hold very many and is not listed."""
+    paths = (folder.with_name(f"{folder.name}{suffix}") for suffix in suffixes)
+    return [path for path in paths if path.is_file()]
+
+
+def find_bridge_session_file(folder: Path) -> Path | None:
+    """What BridgeData V2 says of the session of an episode, three folders above it; None where it is missing."""
+    path = Path(os.path.normpath(folder / read_folder_family(BRIDGE).session))
+    return path if is_bridge_folder(folder) and path.is_file() else None
+
+
+def read_episode_description(folder: Path, key: str) -> EpisodeDescription:
+    """Read what is said about an episode.
+
+    Args:
+        folder: Its folder.
+        key: Its path in the dataset; what lies above the dataset is not read.
+
+    Raises:
+        SourceError: A file cannot be read, or is no JSON object.
+    """
+    paths = find_description_files(folder)
+    document: dict[str, Any] = {}
+    for path in (path for path in paths if path.suffix.lower() == ".json"):
+        document |= read_json_object(path)
+    try:
+        # The same names of fields as in tables about videos.
+        fields = {name: value for name, value in document.items() if name not in ("video", "videos")}
+        row = parse_video_row({"video": folder.name, **fields})
+    except InvalidRowError as error:
+        raise SourceError("JSON file has a wrong form", f"{', '.join(map(str, paths))}: {error}") from None
+    session = find_bridge_session_file(folder) if key.count("/") >= 3 else None
+    return EpisodeDescription(
+        row=row,
+        texts=tuple(text for path in paths if path.suffix.lower() == ".txt" for text in _read_texts(path)),
+        session=select_small_values(read_json_object(session)) if session else {},
+        pickles=tuple(name for name in list_folder(folder).files if name.lower().endswith(PICKLE_SUFFIXES)),
+    )
+
+
+def _read_texts(path: Path) -> list[str]:
+    """The lines of a text file; BridgeData V2 writes the confidence of an annotator as a line of its own."""
+    try:
+        text = read_input(str(path), _TEXT_BYTES).decode("utf-8", "replace")
+    except OSError as error:
+        raise SourceError("text file cannot be read", f"{path}: {describe_os_error(error)}") from None
+    lines = (line.strip()[:_LONGEST_TEXT] for line in text.splitlines())
+    return [line for line in lines if line and not line.lower().startswith("confidence")][:_MOST_TEXTS]
+
+
+def select_small_values(document: Mapping[str, Json]) -> dict[str, Json]:
+    """The values that are small enough for the metadata of an episode: texts, numbers and short lists."""
+    return {
+        name: value
+        for name, value in document.items()
+        if not isinstance(value, list | Mapping) or (isinstance(value, list) and len(value) <= _LONGEST_LIST)
+    }

@@ -1,0 +1,262 @@
+"""Reads one folder of numbered images, with or without tables, as an episode."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ares.console import count_of
+from ares.episode import Camera, Episode, FramePairing, Json, MediaRef, Record, Trajectory
+from ares.errors import SourceError
+from ares.input import read_input
+from ares.media import IMAGE_SUFFIXES
+from ingest.base import EpisodeEntry, make_episode
+from ingest.depth import add_depth
+from ingest.folder_families import read_folder_family
+from ingest.image_folders.descriptions import (
+    BRIDGE,
+    EpisodeDescription,
+    find_description_files,
+    is_bridge_folder,
+    list_table_paths,
+    read_episode_description,
+    select_small_values,
+)
+from ingest.image_folders.pictures import CameraImageList, list_camera_images, make_image_camera
+from ingest.image_folders.tables import (
+    EpisodeTables,
+    describe_table_columns,
+    hash_table_contents,
+    make_column_signals,
+    make_trajectory,
+    read_tables,
+)
+from ingest.signals import NO_TIME, SpecTimeArray, StepTimes, compute_step_times
+
+IMAGES, TABLES = "images", "csv"
+# Stamps of images and steps that lie further apart than this are of two clocks.
+_LARGEST_OFFSET_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderEntry(EpisodeEntry):
+    """One episode, before it is read.
+
+    Attributes:
+        folder: Absolute path of its folder.
+        time: The column of the times by the spec of the user.
+    """
+
+    folder: str
+    time: SpecTimeArray = NO_TIME
+
+
+def load_episode(entry: FolderEntry) -> Record:
+    """Read an episode. Raises SourceError when it has no images or tables, or a file of it cannot be read."""
+    folder = Path(entry.folder)
+    described = read_episode_description(folder, entry.key)
+    read = _read_images_and_tables if entry.format == TABLES else _read_images_alone
+    return read(entry, folder, described)
+
+
+def _read_images_alone(entry: FolderEntry, folder: Path, described: EpisodeDescription) -> Record:
+    """An episode whose steps are the images of its first camera."""
+    warnings, depth = dict[str, None](), dict[str, Json]()
+    images = list(list_camera_images(folder, warnings, depth))
+    if not images:
+        raise SourceError("episode holds no numbered images", str(folder))
+    times = _times_of_images(entry, images[0], described, warnings)
+    digest = hashlib.blake2b(digest_size=16)
+    for path in find_description_files(folder):
+        digest.update(read_input(str(path)))
+    cameras = tuple(_cameras_of_images(images, times, digest, warnings))
+    for name in described.pickles:
+        warnings[f"{name} is not read (a pickle can run code): signals in it are not stored"] = None
+    trajectory = Trajectory(timestamps=times.seconds)
+    episode = _make_episode(
+        entry,
+        trajectory,
+        described,
+        times,
+        cameras,
+        texts=described.texts,
+        source=cameras[0].media.uri,
+        content_hash=digest.hexdigest(),
+        metadata=add_depth({**described.session, **described.row.metadata}, depth),
+        frame_pairing="stamp" if times.has_stamps else "index",
+    )
+    all_warnings = (*warnings, *described.row.warnings)
+    return Record(episode=episode, trajectory=trajectory, warnings=all_warnings, has_stamps=times.has_stamps)
+
+
+def _times_of_images(
+    entry: FolderEntry, first: CameraImageList, described: EpisodeDescription, warnings: dict[str, None]
+) -> StepTimes:
+    """The times of the steps: the stamps in the names of the images, or evenly spaced."""
+    import numpy as np
+
+    stamps = first.images.seconds
+    return compute_step_times(
+        None if stamps is None else np.array(stamps) - stamps[0],
+        len(first.images.names),
+        warnings,
+        name=f"the numbers of the images of {first.name}",
+        user_rate_hz=entry.rate_hz,
+        stated_rate_hz=described.row.fps,
+        usual_rate_hz=read_folder_family(BRIDGE).rate_hz if is_bridge_folder(Path(entry.folder)) else None,
+    )
+
+
+def _cameras_of_images(
+    cameras: list[CameraImageList], times: StepTimes, digest: Any, warnings: dict[str, None]
+) -> Iterator[Camera]:
+    """Cameras with an image for each step, or with stamps in the names; another is left out."""
+    start = next((camera.images.seconds[0] for camera in cameras if camera.images.seconds), 0.0)
+    for camera in cameras:
+        count, has_stamps = len(camera.images.names), camera.images.seconds is not None
+        if not has_stamps and count != len(times.seconds):
+            text = f"camera {camera.name} is left out: it has not as many images as {cameras[0].name}"
+            warnings[text] = None
+            digest.update(f"{count} of {len(times.seconds)}".encode())
+            continue
+        media = camera.media(start if has_stamps else 0.0, times.rate_hz)
+        digest.update(f"{camera.name} {count}".encode())
+        yield make_image_camera(camera.name, media, camera.folder, camera.images.names, digest)
+
+
+def _read_images_and_tables(entry: FolderEntry, folder: Path, described: EpisodeDescription) -> Record:
+    """An episode whose steps are the rows of a table."""
+    tables = read_tables(list_table_paths(folder), entry.time, described.row.fps)
+    times = compute_step_times(
+        tables.main.seconds,
+        tables.num_steps,
+        tables.warnings,
+        name=tables.main.roles.time,
+        user_rate_hz=entry.rate_hz,
+        stated_rate_hz=described.row.fps,
+    )
+    digest, depth = hash_table_contents(tables), dict[str, Json]()
+    cameras = tuple(_cameras_of_columns(tables, times.rate_hz, digest)) or tuple(
+        _cameras_beside_tables(folder, tables, times.rate_hz, digest, depth)
+    )
+    trajectory = make_trajectory(tables, signals := make_column_signals(tables), times.seconds)
+    episode = _make_episode(
+        entry,
+        trajectory,
+        described,
+        times,
+        cameras,
+        texts=tuple(map(tables.constant_text, read_folder_family("tables").texts)),
+        source=str(tables.main.path),
+        content_hash=digest.hexdigest(),
+        metadata=add_depth({**select_small_values(described.row.metadata), **_constant_texts(tables)}, depth),
+        frame_pairing=_frame_pairing(cameras, times.rate_hz),
+    )
+    return Record(
+        episode=episode,
+        trajectory=trajectory,
+        warnings=(*tables.warnings, *described.row.warnings),
+        has_stamps=times.has_stamps,
+        arrays=tuple(describe_table_columns(tables, signals)),
+    )
+
+
+def _cameras_beside_tables(
+    folder: Path, tables: EpisodeTables, rate_hz: float, digest: Any, depth: dict[str, Json]
+) -> Iterator[Camera]:
+    """Cameras with stamps in the names of their images, else with one image for each step.
+
+    Raises SourceError for a camera with neither, or an image that cannot be read or decoded.
+    """
+    for camera in list_camera_images(folder, tables.warnings, depth):
+        images = camera.images
+        if images.seconds is None and len(images.names) != tables.num_steps:
+            raise SourceError(
+                "camera has no image for each step, and no stamps in its names",
+                f"{camera.folder}: {count_of(len(images.names), 'image')} for {count_of(tables.num_steps, 'step')}",
+            )
+        start = 0.0 if images.seconds is None else _clock_start(camera.name, images.seconds, tables)
+        yield make_image_camera(
+            camera.name, camera.media(start, rate_hz), camera.folder, images.names, digest
+        )
+
+
+def _clock_start(name: str, seconds: tuple[float, ...], tables: EpisodeTables) -> float:
+    """Start of the episode on the clock of the images' names."""
+    stamps = tables.main.stamps
+    if stamps is not None and abs(float(stamps[0]) - seconds[0]) <= _LARGEST_OFFSET_SECONDS:
+        return float(stamps[0])
+    tables.warnings[
+        f"images of camera {name} have a clock of their own: the first one starts the episode"
+    ] = None
+    return seconds[0]
+
+
+def _cameras_of_columns(tables: EpisodeTables, rate_hz: float, digest: Any) -> Iterator[Camera]:
+    """Cameras whose images a column names, one for each step."""
+    table, count = tables.main, tables.num_steps
+    for column in table.table.names:
+        names = table.table.texts(column)
+        if not names or not names[0].lower().endswith(IMAGE_SUFFIXES):
+            continue
+        if not all(name.lower().endswith(IMAGE_SUFFIXES) for name in names):
+            tables.warnings[f"camera {column} is left out: a row names no image"] = None
+            continue
+        media = MediaRef(
+            kind="images",
+            uri=str(table.path),
+            start_seconds=0.0,
+            stop_seconds=count / rate_hz,
+            num_frames=count,
+            rate_hz=rate_hz,
+            key=column,
+        )
+        yield make_image_camera(column, media, table.path.parent, tuple(names), digest)
+
+
+def _frame_pairing(cameras: tuple[Camera, ...], rate_hz: float) -> FramePairing:
+    """Images with stamps in their names have a clock of their own; the others are one for each step."""
+    return "index" if all(camera.media.rate_hz == rate_hz for camera in cameras) else "stamp"
+
+
+def _constant_texts(tables: EpisodeTables) -> dict[str, Json]:
+    """Columns of text that are the same in every row; others are told."""
+    result: dict[str, Json] = {}
+    instructions = read_folder_family("tables").texts
+    for name in tables.main.table.names:
+        texts = set(tables.main.table.texts(name))
+        if len(texts) == 1 and name not in instructions:
+            result[name] = texts.pop()
+        elif len(texts) > 1 and not next(iter(texts)).lower().endswith((".jpg", ".jpeg", ".png")):
+            tables.warnings[f"column {name} is not stored (texts that differ from row to row)"] = None
+    return result
+
+
+def _make_episode(
+    entry: FolderEntry,
+    trajectory: Trajectory,
+    described: EpisodeDescription,
+    times: StepTimes,
+    cameras: tuple[Camera, ...],
+    *,
+    texts: tuple[str, ...],
+    **fields: Any,
+) -> Episode:
+    row = described.row
+    is_bridge = entry.format == IMAGES and is_bridge_folder(Path(entry.folder))
+    return make_episode(
+        entry,
+        trajectory,
+        [row.instruction, *texts],
+        split=row.split,
+        robot=row.robot or (read_folder_family(BRIDGE).robot if is_bridge else ""),
+        rate_hz=times.rate_hz,
+        rate_source=times.rate_source,
+        cameras=cameras,
+        success=row.success,
+        success_source=row.success_source,
+        **fields,
+    )

@@ -1,0 +1,164 @@
+"""Plans the items of a source as they come: which are read, compared or corrected, and which are stored already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ares.episode import Record
+from ares.errors import SourceError
+from ares.jobs import MediaMode, Progress, Report
+from ares.store import RemovedIds
+from ingest.base import GuardedItems, Item, Source, guard_item_loading
+from ingest.pipeline.contracts import leaves_segments_unread, must_read_again, read_stored_contracts
+from ingest.pipeline.find import warn_of_missing_records
+from ingest.pipeline.plan import (
+    EXPORTED_REASON,
+    ItemAction,
+    ItemOutcome,
+    is_same_record,
+    plan_item,
+    read_exported_ids,
+    read_identity,
+    read_stored_identities,
+    reject_duplicate_item,
+    stored_ids,
+)
+from ingest.pipeline.read import Readers, RecordIdentity, add_media_copying
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+CORRECTED = "read again, since what is stated of the dataset has changed; ids, tags and rulings stay"
+_SEGMENTS_UNREAD = (
+    "its segments may have changed: they are read with the spec or options of its first ingestion"
+)
+# Items that are looked at before the first of them is read.
+_MOST_PLANNED = 512
+
+
+class SourceItemPlanner:
+    """Plans the items of one source as they come; a source may hold more of them than it says.
+
+    Args:
+        stores: Where the stored episodes are.
+        source: The source.
+        readers: Read the first stored item, to learn whether the source has moved.
+        counts: Where the items are counted.
+        media: Whether cameras are copied.
+        progress: Advanced by the items that are stored already.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        source: Source,
+        readers: Readers,
+        counts: Report,
+        media: MediaMode,
+        progress: Progress,
+    ) -> None:
+        self._stores = stores
+        self._readers = readers
+        self._counts = counts
+        self._media = media
+        self._progress = progress
+        self._folder = stores.folder
+        self._source = source
+        self._stored_ids = stored_ids(stores, source)
+        stored = read_stored_contracts(stores, source) if self._stored_ids else None
+        self.corrects = stored is not None and must_read_again(source, stored)
+        if stored is not None and leaves_segments_unread(source, stored):
+            counts.add_warning(_SEGMENTS_UNREAD, source.dataset)
+        self._format, self._dataset = source.format, source.dataset
+        self._dataset_folder = source.folder
+        self._removed_ids = RemovedIds(stores.annotations, stores.workspace_id)
+        self._seen: set[str] = set()
+        self._unmoved: bool | None = None
+        self._exported_ids = read_exported_ids(source.folder)
+
+    def plan(self, items: Iterator[Item]) -> Iterator[ItemOutcome]:
+        """The items to be read and those that fail unread; those that are stored already are only counted."""
+        seen, stored_ids = self._seen, self._stored_ids
+        while batch := list(islice(items, _MOST_PLANNED)):
+            self._counts.add_planned(len(batch))
+            num_skipped = 0
+            exported = self._find_exported(batch) if self._exported_ids else {}
+            for item in batch:
+                if reason := self._removed_ids.reason(item.episode_id) or exported.get(item.episode_id, ""):
+                    self._counts.add_warning(reason, item.location)
+                    seen.add(item.episode_id)
+                    num_skipped += 1
+                    continue
+                action = plan_item(item, seen=seen, stored_ids=stored_ids, unmoved=self._unmoved)
+                seen.update(
+                    [item.episode_id] if item.episode_id else []
+                )  # each that lacks one fails by itself
+                outcome = None if action is ItemAction.SKIP else self._outcome(item, action)
+                if outcome is None and self.corrects:
+                    self._counts.add_warning(CORRECTED, item.location)
+                    outcome = self._outcome(item, ItemAction.CORRECT)
+                if outcome is None:
+                    num_skipped += 1
+                else:
+                    yield outcome
+            self._counts.add_existing(num_skipped)
+            self._progress.advance(num_skipped)
+
+    def end(self, items: GuardedItems) -> Iterator[ItemOutcome]:
+        """One failed item where the source could not list all of its items; none where it could."""
+        if items.error is not None:
+            self._counts.add_planned(1)
+            unlisted = Item(episode_id="", location=f"the rest of {self._dataset}", load=_load_nothing)
+            yield ItemOutcome(unlisted, ItemAction.READ, items.error)
+        elif items.is_exhausted:
+            missing = self._stored_ids - self._seen
+            warn_of_missing_records(self._stores, self._source, missing, self._counts)
+
+    def _find_exported(self, items: Sequence[Item]) -> dict[str, str]:
+        """Why each item is not read whose content the workspace has as the episode that it was exported from."""
+        guarded = [
+            guard_item_loading(item, self._format, self._dataset_folder, self._source.follow_links)
+            for item in items
+        ]
+        identities = self._readers.map([partial(read_identity, item.load) for item in guarded])
+        origins = {
+            item.episode_id: self._exported_ids[identity.content_hash]
+            for item, identity in zip(items, identities, strict=True)
+            if isinstance(identity, RecordIdentity) and identity.content_hash in self._exported_ids
+        }
+        stored = read_stored_identities(self._stores, sorted(set(origins.values())))
+        reasons = {}
+        for episode_id, origin in origins.items():
+            same = origin in stored and self._exported_ids.get(stored[origin].content_hash) == origin
+            reasons[episode_id] = self._removed_ids.reason(origin) or (EXPORTED_REASON if same else "")
+        return reasons
+
+    def _outcome(self, item: Item, action: ItemAction) -> ItemOutcome | None:
+        """The outcome to send to the readers; None when the item turns out to be stored already."""
+        item = guard_item_loading(item, self._format, self._dataset_folder, self._source.follow_links)
+        if action in (ItemAction.READ, ItemAction.CORRECT):
+            return ItemOutcome(add_media_copying(item, self._media, self._folder), action)
+        if action is ItemAction.REJECT_DUPLICATE:
+            return reject_duplicate_item(item)
+        outcome = ItemOutcome(item, action)
+        return self._compare_first(outcome) if self._unmoved is None else outcome
+
+    def _compare_first(self, outcome: ItemOutcome) -> ItemOutcome | None:
+        """Read the first stored item, to learn whether the source has moved; None when it has not."""
+        episode_id = outcome.item.episode_id
+        (identity,) = self._readers.map([outcome.load])
+        stored = read_stored_identities(self._stores, [episode_id])[episode_id]
+        self._unmoved = (
+            isinstance(identity, RecordIdentity)
+            and identity.source == stored.source
+            and is_same_record(stored, identity)
+        )
+        outcome.set_read(identity, stored)
+        return None if self._unmoved else outcome
+
+
+def _load_nothing() -> Record:
+    raise SourceError("the item was not listed")
