@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ares
 from ares.curation import StoredTrajectories, WindowRule, propose_pairs
@@ -56,7 +56,7 @@ def measure_cost(rows: int, seed: int) -> str:
     originals, planted = rows - rows // _COPY_SHARE, set()
     with tempfile.TemporaryDirectory() as folder:
         trajectories = StoredTrajectories(Path(folder) / "signals", len(_NAMES))
-        kept = []
+        kept: list[Any] = []
         for number in range(rows):
             if number < originals:
                 motion = draw_course(rng, waypoints[number % _TASKS], 0.3)

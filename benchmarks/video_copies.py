@@ -230,13 +230,15 @@ def change_film(rng: np.random.Generator, film: Film, rate_hz: float, change: st
 def _crop_film(rng: np.random.Generator, film: Film) -> Film:
     """Frames without up to 8 % of their width and height, as large as before."""
     import cv2
+    import numpy as np
 
     kept = 1 - rng.uniform(0.02, 0.08)
     height, width = film[0].shape[:2]
     rows, columns = int(height * kept), int(width * kept)
     top, left = (int(rng.integers(0, whole - part + 1)) for whole, part in ((height, rows), (width, columns)))
     parts = (frame[top : top + rows, left : left + columns] for frame in film)
-    return [cv2.resize(part, (width, height), interpolation=cv2.INTER_AREA) for part in parts]
+    sized = (cv2.resize(part, (width, height), interpolation=cv2.INTER_AREA) for part in parts)
+    return [np.asarray(frame, np.uint8) for frame in sized]
 
 
 def _cover_corner(

@@ -316,7 +316,7 @@ def _named_scope(scope: Scope, connection: str) -> Scope:
 
 def _is_followed_by_script(data: bytes) -> bool:
     """Whether a message is a click or a new address; what a part of the page sends by itself every second is none."""
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from streamlit.proto.BackMsg_pb2 import BackMsg
 
     try:

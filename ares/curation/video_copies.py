@@ -195,8 +195,10 @@ def _compare_videos(ours: Picture, theirs: Picture, shifts: Sequence[int]) -> Vi
     """Compares two videos (T, 16, 16) and (T', 16, 16), the first of which may begin later by some steps."""
     left, right = _describe_motion(ours), _describe_motion(theirs)
     if left is None or right is None:
-        pictures = [frames.mean(axis=0, keepdims=True) for frames in (ours, theirs)]
-        is_same = left is right and _compare_seen(*pictures, _make_corner_masks()[0]) <= _MOST_OF_BACKGROUND
+        first, second = (frames.mean(axis=0, keepdims=True) for frames in (ours, theirs))
+        is_same = (
+            left is right and _compare_seen(first, second, _make_corner_masks()[0]) <= _MOST_OF_BACKGROUND
+        )
         return VideoMatch(different=0.0) if is_same else _NO_MATCH
     correlation, shift = max(
         (_correlate_motion(left, right, shift + step), shift + step)
@@ -244,17 +246,17 @@ def _find_seen_pixels(ours: Picture, theirs: Picture) -> NDArray[np.bool_] | Non
     """
     import numpy as np
 
-    pictures = [frames.mean(axis=0, keepdims=True) for frames in (ours, theirs)]
-    masks = _make_corner_masks()
-    if _compare_seen(*pictures, masks[0]) <= _MOST_OF_BACKGROUND:
+    first, second = (frames.mean(axis=0, keepdims=True) for frames in (ours, theirs))
+    masks: list[NDArray[np.bool_]] = list(_make_corner_masks())
+    if _compare_seen(first, second, masks[0]) <= _MOST_OF_BACKGROUND:
         return masks[0]
-    left = np.minimum(_fit_seen_parts(*pictures), _fit_seen_parts(*reversed(pictures)))
+    left = np.minimum(_fit_seen_parts(first, second), _fit_seen_parts(second, first))
     fitting = np.flatnonzero(left <= _MOST_OF_BACKGROUND)
-    seen = masks[fitting[0]] if len(fitting) else masks[int(left.argmin())]
+    seen = masks[fitting[0] if len(fitting) else int(left.argmin())]
     motions = [((frames - frames.mean(axis=0)) ** 2).mean(axis=0).ravel() for frames in (ours, theirs)]
     if min(motion[seen].sum() / (motion.sum() + 1e-6) for motion in motions) < _LEAST_SEEN_MOTION:
         return None
-    return seen if _compare_seen(*pictures, seen) <= _MOST_OF_BACKGROUND else None
+    return seen if _compare_seen(first, second, seen) <= _MOST_OF_BACKGROUND else None
 
 
 @cache
@@ -338,9 +340,9 @@ def _list_terms(frames: Picture) -> list[Picture]:
     """Frames (T, 16, 16) and how they change to the right, downwards, outwards, and, of a video, over time."""
     import numpy as np
 
-    down, right = np.gradient(frames, axis=(1, 2))
+    down, right = (np.asarray(part, np.float32) for part in np.gradient(frames, axis=(1, 2)))
     sides = np.linspace(-1, 1, SMALL_FRAME_PIXELS, dtype=np.float32)
-    terms = [frames, right, down, right * sides + down * sides[:, None]]
+    terms: list[Picture] = [frames, right, down, right * sides + down * sides[:, None]]
     return [*terms, np.gradient(frames, axis=0)] if len(frames) > 1 else terms
 
 

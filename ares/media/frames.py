@@ -113,7 +113,8 @@ def bytes_per_frame(ref: MediaRef) -> float:
     try:
         if ref.kind == "mp4":
             info = probe_video(ref.uri)
-            return sum(info.packet_sizes) / max(info.num_frames, 1)
+            stored = 0 if info.packet_sizes is None else int(info.packet_sizes.sum())
+            return stored / max(info.num_frames, 1)
         try:
             return sum(map(len, encoded_frames(ref))) / max(ref.num_frames, 1)
         except MediaError:

@@ -567,7 +567,7 @@ def _refresh_index(
             f"an index of {label} finds {record.recall:.1%} of the true nearest, and {TARGET:.0%} are wanted: "
             "its search stays exact, and slow"
         )
-    elif record and record != state.index:
+    elif record and record != state.record:
         report(f"the index of {label} finds {record.recall:.1%} of the true nearest")
 
 

@@ -445,7 +445,7 @@ def _describe_frame_vectors(stores: Stores, space: str) -> TableStatus:
 def _describe_vectors(stores: Stores, name: str, state: VectorTableState) -> TableStatus:
     """Describe a table of vectors; without an index its search is exact, so its recall is 1."""
     dataset = stores.tables.connection.open_dataset(name)
-    index = state.index
+    index = state.record
     is_flat = index is None or index.kind == "flat"
     details: dict[str, Json] = {
         "kind": index.kind if index else "flat",

@@ -744,8 +744,9 @@ class Workspace:
         """
         from ares.loader import LoaderRequest, build_step_dataset
 
-        is_view = isinstance(selection, Episodes)
-        members = list_view(selection) if is_view else find_set(self.stores, selection)
+        members = (
+            list_view(selection) if isinstance(selection, Episodes) else find_set(self.stores, selection)
+        )
         request = make_export_request(members, Path(), "steps", options)
         loading = LoaderRequest(cameras=cameras, delta_seconds=delta_seconds or {}, normalise=normalise or {})
         return build_step_dataset(request, self.stores, loading)

@@ -60,8 +60,9 @@ class EpisodeFacts:
             if value is not None:
                 return value
         dataset = self.datasets.get(key)
-        is_small = dataset is not None and dataset.shape is not None and dataset.size <= LONGEST_LIST
-        return read_small(dataset) if is_small and dataset.dtype.kind in "SObiuf" else None
+        if dataset is None or dataset.shape is None or dataset.size > LONGEST_LIST:
+            return None
+        return read_small(dataset) if dataset.dtype.kind in "SObiuf" else None
 
     def rate_hz(self) -> float | None:
         """Steps per second, as the source states them."""

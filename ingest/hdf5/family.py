@@ -164,7 +164,7 @@ def list_episodes(file: Any, layout: LayoutSpec) -> dict[str, tuple[str, ...]]:
 
     Raises SourceError when the file is damaged.
     """
-    import h5py  # type: ignore[import-untyped]
+    import h5py
 
     if not layout.episodes:
         return {"": ()}

@@ -390,7 +390,7 @@ REFUSED: dict[str, tuple[Try, str]] = {
     "misspelled": (lambda ws: ws.episodes.wehre("true"), "where"),  # type: ignore[attr-defined]
     "ws misspelled": (lambda ws: ws.episode, "episodes"),  # type: ignore[attr-defined]
     "episode misspelled": (lambda ws: ws.episodes[0].instructon, "instruction"),  # type: ignore[attr-defined]
-    "set misspelled": (lambda ws: ws.sets["short"].epsiodes, "there are"),
+    "set misspelled": (lambda ws: ws.sets["short"].epsiodes, "there are"),  # type: ignore[attr-defined]
     "unknown column": (lambda ws: ws.episodes.where("nothing > 3"), "nothing"),
     "unknown column of sort": (lambda ws: ws.episodes.sort("nothing"), "nothing"),
     "unknown column of groupby": (lambda ws: ws.episodes.groupby("nothing"), "nothing"),
@@ -565,8 +565,8 @@ GONE: dict[str, tuple[Try, str]] = {
     "ws.similar": (lambda ws: ws.similar("a"), "use ws.episodes.similar"),  # type: ignore[attr-defined]
     "ws[0]": (lambda ws: ws[0], "use ws.episodes"),
     "list(ws)": (lambda ws: list(ws), "use ws.episodes"),  # type: ignore[call-overload]
-    "set.to_pandas": (lambda ws: ws.sets["short"].to_pandas(), "use members.to_pandas"),
-    "set.take": (lambda ws: ws.sets["short"].take(2), "use members.take"),
+    "set.to_pandas": (lambda ws: ws.sets["short"].to_pandas(), "use members.to_pandas"),  # type: ignore[attr-defined]
+    "set.take": (lambda ws: ws.sets["short"].take(2), "use members.take"),  # type: ignore[attr-defined]
 }
 
 

@@ -73,7 +73,7 @@ def refresh_index(
 
 def unindexed_rows(state: VectorTableState) -> int:
     """Vectors of a table that its next refresh would index; 0 where no index has reached the target recall."""
-    record = state.index
+    record = state.record
     if record is not None and record.kind == "flat" and state.rows < _RETRAIN * record.built_rows:
         return 0
     return state.rows - state.indexed

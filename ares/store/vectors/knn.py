@@ -333,12 +333,12 @@ class VectorTableState(NamedTuple):
     Attributes:
         rows: Number of vectors.
         indexed: Number of vectors that the index covers; all others are compared exactly.
-        index: What was built and measured; None for a table too small for an index.
+        record: What was built and measured; None for a table too small for an index.
     """
 
     rows: int
     indexed: int
-    index: IndexRecord | None
+    record: IndexRecord | None
 
 
 class VectorSnapshots:

@@ -134,7 +134,9 @@ def test_metadata_is_a_column_and_so_are_its_keys(
     assert main(["search", "--where", "metadata.operator = 'ann'", "-w", workspace]) == 2
     assert 'write contains(metadata, \'"operator": "VALUE"\')' in capsys.readouterr().err
     with ares.open(workspace) as opened:
-        counted = opened.episodes.sql("SELECT metadata ->> 'success' AS s, count(*) AS n FROM episodes GROUP BY s")
+        counted = opened.episodes.sql(
+            "SELECT metadata ->> 'success' AS s, count(*) AS n FROM episodes GROUP BY s"
+        )
         assert counted["n"].sum() == len(opened.episodes["metadata"])
 
 

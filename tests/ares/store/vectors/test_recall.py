@@ -112,7 +112,7 @@ def _queries(scenes: SceneTable, count: int) -> list[NDArray[np.float32]]:
 
 
 def test_what_was_measured_is_what_holds(scenes: SceneTable) -> None:
-    index = scenes.table.state().index
+    index = scenes.table.state().record
     assert index is not None and index.recall >= recall.TARGET
     snapshot = scenes.table._snapshot_for(scenes.vectors[0])
     assert snapshot is not None and snapshot.params_for(None) is not None, "the index is used"
@@ -268,7 +268,7 @@ def test_an_index_that_finds_too_little_is_not_used(tmp_path: Path, monkeypatch:
         patch.setattr(knn, "_MIN_PROBES", 1)
         patch.setattr(knn, "_CANDIDATES", 20)
         scenes.tables.refresh_indexes(lines.append, _FLAT_ROWS)
-    index = scenes.table.state().index
+    index = scenes.table.state().record
     assert index is not None and index.kind == "flat" and index.recall < recall.TARGET
     assert re.search(
         r"finds \d+\.\d% of the true nearest, and 95% are wanted: its search stays exact", lines[-1]
@@ -303,9 +303,9 @@ def test_an_index_that_an_earlier_version_tuned_is_used(tmp_path: Path) -> None:
     }  # fmt: skip
     scenes.table._snapshots.require().writable_dataset().update_config({"ares.tuning": json.dumps(tuned)})
     earlier = scenes.table.state()
-    assert earlier.index is not None and (earlier.index.recall, earlier.index.p50_ms) == (0.97, 3.5)
+    assert earlier.record is not None and (earlier.record.recall, earlier.record.p50_ms) == (0.97, 3.5)
     assert earlier.indexed == 3_000
-    assert scenes.table.refresh(_FLAT_ROWS) == earlier.index
+    assert scenes.table.refresh(_FLAT_ROWS) == earlier.record
     snapshot = scenes.table._snapshots.require()
     assert snapshot.params_for(None) is not None and snapshot.vector_indices() == [index.index]
 
@@ -351,7 +351,7 @@ def test_a_build_that_is_killed_leaves_the_old_index_at_work(tmp_path: Path) -> 
         child.send_signal(signal.SIGKILL)
     state = scenes.table.state()
     assert first
-    assert state.index == first
+    assert state.record == first
     assert (state.rows, state.indexed) == (7_000, 3_000)
     assert len(scenes.table._snapshots.require().vector_indices()) == 2
     query = scenes.vectors[-1]
