@@ -208,6 +208,16 @@ def _is_met(facts: EpisodeFacts, key: str, condition: Condition) -> bool:
     return str(facts.find(key)) == condition
 
 
+def has_rate_by_arrays(layout: LayoutSpec, datasets: Mapping[str, Any]) -> bool:
+    """Whether the widths of the arrays alone tell the rate, so that no attribute needs to be read."""
+    facts = EpisodeFacts(layout, {"attributes": {}, "path": {}}, datasets, Path(), [])
+    return bool(layout.rate_hz) or any(
+        variant.rate_hz
+        and all(type(part) is int and _is_met(facts, key, part) for key, part in variant.when.items())
+        for variant in layout.variants
+    )
+
+
 def find_path_parts(layout: LayoutSpec, path: str) -> dict[str, str]:
     """What the regular expressions of a layout find in the path of a file, by the names of their groups."""
     parts: dict[str, str] = {}

@@ -25,7 +25,7 @@ from ingest.base import (
     failing_item,
 )
 from ingest.hdf5.episode import FORMAT, HDF5Entry, list_unknown_episode_groups
-from ingest.hdf5.facts import find_path_parts, list_companions, read_facts
+from ingest.hdf5.facts import find_path_parts, has_rate_by_arrays, list_companions, read_facts
 from ingest.hdf5.family import known_rate, list_episodes, load_hdf5_episode, read_masks
 from ingest.hdf5.values import find_datasets, read_child_classes, to_plain_value
 
@@ -154,11 +154,13 @@ def _inspect_groups(path: Path, file: Any, layouts: Layouts) -> HDF5File:
     names = list_episodes(file, layout)
     if not names:
         raise SourceError("file holds no episode", f"{path}: no group {layout.episodes}")
-    groups = (open_hdf5_object(file, name) for name in names if _is_readable(file, name))
+    groups = (open_hdf5_object(file, name) for name in names if not name or _is_readable(file, name))
     first = next((group for group in groups if isinstance(group, h5py.Group)), None)
     datasets = find_datasets(first) if first is not None else {}
     entry = HDF5Entry(dataset="", key="", path=str(path), group=next(iter(names)), layout=layout)
-    has_rate = first is not None and known_rate(read_facts(entry, first, datasets))[0] is not None
+    has_rate = has_rate_by_arrays(layout, datasets) or (
+        first is not None and known_rate(read_facts(entry, first, datasets))[0] is not None
+    )
     return HDF5File(
         path=path,
         layout=layout,
