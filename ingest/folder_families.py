@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ares.input import parse_yaml
+from ares.input import read_yaml
 
 _FOLDER = Path(__file__).parent / "specs" / "folders"
 
@@ -63,5 +63,4 @@ class FolderFamily:
 @functools.cache
 def read_folder_family(name: str) -> FolderFamily:
     """A family by the name of its file."""
-    path = _FOLDER / f"{name}.yaml"
-    return FolderFamily(**parse_yaml(path.read_text(), str(path)))
+    return FolderFamily(**read_yaml(str(_FOLDER / f"{name}.yaml")))

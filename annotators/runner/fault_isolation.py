@@ -363,10 +363,12 @@ def make_guarded_annotator(
     return replace(
         annotator,
         process=GuardedProcess(label, annotator),
-        select_frames=select_no_frames if select is select_no_frames else _guard(label, select, check_frames),
-        estimate=_guard(label, annotator.estimate, check_estimated_cost),
-        estimate_run=estimate_run and _guard(label, estimate_run, check_estimated_cost),
-        preflight=_guard(label, annotator.preflight, _check_preflight),
+        select_frames=select_no_frames
+        if select is select_no_frames
+        else _guard_call(label, select, check_frames),
+        estimate=_guard_call(label, annotator.estimate, check_estimated_cost),
+        estimate_run=estimate_run and _guard_call(label, estimate_run, check_estimated_cost),
+        preflight=_guard_call(label, annotator.preflight, _check_preflight),
     )
 
 
@@ -404,7 +406,9 @@ class GuardedProcess:
 _Checked = TypeVar("_Checked")
 
 
-def _guard(label: str, call: Callable[..., Any], check: Callable[..., _Checked]) -> Callable[..., _Checked]:
+def _guard_call(
+    label: str, call: Callable[..., Any], check: Callable[..., _Checked]
+) -> Callable[..., _Checked]:
     """A call of a plug-in whose answer is checked, with its arguments; whatever it raises is an AresError."""
 
     def guarded(*arguments: Any) -> _Checked:

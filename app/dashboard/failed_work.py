@@ -83,8 +83,8 @@ class Retry:
             for item in (value if isinstance(value, list | tuple) else [value])
             for word in make_option(f"{self.work}.{name.replace('_', '-')}", item)
         ]
-        chosen = [*make_option("reason", self.reason), *make_option("where", self.where)]
-        return ["annotate", self.work, "--retry-failed", *chosen, *flags]
+        selected = [*make_option("reason", self.reason), *make_option("where", self.where)]
+        return ["annotate", self.work, "--retry-failed", *selected, *flags]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,7 +163,7 @@ def find_copies(stores: Stores, ids: Collection[str]) -> Copies:
             range(len(known)) if needs_all else sorted({position for pair in waiting for position in pair})
         )
         videos = SmallVideos(stores, known, shown, Path(folder))
-        pairs = {pair: CopyPair(*_named(known, pair), "content", 1.0) for pair in equal}
+        pairs = {pair: CopyPair(*_name_pair(known, pair), "content", 1.0) for pair in equal}
         pairs.update((pair, _judge_signals(signals, pair, videos, known)) for pair in waiting)
         for first, second, shifts in videos.propose_pairs() if needs_all else ():
             pair = first, second
@@ -171,7 +171,7 @@ def find_copies(stores: Stores, ids: Collection[str]) -> Copies:
                 video = videos.compare(first, second, shifts)
                 if video.different <= _MOST_DIFFERENT_IN_DOUBT:
                     pairs[pair] = CopyPair(
-                        *_named(known, pair),
+                        *_name_pair(known, pair),
                         "pixels",
                         round(1.0 - video.different, 4),
                         is_copy=video.different <= _MOST_DIFFERENT and not signals.shared_layouts(pair),
@@ -186,7 +186,7 @@ def find_copies(stores: Stores, ids: Collection[str]) -> Copies:
     )
 
 
-def _named(ids: Sequence[str], pair: Pair) -> tuple[str, str]:
+def _name_pair(ids: Sequence[str], pair: Pair) -> tuple[str, str]:
     return ids[pair[0]], ids[pair[1]]
 
 
@@ -200,7 +200,7 @@ def _judge_signals(signals: SignalCopies, pair: Pair, videos: SmallVideos, ids: 
         has_states = any(layout.startswith("state ") for layout in signals.shared_layouts(pair))
         is_copy = match.kind == "state" or not has_states
     return CopyPair(
-        *_named(ids, pair),
+        *_name_pair(ids, pair),
         "signals",
         round(match.score, 4),
         is_copy=is_copy,

@@ -131,13 +131,15 @@ def _compare_rows(
     }
     prefix = "" if key == "episode_id" else "segment "
     for name in columns[1:]:
-        said = {row_key: row.get(name) for row_key, row in expected.items()}
+        logged = {row_key: row.get(name) for row_key, row in expected.items()}
         others = projected.get(name, ())
         wrong = [
-            row[key] for row in rows if row[name] != said.get(row[key], row[name]) and row[key] not in others
+            row[key]
+            for row in rows
+            if row[name] != logged.get(row[key], row[name]) and row[key] not in others
         ]
         if wrong:
-            example = f"{prefix or 'episode '}{min(wrong)}: the log says {said[min(wrong)]!r}"
+            example = f"{prefix or 'episode '}{min(wrong)}: the log says {logged[min(wrong)]!r}"
             yield _value_finding(f"{prefix}column {name} matches the log", len(wrong), example)
 
 

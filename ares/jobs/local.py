@@ -46,9 +46,9 @@ class LocalEngine:
         elif request.start_after_seconds is None:
             return InlinePool(request.fn, request.max_workers)
         else:
-            alone = InlineCalls(request.fn, request.start_after_seconds)
+            inline = InlineCalls(request.fn, request.start_after_seconds)
             builds = [request.make_builder()] * request.max_workers
-            pool = ProcessPool(request, builds, alone if request.start_after_seconds else None)
+            pool = ProcessPool(request, builds, inline if request.start_after_seconds else None)
         self._pools.append(pool)
         return pool
 

@@ -346,7 +346,7 @@ class RayEngine:
         """Actors, started when there is work for them, wherever the cluster has room for them now."""
         most = min(request.most_workers or _MAX_WORKERS, self._max_workers)
         pool: RestartingPool[T, R] = RestartingPool(
-            partial(_find_places, request, most),
+            partial(_list_slots, request, most),
             request.on_worker_death,
             patience=WorkerWaitLimit(_START_SECONDS, _no_worker_error),
             most_workers=most,
@@ -372,8 +372,8 @@ class RayEngine:
             load_ray().shutdown()
 
 
-def _find_places(request: PoolRequest[Any, Any], most: int) -> WorkerStarts | None:
-    """What starts the actor of each place of a pool; None where the cluster does not answer now."""
+def _list_slots(request: PoolRequest[Any, Any], most: int) -> WorkerStarts | None:
+    """What starts the actor of each slot of a pool; None where the cluster does not answer now."""
     ray = load_ray()
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]
@@ -382,15 +382,13 @@ def _find_places(request: PoolRequest[Any, Any], most: int) -> WorkerStarts | No
     machines = [node["Resources"] for node in nodes]
     by_node = list_worker_needs(request.needs, request.share, request.gpu_share, machines)
     # The first of each machine come first: a pool of few workers is spread over the machines.
-    places = sorted(
+    slots = sorted(
         (number, str(node["NodeID"]), needs)
         for node, workers in zip(nodes, by_node, strict=True)
         for number, needs in enumerate(workers)
     )
     build, limits = request.make_builder(), request.limits
-    return {
-        place: partial(ActorWorker, place[1], place[2], build, limits) for place in reversed(places[:most])
-    }
+    return {slot: partial(ActorWorker, slot[1], slot[2], build, limits) for slot in reversed(slots[:most])}
 
 
 @contextmanager

@@ -54,12 +54,12 @@ class Worker(Protocol):
         """End it."""
 
 
-# What starts the worker of each place.
+# What starts the worker of each slot.
 WorkerStarts = Mapping[Hashable, Callable[[], Worker]]
 # An item whose worker is lost so often is tried no more.
 _MOST_LOSSES = 10
 # Whoever waits looks so often whether a worker has become ready, and the pool so often where workers can be.
-_READY_SECONDS, _PLACES_SECONDS = 0.05, 5.0
+_READY_SECONDS, _SLOTS_SECONDS = 0.05, 5.0
 # A worker that cannot start is started so often, after so long a pause: memory may be short for a moment.
 _STARTS, _START_PAUSE_SECONDS = 3, 0.5
 
@@ -96,30 +96,30 @@ class RestartingPool(Generic[T, R]):
     """Places for workers; a batch goes to whatever is free and ready first, and a worker that dies is replaced.
 
     Args:
-        find_places: What starts the worker of each place, which need not be ready at once; the last works first. It is
-            called again now and then, and None then says that nothing is known: workers of places that are gone end
+        list_slots: What starts the worker of each slot, which need not be ready at once; the last works first. It is
+            called again now and then, and None then says that nothing is known: workers of slots that are gone end
             after their batch.
         on_worker_death: Error of an item whose worker died in two attempts.
         inline: What the calling threads run themselves; None for nothing.
         patience: How long a batch waits while no worker is ready; None for ever.
-        most_workers: Most workers that there can ever be; None for as many as there are places now.
+        most_workers: Most workers that there can ever be; None for as many as there are slots now.
     """
 
     def __init__(
         self,
-        find_places: Callable[[], WorkerStarts | None],
+        list_slots: Callable[[], WorkerStarts | None],
         on_worker_death: type[AresError],
         inline: InlineCalls[T, R] | None = None,
         patience: WorkerWaitLimit | None = None,
         most_workers: int | None = None,
     ) -> None:
-        self._find_places, self._on_worker_death = find_places, on_worker_death
+        self._list_slots, self._on_worker_death = list_slots, on_worker_death
         self._inline, self._patience = inline, patience
-        self._slots = {place: _WorkerSlot(start) for place, start in (find_places() or {}).items()}
+        self._slots = {name: _WorkerSlot(start) for name, start in (list_slots() or {}).items()}
         # Last in, first out: with little work, few workers are started.
         self._free_slots = list(self._slots.values())
         self._most_workers = most_workers
-        self._found_at = self._worked_at = time.monotonic()
+        self._listed_at = self._worked_at = time.monotonic()
         self._start_at: float | None = None
         # CPU-bound threads that run together take three times as long as one by one.
         self._is_inline_free = inline is not None
@@ -131,7 +131,7 @@ class RestartingPool(Generic[T, R]):
     def max_workers(self) -> int:
         """Calls of `map` that can run at the same time now."""
         with self._changed:
-            self._follow_places()
+            self._follow_slots()
             return len(self._slots) + bool(self._inline and self._inline.is_worker)
 
     @property
@@ -211,7 +211,7 @@ class RestartingPool(Generic[T, R]):
             self._waiting += 1
             try:
                 while True:
-                    self._follow_places()
+                    self._follow_slots()
                     if self._is_due_inline() and not is_retry:
                         self._is_inline_free = False
                         return None
@@ -223,22 +223,22 @@ class RestartingPool(Generic[T, R]):
             finally:
                 self._waiting -= 1
 
-    def _follow_places(self) -> None:
-        """Drop the places that are gone, and take those that have come."""
-        if self._is_closed or time.monotonic() - self._found_at < _PLACES_SECONDS:
+    def _follow_slots(self) -> None:
+        """Drop the slots that are gone, and take those that have come."""
+        if self._is_closed or time.monotonic() - self._listed_at < _SLOTS_SECONDS:
             return
-        self._found_at = time.monotonic()
-        places = self._find_places()
-        if places is None:
+        self._listed_at = time.monotonic()
+        starts = self._list_slots()
+        if starts is None:
             return
-        for place in self._slots.keys() - places.keys():
-            slot = self._slots.pop(place)
+        for name in self._slots.keys() - starts.keys():
+            slot = self._slots.pop(name)
             if slot in self._free_slots:
                 self._free_slots.remove(slot)
                 slot.close()
-        for place in places.keys() - self._slots.keys():
-            self._slots[place] = _WorkerSlot(places[place])
-            self._free_slots.append(self._slots[place])
+        for name in starts.keys() - self._slots.keys():
+            self._slots[name] = _WorkerSlot(starts[name])
+            self._free_slots.append(self._slots[name])
 
     def _check_patience(self) -> None:
         """Raise the error of the wait when no worker has been ready for too long."""

@@ -49,7 +49,7 @@ _CANNOT_START = "a worker process cannot start"
 
 
 @cache
-def _starter(process_id: int) -> ThreadPoolExecutor:
+def _start_thread(process_id: int) -> ThreadPoolExecutor:
     """A thread that lives as long as this process: Linux ends a child with the thread that started it."""
     return ThreadPoolExecutor(1, thread_name_prefix="worker-starter")
 
@@ -109,7 +109,7 @@ class WorkerProcess:
                 env=inherited_environment(),
             )
             try:
-                self._process = _starter(os.getpid()).submit(start).result()
+                self._process = _start_thread(os.getpid()).submit(start).result()
             except OSError as error:  # no memory, too many processes, no such interpreter
                 raise WorkerNotStarted(
                     _CANNOT_START, f"{error.filename or ''} {error.strerror}".strip()

@@ -130,7 +130,7 @@ class AgibotEntry(EpisodeEntry):
 
     def folder(self, pattern: str) -> Path:
         """A folder of the episode by a pattern of its family: "observations/{episode}/depth"."""
-        return Path(self.root, pattern.format(episode=self.key))
+        return Path(self.root, pattern.replace("{episode}", self.key))
 
     @property
     def signals(self) -> Path:

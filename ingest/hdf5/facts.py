@@ -89,7 +89,7 @@ class EpisodeFacts:
     def instructions(self) -> list[str]:
         """The texts of the first choice that has any."""
         for keys in self.layout.language:
-            texts = [text for key in keys for text in _texts(self.find(key))]
+            texts = [text for key in keys for text in _list_texts(self.find(key))]
             if texts:
                 if any(key.startswith("path.") for key in keys):
                     self.warnings.append("the instruction is the name of the task's folder")
@@ -158,7 +158,7 @@ def _plausible_rate(value: object) -> float | None:
     return float(value) if is_number and 1e-6 < value < 1e6 else None  # type: ignore[operator,arg-type]
 
 
-def _texts(value: object) -> Iterator[str]:
+def _list_texts(value: object) -> Iterator[str]:
     """The texts of a fact: of a list, of a list as JSON, or of letters that a LIBERO file stores one by one."""
     if isinstance(value, str):
         try:
@@ -329,12 +329,12 @@ def check_compression(facts: EpisodeFacts) -> list[str]:
 
 def read_video_cameras(facts: EpisodeFacts, reader: HDF5EpisodeReader) -> Iterator[Camera]:
     """A camera for each video beside the file that can be read."""
-    taken: set[Path] = set()
+    used: set[Path] = set()
     for name, video in facts.layout.videos.items():
         for path in _video_paths(facts, video):
-            if path in taken:
+            if path in used:
                 continue
-            taken.add(path)
+            used.add(path)
             is_named = "*" not in video.path
             if is_named and not path.exists():
                 reader.warnings.append(f"camera {name} has no video{_similar_video(path)}")
@@ -356,11 +356,11 @@ def _video_paths(facts: EpisodeFacts, video: VideoSpec) -> list[Path]:
     folder, name = resolve_beside(facts.where, path)
     if "*" not in name:
         return [folder / name]
-    return [found for found in sorted(folder.glob(name)) if not fnmatchcase(found.name, video.without)]
+    return [path for path in sorted(folder.glob(name)) if not fnmatchcase(path.name, video.without)]
 
 
 def _similar_video(path: Path) -> str:
-    similar = sorted(found.name for found in path.parent.glob("*") if found.name.startswith(path.stem))
+    similar = sorted(other.name for other in path.parent.glob("*") if other.name.startswith(path.stem))
     return f" (there is {', '.join(similar)})" if similar else ""
 
 
@@ -378,5 +378,5 @@ def list_companions(
         if "{stem}" not in pattern:
             seen.add((folder, name))
         files = list_folder(folder).files
-        found = match_labels(name, files) if "*" in name else [name] if name in files else []
-        yield from ((folder / file, use) for file in found)
+        matching = match_labels(name, files) if "*" in name else [name] if name in files else []
+        yield from ((folder / file, use) for file in matching)

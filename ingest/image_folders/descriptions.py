@@ -76,8 +76,8 @@ def find_description_files(folder: Path) -> list[Path]:
     if any(name.lower().endswith(TABLE_SUFFIXES) for name in names):
         inside = [folder / name for name in names if name.lower().endswith(".json")]
         return inside or _find_beside(folder, (".json",))
-    chosen = choose_description_files(list_folder(folder).files, folder.name)
-    return [*(folder / name for name in chosen), *_find_beside(folder, (".json", ".txt"))]
+    names = choose_description_files(list_folder(folder).files, folder.name)
+    return [*(folder / name for name in names), *_find_beside(folder, (".json", ".txt"))]
 
 
 def _find_beside(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:

@@ -58,11 +58,11 @@ def load_episode(entry: FolderEntry) -> Record:
     """Read an episode. Raises SourceError when it has no images or tables, or a file of it cannot be read."""
     folder = Path(entry.folder)
     described = read_episode_description(folder, entry.key)
-    read = _read_images_and_tables if entry.format == TABLES else _read_images_alone
+    read = _read_images_and_tables if entry.format == TABLES else _read_images_only
     return read(entry, folder, described)
 
 
-def _read_images_alone(entry: FolderEntry, folder: Path, described: EpisodeDescription) -> Record:
+def _read_images_only(entry: FolderEntry, folder: Path, described: EpisodeDescription) -> Record:
     """An episode whose steps are the images of its first camera."""
     warnings, depth = dict[str, None](), dict[str, Json]()
     images = list(list_camera_images(folder, warnings, depth))

@@ -38,7 +38,8 @@ NAMED = {
     "ares/imports.py": {"map"},
     "ares/workspace/episodes.py": {"caption"},
     "ares/workspace/summary.py": {"caption"},
-    "ares/workspace/episode.py": {"caption", "grade"},
+    "ares/workspace/episode.py": {"grade"},
+    "ares/workspace/result_lists.py": {"caption"},
     # The column that a judge of texts fills.
     "ares/store/lance/segments.py": {"grade"},
     # A key of the document that a verdict becomes.
@@ -54,7 +55,6 @@ COMPARED = {
     "ares/contract/mixing.py": {"unit"},
     # Of the column that texts of episodes fill, not of an annotator.
     "ares/export/base.py": {"caption"},
-    "ares/doctor/sources.py": {"uri"},
     "ares/media/video/codec.py": {"avi"},
     "ares/media/video/probe.py": {"matroska", "mp4"},
     "ares/media/copies.py": {"avi"},

@@ -66,7 +66,7 @@ class AppliedState:
         sequence: Sequence number of the log up to which they are complete; 0 before the first annotation.
         views_sequence: The same of the columns that compare makers, which are computed last.
         maker_sequences: Sequence number of the newest applied annotation, by maker_id.
-        chosen_otherwise: Annotators whose makers an earlier version chose by another rule; never stored.
+        to_resolve: Annotators whose makers an earlier version chose by another rule; never stored.
         mixed: Annotators whose columns depend on several annotations of an episode; see `MakerCatalog`.
         pins: The pinned maker_id by annotator.
         actions: Number of the newest applied action; see `ares.store.actions`.
@@ -77,7 +77,7 @@ class AppliedState:
     sequence: int = 0
     views_sequence: int = 0
     maker_sequences: dict[str, int] = field(default_factory=dict)
-    chosen_otherwise: set[str] = field(default_factory=set)
+    to_resolve: set[str] = field(default_factory=set)
     mixed: set[str] = field(default_factory=set)
     pins: dict[str, str] = field(default_factory=dict)
     actions: int = 0
@@ -105,7 +105,7 @@ def load_applied_state(tables: Tables) -> AppliedState:
         actions=rows.get(_ACTIONS, 0),
         maker_sequences=_numbers_after(rows, _MAKER),
         mixed={key.removeprefix(_MIXED) for key in rows if key.startswith(_MIXED)},
-        chosen_otherwise=set(_choices_after(rows, _COVERING)),
+        to_resolve=set(_choices_after(rows, _COVERING)),
         pins=_choices_after(rows, _PIN),
         counted=_numbers_after(rows, _COUNTED),
     )
@@ -473,7 +473,7 @@ class _ApplyJob:
         """Compute the columns of annotators again whose pinned maker has changed, or the rule that chooses it."""
         before, pins = self.state.pins, self.catalog.pins
         changed = {name for name in before.keys() | pins.keys() if before.get(name) != pins.get(name)}
-        changed |= self.state.chosen_otherwise & self.catalog.several_makers()
+        changed |= self.state.to_resolve & self.catalog.several_makers()
         groups = {self.catalog.groups[name] for name in changed if name in self.catalog.groups}
         self.state.mixed.update(*groups)
         for group in groups:

@@ -203,7 +203,7 @@ def test_workers_fit_into_their_share_of_every_machine() -> None:
 def test_a_cluster_that_does_not_answer_is_asked_again(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.jobs.worker_pool._PLACES_SECONDS", 0.0)
+    monkeypatch.setattr("ares.jobs.worker_pool._SLOTS_SECONDS", 0.0)
     pool = engine.pool(PoolRequest(double, max_workers=1, on_worker_death=SourceError))
     asked = []
 
