@@ -88,7 +88,7 @@ class EpisodeFacts:
     def instructions(self) -> list[str]:
         """The texts of the first choice that has any."""
         for keys in self.layout.language:
-            texts = [text for key in keys for text in _texts(self.find(key))]
+            texts = [text for key in keys for text in _read_texts(self.find(key))]
             if texts:
                 if any(key.startswith("path.") for key in keys):
                     self.warnings.append("the instruction is the name of the task's folder")
@@ -157,7 +157,7 @@ def _plausible_rate(value: object) -> float | None:
     return float(value) if is_number and 1e-6 < value < 1e6 else None  # type: ignore[operator,arg-type]
 
 
-def _texts(value: object) -> Iterator[str]:
+def _read_texts(value: object) -> Iterator[str]:
     """The texts of a fact: of a list, of a list as JSON, or of letters that a LIBERO file stores one by one."""
     if isinstance(value, str):
         try:
