@@ -328,12 +328,12 @@ def check_compression(facts: EpisodeFacts) -> list[str]:
 
 def read_video_cameras(facts: EpisodeFacts, reader: HDF5EpisodeReader) -> Iterator[Camera]:
     """A camera for each video beside the file that can be read."""
-    taken: set[Path] = set()
+    used_paths: set[Path] = set()
     for name, video in facts.layout.videos.items():
         for path in _video_paths(facts, video):
-            if path in taken:
+            if path in used_paths:
                 continue
-            taken.add(path)
+            used_paths.add(path)
             is_named = "*" not in video.path
             if is_named and not path.exists():
                 reader.warnings.append(f"camera {name} has no video{_similar_video(path)}")
@@ -355,11 +355,11 @@ def _video_paths(facts: EpisodeFacts, video: VideoSpec) -> list[Path]:
     folder, name = resolve_beside(facts.where, path)
     if "*" not in name:
         return [folder / name]
-    return [found for found in sorted(folder.glob(name)) if not fnmatchcase(found.name, video.without)]
+    return [match for match in sorted(folder.glob(name)) if not fnmatchcase(match.name, video.without)]
 
 
 def _similar_video(path: Path) -> str:
-    similar = sorted(found.name for found in path.parent.glob("*") if found.name.startswith(path.stem))
+    similar = sorted(match.name for match in path.parent.glob("*") if match.name.startswith(path.stem))
     return f" (there is {', '.join(similar)})" if similar else ""
 
 
@@ -377,5 +377,5 @@ def list_companions(
         if "{stem}" not in pattern:
             seen.add((folder, name))
         files = list_folder(folder).files
-        found = match_labels(name, files) if "*" in name else [name] if name in files else []
-        yield from ((folder / file, use) for file in found)
+        match = match_labels(name, files) if "*" in name else [name] if name in files else []
+        yield from ((folder / file, use) for file in match)
