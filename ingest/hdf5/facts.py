@@ -89,7 +89,7 @@ class EpisodeFacts:
     def instructions(self) -> list[str]:
         """The texts of the first choice that has any."""
         for keys in self.layout.language:
-            texts = [text for key in keys for text in _list_texts(self.find(key))]
+            texts = [text for key in keys for text in _read_texts(self.find(key))]
             if texts:
                 if any(key.startswith("path.") for key in keys):
                     self.warnings.append("the instruction is the name of the task's folder")
@@ -158,7 +158,7 @@ def _plausible_rate(value: object) -> float | None:
     return float(value) if is_number and 1e-6 < value < 1e6 else None  # type: ignore[operator,arg-type]
 
 
-def _list_texts(value: object) -> Iterator[str]:
+def _read_texts(value: object) -> Iterator[str]:
     """The texts of a fact: of a list, of a list as JSON, or of letters that a LIBERO file stores one by one."""
     if isinstance(value, str):
         try:
@@ -329,12 +329,12 @@ def check_compression(facts: EpisodeFacts) -> list[str]:
 
 def read_video_cameras(facts: EpisodeFacts, reader: HDF5EpisodeReader) -> Iterator[Camera]:
     """A camera for each video beside the file that can be read."""
-    used: set[Path] = set()
+    used_paths: set[Path] = set()
     for name, video in facts.layout.videos.items():
         for path in _video_paths(facts, video):
-            if path in used:
+            if path in used_paths:
                 continue
-            used.add(path)
+            used_paths.add(path)
             is_named = "*" not in video.path
             if is_named and not path.exists():
                 reader.warnings.append(f"camera {name} has no video{_similar_video(path)}")
@@ -356,11 +356,11 @@ def _video_paths(facts: EpisodeFacts, video: VideoSpec) -> list[Path]:
     folder, name = resolve_beside(facts.where, path)
     if "*" not in name:
         return [folder / name]
-    return [path for path in sorted(folder.glob(name)) if not fnmatchcase(path.name, video.without)]
+    return [match for match in sorted(folder.glob(name)) if not fnmatchcase(match.name, video.without)]
 
 
 def _similar_video(path: Path) -> str:
-    similar = sorted(other.name for other in path.parent.glob("*") if other.name.startswith(path.stem))
+    similar = sorted(match.name for match in path.parent.glob("*") if match.name.startswith(path.stem))
     return f" (there is {', '.join(similar)})" if similar else ""
 
 
@@ -378,5 +378,5 @@ def list_companions(
         if "{stem}" not in pattern:
             seen.add((folder, name))
         files = list_folder(folder).files
-        matching = match_labels(name, files) if "*" in name else [name] if name in files else []
-        yield from ((folder / file, use) for file in matching)
+        match = match_labels(name, files) if "*" in name else [name] if name in files else []
+        yield from ((folder / file, use) for file in match)
