@@ -29,7 +29,6 @@ _NUMBERED = {
     "4": ("3", [r"export a third of 3 LeRobot episodes, packets bit-identical"]),
     "5": ("8", [r"export a third of 8 RLDS episodes, \d+ MB/s"]),
     "14": ("3", [r"1 batches of 32 windows of 8 frames of 3 episodes, \d+/s"]),
-    "21": ("2000", [r"near pairs of 2,000 x 512, recall 1\.0000"]),
     "6": ("2", [r"8 frames of 2 random episodes, images in TFRecords", r"of 2 random episodes, H.264 files"]),
     "7": (
         "1000",

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 COPY_WAYS = ("content", "signals", "pixels")
 # What is known where no pair of copies is on two sides.
 WHAT_IS_KNOWN = (
-    "no pair found by frames and signals; other speeds, crops over 8 % and large overlays are not found"
+    "no pair found by frames and signals; "
+    "other signals or speeds, crops over 8 % and large overlays are not found"
 )
 # Shares of what moves in a video by which a copy may differ: one that is left out, and one that is only linked.
 _MOST_DIFFERENT, _MOST_DIFFERENT_IN_DOUBT = 0.05, 0.12
@@ -144,8 +145,8 @@ def find_copies(stores: Stores, ids: Collection[str]) -> Copies:
 
     Equal records are copies, and so are episodes whose signals and three frames of each camera are equal. Near copies
     are found by the motion of states and actions, and by decoded pictures. Pictures are decoded of those that signals
-    found, and of all episodes where signals of some cannot be compared with those of others. What both tell must
-    agree: else the two are only linked.
+    found, and of all episodes where some have no signals to compare. What both tell must agree: else the two are only
+    linked.
 
     Args:
         stores: Stores of the workspace.
@@ -158,7 +159,7 @@ def find_copies(stores: Stores, ids: Collection[str]) -> Copies:
         signals = find_signal_copies(stores, known, Path(folder))
         equal = {*_equal_values(rows["content_hash"].to_pylist()), *_equal_recordings(stores, known, signals)}
         waiting = [pair for pair in signals.matches if pair not in equal]
-        needs_all = bool(known) and not signals.are_all_comparable(len(known))
+        needs_all = len(signals.layouts) < len(known)
         shown = (
             range(len(known)) if needs_all else sorted({position for pair in waiting for position in pair})
         )

@@ -68,11 +68,6 @@ class SignalCopies:
         """The layouts in which two episodes were compared with each other."""
         return {*self.layouts.get(pair[0], ())} & {*self.layouts.get(pair[1], ())}
 
-    def are_all_comparable(self, count: int) -> bool:
-        """Whether one layout is that of all episodes, which are so many."""
-        layouts = set(self.layouts.values())
-        return len(self.layouts) == count and bool(set.intersection(*map(set, layouts)))
-
 
 def find_signal_copies(stores: Stores, ids: Sequence[str], folder: Path) -> SignalCopies:
     """Compare the states of episodes, and their actions, among signals of one layout.

@@ -105,7 +105,7 @@ def test_parts_share_no_linked_episodes(filmed: Workspace) -> None:
     parts, _ = filmed.sets.split("all", {"train": 0.8, "val": 0.2})
     keys = key_of(filmed)
     assert [keys[id] for id in parts["val"].ids()] == ["other"]
-    assert "other speeds, crops over 8 % and large overlays are not found" in str(
+    assert "other signals or speeds, crops over 8 % and large overlays are not found" in str(
         parts["val"].recipe["known"]
     )
 
