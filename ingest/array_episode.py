@@ -516,7 +516,7 @@ class ArrayFormat:
     open_members: Callable[[ArrayEntry], AbstractContextManager[Mapping[str, ArrayMember]]]
     translate_errors: Callable[[str], AbstractContextManager[None]]
     read_row: Callable[[ArrayEntry, ArrayRowReader], VideoRow]
-    find_videos: Callable[[ArrayEntry, ArrayRowReader], list[Camera]] = lambda entry, reader: []
+    find_videos: Callable[[ArrayEntry, ArrayRowReader], list[Camera]] | None = None
 
 
 def list_array_entries(entry: ArrayEntry, ends: Sequence[int]) -> list[ArrayEntry]:
@@ -564,7 +564,8 @@ def load_array_episode(entry: ArrayEntry, array_format: ArrayFormat) -> Record:
         cameras = [
             _array_camera(reader, key, members[key], times.rate_hz, array_format) for key in reader.images
         ]
-        cameras += array_format.find_videos(entry, reader)
+        if array_format.find_videos:
+            cameras += array_format.find_videos(entry, reader)
         reader.hash_images()
         depth = reader.describe_depth(locations)
     arrays = tuple(list_arrays(reader, roles))

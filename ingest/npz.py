@@ -152,6 +152,7 @@ def read_episode_json(path: str) -> dict[str, Json]:
     return document
 
 
+@contextmanager
 def _open_entry_arrays(entry: ArrayEntry) -> Iterator[Mapping[str, ArrayMember]]:
     """The arrays of an episode, of one file, of a part of it, or of a file a step. Raises SourceError."""
     if entry.num_files:
@@ -197,7 +198,7 @@ def _read_row(entry: ArrayEntry, reader: ArrayRowReader) -> VideoRow:
 FORMAT = "npz"
 _ARRAYS = ArrayFormat(
     kind="npy",
-    open_members=contextmanager(_open_entry_arrays),
+    open_members=_open_entry_arrays,
     translate_errors=translate_npy_errors,
     read_row=_read_row,
 )

@@ -61,6 +61,7 @@ class HDF5File:
 
 
 Layouts = Mapping[str, "LayoutSpec"]
+_RECORDINGS_FOLDER = "recordings"
 
 
 def known_layouts(spec: DatasetSpec | None = None) -> Layouts:
@@ -272,9 +273,12 @@ class Hdf5Ingester(FolderIngester):
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether HDF5 files lie in a folder, or it is an episode that has lost its file."""
+        if not SUFFIXES.isdisjoint(folder.suffixes):
+            return "data"
+        # Only episodes of DROID are folders; the layouts, which take a third of a second, are not read for others.
+        may_be_episode = _RECORDINGS_FOLDER in folder.folders
         names = (*folder.folders, *folder.files)
-        is_data = not SUFFIXES.isdisjoint(folder.suffixes) or find_episode_folder(names, known_layouts())
-        return "data" if is_data else None
+        return "data" if may_be_episode and find_episode_folder(names, known_layouts()) else None
 
     def open(self, path: str, options: SourceOptions) -> list[Source]:
         """Open a folder, or a single file, as one dataset. Raises SourceError when there is no HDF5 file."""

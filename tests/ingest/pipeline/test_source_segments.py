@@ -309,7 +309,7 @@ def test_a_table_of_an_earlier_version_has_no_styles_until_it_is_written(
     assert run_checks(old.stores) == []
     old.sync()
     assert {"style", "author"} <= old.stores.tables.segments.columns().keys()
-    run_checks(old.stores, repair=True)
+    run_checks(old.stores, rebuild=True)
     assert old.stores.tables.segments.scan(["style", "author"]).to_pylist() == [
         {"style": "subtask", "author": "person"}
     ]

@@ -244,8 +244,8 @@ def test_every_episode_has_the_score_of_its_best_frame(vectors: VectorTable, tab
 @pytest.mark.parametrize(
     ("rows", "indexed", "outcome", "said"),
     [
-        (10, 4, "flat", ["indexing 6 vectors of x", "no index of x reaches the target recall"]),
-        (10, 4, "hnsw", ["indexing 6 vectors of x"]),
+        (10, 4, "flat", ["indexing 6 vectors of x", "an index of x finds 90.0% of the true nearest"]),
+        (10, 4, "rq", ["indexing 6 vectors of x", "the index of x finds 90.0% of the true nearest"]),
         (10, 10, "", []),
         (9, 0, "", []),  # so few are all compared
         (
@@ -260,9 +260,10 @@ def test_what_becomes_of_an_index_is_told(rows: int, indexed: int, outcome: str,
     def refresh(min_rows: int) -> SimpleNamespace | None:
         if outcome == "fails":
             raise StoreError("no room", "")
-        return SimpleNamespace(kind=outcome) if outcome else None
+        return SimpleNamespace(kind=outcome, recall=0.9) if outcome else None
 
-    table: Any = SimpleNamespace(state=lambda: SimpleNamespace(rows=rows, indexed=indexed), refresh=refresh)
+    state = SimpleNamespace(rows=rows, indexed=indexed, record=None)
+    table: Any = SimpleNamespace(state=lambda: state, refresh=refresh)
     lines: list[str] = []
     lance_tables._refresh_index(table, "x", lines.append, 10)
     assert len(lines) == len(said) and all(map(str.startswith, lines, said))
