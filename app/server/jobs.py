@@ -386,13 +386,19 @@ def main() -> None:
     location = pickle.load(sys.stdin.buffer)
     job = read_job(path)
     assert job
-    job = write_job(path, job, pid=os.getpid())
-    for descriptor, ending in ((1, ".out"), (2, ".log")):
-        with path.with_suffix(ending).open("wb") as file:
-            os.dup2(file.fileno(), descriptor)
+    for number in (signal.SIGINT, signal.SIGTERM):  # which a server that `nohup` started ignores
+        signal.signal(number, signal.default_int_handler)
     progress = JobProgress(path, job)
-    watch_progress(progress.tell)
-    status = operations.get("command")([*job.words, "--workspace", location, "--json"])
+    try:
+        # Who reads the number of this process may stop it at once.
+        progress.job = job = write_job(path, job, pid=os.getpid())
+        for descriptor, ending in ((1, ".out"), (2, ".log")):
+            with path.with_suffix(ending).open("wb") as file:
+                os.dup2(file.fileno(), descriptor)
+        watch_progress(progress.tell)
+        status = operations.get("command")([*job.words, "--workspace", location, "--json"])
+    except KeyboardInterrupt:
+        status = _SIGNALLED
     sys.stdout.flush()
     _write_end(path, progress.job, status)
 
