@@ -456,10 +456,42 @@ def staging_folder(destination: Path, *request: object) -> Iterator[StagedExport
         request: What decides what is written: values with a `repr`.
 
     Raises:
-        RequestError: The destination is not empty, or cannot be created.
+        RequestError: The destination is not empty, cannot be created, or another process writes it.
         StoreError: The disk is full.
     """
     destination = destination.expanduser().resolve()
+    with _hold_destination(destination):
+        yield from _write_staged(destination, request)
+
+
+@contextmanager
+def _hold_destination(destination: Path) -> Iterator[None]:
+    """Keep other processes from writing an export: they would take its folder for one that was stopped."""
+    import fcntl
+
+    path = destination.with_name(f"{destination.name}.tmp.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError as error:
+        raise RequestError("the export folder cannot be created", f"{destination}: {error}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RequestError(
+                "another process writes this export",
+                f"{destination}; wait for its end, or name another folder",
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _write_staged(destination: Path, request: tuple[object, ...]) -> Iterator[StagedExport]:
     partial = destination.with_name(destination.name + ".tmp")
     try:
         if (destination / STAGING_MARKER).is_file() and not partial.exists():

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ares import open as open_workspace
-from ares.errors import StoreError
+from ares.errors import RequestError, StoreError
 from ares.media import PacketJoiner
 from ares.workspace import Workspace
 from tests.house.imports import ROOT
@@ -183,3 +183,22 @@ def small_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ids = sorted(ws.stores.tables.episodes.ids())
         ws.sets.create("first", ids[:2], {})
     return path
+
+
+def test_two_exports_into_one_folder_do_not_meet(
+    sample_workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second took what the first had written for the rest of a stopped one, and removed it."""
+    refused: list[str] = []
+    make_report = import_module("ares.export.parquet").make_export_report
+
+    def reporting(*arguments: Any, **named: Any) -> Any:
+        with pytest.raises(RequestError, match="another process writes this export") as raised:
+            sample_workspace.export("few", tmp_path / "out", format="jsonl", quiet=True)
+        refused.append(raised.value.detail)
+        return make_report(*arguments, **named)
+
+    monkeypatch.setattr("ares.export.parquet.make_export_report", reporting)
+    sample_workspace.export("few", tmp_path / "out", format="parquet", quiet=True)
+    assert refused == [f"{tmp_path / 'out'}; wait for its end, or name another folder"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
