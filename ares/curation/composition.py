@@ -136,7 +136,8 @@ def compose_selection(stores: Stores, ids: Collection[str], rules: CompositionRu
         copies = find_copies(stores, reasons)
         details = copies.to_json()
         for episode_id, (kept, pair) in choose_kept(stores, copies).items():
-            reasons[episode_id] = f"near duplicate (of {kept}, by {pair.way} {pair.score:g})"
+            original = kept if kept in (pair.first, pair.second) else f"the group of {kept}"
+            reasons[episode_id] = f"near duplicate (of {original}, by {pair.way} {pair.score:g})"
     if rules.balance:
         _balance_kinds(stores, reasons, rules)
     if rules.shares:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.curation.signal_copies import SignalCopies, find_signal_copies
+from ares.curation.signal_copies import SignalCopies, SignalMatch, find_signal_copies
 from ares.curation.video_copies import SmallVideos
 from ares.errors import MediaError
 from ares.media import bytes_per_frame, frames_at
+from ares.store import batched
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +35,9 @@ WHAT_IS_KNOWN = (
 _MOST_DIFFERENT, _MOST_DIFFERENT_IN_DOUBT = 0.05, 0.12
 # A copy with less than this part of the longest motion of its group is a part of it, and not kept.
 _LEAST_OF_MOTION = 0.9
+_EPISODES_AT_ONCE = 1_000
+# Scenes before which one motion was recorded, with which a further recording of it is compared.
+_MOST_SCENES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +171,7 @@ def find_copies(stores: Stores, ids: Collection[str]) -> Copies:
         videos = SmallVideos(stores, known, shown, Path(folder))
         pairs = {pair: CopyPair(*_name_pair(known, pair), "content", 1.0) for pair in equal}
         pairs.update((pair, _judge_signals(signals, pair, videos, known)) for pair in waiting)
+        pairs.update(_compare_scenes(signals, videos, pairs, known))
         for first, second, shifts in videos.propose_pairs() if needs_all else ():
             pair = first, second
             if pair not in pairs:
@@ -192,12 +198,12 @@ def _name_pair(ids: Sequence[str], pair: Pair) -> tuple[str, str]:
 
 
 def _judge_signals(signals: SignalCopies, pair: Pair, videos: SmallVideos, ids: Sequence[str]) -> CopyPair:
-    """Whether two episodes of one motion are copies: by their pictures; without these by their states."""
-    match, video = signals.matches[pair], None
+    """Whether two episodes of one motion are copies: by their pictures; where there are none by their states."""
+    match, video, is_copy = signals.matches[pair], None, False
     if pair[0] in videos and pair[1] in videos:
         video = videos.compare(*pair, [match.shift])
         is_copy = video.different <= _MOST_DIFFERENT
-    else:
+    elif videos.unreadable.isdisjoint(pair):
         has_states = any(layout.startswith("state ") for layout in signals.shared_layouts(pair))
         is_copy = match.kind == "state" or not has_states
     return CopyPair(
@@ -207,6 +213,60 @@ def _judge_signals(signals: SignalCopies, pair: Pair, videos: SmallVideos, ids: 
         is_copy=is_copy,
         is_mirrored=video is not None and is_copy and video.is_mirrored,
     )
+
+
+def _compare_scenes(
+    signals: SignalCopies, videos: SmallVideos, pairs: Mapping[Pair, CopyPair], ids: Sequence[str]
+) -> dict[Pair, CopyPair]:
+    """Copies among episodes of one motion that no window proposed with each other.
+
+    Of many equal motions each is proposed with few others, whose pictures may be of another scene. So one of each
+    group of copies is compared with one of each other group.
+    """
+    found = {}
+    links = LinkedItems(ids)
+    for copy in pairs.values():
+        if copy.is_copy:
+            links.link(copy.first, copy.second)
+    position_of = {episode_id: position for position, episode_id in enumerate(ids)}
+    representatives = {position_of[group[0]] for group in links.groups()}
+    for offsets in _align_motions(signals.matches):
+        scenes: list[int] = []
+        for position in sorted(offsets.keys() & representatives):
+            if position not in videos:
+                continue
+            for scene in scenes:
+                pair = scene, position
+                if pair in pairs:
+                    continue
+                video = videos.compare(*pair, [offsets[scene] - offsets[position]])
+                if video.different <= _MOST_DIFFERENT:
+                    score = round(1.0 - video.different, 4)
+                    found[pair] = CopyPair(
+                        *_name_pair(ids, pair), "pixels", score, is_mirrored=video.is_mirrored
+                    )
+                    break
+            else:
+                scenes = [*scenes, position][:_MOST_SCENES]
+    return found
+
+
+def _align_motions(matches: Mapping[Pair, SignalMatch]) -> Iterator[dict[int, int]]:
+    """Episodes of one motion, directly or by others between them, with by how many steps each lies later."""
+    neighbours: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for (first, second), match in matches.items():
+        neighbours[first].append((second, -match.shift))
+        neighbours[second].append((first, match.shift))
+    while neighbours:
+        offsets = {next(iter(neighbours)): 0}
+        waiting = list(offsets)
+        while waiting:
+            item = waiting.pop()
+            for other, shift in neighbours.pop(item):
+                if other not in offsets:
+                    offsets[other] = offsets[item] + shift
+                    waiting.append(other)
+        yield offsets
 
 
 def _equal_values(values: Iterable[object]) -> Iterator[Pair]:
@@ -223,10 +283,11 @@ def _equal_recordings(stores: Stores, ids: Sequence[str], signals: SignalCopies)
     digests = [signals.digests.get(position) for position in range(len(ids))]
     suspects = sorted({position for pair in _equal_values(digests) for position in pair})
     hashes = dict[int, bytes]()
-    for episode in stores.tables.episodes.get([ids[position] for position in suspects]):
-        position = suspects[len(hashes)]
-        frames = _hash_pictures(episode)
-        hashes[position] = frames and frames + signals.digests[position]
+    for chunk in batched(suspects, _EPISODES_AT_ONCE):
+        episodes = stores.tables.episodes.get([ids[position] for position in chunk])
+        for position, episode in zip(chunk, episodes, strict=True):
+            frames = _hash_pictures(episode)
+            hashes[position] = frames and frames + signals.digests[position]
     for first, second in _equal_values(hashes.values()):
         yield suspects[first], suspects[second]
 
@@ -247,6 +308,8 @@ def _hash_pictures(episode: Episode) -> bytes:
 def choose_kept(stores: Stores, copies: Copies) -> dict[str, tuple[str, CopyPair]]:
     """For each episode that is left out as a copy: the one that is kept in its place, and a pair that says why.
 
+    The pair is that of both where there is one, else one of the episode with another of the group.
+
     Of a group the best is kept: not mirrored, no mere part of another, with more pixels, with more bytes a pixel, and
     ingested first.
     """
@@ -255,24 +318,29 @@ def choose_kept(stores: Stores, copies: Copies) -> dict[str, tuple[str, CopyPair
     rows = read_rows(stores, members, ["ingested", "dataset", "version", "split", "key"])
     orders = {row.pop("episode_id"): tuple(map(str, row.values())) for row in rows.to_pylist()}
     mirrored = _find_mirrored(groups, pairs)
-    pair_of: dict[str, CopyPair] = {}
-    for pair in pairs:
-        pair_of.setdefault(pair.first, pair)
-        pair_of.setdefault(pair.second, pair)
+    pair_of = {id: pair for pair in reversed(pairs) for id in (pair.first, pair.second)}
+    pair_of_both = {frozenset((pair.first, pair.second)): pair for pair in pairs}
+    pictures = {
+        episode.episode_id: _rank_pictures(episode)
+        for chunk in batched(members, _EPISODES_AT_ONCE)
+        for episode in stores.tables.episodes.get(chunk)
+    }
     left_out = {}
     for group in groups:
         longest = max(copies.moving.get(id, 0) for id in group)
         ranks = {
-            episode.episode_id: (
-                episode.episode_id in mirrored,
-                copies.moving.get(episode.episode_id, longest) < _LEAST_OF_MOTION * longest,
-                *_rank_pictures(episode),
-                orders[episode.episode_id],
+            id: (
+                id in mirrored,
+                copies.moving.get(id, longest) < _LEAST_OF_MOTION * longest,
+                *pictures[id],
+                orders[id],
             )
-            for episode in stores.tables.episodes.get(group)
+            for id in group
         }
         kept = min(group, key=lambda id: ranks[id])
-        left_out.update({id: (kept, pair_of[id]) for id in group if id != kept})
+        for id in group:
+            if id != kept:
+                left_out[id] = kept, pair_of_both.get(frozenset((id, kept)), pair_of[id])
     return left_out
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,8 @@ COMPARED_RATE_HZ = 10.0
 _MOST_WINDOWS, _NEIGHBOURS = 24, 16
 # Numbers that remain of a window, and trajectories from which these are learned.
 _WIDTH, _LEARNED_FROM = 16, 2_000
+# Windows that are searched for at once, and the trajectories that one with too many near ones is proposed with.
+_WINDOWS_AT_ONCE, _CROWDED_PARTNERS = 50_000, 6
 # Search trees, and leaves of them that are read for a window.
 _TREES, _LEAVES_READ = 4, 64
 # Below this spread, in spreads of the dataset, a window is still and looks like every other.
@@ -63,20 +65,26 @@ class StoredTrajectories:
 
     Attributes:
         positions: Of the episodes, in the list of all; an episode may have several.
+        first_equal: Of each the number of the first that equals it to the last bit, mostly its own.
     """
 
     def __init__(self, file: Path, width: int) -> None:
         import numpy as np
 
         self.positions: list[int] = []
+        self.first_equal: list[int] = []
+        self._numbers: dict[bytes, int] = {}
         self._file, self._width = file, width
         self._starts = [0]
         self._squares = np.zeros(width)
 
     def add(self, position: int, trajectory: Trajectory) -> None:
         """Write one trajectory (T, W)."""
+        content = trajectory.tobytes()
         with self._file.open("ab") as file:
-            file.write(trajectory.tobytes())
+            file.write(content)
+        digest = hashlib.blake2b(content, digest_size=16).digest()
+        self.first_equal.append(self._numbers.setdefault(digest, len(self.positions)))
         self.positions.append(position)
         self._starts.append(self._starts[-1] + len(trajectory))
         self._squares += ((trajectory - trajectory.mean(axis=0)).astype(float) ** 2).sum(axis=0)
@@ -118,30 +126,74 @@ def propose_pairs(
     A window around each moment at which the motion is fastest or slowest, and where trajectories are few at every
     stride, is compared whatever its signs and where it starts, so that parts and mirror images are found. Above a few
     thousand windows the neighbours are approximate.
-    In memory are 64 bytes a window and the trees over them.
+
+    Of equal trajectories each is proposed with the first, which alone is compared with others. Where windows have more
+    neighbours than are looked at, a trajectory is proposed with the few that have most of them: not every two copies
+    of many are proposed, but all of them hang together.
+
+    In memory are 64 bytes a window, the trees over them, and 8 bytes for each near neighbour of a window.
 
     Yields:
         The smaller number, the larger one, and by how many steps the first may lie later, the likeliest shift first.
     """
+    for number, first in enumerate(trajectories.first_equal):
+        if first != number and trajectories.positions[first] != trajectories.positions[number]:
+            yield first, number, [0]
+    windows = _describe_windows(trajectories, rule)
+    near, is_crowded = _find_near_windows(windows, 2 * (1 - rule.cut))
+    bounds = windows.bounds(len(trajectories))
+    for first in range(len(trajectories)):
+        start, stop = bounds[first : first + 2]
+        partners = _vote_for_partners(windows, near, start, stop)
+        least = [
+            rule.share * min(stop - start, bounds[other + 1] - bounds[other]) for other, _, _ in partners
+        ]
+        is_first_crowded = stop > start and is_crowded[start:stop].mean() >= rule.share
+        for rank, ((other, votes, shifts), needed) in enumerate(zip(partners, least, strict=True)):
+            if votes >= needed or (is_first_crowded and rank < _CROWDED_PARTNERS):
+                yield first, other, shifts
+
+
+def _vote_for_partners(
+    windows: _Windows, near: NDArray[np.int64], start: int, stop: int
+) -> list[tuple[int, int, list[int]]]:
+    """Later trajectories with windows near those from `start` to `stop`, their votes and shifts, most votes first."""
     import numpy as np
 
-    windows = _describe_windows(trajectories, rule)
-    counts = np.bincount(windows.owners, minlength=len(trajectories))
-    for first, second, shifts in _group_votes(windows, rule):
-        values, votes = np.unique(shifts, return_counts=True)
+    count = len(windows.owners)
+    keys = near[np.searchsorted(near, start * count) : np.searchsorted(near, stop * count)]
+    rows, others = np.divmod(keys, count)
+    owners, shifts = windows.owners[others], windows.steps[rows] - windows.steps[others]
+    order = np.argsort(owners, kind="stable")
+    distinct, starts = np.unique(owners[order], return_index=True)
+    partners = []
+    for owner, chosen in zip(distinct.tolist(), np.split(shifts[order], starts[1:]), strict=False):
+        values, votes = np.unique(chosen, return_counts=True)
         # A vote for the next step counts, too: steps of copies lie up to half a step apart.
         close = np.array([votes[np.abs(values - value) <= 1].sum() for value in values])
-        if close.max() >= rule.share * min(counts[first], counts[second]):
-            yield first, second, values[np.argsort(-close, kind="stable")][:_SHIFTS_TRIED].tolist()
+        likeliest = values[np.argsort(-close, kind="stable")][:_SHIFTS_TRIED].tolist()
+        partners.append((owner, int(close.max()), likeliest))
+    return sorted(partners, key=lambda partner: -partner[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Windows:
-    """Points (M, 16) of windows, the number (M,) of the trajectory of each, and the step (M,) of its middle."""
+    """Points (M, 16) of windows, the number (M,) of the trajectory of each, and the step (M,) of its middle.
+
+    Those of a trajectory stand together; `episodes` (M,) are the positions of their episodes.
+    """
 
     points: NDArray[np.float32]
     owners: NDArray[np.int64]
     steps: NDArray[np.int64]
+    episodes: NDArray[np.int64]
+
+    def bounds(self, trajectories: int) -> list[int]:
+        """Where the windows of each trajectory begin, and where the last ones end."""
+        import numpy as np
+
+        bounds: list[int] = np.searchsorted(self.owners, np.arange(trajectories + 1)).tolist()
+        return bounds
 
 
 def _describe_windows(trajectories: StoredTrajectories, rule: WindowRule) -> _Windows:
@@ -149,28 +201,30 @@ def _describe_windows(trajectories: StoredTrajectories, rule: WindowRule) -> _Wi
 
     if trajectories.num_steps > rule.stride * _FEW_WINDOWS:
         rule = replace(rule, stride=0)
+    compared = sorted(set(trajectories.first_equal))
     sample = [
         vectors
-        for number in range(0, len(trajectories), max(1, len(trajectories) // _LEARNED_FROM))
+        for number in compared[:: max(1, len(compared) // _LEARNED_FROM)]
         if len(vectors := _list_windows(trajectories[number], rule)[0])
     ]
     if not sample:
         none = np.empty(0, np.int64)
-        return _Windows(points=np.empty((0, _WIDTH), np.float32), owners=none, steps=none)
+        return _Windows(points=np.empty((0, _WIDTH), np.float32), owners=none, steps=none, episodes=none)
     centre = np.concatenate(sample).mean(axis=0)
     spreads = sum((vectors - centre).T @ (vectors - centre) for vectors in sample)
     basis = np.linalg.eigh(spreads)[1][:, -_WIDTH:]
     points, owners, steps = [], [], []
-    for number in range(len(trajectories)):
+    for number in compared:
         vectors, middles = _list_windows(trajectories[number], rule)
         if len(vectors):
-            points.append((vectors - centre) @ basis)
+            points.append(((vectors - centre) @ basis).astype(np.float32))
             owners += [number] * len(middles)
             steps += middles
     return _Windows(
-        points=np.ascontiguousarray(np.concatenate(points), np.float32),
+        points=np.concatenate(points),
         owners=np.array(owners, np.int64),
         steps=np.array(steps, np.int64),
+        episodes=np.array(trajectories.positions, np.int64)[owners],
     )
 
 
@@ -211,36 +265,33 @@ def _find_middle_steps(trajectory: Trajectory, rule: WindowRule) -> list[int]:
     return sorted(inside[np.argsort(-speed[inside], kind="stable")[:_MOST_WINDOWS]].tolist())
 
 
-def _group_votes(windows: _Windows, rule: WindowRule) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
-    """Two trajectories with near windows, and by how many steps each pair of windows lies later in the first."""
-    import numpy as np
+def _find_near_windows(windows: _Windows, reach: float) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Pairs of windows whose squared distance is at most `reach`, and which windows (M,) may have more of them.
 
-    rows, others = _find_near_windows(windows.points, 2 * (1 - rule.cut))
-    swapped = windows.owners[rows] > windows.owners[others]
-    rows, others = np.where(swapped, others, rows), np.where(swapped, rows, others)
-    pairs = np.unique(np.stack([windows.owners[rows], windows.owners[others], rows, others], axis=1), axis=0)
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    shifts = windows.steps[pairs[:, 2]] - windows.steps[pairs[:, 3]]
-    starts = np.flatnonzero(np.diff(pairs[:, :2], axis=0, prepend=-1).any(axis=1)).tolist()
-    for start, stop in pairwise([*starts, len(pairs)]):
-        yield int(pairs[start, 0]), int(pairs[start, 1]), shifts[start:stop]
-
-
-def _find_near_windows(
-    points: NDArray[np.float32], reach: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows (P,) of points and those (P,) of neighbours of each whose squared distance is at most `reach`."""
+    A pair of windows of two episodes is one number, the earlier times M plus the later; they are sorted and distinct.
+    """
     import cv2
     import numpy as np
 
-    count = min(_NEIGHBOURS, len(points))
-    if not count:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+    points, num_windows = windows.points, len(windows.points)
+    is_crowded = np.zeros(num_windows, bool)
+    if not num_windows:
+        return np.empty(0, np.int64), is_crowded
+    count = min(_NEIGHBOURS, num_windows)
     cv2.setRNGSeed(0)  # the same trees each time
     index = cv2.flann.Index(points, {"algorithm": 1, "trees": _TREES})
-    near, squares = index.knnSearch(points, count, params={"checks": _LEAVES_READ})
-    rows, columns = np.nonzero((near >= 0) & (squares <= reach))
-    return rows, near[rows, columns].astype(np.int64)
+    found = []
+    for start in range(0, num_windows, _WINDOWS_AT_ONCE):
+        block = points[start : start + _WINDOWS_AT_ONCE]
+        near, squares = index.knnSearch(block, count, params={"checks": _LEAVES_READ})
+        is_near = (near >= 0) & (squares <= reach)
+        is_crowded[start : start + len(block)] = is_near.all(axis=1) & (count == _NEIGHBOURS)
+        rows, columns = np.nonzero(is_near)
+        others, rows = near[rows, columns].astype(np.int64), rows + start
+        apart = windows.episodes[rows] != windows.episodes[others]
+        rows, others = rows[apart], others[apart]
+        found.append(np.unique(np.minimum(rows, others) * num_windows + np.maximum(rows, others)))
+    return np.unique(np.concatenate(found)), is_crowded
 
 
 def find_shared_steps(left: int, right: int, shift: int) -> tuple[int, int]:

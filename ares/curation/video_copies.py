@@ -88,22 +88,32 @@ class SmallVideos:
 
     Attributes:
         moving: By position of an episode whose video moves the tenths of a second from its first to its last motion.
+        unreadable: Positions of episodes that have cameras, of which none can be decoded.
     """
 
     def __init__(self, stores: Stores, ids: Sequence[str], positions: Sequence[int], folder: Path) -> None:
         self.moving: dict[int, int] = {}
+        self.unreadable: set[int] = set()
         self._trajectories = StoredTrajectories(folder / "pictures", len(_make_frequencies()))
         self._numbers: defaultdict[int, list[int]] = defaultdict(list)
         self._file, self._starts = folder / "frames", [0]
         with self._file.open("wb") as file:
-            for position, frames in _read_videos(stores, ids, positions):
-                self._numbers[position].append(len(self._starts) - 1)
-                file.write(frames.tobytes())
-                self._starts.append(self._starts[-1] + len(frames))
-                trajectory = _describe_motion(frames)
-                if trajectory is not None:
-                    self._trajectories.add(position, trajectory)
-                    self.moving.setdefault(position, count_moving_steps(trajectory))
+            for position, cameras in _read_videos(stores, ids, positions):
+                if not cameras:
+                    self.unreadable.add(position)
+                for frames in cameras:
+                    self._numbers[position].append(len(self._starts) - 1)
+                    file.write(frames.tobytes())
+                    self._starts.append(self._starts[-1] + len(frames))
+                    trajectory = _describe_motion(frames)
+                    if trajectory is not None:
+                        self._trajectories.add(position, trajectory)
+                        self.moving.setdefault(position, count_moving_steps(trajectory))
+        if self.unreadable:
+            print_message(
+                f"the videos of {count_of(len(self.unreadable), 'episode', comma=True)} cannot be read: these are "
+                "linked to episodes of one motion, and left out as copies of none"
+            )
 
     def __contains__(self, position: int) -> bool:
         """Whether a camera of an episode can be decoded."""
@@ -134,23 +144,25 @@ class SmallVideos:
 
 def _read_videos(
     stores: Stores, ids: Sequence[str], positions: Sequence[int]
-) -> Iterator[tuple[int, Frames]]:
-    """The position of an episode and the small frames of each of its cameras that can be decoded."""
+) -> Iterator[tuple[int, list[Frames]]]:
+    """The position of an episode with cameras, and the small frames of each that can be decoded."""
     position_of = {ids[position]: position for position in positions}
     cache = stores.media_cache
-    if len(positions) > _EPISODES_AT_ONCE:
-        count = count_of(len(positions), "episode", comma=True)
-        print_message(f"decodes the videos of {count} once, to compare them")
+    count, is_said = len(positions), len(positions) <= _EPISODES_AT_ONCE
 
     def read_cameras(episode: Episode) -> list[Frames]:
         return [frames for camera in episode.cameras for frames in _read_camera(camera.media, cache)]
 
     with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="small-frames") as pool:
         for chunk in batched(list(position_of), _EPISODES_AT_ONCE):
-            episodes = stores.tables.episodes.get(chunk)
+            episodes = [episode for episode in stores.tables.episodes.get(chunk) if episode.cameras]
+            if episodes and not is_said:
+                print_message(
+                    f"decodes the videos of {count_of(count, 'episode', comma=True)} once, to compare them"
+                )
+                is_said = True
             for episode, cameras in zip(episodes, pool.map(read_cameras, episodes), strict=True):
-                for frames in cameras:
-                    yield position_of[episode.episode_id], frames
+                yield position_of[episode.episode_id], cameras
 
 
 def _read_camera(media: MediaRef, cache: FileCache) -> list[Frames]:

@@ -145,7 +145,7 @@ def test_shares_are_as_large_as_the_scarcest_dataset_allows(stored: Workspace) -
 def test_parts_share_no_group_and_no_copy(stored: Workspace) -> None:
     parts, plan = stored.sets.split("all", {"train": 0.75, "val": 0.25}, by=["scene"])
     assert plan.on_two_sides == {"scene": 0, "copies": 0} and plan.unknown == {"scene": 4}
-    assert "other speeds" in str(plan.to_json()["known"])
+    assert "other signals or speeds" in str(plan.to_json()["known"])
     assert sorted([*parts["train"].ids(), *parts["val"].ids()]) == list(stored.sets["all"].ids())
     side = {episode_id: part for part, frozen in parts.items() for episode_id in frozen.ids()}
     assert all(side[pair.first] == side[pair.second] for pair in plan.copies.linked)
