@@ -153,7 +153,9 @@ def read_agibot_signals(path: str, rate_hz: float | None, time: SpecTimeArray = 
     used = {part.key for part in parts}
     others = (key for key in values if key not in used)
     parts += [_Part("extra", key.replace("/", "."), key, values[key]) for key in others]
-    parts += [_Part("extra", f"action.{_arm_part(key)}.is_sent", key, rows) for key, rows in masks.items()]
+    parts += [
+        _Part("extra", f"action.{_arm_part(key)}.is_sent", key, rows, True) for key, rows in masks.items()
+    ]
     trajectory = Trajectory(
         timestamps=times.seconds,
         state=_join_parts(parts, "state"),
@@ -179,17 +181,19 @@ class _Part(NamedTuple):
         name: Name of an extra signal, or "".
         key: Its key in the file.
         values: (T, D) rows, one for each step.
+        is_mask: Whether they tell at which steps the commands of an index were sent.
     """
 
     use: ArrayUse
     name: str
     key: str
     values: NDArray[np.float32]
+    is_mask: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of its dimensions."""
-        if self.key.endswith("/index"):
+        if self.is_mask:
             return (f"{_arm_part(self.key)}_is_sent",)
         key, width = self.key.removeprefix("state/").removeprefix("action/"), self.values.shape[1]
         names = read_folder_family("agibot_world").action.get(key, {}).get(width)
@@ -221,7 +225,7 @@ def _list_arrays(
     for part in parts:
         shape, dtype = shapes[part.key]
         # The index of commands becomes a number for each step, and commands are repeated for each step.
-        per_step = () if part.key.endswith("/index") else shape[1:]
+        per_step = () if part.is_mask else shape[1:]
         yield SourceArray(
             key=part.key, use=part.use, name=part.name, shape=(reader.steps, *per_step), dtype=dtype
         )

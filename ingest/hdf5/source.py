@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -155,27 +156,31 @@ def _inspect_groups(path: Path, file: Any, layouts: Layouts) -> HDF5File:
     names = list_episodes(file, layout)
     if not names:
         raise SourceError("file holds no episode", f"{path}: no group {layout.episodes}")
-    groups = (open_hdf5_object(file, name) for name in names if not name or _is_readable(file, name))
-    first = next((group for group in groups if isinstance(group, h5py.Group)), None)
-    datasets = find_datasets(first) if first is not None else {}
-    entry = HDF5Entry(dataset="", key="", path=str(path), group=next(iter(names)), layout=layout)
-    has_rate = has_rate_by_arrays(layout, datasets) or (
-        first is not None and known_rate(read_facts(entry, first, datasets))[0] is not None
-    )
+    has_rate, warnings = _inspect_first(file, layout, names)
     return HDF5File(
         path=path,
         layout=layout,
         count=len(names),
         has_rate=has_rate,
-        warnings=(*_precision_warnings(datasets), *_check_masks(file, layout, names)),
+        warnings=(*warnings, *_check_masks(file, layout, names)),
     )
 
 
-def _is_readable(file: Any, name: str) -> bool:
-    try:
-        return open_hdf5_object(file, name) is not None
-    except SourceError:
-        return False
+def _inspect_first(file: Any, layout: LayoutSpec, names: Iterable[str]) -> tuple[bool, list[str]]:
+    """Whether the rate is known, and warnings, by the first episode that can be read; each other fails alone."""
+    import h5py
+
+    for name in names:
+        entry = HDF5Entry(dataset="", key="", path=file.filename, group=name, layout=layout)
+        with suppress(SourceError):
+            group = open_hdf5_object(file, name)
+            if isinstance(group, h5py.Group):
+                datasets = find_datasets(group)
+                has_rate = has_rate_by_arrays(layout, datasets) or (
+                    known_rate(read_facts(entry, group, datasets))[0] is not None
+                )
+                return has_rate, _precision_warnings(datasets)
+    return True, []
 
 
 def _describe_contents(file: Any) -> str:
@@ -199,13 +204,13 @@ def _check_masks(file: Any, layout: LayoutSpec, episodes: Mapping[str, tuple[str
     """Warnings about the masks of a file, and the number of its episodes that it states. Raises SourceError."""
     if not layout.masks:
         return
-    folder = layout.episodes.rpartition("/")[0]
+    folder, slash, _ = layout.episodes.rpartition("/")
     with translate_hdf5_errors(f"{file.filename} {folder}"):
-        num_demos = to_plain_value(file[folder].attrs.get("num_demos"))
+        num_demos = to_plain_value((file[folder] if folder else file).attrs.get("num_demos"))
     if isinstance(num_demos, int) and num_demos != len(episodes):
         yield "num_demos is not the number of demonstrations in the file"
     listed = [name for members in read_masks(file, layout).values() for name in members]
-    if any(f"{folder}/{name}" not in episodes for name in listed):
+    if any(f"{folder}{slash}{name}" not in episodes for name in listed):
         yield "a mask names demonstrations that are not in the file"
     if any(len(set(_SPLITS) & set(masks)) > 1 for masks in episodes.values()):
         yield "a demonstration is in several splits; the first is used"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
+import yaml
 
 from ares.errors import SourceError
 from ares.media import frames_at
@@ -113,3 +115,45 @@ def test_a_spec_says_the_layout_of_files_in_the_language_of_the_shipped_ones(tmp
     assert (second.episode.success, second.episode.instruction) == (True, "close it")
     assert (tenth.episode.success, tenth.episode.instruction) == (False, "open it")
     assert second.warnings == ("debug is not stored",)
+
+
+def with_layout(tmp_path: Path, **fields: Any) -> SourceOptions:
+    """Options with a spec of a layout."""
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(yaml.safe_dump({"reference": "our simulator", "layout": fields}))
+    return SourceOptions(spec=str(spec))
+
+
+def test_episodes_and_masks_may_lie_at_the_top_of_a_file(h5: Any, tmp_path: Path) -> None:
+    path = h5.write(
+        tmp_path / "in" / "a.h5",
+        {"/": {"num_demos": 3}},
+        run_0__wanted=h5.numbers(3, 2),
+        run_1__wanted=h5.numbers(3, 2),
+        masks__train=[b"run_0"],
+        masks__valid=[b"run_1", b"run_7"],
+    )
+    for episodes in ("run_*", "*"):
+        options = with_layout(
+            tmp_path, match=[["run_*"]], episodes=episodes, masks="masks", action=[["wanted"]]
+        )
+        (source,) = open_sources([str(path.parent)], options)
+        loaded = [item.load().episode for item in source.items]
+        assert [(episode.key, episode.split) for episode in loaded] == [
+            ("a.h5/run_0", "train"),
+            ("a.h5/run_1", "valid"),
+        ]
+        assert set(source.warnings) >= {
+            "num_demos is not the number of demonstrations in the file",
+            "a mask names demonstrations that are not in the file",
+        }
+
+
+@pytest.mark.parametrize("has_array", [False, True])
+def test_a_layout_whose_group_of_episodes_is_none_names_it(h5: Any, tmp_path: Path, has_array: bool) -> None:
+    arrays = {"rollouts": h5.numbers(3)} if has_array else {}
+    path = h5.write(tmp_path / "in" / "a.h5", other__wanted=h5.numbers(3, 2), **arrays)
+    options = with_layout(tmp_path, match=[["other"]], episodes="rollouts/*", action=[["wanted"]])
+    (source,) = open_sources([str(path.parent)], options)
+    with pytest.raises(SourceError, match=r"file holds no episode: .*no group rollouts/\*"):
+        next(iter(source.items)).load()
