@@ -35,10 +35,9 @@ class FolderFamily:
         columns: Regular expression of the columns of a table that have a role.
         texts: Columns that hold instructions.
         reference: Where this information comes from.
-        verified: What of it was confirmed in actual records; "" for nothing.
     """
 
-    match: Mapping[str, Any]
+    match: Mapping[str, Any] = field(default_factory=dict)
     robot: str = ""
     rate_hz: float | None = None
     videos: tuple[str, ...] = ()
@@ -53,7 +52,6 @@ class FolderFamily:
     columns: Mapping[str, str] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
     reference: str
-    verified: str = ""
 
     def has_folders(self, names: Collection[str]) -> bool:
         """Whether one of the sets of folders of `match` is among some names."""

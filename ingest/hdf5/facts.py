@@ -29,7 +29,7 @@ from ingest.hdf5.values import (
     read_small,
     to_plain_value,
 )
-from ingest.mapping import PICTURES_TURNED, PICTURES_UNKNOWN, find_field
+from ingest.mapping import PICTURES_FLIPPED, PICTURES_TURNED, PICTURES_UNKNOWN, find_field
 
 if TYPE_CHECKING:
     from ingest.spec import BesideSpec, Condition, LayoutSpec, VideoSpec
@@ -146,7 +146,8 @@ class EpisodeFacts:
         """What is to be said of the turn of the pictures, for an episode that has some."""
         if self.layout.turn in (None, "none"):
             return []
-        return [PICTURES_UNKNOWN if self.layout.turn == "unknown" else PICTURES_TURNED]
+        remarks = {"unknown": PICTURES_UNKNOWN, "vertical flip": PICTURES_FLIPPED}
+        return [remarks.get(self.layout.turn, PICTURES_TURNED)]
 
 
 def _rate_parts(part: Any) -> tuple[float | None, Sequence[str]]:
@@ -309,7 +310,9 @@ def _find_entry(
 
 
 def check_compression(facts: EpisodeFacts) -> list[str]:
-    """Warnings where the images of ALOHA disagree with `compress` and `compress_len`."""
+    """Warnings where images disagree with `compress` and `compress_len`, for layouts that name this array."""
+    if "compress_len" not in facts.layout.left_out:
+        return []
     cameras = {
         label: images
         for label, images in facts.datasets.items()

@@ -74,14 +74,15 @@ def known_layouts(spec: DatasetSpec | None = None) -> Layouts:
 
 
 def match_layout(groups: Iterable[str], layouts: Layouts) -> LayoutSpec | None:
-    """The layout of which most names are among the groups at the top of a file, or None."""
+    """The layout of which most names are among the groups at the top of a file, or None; one of episodes is first."""
     groups = list(groups)
-    best: tuple[int, LayoutSpec | None] = (-1, None)
-    for layout in layouts.values():
-        for names in layout.match or ((),):
-            if len(names) > best[0] and all(match_labels(name, groups) for name in names):
-                best = len(names), layout
-    return best[1]
+    matches = [
+        (bool(layout.episodes), len(names), layout)
+        for layout in layouts.values()
+        for names in layout.match or ((),)
+        if all(match_labels(name, groups) for name in names)
+    ]
+    return max(matches, key=lambda match: match[:2], default=(False, 0, None))[2]
 
 
 def find_episode_folder(names: Iterable[str], layouts: Layouts) -> LayoutSpec | None:
@@ -110,9 +111,8 @@ def _list_files(hdf5_files: Iterable[HDF5File]) -> Iterator[SourceFile]:
                 yield SourceFile(path=str(companion), use=use)
 
 
-def _hdf5_paths(folder: Path) -> Iterator[Path]:
+def _hdf5_paths(folder: Path, layouts: Layouts) -> Iterator[Path]:
     """HDF5 files in or below a folder in natural order; a folder that has lost its file yields the missing path."""
-    layouts = known_layouts()
     for parent, subfolders, names in walk_folders(folder):
         subfolders.sort(key=natural_key)
         hdf5_names = [name for name in names if Path(name).suffix.lower() in SUFFIXES]
@@ -274,7 +274,7 @@ class Hdf5Ingester(FolderIngester):
             return root.suffix.lower() in SUFFIXES
         if (root / INFO_PATH).exists():
             return False
-        return next(_hdf5_paths(root), None) is not None
+        return next(_hdf5_paths(root, known_layouts()), None) is not None
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether HDF5 files lie in a folder, or it is an episode that has lost its file."""
@@ -293,9 +293,9 @@ class Hdf5Ingester(FolderIngester):
         folder = root.parent if root.is_file() else root
         spec = read_spec(Path(options.spec)) if options.spec else None
         layouts = known_layouts(spec)
-        paths = [root] if root.is_file() else _hdf5_paths(folder)
+        paths = [root] if root.is_file() else _hdf5_paths(folder, layouts)
         hdf5_files = [inspect_file(file, layouts) for file in paths]
-        if spec or options.reads_unknown:
+        if options.reads_unknown or (spec and spec.layout is None):
             hdf5_files = [_accept_unknown(file) for file in hdf5_files]
         if not hdf5_files:
             raise SourceError(
