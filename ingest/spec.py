@@ -189,6 +189,11 @@ class BesideSpec(BaseModel):
     entries: str = ""
     number: str = "episode_id"
 
+    @property
+    def shown_path(self) -> str:
+        """The path as messages have it, alike for all files."""
+        return self.path.replace("{stem}", "*")
+
 
 class RateSpec(BaseModel):
     """Steps per second by numbers of the source.
@@ -523,7 +528,7 @@ def _with_paths(spec: DatasetSpec, folder: Path) -> DatasetSpec:
 def _read_document(path: Path) -> Any:
     """The content of a spec file; `like: NAME` adds the fields of another built-in spec."""
     try:
-        document = parse_yaml(path.read_text(), str(path))
+        document = parse_yaml(path.read_text(), str(path), is_shipped=path.is_relative_to(_FOLDER))
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError("dataset spec cannot be read", f"{path}: {error}") from None
     except SourceError as error:

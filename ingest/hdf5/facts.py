@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,10 +103,22 @@ class EpisodeFacts:
         if not stated:
             return None, ""
         key, success = stated[0]
-        others = [other for other, value in stated if value != success]
+        used, *others = [
+            self._name_source(key),
+            *(self._name_source(k) for k, value in stated if value != success),
+        ]
         if others:
-            self.warnings.append(f"{key} and {', '.join(others)} disagree on success; {key} is used")
+            self.warnings.append(f"{used} and {', '.join(others)} disagree on success; {used} is used")
         return success, "folder" if key.startswith("path.") else key.rpartition(".")[2]
+
+    def _name_source(self, key: str) -> str:
+        """Where a fact is, for messages: the folder, the file beside the episode, or its attribute or array."""
+        first = key.partition(".")[0]
+        if first == "path":
+            return "the folder"
+        beside = self.layout.beside.items()
+        files = (part for name, part in beside if first == name or (first == "entry" and part.entries))
+        return next((part.shown_path for part in files), key)
 
     def _outcome(self, key: str) -> bool | None:
         if key == "path.outcome":
@@ -244,7 +257,7 @@ def _read_beside(beside: BesideSpec, where: Path, warnings: list[str]) -> dict[s
     Nothing says which of several is right: what they contradict each other in is left out, and named.
     """
     folder, name = resolve_beside(where, beside.path)
-    shown = beside.path.replace("{stem}", "*")
+    shown = beside.shown_path
     paths = sorted(folder.glob(name)) if "*" in name else [folder / name]
     if not paths:
         warnings.append(f"{shown} is missing")
@@ -305,7 +318,7 @@ def _find_entry(
         if isinstance(entry, dict) and entry.get(beside.number) == number:
             return entry
     if document:
-        warnings.append(f"{beside.path.replace('{stem}', '*')} beside the file does not describe the episode")
+        warnings.append(f"{beside.shown_path} beside the file does not describe the episode")
     return {}
 
 
@@ -340,7 +353,7 @@ def read_video_cameras(facts: EpisodeFacts, reader: HDF5EpisodeReader) -> Iterat
             used_paths.add(path)
             is_named = "*" not in video.path
             if is_named and not path.exists():
-                reader.warnings.append(f"camera {name} has no video{_similar_video(path)}")
+                reader.warnings.append(f"camera {name} has no video{_similar_video(video, path)}")
                 continue
             label = name if is_named else path.stem
             hash_label = "" if "{stem}" in video.path else path.stem
@@ -362,9 +375,10 @@ def _video_paths(facts: EpisodeFacts, video: VideoSpec) -> list[Path]:
     return [match for match in sorted(folder.glob(name)) if not fnmatchcase(match.name, video.without)]
 
 
-def _similar_video(path: Path) -> str:
-    similar = sorted(match.name for match in path.parent.glob("*") if match.name.startswith(path.stem))
-    return f" (there is {', '.join(similar)})" if similar else ""
+def _similar_video(video: VideoSpec, path: Path) -> str:
+    """That there is one of a longer name; not looked for where the videos of all episodes lie in one folder."""
+    longer = path.parent.glob(f"{glob.escape(path.stem)}[-_]*{path.suffix}")
+    return " (only one of another name)" if "{stem}" not in video.path and any(longer) else ""
 
 
 def list_companions(
