@@ -368,7 +368,9 @@ def _video_paths(facts: EpisodeFacts, video: VideoSpec) -> list[Path]:
     values = {key: facts.find(key) for key in keys}
     if not all(values.values()):
         return []
-    path = functools.reduce(lambda text, key: text.replace(f"{{{key}}}", str(values[key])), keys, video.path)
+    # A fact is a part of a name: it leads to no other folder.
+    names = {key: str(value).replace("/", "_") for key, value in values.items()}
+    path = functools.reduce(lambda text, key: text.replace(f"{{{key}}}", names[key]), keys, video.path)
     folder, name = resolve_beside(facts.where, path)
     if "*" not in name:
         return [folder / name]
