@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ares.errors import SourceError
-from ingest.folder_families import read_folder_family
+from ingest.folder_layouts import read_folder_layout
 from ingest.hdf5.source import known_layouts, match_layout
 from ingest.spec import builtin_layouts, find_builtin_spec, read_spec
 
@@ -74,8 +74,8 @@ def test_a_file_with_groups_of_episodes_is_not_one_episode_of_another_family(fam
 
 
 @pytest.mark.parametrize("path", FOLDERS, ids=lambda path: path.stem)
-def test_every_family_of_folders_is_valid_and_says_where_it_is_from(path: Path) -> None:
-    assert read_folder_family(path.stem).reference
+def test_every_layout_of_folders_is_valid_and_says_where_it_is_from(path: Path) -> None:
+    assert read_folder_layout(path.stem).reference
 
 
 def test_known_and_unknown_datasets() -> None:
