@@ -69,8 +69,10 @@ def known_layouts(spec: DatasetSpec | None = None) -> Layouts:
     """The layouts that ARES knows, or that which the spec of the user states."""
     from ingest.spec import builtin_layouts
 
-    known = {name: layout for name, layout in builtin_layouts().items() if not layout.ends}
-    return {"the spec": spec.layout} if spec and spec.layout else known
+    if spec and spec.layout:
+        groups = " or ".join(map(" and ".join, spec.layout.match)) or "any group"
+        return {f"the spec ({groups} at the top)": spec.layout}
+    return {name: layout for name, layout in builtin_layouts().items() if not layout.ends}
 
 
 def match_layout(groups: Iterable[str], layouts: Layouts) -> LayoutSpec | None:

@@ -166,7 +166,9 @@ def test_a_layout_that_does_not_fit_is_no_reason_to_guess(h5: Any, tmp_path: Pat
     path = h5.write(tmp_path / "in" / "a.h5", rollouts__a__action=h5.numbers(3, 2))
     options = with_layout(tmp_path, match=[["rollout"]], episodes="rollouts/*", action=[["action"]])
     (source,) = open_sources([str(path.parent)], options)
-    with pytest.raises(SourceError, match=r"of no known family: .*known are those of the spec"):
+    with pytest.raises(
+        SourceError, match=r"of no known family: .*known are those of the spec \(rollout at the top\)"
+    ):
         next(iter(source.items)).load()
 
 
