@@ -537,7 +537,9 @@ def make_array_item(entry: ArrayEntry, array_format: ArrayFormat) -> Item:
 
 def read_ends(array: Any, where: str, *, must_rise: bool) -> tuple[int, ...]:
     """The steps at which the episodes of a file end. Raises SourceError for anything else than whole numbers."""
-    if array.ndim != 1 or array.dtype.kind not in "iu" or not array.size:
+    if not array.size:
+        raise SourceError("episode_ends lists no episode", f"{where} is empty")
+    if array.ndim != 1 or array.dtype.kind not in "iu":
         raise SourceError("episode_ends is no list of whole numbers", f"{where}: {array.dtype} {array.shape}")
     ends = tuple(array[:].tolist())
     if must_rise and (list(ends) != sorted(set(ends)) or ends[0] <= 0):
@@ -604,7 +606,7 @@ def load_array_episode(entry: ArrayEntry, array_format: ArrayFormat) -> Record:
 def _read_members(
     entry: ArrayEntry, members: Mapping[str, ArrayMember], array_format: ArrayFormat
 ) -> ArrayRowReader:
-    """Read the arrays; texts and single numbers become fields."""
+    """Read the arrays; texts and single numbers of npz files become fields."""
     stop = _count_steps(entry, members) if entry.has_all_rows else entry.stop
     reader = ArrayRowReader(
         entry.path, entry.start, stop, prefix=entry.prefix, translate_errors=array_format.translate_errors
@@ -616,7 +618,8 @@ def _read_members(
         elif isinstance(array, SourceError):
             reader.leave_out(key, f"is not stored ({array.reason})")
         elif array.dtype.kind in "SU" or not array.ndim:
-            reader.add_field(key, array)
+            # The steps of all episodes of a Zarr store lie one after the other: its texts are of none of them.
+            (reader.add_field if array_format.kind == "npy" else reader.add)(key, array)
         elif key == entry.ends_key:
             reader.shapes[key] = (tuple(array.shape), str(array.dtype))
         else:

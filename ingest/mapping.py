@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
 
 # What a reader says of how the pictures of an episode are stored; a spec that states their `turn` answers it.
-PICTURES_TURNED = (
-    "pictures are stored with their bottom row first, as the source says, and are shown upright; `turn: none` of a"
-    " camera in a spec takes them as stored"
-)
+_AS_STORED = "and are shown upright; `turn: none` of a camera in a spec takes them as stored"
+PICTURES_FLIPPED = f"pictures are stored with their bottom row first, as the source says, {_AS_STORED}"
+PICTURES_TURNED = f"pictures are turned as the layout says, {_AS_STORED}"
 PICTURES_UNKNOWN = (
     "whether its pictures stand upright is not known, they are taken as stored: look at one, and state `turn: vertical"
     " flip` or `turn: none` of each camera in a spec"
 )
+_PICTURE_REMARKS = (PICTURES_FLIPPED, PICTURES_TURNED, PICTURES_UNKNOWN)
 _OTHER_FORMATS = "field of the spec is for other formats"
 
 
@@ -364,7 +364,7 @@ def _open_remarks(record: Record, spec: DatasetSpec) -> list[str]:
     stated = {part.key or name for name in spec.cameras if (part := spec.camera(name)).turn}
     if not all(_camera_keys(camera) & stated for camera in record.episode.cameras):
         return list(record.warnings)
-    return [warning for warning in record.warnings if warning not in (PICTURES_TURNED, PICTURES_UNKNOWN)]
+    return [warning for warning in record.warnings if warning not in _PICTURE_REMARKS]
 
 
 def add_spec_parts(episode: Episode, spec: DatasetSpec | None) -> Episode:
@@ -478,6 +478,13 @@ def turn_camera(camera: Camera) -> Camera:
     return replace(camera, width=camera.height, height=camera.width)
 
 
+def require_layout_of(spec: DatasetSpec, format: str, path: str) -> None:
+    """Raise SourceError where a spec, read from a path, has a layout and it is not one of a format."""
+    of_layout = spec.layout and ("zarr" if spec.layout.ends else "hdf5")
+    if of_layout not in (None, format):
+        raise SourceError(_OTHER_FORMATS, f"{path}: layout is one of {of_layout}, and the data are {format}")
+
+
 # Records that are tried, until one can be read and tells what the dataset holds.
 TRIED_RECORDS = 5
 
@@ -490,6 +497,7 @@ def open_with_spec(ingester: Ingester, path: str, options: SourceOptions) -> lis
     from ingest.spec import read_spec, read_stated_spans
 
     spec = read_spec(Path(options.spec))
+    require_layout_of(spec, ingester.name, options.spec)
     sets_rate = options.rate_hz is None and spec.rate_hz is not None
     options = replace(options, rate_hz=spec.rate_hz if sets_rate else options.rate_hz)
     sources = open_with_labels(

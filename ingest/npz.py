@@ -77,16 +77,19 @@ class ArrayOfEpisode:
 
 
 def take_episode(members: Mapping[str, ArrayMember], axis: int, number: int) -> dict[str, ArrayMember]:
-    """One episode of every array of numbers that has several along an axis, and all other arrays as they are."""
+    """One episode of every array that has several along an axis, and all other arrays as they are; no images."""
     count = count_episodes_along(members, axis)
     of_episode = dict(members)
     for key, member in members.items():
-        array = member.array
-        if isinstance(array, NpyArray) and array.ndim > axis + 1 and array.shape[axis] == count:
-            part: Any = ArrayOfEpisode(array, axis, number)
-            if has_zarr_images(part) or is_depth_array(key, part):
-                part = SourceError("images along an axis of episodes", "")
-            of_episode[key] = member._replace(array=part)
+        part: Any = member.array
+        if not isinstance(part, NpyArray):
+            continue
+        has_axis = part.ndim > axis + 1 and part.shape[axis] == count
+        if has_axis:
+            part = ArrayOfEpisode(part, axis, number)
+        if has_zarr_images(part) or is_depth_array(key, part):
+            part = SourceError(f"images {'along an' if has_axis else 'without the'} axis of episodes", "")
+        of_episode[key] = member._replace(array=part)
     return of_episode
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from ares.clock import TimeUnit
 from ares.console import count_of
@@ -30,6 +30,15 @@ from ares.signals import classify_by_name
 from ingest.labels import StatedSpans
 
 _FOLDER = Path(__file__).parent / "specs"
+
+
+def _read_degrees(value: object) -> object:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    return str(value) if value else "none"
+
+
+_Degrees = BeforeValidator(_read_degrees)
 
 
 class SliceSpec(BaseModel):
@@ -80,14 +89,7 @@ class CameraSpec(BaseModel):
     key: str = ""
     role: Role | None = None
     channels: Channels | None = None
-    turn: Turn | Literal["none"] | None = None
-
-    @field_validator("turn", mode="before")
-    @classmethod
-    def _read_degrees(cls, value: object) -> object:
-        if not isinstance(value, int) or isinstance(value, bool):
-            return value
-        return str(value) if value else "none"
+    turn: Annotated[Turn | Literal["none"] | None, _Degrees] = None
 
     def find_turn(self, known: Turn | Literal[""] = "") -> Turn | Literal[""]:
         """What makes the pictures stand upright, where the reader knows `known`; "" where they do."""
@@ -187,6 +189,11 @@ class BesideSpec(BaseModel):
     entries: str = ""
     number: str = "episode_id"
 
+    @property
+    def shown_path(self) -> str:
+        """The path as messages have it, alike for all files."""
+        return self.path.replace("{stem}", "*")
+
 
 class RateSpec(BaseModel):
     """Steps per second by numbers of the source.
@@ -223,35 +230,54 @@ Condition = int | str | bool
 StateOrAction = Literal["state", "action"]
 
 
-class VariantSpec(BaseModel):
-    """What holds of the episodes of a family that meet some conditions.
+class EpisodeParts(BaseModel):
+    """What a layout says of all its episodes, or a variant of some.
 
     Attributes:
-        when: All of: an array (with wildcards) that has so many numbers a step, a fact with this text, or an array or a
-            fact that is there (true) or not (false).
-        rate_hz, robot, channels, turn, language, rate, names: As in `LayoutSpec`, in place of what stands there.
+        rate_hz: Steps per second, where no fact states them.
+        robot: The robot, where no fact names it.
+        channels: Stored order of the colours of the pictures in the file; None for "rgb".
+        turn: What makes these pictures stand upright, as in `CameraSpec`; "unknown" asks the user.
+        language: Choices of facts that are instructions; all of the first choice of which one is there.
+        rate: Facts that are the steps per second; the first that is a number is used.
+        names: Names of the numbers of the state and the action, used where they are as many.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    when: dict[str, Condition] = Field(min_length=1)
     rate_hz: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     robot: str = ""
     channels: Channels | None = None
-    turn: Turn | Literal["none", "unknown"] | None = None
+    turn: Annotated[Turn | Literal["none", "unknown"] | None, _Degrees] = None
     language: tuple[tuple[str, ...], ...] = ()
     rate: tuple[str | RateSpec, ...] = ()
     names: dict[StateOrAction, tuple[str, ...]] = Field(default_factory=dict)
 
 
-class LayoutSpec(VariantSpec):
+class VariantSpec(EpisodeParts):
+    """What holds of the episodes that meet some conditions, in place of what the layout says of all.
+
+    Attributes:
+        when: All of: an array (with wildcards) that has so many numbers a step, a fact with this text, or an array or a
+            fact that is there (true) or not (false).
+    """
+
+    when: dict[str, Condition] = Field(min_length=1)
+
+
+class LayoutSpec(EpisodeParts):
     """Where the files of a family of datasets keep what an episode consists of.
 
     Arrays are named by their path below the group of the episode, with the wildcards of `fnmatch`, or by a regular
-    expression after "re:". A *fact* is a field
-    by the names between its dots: an attribute of the episode ("attributes.seed", or "seed"), of the group above the
-    episodes ("parent.env_args"), of a JSON object beside the file ("NAME.field", "entry.field"), a named group of a
-    pattern of the path ("path.task"), or a small array of texts.
+    expression after "re:". A *fact* is one of these:
+
+    - "attributes.seed", or "seed": an attribute of the episode.
+    - "parent.env_args": an attribute of the group above the episodes.
+    - "NAME.field", "entry.field": a field of a JSON object beside the file.
+    - "path.task": a named group of a pattern of the path.
+    - "instructions": a small array of texts.
+
+    A Zarr store has `ends`, `arrays`, `time`, `action`, `state` and `reward` alone; an HDF5 file has the others.
 
     Attributes:
         match: Sets of names of groups at the top of a file, of which one is there as a whole; that of the layout with
@@ -271,7 +297,6 @@ class LayoutSpec(VariantSpec):
         robot_arrays: These names, in order.
         reward: Array of the reward, or "".
         simulator_state: Array that is the flattened state of MuJoCo, whose model names its numbers; or "".
-        names: Names of the numbers of the state and the action, used where they are as many.
         constants: Arrays that hold for the whole episode and become metadata.
         left_out: Arrays that are not stored, with the warning that says so; "" where the values are stored elsewhere.
         expected: Arrays of which some should be there, with the warning where none is.
@@ -284,16 +309,14 @@ class LayoutSpec(VariantSpec):
         path: Regular expressions that find parts of the path of the file by the names of their groups; the groups
             "split" and "outcome" are those of the episode.
         outcomes: Outcome by the text of `path.outcome`.
-        rate: Facts that are the steps per second; the first that is a number is used, `rate_hz` without any.
         robot_facts: Facts that name the robot, or several of them.
-        language: Choices of facts that are instructions; all of the first choice of which one is there.
         success: Facts that state the outcome, or arrays of which the last value does; the first decides.
         num_steps: Facts that should be the number of steps.
         metadata: Facts that become metadata; an object gives its fields.
         not_metadata: Facts that do not.
+        variants: What holds of some of the episodes; the first that says a thing decides.
     """
 
-    when: dict[str, Condition] = Field(default_factory=dict)
     match: tuple[tuple[str, ...], ...] = ()
     folder: tuple[str, ...] = ()
     file: str = ""
@@ -327,15 +350,41 @@ class LayoutSpec(VariantSpec):
     not_metadata: tuple[str, ...] = ()
     variants: tuple[VariantSpec, ...] = ()
 
-    @field_validator("path", "robots")
-    @classmethod
-    def _check_expressions(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        for expression in (value,) if isinstance(value, str) else value:
+    @model_validator(mode="after")
+    def _check_expressions(self) -> LayoutSpec:
+        for expression in (*self.path, self.robots, *_list_expressions(self.model_dump())):
             try:
                 re.compile(expression)
-            except re.error as error:
+            except (re.error, OverflowError) as error:
                 raise ValueError(f"{expression!r} is no regular expression: {error}") from None
-        return value
+        if self.robots and not {"robot", "name"} <= {*re.compile(self.robots).groupindex}:
+            raise ValueError(
+                f"robots {self.robots!r} does not name the groups (?P<robot>...) and (?P<name>...)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_format(self) -> LayoutSpec:
+        others = sorted(self.model_fields_set - {"ends", "arrays", "time", "action", "state", "reward"})
+        if bool(self.folder) != bool(self.file):
+            raise ValueError("give folder and file together")
+        if ((self.arrays or self.time) and not self.ends) or (self.ends and not self.arrays):
+            raise ValueError("a layout of Zarr stores needs ends and arrays")
+        if self.ends and others:
+            raise ValueError(
+                f"a layout with ends is of Zarr stores, and {', '.join(others)} is for HDF5 files"
+            )
+        return self
+
+
+def _list_expressions(value: object) -> Iterator[str]:
+    """What stands behind "re:" in the texts of a document."""
+    if isinstance(value, str) and value.startswith("re:"):
+        yield value.removeprefix("re:")
+    for part in (
+        [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, tuple) else ()
+    ):
+        yield from _list_expressions(part)
 
 
 class DatasetSpec(BaseModel):
@@ -369,7 +418,7 @@ class DatasetSpec(BaseModel):
         outcome_in_path: Whether a word such as "success" or "failure" in the episode's path is its outcome.
         contract: What signals mean, by signal and kind of dimension, such as "action.gripper".
         kinematics: The URDF of the robot.
-        layout: Where the files keep what an episode consists of (HDF5); None for a layout that ARES knows.
+        layout: Where the files keep what an episode consists of (HDF5, Zarr); None for a layout that ARES knows.
         licence: Licence of the dataset, such as "cc-by-4.0"; it decides over what files say.
         consent: What the people in it have agreed to, in a sentence; it decides over what files say.
         faults: Known faults of the dataset; each ingestion warns of them.
@@ -479,7 +528,7 @@ def _with_paths(spec: DatasetSpec, folder: Path) -> DatasetSpec:
 def _read_document(path: Path) -> Any:
     """The content of a spec file; `like: NAME` adds the fields of another built-in spec."""
     try:
-        document = parse_yaml(path.read_text(), str(path))
+        document = parse_yaml(path.read_text(), str(path), is_shipped=path.is_relative_to(_FOLDER))
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError("dataset spec cannot be read", f"{path}: {error}") from None
     except SourceError as error:

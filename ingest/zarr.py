@@ -151,8 +151,7 @@ def _inspect_store(path: Path, spec: DatasetSpec | None, reads_unknown: bool) ->
     try:
         with open_zarr(str(path)) as store:
             for layout in layouts:
-                folder, _, name = layout.ends.rpartition("/")
-                if name and layout.arrays in store.names() and name in store.names(folder):
+                if layout.ends and all(_has_name(store, key) for key in (layout.ends, layout.arrays)):
                     ends = _read_ends(store, layout.ends, must_rise=False)
                     return _Store(path=path, ends=ends, ends_key=layout.ends, layout=layout)
             return _inspect_unknown(store, path, spec, reads_unknown)
@@ -160,13 +159,23 @@ def _inspect_store(path: Path, spec: DatasetSpec | None, reads_unknown: bool) ->
         return _Store(path=path, error=SourceError(error.reason, error.detail))
 
 
+def _has_name(store: ZarrStore, key: str) -> bool:
+    folder, _, name = key.rpartition("/")
+    return name in store.names(folder)
+
+
 def _inspect_unknown(store: ZarrStore, path: Path, spec: DatasetSpec | None, reads_unknown: bool) -> _Store:
     """A store of another layout: by the spec, else by the names of its arrays. Raises SourceError."""
     keys = find_zarr_arrays(store)
     arrays = {key: store.array(key) for key in keys}
     if not reads_unknown:
+        known = (
+            f"{spec.layout.arrays}/* with {spec.layout.ends}, by the layout of the spec"
+            if spec and spec.layout
+            else "data/* with meta/episode_ends, as of Diffusion Policy and UMI"
+        )
         raise unknown_family_error(
-            f"{path} (known is data/* with meta/episode_ends, as of Diffusion Policy and UMI)",
+            f"{path} (known is {known})",
             [
                 SourceArray(key=key, use="unused", shape=array.shape, dtype=str(array.dtype))
                 for key, array in arrays.items()
@@ -244,7 +253,7 @@ class ZarrIngester(FolderIngester):
             raise missing_extra("zarr", "zarr")
         root = absolute_path(path)
         spec = read_spec(Path(options.spec)) if options.spec else None
-        reads_unknown = options.reads_unknown or spec is not None
+        reads_unknown = options.reads_unknown or (spec is not None and spec.layout is None)
         stores = [
             _inspect_store(store, spec, reads_unknown)
             for store in ([root] if root.is_file() else _find_stores(root))

@@ -95,8 +95,13 @@ def read_yaml(path: str) -> Any:
     return parse_yaml(read_input(path, input_budgets().yaml_bytes), path)
 
 
-def parse_yaml(text: bytes | str, where: str) -> Any:
+def parse_yaml(text: bytes | str, where: str, *, is_shipped: bool = False) -> Any:
     """The value of a YAML text, of plain lists, mappings and scalars only.
+
+    Args:
+        text: The text.
+        where: Its file, for messages.
+        is_shipped: Whether it is part of ARES: the parser in C is many times as fast, and a deep text can crash it.
 
     Raises:
         SourceError: The text is not YAML, is too large or nested too deeply, or its aliases expand too far.
@@ -107,7 +112,8 @@ def parse_yaml(text: bytes | str, where: str) -> Any:
     faults = (yaml.YAMLError, ValueError, OverflowError, LookupError, AttributeError, TypeError)
     _check_size(text, input_budgets().yaml_bytes, where)
     try:
-        loader = yaml.SafeLoader(text)
+        fast = yaml.__with_libyaml__ and is_shipped
+        loader = yaml.CSafeLoader(text) if fast else yaml.SafeLoader(text)
         try:
             node = loader.get_single_node()
             if node is None:

@@ -17,7 +17,7 @@ from ingest.agibot.signals import AgibotSignals, read_agibot_signals
 from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import DEPTH_SUFFIXES, add_depth, find_depth_of_files
 from ingest.files import describe_camera, hash_media_file, probe_once, read_json_object, whole_video
-from ingest.folder_families import read_folder_family
+from ingest.folder_layouts import read_folder_layout
 from ingest.labels import add_segments
 from ingest.signals import NO_TIME, SpecTimeArray, resolve_rate
 
@@ -68,7 +68,7 @@ def _parse_row(row: Mapping[str, Any]) -> AgibotTaskInfo:
     labels: Mapping[str, Any] = next(
         (row[name] for name in _LABEL_FIELDS if isinstance(row.get(name), Mapping)), {}
     )
-    for name in read_folder_family(FAMILY).spans:
+    for name in read_folder_layout(FAMILY).spans:
         parts = labels.get(name) or []
         for part in parts if isinstance(parts, list) else [None]:
             span = _parse_span(part, name)
@@ -89,7 +89,7 @@ def _parse_span(part: Any, name: str) -> NamedSpan | str:
 
     Who wrote it stays unknown: the format does not say it.
     """
-    style, start_name, stop_name, text_name = read_folder_family(FAMILY).spans[name]
+    style, start_name, stop_name, text_name = read_folder_layout(FAMILY).spans[name]
     if not isinstance(part, Mapping):
         return "have a wrong form"
     start, stop, text = part.get(start_name), part.get(stop_name), _trimmed_text(part.get(text_name))
@@ -177,7 +177,7 @@ def _should_have_signals(entry: AgibotEntry) -> bool:
 
 def video_paths(entry: AgibotEntry) -> Iterator[Path]:
     """The videos of an episode: its cameras, then its tactile sensors."""
-    for folder in map(entry.folder, read_folder_family(FAMILY).videos):
+    for folder in map(entry.folder, read_folder_layout(FAMILY).videos):
         if folder.is_dir():
             names = (child for child in folder.iterdir() if child.suffix.lower() == ".mp4")
             yield from sorted(child for child in names if not child.name.startswith("."))
@@ -213,7 +213,7 @@ def _other_warnings(entry: AgibotEntry, cameras: list[Camera]) -> Iterator[str]:
 
 def _find_depth(entry: AgibotEntry, warnings: dict[str, None]) -> dict[str, Json]:
     """The depth of each camera, which lies in numbered images of 16 bits: where it is, its range and its unit."""
-    folder, depth = entry.folder(read_folder_family(FAMILY).depth), dict[str, Json]()
+    folder, depth = entry.folder(read_folder_layout(FAMILY).depth), dict[str, Json]()
     names = [child.name for child in folder.iterdir()] if folder.is_dir() else []
     for prefix, images in group_images(names, (*IMAGE_SUFFIXES, *DEPTH_SUFFIXES)).items():
         name = prefix.rstrip("_") or "depth"
@@ -237,7 +237,7 @@ def _make_episode(
         [info.instruction],
         source=source,
         content_hash=digest.hexdigest(),
-        robot=read_folder_family(FAMILY).robot,
+        robot=read_folder_layout(FAMILY).robot,
         rate_hz=proprio.rate_hz,
         rate_source=proprio.rate_source,
         cameras=tuple(cameras),
@@ -248,7 +248,7 @@ def _make_episode(
 
 def _read_intrinsics(entry: AgibotEntry, warnings: list[str]) -> dict[str, Json]:
     """Focal lengths and centres of the cameras, from `parameters`; the poses at each frame stay in their files."""
-    folders = map(entry.folder, read_folder_family(FAMILY).intrinsics)
+    folders = map(entry.folder, read_folder_layout(FAMILY).intrinsics)
     folder = next((folder for folder in folders if folder.is_dir()), None)
     parameters: dict[str, Json] = {}
     for path in sorted(folder.glob("*_intrinsic_params.json")) if folder else ():

@@ -20,7 +20,7 @@ from ares.input import (
     translate_hdf5_errors,
 )
 from ares.io import file_state
-from ingest.folder_families import read_folder_family
+from ingest.folder_layouts import read_folder_layout
 from ingest.signals import (
     MAX_SIGNAL_WIDTH,
     NO_TIME,
@@ -145,7 +145,7 @@ def read_agibot_signals(path: str, rate_hz: float | None, time: SpecTimeArray = 
         masks = _command_masks(reader, arrays)
         values |= _read_others(reader, arrays)
         # A part of an action would be another action.
-        family = read_folder_family("agibot_world")
+        family = read_folder_layout("agibot_world")
         action = [f"action/{key}" for key in family.action]
         is_whole = all(key in values for key in action if key in arrays and arrays[key].size)
     parts = [_Part("state", "", key, values[key]) for key in _state_keys() if key in values]
@@ -153,7 +153,9 @@ def read_agibot_signals(path: str, rate_hz: float | None, time: SpecTimeArray = 
     used = {part.key for part in parts}
     others = (key for key in values if key not in used)
     parts += [_Part("extra", key.replace("/", "."), key, values[key]) for key in others]
-    parts += [_Part("extra", f"action.{_arm_part(key)}.is_sent", key, rows) for key, rows in masks.items()]
+    parts += [
+        _Part("extra", f"action.{_arm_part(key)}.is_sent", key, rows, True) for key, rows in masks.items()
+    ]
     trajectory = Trajectory(
         timestamps=times.seconds,
         state=_join_parts(parts, "state"),
@@ -179,25 +181,27 @@ class _Part(NamedTuple):
         name: Name of an extra signal, or "".
         key: Its key in the file.
         values: (T, D) rows, one for each step.
+        is_mask: Whether they tell at which steps the commands of an index were sent.
     """
 
     use: ArrayUse
     name: str
     key: str
     values: NDArray[np.float32]
+    is_mask: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of its dimensions."""
-        if self.key.endswith("/index"):
+        if self.is_mask:
             return (f"{_arm_part(self.key)}_is_sent",)
         key, width = self.key.removeprefix("state/").removeprefix("action/"), self.values.shape[1]
-        names = read_folder_family("agibot_world").action.get(key, {}).get(width)
+        names = read_folder_layout("agibot_world").action.get(key, {}).get(width)
         return tuple(names) if names else numbered_names(key.replace("/", "_"), width)
 
 
 def _state_keys() -> list[str]:
-    return [f"state/{key}" for key in read_folder_family("agibot_world").state]
+    return [f"state/{key}" for key in read_folder_layout("agibot_world").state]
 
 
 def _arm_part(key: str) -> str:
@@ -221,7 +225,7 @@ def _list_arrays(
     for part in parts:
         shape, dtype = shapes[part.key]
         # The index of commands becomes a number for each step, and commands are repeated for each step.
-        per_step = () if part.key.endswith("/index") else shape[1:]
+        per_step = () if part.is_mask else shape[1:]
         yield SourceArray(
             key=part.key, use=part.use, name=part.name, shape=(reader.steps, *per_step), dtype=dtype
         )
@@ -256,7 +260,7 @@ def _find_step_times(reader: _ProprioReader, arrays: dict[str, Any], user_rate_h
     stamps, seconds = arrays.get(_TIME_KEY), None
     if stamps is not None and stamps.shape == (reader.steps,) and stamps.dtype.kind in "iuf":
         values = reader.read(_TIME_KEY, stamps)
-        unit, evidence = infer_stamp_unit(values, _TIME_KEY, read_folder_family("agibot_world").rate_hz)
+        unit, evidence = infer_stamp_unit(values, _TIME_KEY, read_folder_layout("agibot_world").rate_hz)
         # Those of the format are whole nanoseconds since 1970; somebody may have converted them.
         if evidence and unit != "ns" and reader.time.unit is None:
             reader.warnings[evidence] = None
@@ -267,7 +271,7 @@ def _find_step_times(reader: _ProprioReader, arrays: dict[str, Any], user_rate_h
         reader.warnings,
         name=_TIME_KEY,
         user_rate_hz=user_rate_hz,
-        usual_rate_hz=read_folder_family("agibot_world").rate_hz,
+        usual_rate_hz=read_folder_layout("agibot_world").rate_hz,
     )
 
 

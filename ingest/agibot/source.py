@@ -29,7 +29,7 @@ from ingest.base import (
     failing_item,
     find_claimed_folders,
 )
-from ingest.folder_families import read_folder_family
+from ingest.folder_layouts import read_folder_layout
 from ingest.signals import SpecTimeArray, find_spec_time_array
 
 _PARTS = ("observations", "proprio_stats")
@@ -38,7 +38,7 @@ _ARCHIVES = (".tar", ".gz", ".zip")
 
 def _is_dataset(folders: Collection[str]) -> bool:
     """By the names of its folders; `observations` and `task_info` alone are AgiBot World without its signals."""
-    return read_folder_family(FAMILY).has_folders(folders)
+    return read_folder_layout(FAMILY).has_folders(folders)
 
 
 def _open_source(root: Path, options: SourceOptions) -> Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from ingest.hdf5.values import (
     read_small,
     to_plain_value,
 )
-from ingest.mapping import PICTURES_TURNED, PICTURES_UNKNOWN, find_field
+from ingest.mapping import PICTURES_FLIPPED, PICTURES_TURNED, PICTURES_UNKNOWN, find_field
 
 if TYPE_CHECKING:
     from ingest.spec import BesideSpec, Condition, LayoutSpec, VideoSpec
@@ -102,10 +103,22 @@ class EpisodeFacts:
         if not stated:
             return None, ""
         key, success = stated[0]
-        others = [other for other, value in stated if value != success]
+        used, *others = [
+            self._name_source(key),
+            *(self._name_source(k) for k, value in stated if value != success),
+        ]
         if others:
-            self.warnings.append(f"{key} and {', '.join(others)} disagree on success; {key} is used")
+            self.warnings.append(f"{used} and {', '.join(others)} disagree on success; {used} is used")
         return success, "folder" if key.startswith("path.") else key.rpartition(".")[2]
+
+    def _name_source(self, key: str) -> str:
+        """Where a fact is, for messages: the folder, the file beside the episode, or its attribute or array."""
+        first = key.partition(".")[0]
+        if first == "path":
+            return "the folder"
+        beside = self.layout.beside.items()
+        files = (part for name, part in beside if first == name or (first == "entry" and part.entries))
+        return next((part.shown_path for part in files), key)
 
     def _outcome(self, key: str) -> bool | None:
         if key == "path.outcome":
@@ -146,7 +159,8 @@ class EpisodeFacts:
         """What is to be said of the turn of the pictures, for an episode that has some."""
         if self.layout.turn in (None, "none"):
             return []
-        return [PICTURES_UNKNOWN if self.layout.turn == "unknown" else PICTURES_TURNED]
+        remarks = {"unknown": PICTURES_UNKNOWN, "vertical flip": PICTURES_FLIPPED}
+        return [remarks.get(self.layout.turn, PICTURES_TURNED)]
 
 
 def _rate_parts(part: Any) -> tuple[float | None, Sequence[str]]:
@@ -243,7 +257,7 @@ def _read_beside(beside: BesideSpec, where: Path, warnings: list[str]) -> dict[s
     Nothing says which of several is right: what they contradict each other in is left out, and named.
     """
     folder, name = resolve_beside(where, beside.path)
-    shown = beside.path.replace("{stem}", "*")
+    shown = beside.shown_path
     paths = sorted(folder.glob(name)) if "*" in name else [folder / name]
     if not paths:
         warnings.append(f"{shown} is missing")
@@ -304,12 +318,14 @@ def _find_entry(
         if isinstance(entry, dict) and entry.get(beside.number) == number:
             return entry
     if document:
-        warnings.append(f"{beside.path.replace('{stem}', '*')} beside the file does not describe the episode")
+        warnings.append(f"{beside.shown_path} beside the file does not describe the episode")
     return {}
 
 
 def check_compression(facts: EpisodeFacts) -> list[str]:
-    """Warnings where the images of ALOHA disagree with `compress` and `compress_len`."""
+    """Warnings where images disagree with `compress` and `compress_len`, for layouts that name this array."""
+    if "compress_len" not in facts.layout.left_out:
+        return []
     cameras = {
         label: images
         for label, images in facts.datasets.items()
@@ -337,7 +353,7 @@ def read_video_cameras(facts: EpisodeFacts, reader: HDF5EpisodeReader) -> Iterat
             used_paths.add(path)
             is_named = "*" not in video.path
             if is_named and not path.exists():
-                reader.warnings.append(f"camera {name} has no video{_similar_video(path)}")
+                reader.warnings.append(f"camera {name} has no video{_similar_video(video, path)}")
                 continue
             label = name if is_named else path.stem
             hash_label = "" if "{stem}" in video.path else path.stem
@@ -352,16 +368,19 @@ def _video_paths(facts: EpisodeFacts, video: VideoSpec) -> list[Path]:
     values = {key: facts.find(key) for key in keys}
     if not all(values.values()):
         return []
-    path = functools.reduce(lambda text, key: text.replace(f"{{{key}}}", str(values[key])), keys, video.path)
+    # A fact is a part of a name: it leads to no other folder.
+    names = {key: str(value).replace("/", "_") for key, value in values.items()}
+    path = functools.reduce(lambda text, key: text.replace(f"{{{key}}}", names[key]), keys, video.path)
     folder, name = resolve_beside(facts.where, path)
     if "*" not in name:
         return [folder / name]
     return [match for match in sorted(folder.glob(name)) if not fnmatchcase(match.name, video.without)]
 
 
-def _similar_video(path: Path) -> str:
-    similar = sorted(match.name for match in path.parent.glob("*") if match.name.startswith(path.stem))
-    return f" (there is {', '.join(similar)})" if similar else ""
+def _similar_video(video: VideoSpec, path: Path) -> str:
+    """That there is one of a longer name; not looked for where the videos of all episodes lie in one folder."""
+    longer = path.parent.glob(f"{glob.escape(path.stem)}[-_]*{path.suffix}")
+    return " (only one of another name)" if "{stem}" not in video.path and any(longer) else ""
 
 
 def list_companions(

@@ -168,26 +168,29 @@ def list_episodes(file: Any, layout: LayoutSpec) -> dict[str, tuple[str, ...]]:
 
     if not layout.episodes:
         return {"": ()}
-    folder, _, name = layout.episodes.rpartition("/")
+    folder, slash, name = layout.episodes.rpartition("/")
     parts = (
         "[^/]*" if part == "*" else r"\d{1,18}" if part == "{number}" else re.escape(part)
         for part in re.split(r"(\*|\{number\})", name)
     )
     expression = re.compile("".join(parts))
     parent = open_hdf5_object(file, folder)
+    if not isinstance(parent, h5py.Group):
+        return {}
     # A broken link has the class None: an episode that is missing.
     names = [
         child
         for child, cls in read_child_classes(parent).items()
-        if cls in (h5py.Group, None) and expression.fullmatch(child)
+        if cls in (h5py.Group, None)
+        and expression.fullmatch(child)
+        and f"{folder}{slash}{child}" != layout.masks
     ]
-    prefix = f"{folder}/" if folder else ""
     masks: dict[str, list[str]] = {child: [] for child in sorted(names, key=natural_key)}
     for mask, members in read_masks(file, layout).items():
         for child in members:
             if child in masks:
                 masks[child].append(mask)
-    return {f"{prefix}{child}": tuple(of_child) for child, of_child in masks.items()}
+    return {f"{folder}{slash}{child}": tuple(of_child) for child, of_child in masks.items()}
 
 
 def read_masks(file: Any, layout: LayoutSpec) -> dict[str, list[str]]:
@@ -198,7 +201,11 @@ def read_masks(file: Any, layout: LayoutSpec) -> dict[str, list[str]]:
     if not isinstance(group, h5py.Group):
         return {}
     classes = read_child_classes(group)
-    values = {mask: read_small(group[mask]) for mask, cls in classes.items() if cls is h5py.Dataset}
+    values = {
+        mask: read_small(open_hdf5_object(group, mask))
+        for mask, cls in classes.items()
+        if cls is h5py.Dataset
+    }
     return {
         mask: [name for name in names if isinstance(name, str)]
         for mask, names in values.items()

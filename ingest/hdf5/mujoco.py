@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import SourceError
-from ares.input import check_relative_path, parse_xml, read_xml
+from ares.input import check_relative_path, parse_xml, read_xml, translate_hdf5_errors
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -112,6 +112,8 @@ def simulator_rate_hz(state: Any, model: object, path: str) -> float | None:
         state: (T, D) dataset of the flattened state, or None.
         model: As in `name_mujoco_state`.
         path: The file, for a model beside it.
+
+    Raises SourceError when the state is damaged.
     """
     import numpy as np
 
@@ -119,7 +121,8 @@ def simulator_rate_hz(state: Any, model: object, path: str) -> float | None:
         return None
     if name_mujoco_state(model, path, state.shape[1])[:1] != ("time",):
         return None
-    periods = np.diff(state[:, 0])
+    with translate_hdf5_errors(path):
+        periods = np.diff(state[:, 0])
     usual = float(np.median(periods))
     is_even = usual > 0 and bool((np.abs(periods - usual) <= _UNEVEN_PERIOD * usual).all())
     return round(1 / usual, 3) if is_even else None

@@ -29,6 +29,7 @@ from ingest.depth import (
     sampled_rows,
 )
 from ingest.files import describe_camera
+from ingest.mapping import turn_camera
 from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class HDF5EpisodeReader:
             self.warnings.append(f"camera {name} holds no JPEG or PNG")
             return None
         flags = self._frozen_flags(images, samples)
-        return describe_camera(name, info, self._media_ref(label), flags=flags)
+        return turn_camera(describe_camera(name, info, self._media_ref(label), flags=flags))
 
     def keep_depth(self, name: str, label: str, images: Any) -> None:
         """Note where the depth of a camera is, with its range and unit; warn where there is not one image per step."""

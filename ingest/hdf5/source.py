@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -68,19 +69,22 @@ def known_layouts(spec: DatasetSpec | None = None) -> Layouts:
     """The layouts that ARES knows, or that which the spec of the user states."""
     from ingest.spec import builtin_layouts
 
-    known = {name: layout for name, layout in builtin_layouts().items() if not layout.ends}
-    return {"the spec": spec.layout} if spec and spec.layout else known
+    if spec and spec.layout:
+        groups = " or ".join(map(" and ".join, spec.layout.match)) or "any group"
+        return {f"the spec ({groups} at the top)": spec.layout}
+    return {name: layout for name, layout in builtin_layouts().items() if not layout.ends}
 
 
 def match_layout(groups: Iterable[str], layouts: Layouts) -> LayoutSpec | None:
-    """The layout of which most names are among the groups at the top of a file, or None."""
+    """The layout of which most names are among the groups at the top of a file, or None; one of episodes is first."""
     groups = list(groups)
-    best: tuple[int, LayoutSpec | None] = (-1, None)
-    for layout in layouts.values():
-        for names in layout.match or ((),):
-            if len(names) > best[0] and all(match_labels(name, groups) for name in names):
-                best = len(names), layout
-    return best[1]
+    matches = [
+        (bool(layout.episodes), len(names), layout)
+        for layout in layouts.values()
+        for names in layout.match or ((),)
+        if all(match_labels(name, groups) for name in names)
+    ]
+    return max(matches, key=lambda match: match[:2], default=(False, 0, None))[2]
 
 
 def find_episode_folder(names: Iterable[str], layouts: Layouts) -> LayoutSpec | None:
@@ -109,9 +113,8 @@ def _list_files(hdf5_files: Iterable[HDF5File]) -> Iterator[SourceFile]:
                 yield SourceFile(path=str(companion), use=use)
 
 
-def _hdf5_paths(folder: Path) -> Iterator[Path]:
+def _hdf5_paths(folder: Path, layouts: Layouts) -> Iterator[Path]:
     """HDF5 files in or below a folder in natural order; a folder that has lost its file yields the missing path."""
-    layouts = known_layouts()
     for parent, subfolders, names in walk_folders(folder):
         subfolders.sort(key=natural_key)
         hdf5_names = [name for name in names if Path(name).suffix.lower() in SUFFIXES]
@@ -155,27 +158,31 @@ def _inspect_groups(path: Path, file: Any, layouts: Layouts) -> HDF5File:
     names = list_episodes(file, layout)
     if not names:
         raise SourceError("file holds no episode", f"{path}: no group {layout.episodes}")
-    groups = (open_hdf5_object(file, name) for name in names if not name or _is_readable(file, name))
-    first = next((group for group in groups if isinstance(group, h5py.Group)), None)
-    datasets = find_datasets(first) if first is not None else {}
-    entry = HDF5Entry(dataset="", key="", path=str(path), group=next(iter(names)), layout=layout)
-    has_rate = has_rate_by_arrays(layout, datasets) or (
-        first is not None and known_rate(read_facts(entry, first, datasets))[0] is not None
-    )
+    has_rate, warnings = _inspect_first(file, layout, names)
     return HDF5File(
         path=path,
         layout=layout,
         count=len(names),
         has_rate=has_rate,
-        warnings=(*_precision_warnings(datasets), *_check_masks(file, layout, names)),
+        warnings=(*warnings, *_check_masks(file, layout, names)),
     )
 
 
-def _is_readable(file: Any, name: str) -> bool:
-    try:
-        return open_hdf5_object(file, name) is not None
-    except SourceError:
-        return False
+def _inspect_first(file: Any, layout: LayoutSpec, names: Iterable[str]) -> tuple[bool, list[str]]:
+    """Whether the rate is known, and warnings, by the first episode that can be read; each other fails alone."""
+    import h5py
+
+    for name in names:
+        entry = HDF5Entry(dataset="", key="", path=file.filename, group=name, layout=layout)
+        with suppress(SourceError):
+            group = open_hdf5_object(file, name)
+            if isinstance(group, h5py.Group):
+                datasets = find_datasets(group)
+                has_rate = has_rate_by_arrays(layout, datasets) or (
+                    known_rate(read_facts(entry, group, datasets))[0] is not None
+                )
+                return has_rate, _precision_warnings(datasets)
+    return True, []
 
 
 def _describe_contents(file: Any) -> str:
@@ -199,13 +206,13 @@ def _check_masks(file: Any, layout: LayoutSpec, episodes: Mapping[str, tuple[str
     """Warnings about the masks of a file, and the number of its episodes that it states. Raises SourceError."""
     if not layout.masks:
         return
-    folder = layout.episodes.rpartition("/")[0]
+    folder, slash, _ = layout.episodes.rpartition("/")
     with translate_hdf5_errors(f"{file.filename} {folder}"):
-        num_demos = to_plain_value(file[folder].attrs.get("num_demos"))
+        num_demos = to_plain_value((file[folder] if folder else file).attrs.get("num_demos"))
     if isinstance(num_demos, int) and num_demos != len(episodes):
         yield "num_demos is not the number of demonstrations in the file"
     listed = [name for members in read_masks(file, layout).values() for name in members]
-    if any(f"{folder}/{name}" not in episodes for name in listed):
+    if any(f"{folder}{slash}{name}" not in episodes for name in listed):
         yield "a mask names demonstrations that are not in the file"
     if any(len(set(_SPLITS) & set(masks)) > 1 for masks in episodes.values()):
         yield "a demonstration is in several splits; the first is used"
@@ -269,7 +276,7 @@ class Hdf5Ingester(FolderIngester):
             return root.suffix.lower() in SUFFIXES
         if (root / INFO_PATH).exists():
             return False
-        return next(_hdf5_paths(root), None) is not None
+        return next(_hdf5_paths(root, known_layouts()), None) is not None
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether HDF5 files lie in a folder, or it is an episode that has lost its file."""
@@ -288,9 +295,9 @@ class Hdf5Ingester(FolderIngester):
         folder = root.parent if root.is_file() else root
         spec = read_spec(Path(options.spec)) if options.spec else None
         layouts = known_layouts(spec)
-        paths = [root] if root.is_file() else _hdf5_paths(folder)
+        paths = [root] if root.is_file() else _hdf5_paths(folder, layouts)
         hdf5_files = [inspect_file(file, layouts) for file in paths]
-        if spec or options.reads_unknown:
+        if options.reads_unknown or (spec and spec.layout is None):
             hdf5_files = [_accept_unknown(file) for file in hdf5_files]
         if not hdf5_files:
             raise SourceError(

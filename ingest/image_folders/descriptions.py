@@ -14,7 +14,7 @@ from ares.errors import SourceError
 from ares.input import read_input
 from ares.io import describe_os_error, list_folder
 from ingest.files import read_json_object
-from ingest.folder_families import read_folder_family
+from ingest.folder_layouts import read_folder_layout
 from ingest.source_words import InvalidRowError, VideoRow, parse_video_row
 
 TABLE_SUFFIXES = (".csv", ".tsv")
@@ -44,7 +44,7 @@ class EpisodeDescription:
 
 def is_bridge_folder(folder: Path) -> bool:
     """Whether a folder is an episode of raw BridgeData V2, by its name and that of the folder around it."""
-    return bool(re.fullmatch(read_folder_family(BRIDGE).match["path"], str(folder)))
+    return bool(re.fullmatch(read_folder_layout(BRIDGE).match["path"], str(folder)))
 
 
 def list_table_paths(folder: Path) -> list[Path]:
@@ -61,7 +61,7 @@ def choose_description_files(names: Collection[str], label: str) -> list[str]:
     selected = []
     for name in names:
         stem, _, suffix = name.lower().rpartition(".")
-        stems = read_folder_family("pictures").descriptions.get(suffix)
+        stems = read_folder_layout("pictures").descriptions.get(suffix)
         if stems is not None and (stem in stems or stem == label.lower()):
             selected.append(name)
     return sorted(selected)
@@ -88,7 +88,7 @@ def _find_beside(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
 
 def find_bridge_session_file(folder: Path) -> Path | None:
     """What BridgeData V2 says of the session of an episode, three folders above it; None where it is missing."""
-    path = Path(os.path.normpath(folder / read_folder_family(BRIDGE).session))
+    path = Path(os.path.normpath(folder / read_folder_layout(BRIDGE).session))
     return path if is_bridge_folder(folder) and path.is_file() else None
 
 

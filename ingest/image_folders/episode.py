@@ -15,7 +15,7 @@ from ares.input import read_input
 from ares.media import IMAGE_SUFFIXES
 from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import add_depth
-from ingest.folder_families import read_folder_family
+from ingest.folder_layouts import read_folder_layout
 from ingest.image_folders.descriptions import (
     BRIDGE,
     EpisodeDescription,
@@ -106,7 +106,7 @@ def _times_of_images(
         name=f"the numbers of the images of {first.name}",
         user_rate_hz=entry.rate_hz,
         stated_rate_hz=described.row.fps,
-        usual_rate_hz=read_folder_family(BRIDGE).rate_hz if is_bridge_folder(Path(entry.folder)) else None,
+        usual_rate_hz=read_folder_layout(BRIDGE).rate_hz if is_bridge_folder(Path(entry.folder)) else None,
     )
 
 
@@ -149,7 +149,7 @@ def _read_images_and_tables(entry: FolderEntry, folder: Path, described: Episode
         described,
         times,
         cameras,
-        texts=tuple(map(tables.constant_text, read_folder_family("tables").texts)),
+        texts=tuple(map(tables.constant_text, read_folder_layout("tables").texts)),
         source=str(tables.main.path),
         content_hash=digest.hexdigest(),
         metadata=add_depth({**select_small_values(described.row.metadata), **_constant_texts(tables)}, depth),
@@ -225,7 +225,7 @@ def _frame_pairing(cameras: tuple[Camera, ...], rate_hz: float) -> FramePairing:
 def _constant_texts(tables: EpisodeTables) -> dict[str, Json]:
     """Columns of text that are the same in every row; others are told."""
     result: dict[str, Json] = {}
-    instructions = read_folder_family("tables").texts
+    instructions = read_folder_layout("tables").texts
     for name in tables.main.table.names:
         texts = set(tables.main.table.texts(name))
         if len(texts) == 1 and name not in instructions:
@@ -252,7 +252,7 @@ def _make_episode(
         trajectory,
         [row.instruction, *texts],
         split=row.split,
-        robot=row.robot or (read_folder_family(BRIDGE).robot if is_bridge else ""),
+        robot=row.robot or (read_folder_layout(BRIDGE).robot if is_bridge else ""),
         rate_hz=times.rate_hz,
         rate_source=times.rate_source,
         cameras=cameras,

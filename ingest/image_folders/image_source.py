@@ -8,7 +8,7 @@ from pathlib import Path
 from ares.errors import SourceError
 from ares.io import FolderEntries, list_folder
 from ingest.base import FolderClaim, FolderIngester, Source, SourceOptions
-from ingest.folder_families import read_folder_family
+from ingest.folder_layouts import read_folder_layout
 from ingest.image_folders.descriptions import (
     BRIDGE,
     PICKLE_SUFFIXES,
@@ -62,7 +62,7 @@ class ImageFolderIngester(FolderIngester):
         if not _holds_only(folder, _ALLOWED_SUFFIXES):
             return None
         if is_bridge_folder(folder.path):
-            return "data" if read_folder_family(BRIDGE).has_folders(folder.folders) else None
+            return "data" if read_folder_layout(BRIDGE).has_folders(folder.folders) else None
         if count_images(folder) < _FEWEST_IMAGES and not _has_camera_folders(folder):
             return None
         described = choose_description_files(folder.files, folder.path.name)

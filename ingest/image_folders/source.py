@@ -19,7 +19,7 @@ from ingest.base import (
     SourceOptions,
     find_claimed_folders,
 )
-from ingest.folder_families import read_folder_family
+from ingest.folder_layouts import read_folder_layout
 from ingest.image_folders.descriptions import (
     BRIDGE,
     PICKLE_REASON,
@@ -44,7 +44,7 @@ def _has_table(folder: Path) -> bool:
 
 def _is_signal_table(name: str) -> bool:
     stem, _, suffix = name.lower().rpartition(".")
-    return f".{suffix}" in TABLE_SUFFIXES and stem in read_folder_family("tables").match["tables"]
+    return f".{suffix}" in TABLE_SUFFIXES and stem in read_folder_layout("tables").match["tables"]
 
 
 def open_episode_folders(
@@ -98,7 +98,7 @@ def _list_files(root: Path, folders: list[Path]) -> Iterator[SourceFile]:
         if session and session not in sessions and session.is_relative_to(root):
             sessions.add(session)
             yield SourceFile(path=str(session), use="metadata")
-            for beside, detail in read_folder_family(BRIDGE).not_data.items():
+            for beside, detail in read_folder_layout(BRIDGE).not_data.items():
                 path = os.path.normpath(folder / beside)
                 if Path(path).is_file():
                     yield SourceFile(path=path, use="not_data", detail=detail)

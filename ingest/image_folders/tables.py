@@ -14,7 +14,7 @@ from ares.episode import ArrayUse, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
 from ares.io import file_state
 from ares.media import CsvTable, read_csv_table
-from ingest.folder_families import read_folder_family
+from ingest.folder_layouts import read_folder_layout
 from ingest.signals import MAX_SIGNAL_WIDTH, NO_TIME, SpecTimeArray, missing_time_error, rising_seconds
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def assign_column_roles(names: Iterable[str], time: str = "") -> TableColumnRole
 
 
 def _column_role(name: str) -> str:
-    roles = read_folder_family("tables").columns.items()
+    roles = read_folder_layout("tables").columns.items()
     return next((role for role, expression in roles if re.fullmatch(expression, name)), "extra")
 
 

@@ -33,6 +33,7 @@ from ingest.base import (
     failing_item,
 )
 from ingest.files import read_json_object
+from ingest.mapping import require_layout_of
 from ingest.rlds.episode import FORMAT, RldsDataset, RldsRecordEntry, load_record
 from ingest.rlds.feature_map import RldsFeatureMap, map_features, spec_to_yaml
 from ingest.rlds.features import Feature, Misfit, read_features
@@ -254,6 +255,7 @@ def _open_dataset(folder: Path, options: SourceOptions) -> RldsDataset:
     features = read_features(folder / FEATURES_FILE)
     feature_map = map_features(features, spec)
     if spec and options.spec:
+        require_layout_of(spec, FORMAT, options.spec)
         require_spec_fits(spec, features, feature_map, str(folder))
     if not any((feature_map.cameras, feature_map.action, feature_map.state)):
         raise SourceError(

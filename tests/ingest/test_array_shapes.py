@@ -158,6 +158,20 @@ def test_a_spec_says_along_which_axis_the_episodes_lie(tmp_path: Path, axis: int
         assert np.array_equal(record.trajectory.action.values, action[number].astype(np.float32))
 
 
+@pytest.mark.parametrize("has_axis", [False, True])
+def test_pictures_are_no_part_of_episodes_along_an_axis(tmp_path: Path, has_axis: bool) -> None:
+    """Pictures without the axis failed every episode."""
+    rng = np.random.default_rng(0)
+    shape = (3, 60, 8, 8, 3) if has_axis else (180, 8, 8, 3)
+    path = write_npz(
+        tmp_path / "a.npz", traj=rng.normal(size=(3, 60, 8)), view=rng.integers(0, 255, shape, np.uint8)
+    )
+    records = load_all(path, {"episode_axis": 0, "state": [{"key": "traj", "names": ["joint"]}]})
+    assert [record.episode.num_steps for record in records] == [60, 60, 60]
+    where = "along an axis" if has_axis else "without the axis"
+    assert all(f"view is not stored (images {where} of episodes)" in record.warnings for record in records)
+
+
 def test_episodes_too_wide_to_be_read_are_still_shown(tmp_path: Path) -> None:
     """(2, 1262, 8): no array could be read, and the spec that was to help could not be shown."""
     path = write_npz(tmp_path / "a.npz", data=np.zeros((2, 1262, 8), np.float32))

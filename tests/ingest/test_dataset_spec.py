@@ -7,12 +7,17 @@ from pathlib import Path
 import pytest
 
 from ares.errors import SourceError
+from ingest.folder_layouts import read_folder_layout
+from ingest.hdf5.source import known_layouts, match_layout
 from ingest.spec import builtin_layouts, find_builtin_spec, read_spec
 
 SPECS = sorted((Path(__file__).parents[2] / "ingest" / "specs").glob("*.yaml"))
 
 
-FAMILIES = sorted((Path(__file__).parents[2] / "ingest" / "specs" / "families").glob("*.yaml"))
+FAMILIES, FOLDERS = (
+    sorted((Path(__file__).parents[2] / "ingest" / "specs" / name).glob("*.yaml"))
+    for name in ("families", "folders")
+)
 
 
 @pytest.mark.parametrize("path", [*SPECS, *FAMILIES], ids=lambda path: path.stem)
@@ -40,10 +45,37 @@ def test_only_specs_that_were_held_against_records_say_so() -> None:
     assert {path.stem for path in SPECS if read_spec(path).verified} == {"bridge_dataset", "metaworld_sawyer"}
 
 
+# Groups at the top of a file of each family.
+GROUPS = {
+    "aloha": ["observations"], "droid": ["action", "observation"], "egodex": ["transforms", "camera"],
+    "maniskill": ["traj_0", "traj_1"], "robomimic": ["data", "mask"], "robomind": ["puppet", "observations", "master"],
+    "robotwin": ["joint_action", "observation", "endpose"], "xpolicylab": ["state", "action", "vision"],
+}  # fmt: skip
+
+
+def recognise(groups: list[str]) -> str:
+    """The family of a file with these groups, or ""."""
+    layouts = known_layouts()
+    found = match_layout(groups, layouts)
+    return next((name for name, layout in layouts.items() if layout is found), "")
+
+
 def test_every_family_is_recognised_by_its_layout() -> None:
-    layouts = builtin_layouts()
-    assert {*layouts} == {path.stem for path in FAMILIES}
-    assert all(layout.match and (layout.action or layout.state) for layout in layouts.values())
+    assert {*builtin_layouts()} == {path.stem for path in FAMILIES} == {*GROUPS, "diffusion_policy"}
+    assert {name: recognise(groups) for name, groups in GROUPS.items()} == {name: name for name in GROUPS}
+    assert recognise(["weights"]) == ""
+
+
+@pytest.mark.parametrize("family", ["robomimic", "maniskill"])
+def test_a_file_with_groups_of_episodes_is_not_one_episode_of_another_family(family: str) -> None:
+    """`data/demo_0` beside `observations` was read as one episode of ALOHA, by the order of the alphabet."""
+    for other in {*GROUPS} - {"robomimic", "maniskill"}:
+        assert recognise([*GROUPS[other], *GROUPS[family]]) == family
+
+
+@pytest.mark.parametrize("path", FOLDERS, ids=lambda path: path.stem)
+def test_every_layout_of_folders_is_valid_and_says_where_it_is_from(path: Path) -> None:
+    assert read_folder_layout(path.stem).reference
 
 
 def test_known_and_unknown_datasets() -> None:
@@ -72,6 +104,14 @@ def test_wrong_specs_name_the_field(tmp_path: Path) -> None:
         ("layout: {match: [[a]], stat: [[b]]}", "layout.stat"),
         ("layout: {path: ['(']}", "'\\('.* is no regular expression"),
         ("layout: {variants: [{robot: UR5e}]}", "layout.variants.0.when"),
+        ("layout: {variants: [{when: {'re:(': 3}}]}", "'\\('.* is no regular expression"),
+        ("layout: {action: [['re:(']]}", "layout: .*'\\('.* is no regular expression"),
+        ("layout: {left_out: {'re:[': x}}", "'\\['.* is no regular expression"),
+        ("layout: {robots: 'a.*'}", "robots 'a.\\*' does not name the groups"),
+        ("layout: {folder: [notes]}", "give folder and file together"),
+        ("layout: {ends: meta/ends}", "needs ends and arrays"),
+        ("layout: {time: clock}", "needs ends and arrays"),
+        ("layout: {ends: a, arrays: b, robot: UR5e, rate_hz: 3}", "rate_hz, robot is for HDF5 files"),
     ],
 )
 def test_wrong_layouts_name_the_field(tmp_path: Path, text: str, reason: str) -> None:

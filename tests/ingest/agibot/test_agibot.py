@@ -81,6 +81,17 @@ def test_commands_at_some_steps_are_held_until_the_next(tmp_path: Path) -> None:
     assert any("the last one is repeated" in warning for warning in record.warnings)
 
 
+def test_only_an_index_of_commands_says_when_they_were_sent(tmp_path: Path) -> None:
+    frames = np.arange(2.0 * STEPS).reshape(STEPS, 2)
+    write_episode(tmp_path / "beta", changed={"camera/index": frames})
+    (record,) = read(tmp_path / "beta")
+    signal = record.trajectory.extra["camera.index"]
+    assert signal.names == ("camera_index_0", "camera_index_1")
+    assert np.array_equal(signal.values, frames.astype(np.float32))
+    (array,) = (array for array in record.arrays if array.key == "camera/index")
+    assert array.shape == (STEPS, 2)
+
+
 @pytest.mark.parametrize(
     "commands", [np.ones((STEPS + 1, 14)), np.ones((STEPS - 2, 14))], ids=["longer", "no index"]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import h5py  # type: ignore[import-untyped]
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from ares.errors import SourceError
 from ingest.base import SourceOptions
 from ingest.hdf5 import hdf5
+from tests.ingest.hdf5.test_simulator_names import MODEL, WIDTH
 
 STEPS = 12
 
@@ -38,6 +40,36 @@ def test_a_damaged_dataset_costs_its_own_episode(tmp_path: Path) -> None:
     for number, values in truth.items():
         state = items[number].load().trajectory.state
         assert state is not None and np.array_equal(state.values, values.astype(np.float32))
+
+
+@pytest.mark.parametrize("damaged", [(0,), (0, 1)], ids=["one", "all"])
+def test_damaged_times_of_the_simulator_cost_their_own_demonstrations(
+    h5: Any, tmp_path: Path, damaged: tuple[int, ...]
+) -> None:
+    """They are read before any episode is, for the rate: the whole folder could not be opened."""
+    h5.demo(tmp_path / "b.hdf5")
+    path = tmp_path / "a.hdf5"
+    with h5py.File(path, "w") as file:
+        for number in range(2):
+            group = file.create_group(f"data/demo_{number}")
+            group.attrs["model_file"] = MODEL
+            group["actions"] = np.zeros((STEPS, 2), np.float32)
+            states = np.arange(STEPS)[:, None] * np.full(WIDTH, 0.04)
+            group.create_dataset("states", data=states, compression="gzip", chunks=(4, WIDTH))
+    with h5py.File(path) as file:
+        chunks = [file[f"data/demo_{number}/states"].id.get_chunk_info(1) for number in damaged]
+    data = bytearray(path.read_bytes())
+    for chunk in chunks:
+        data[chunk.byte_offset : chunk.byte_offset + chunk.size] = bytes(chunk.size)
+    path.write_bytes(data)
+    source = h5.opened(tmp_path)
+    assert source.total == 3
+    cut = "HDF5 file is cut or damaged"
+    assert [h5.outcome(item) for item in source.items] == [
+        cut,
+        cut if 1 in damaged else "good",
+        "good",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -308,9 +308,9 @@ def test_droid_that_lacks_things(h5: Any, droid: Path) -> None:
     (camera,) = record.episode.cameras
     assert (camera.name, camera.media.rate_hz, camera.media.num_frames) == ("ext2", 30.0, 2 * STEPS)
     assert set(record.warnings) >= {
-        "camera wrist has no video (there is 13062452-stereo.mp4)",
+        "camera wrist has no video (only one of another name)",
         "camera ext1 is not stored (video file is empty)",
-        "path.outcome and metadata.success disagree on success; path.outcome is used",
+        "the folder and metadata_*.json disagree on success; the folder is used",
     }
     (failure / "metadata_AUTOLab+1.json").write_text("[")
     assert (
@@ -320,6 +320,19 @@ def test_droid_that_lacks_things(h5: Any, droid: Path) -> None:
     (failure / "metadata_AUTOLab+1.json").unlink()
     without = h5.only(failure.parents[2])
     assert "metadata_*.json is missing" in without.warnings and without.episode.cameras[0].name == "24013089"
+
+
+def test_the_metadata_of_droid_name_no_video_outside_the_dataset(
+    h5: Any, droid: Path, tmp_path: Path
+) -> None:
+    encode_mp4(h5.pictures(), tmp_path / "private.mp4", 15.0)
+    document = droid / "metadata_AUTOLab+1.json"
+    serial = f"{'../' * 6}private"
+    assert (droid / "recordings" / "MP4" / f"{serial}.mp4").resolve() == tmp_path / "private.mp4"
+    document.write_text(json.dumps({**json.loads(document.read_text()), "wrist_cam_serial": serial}))
+    record = h5.only(droid.parents[2])
+    assert all(Path(camera.media.uri).is_relative_to(droid) for camera in record.episode.cameras)
+    assert "camera wrist has no video" in record.warnings
 
 
 def test_droid_with_several_metadata_files_believes_what_all_of_them_say(h5: Any, droid: Path) -> None:

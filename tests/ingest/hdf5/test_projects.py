@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from ares.media import all_frames
-from tests.ingest.hdf5.projects import ROBOMIND_ROBOTS, WRITERS, Written, maniskill, robomind
+from tests.ingest.hdf5.projects import ROBOMIND_ROBOTS, WRITERS, Written, egodex, maniskill, robomind
 
 # After JPEG or H.264 of smooth pictures; red and blue differ by 190.
 _LARGEST_CODING_ERROR = 12
@@ -88,7 +89,7 @@ def test_the_json_of_maniskill_wins_over_the_array(h5: Any, tmp_path: Path) -> N
     record = h5.only(tmp_path)
     assert record.episode.success is success
     assert {
-        "entry.success and success disagree on success; entry.success is used",
+        "*.json and success disagree on success; *.json is used",
         "elapsed_steps is not the number of actions",
     } <= set(record.warnings)
 
@@ -107,6 +108,18 @@ def test_maniskill_without_a_usable_json(h5: Any, tmp_path: Path, text: str) -> 
     assert record.episode.rate_hz == 20.0 and record.episode.rate_source == "format"
     assert isinstance(record.episode.success, bool)  # by the array
     assert any("*.json beside the file" in warning for warning in record.warnings)
+
+
+def test_missing_videos_of_a_folder_are_one_warning(h5: Any, tmp_path: Path) -> None:
+    """Each episode named the files of the others in a warning of its own."""
+    first = egodex(tmp_path, np.random.default_rng(0), 5).file
+    first.with_suffix(".mp4").unlink()
+    for number in range(1, 12):
+        shutil.copy(first, first.with_name(f"{number}.hdf5"))
+    records = [item.load() for item in h5.opened(tmp_path).items]
+    assert {warning for record in records for warning in record.warnings if "video" in warning} == {
+        "camera ego has no video"
+    }
 
 
 def test_trajectories_are_in_the_order_of_their_numbers(h5: Any, tmp_path: Path) -> None:

@@ -369,7 +369,9 @@ def test_template_that_is_none_is_replaced_by_names(tmp_path: Path, template: st
 def test_templates_with_names_of_their_own(
     tmp_path: Path, data_path: str, video_path: str, folders: Any
 ) -> None:
+    good = [item.load().episode for item in folders.opened(folders.make(tmp_path / "good")).items]
     folder = folders.make(tmp_path / "made", data_path=data_path, video_path=video_path)
+    videos = []
     for number in range(2):
         values = {"part": 0, "n": number, "chunk": 0, "ep": number, "i": number}
         target = folder / data_path.format(**values)
@@ -377,15 +379,15 @@ def test_templates_with_names_of_their_own(
         (folder / DATA.format(number)).rename(target)
         target = folder / video_path.format(**values, view=CAMERA, cam_name=CAMERA, whatever=CAMERA)
         target.parent.mkdir(parents=True, exist_ok=True)
-        (folder / VIDEO.format(CAMERA, number)).rename(target)
+        videos.append(str((folder / VIDEO.format(CAMERA, number)).rename(target)))
     warnings = (
         f"{name} in info.json is not a path template: files are found by their names"
         for name in ("data_path", "video_path")
     )
     assert set(warnings) <= set(folders.opened(folder).warnings)
     records = [item.load() for item in folders.opened(folder).items]
-    assert [record.trajectory.state is not None for record in records] == [True, True]
-    assert [len(record.episode.cameras) for record in records] == [1, 1]
+    assert [record.episode.content_hash for record in records] == [episode.content_hash for episode in good]
+    assert [camera.media.uri for record in records for camera in record.episode.cameras] == videos
     assert all(
         "camera front is not where the metadata says" in " ".join(record.warnings) for record in records
     )

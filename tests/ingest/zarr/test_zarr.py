@@ -114,6 +114,37 @@ def test_a_group_inside_the_data_is_left_out_with_a_warning(tmp_path: Path) -> N
     assert record.warnings == ("data/obs is not stored (it is no array)",)
 
 
+def test_texts_of_all_episodes_are_of_none_of_them(tmp_path: Path) -> None:
+    texts = np.array([f"step {number}" for number in range(10)])
+    path = write_store(tmp_path / "robot.zarr", step_text=texts)
+    plain = read(write_store(tmp_path / "plain.zarr"), rate_hz=10.0)
+    records = read(path, rate_hz=10.0)
+    for record, other in zip(records, plain, strict=True):
+        assert "step_text" not in record.episode.metadata
+        assert record.episode.content_hash == other.episode.content_hash
+        assert "data/step_text is not stored (no numbers for each step)" in record.warnings
+
+
+def test_ends_of_no_episode_are_named(tmp_path: Path) -> None:
+    path = write_store(tmp_path / "robot.zarr")
+    group = zarr_library.open_group(str(path / "meta"), mode="a")
+    group.create_array("episode_ends", data=np.zeros(0, np.int64), overwrite=True)
+    (item,) = opened(path).items
+    with pytest.raises(SourceError, match=r"episode_ends lists no episode: .*meta/episode_ends is empty"):
+        item.load()
+
+
+def test_a_single_number_of_a_store_is_told(tmp_path: Path) -> None:
+    root = zarr_library.open_group(str(tmp_path / "a.zarr"), mode="w")
+    root.create_array("qpos", data=np.ones((5, 3), np.float32))
+    root.create_array("seed", data=np.array(3))
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("reference: x\nstate: [{key: qpos, names: [q]}]\n")
+    (record,) = read(tmp_path / "a.zarr", spec=str(spec))
+    assert record.trajectory.state is not None and "seed" not in record.episode.metadata
+    assert "seed is not stored (no numbers for each step)" in record.warnings
+
+
 def test_pickled_arrays_are_never_decoded(tmp_path: Path) -> None:
     path = write_store(tmp_path / "robot.zarr")
     file = path / "data" / "state" / ".zarray"

@@ -1,4 +1,4 @@
-"""Families of datasets whose episodes are folders; what is known of each stands in `ingest/specs/folders`."""
+"""Layouts of datasets whose episodes are folders; each stands in `ingest/specs/folders`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _FOLDER = Path(__file__).parent / "specs" / "folders"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FolderFamily:
-    """What is known of a family of datasets.
+class FolderLayout:
+    """Where the folders of a family of datasets keep what an episode consists of.
 
     Attributes:
         match: How a folder of it is told: sets of names of `folders` in it, with wildcards, of which one is there as a
@@ -35,10 +35,9 @@ class FolderFamily:
         columns: Regular expression of the columns of a table that have a role.
         texts: Columns that hold instructions.
         reference: Where this information comes from.
-        verified: What of it was confirmed in actual records; "" for nothing.
     """
 
-    match: Mapping[str, Any]
+    match: Mapping[str, Any] = field(default_factory=dict)
     robot: str = ""
     rate_hz: float | None = None
     videos: tuple[str, ...] = ()
@@ -53,7 +52,6 @@ class FolderFamily:
     columns: Mapping[str, str] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
     reference: str
-    verified: str = ""
 
     def has_folders(self, names: Collection[str]) -> bool:
         """Whether one of the sets of folders of `match` is among some names."""
@@ -61,6 +59,6 @@ class FolderFamily:
 
 
 @functools.cache
-def read_folder_family(name: str) -> FolderFamily:
-    """A family by the name of its file."""
-    return FolderFamily(**read_yaml(str(_FOLDER / f"{name}.yaml")))
+def read_folder_layout(name: str) -> FolderLayout:
+    """The layout of a family by the name of its file."""
+    return FolderLayout(**read_yaml(str(_FOLDER / f"{name}.yaml")))
