@@ -24,6 +24,7 @@ from app.server import Job, find_job_path, list_jobs, stop_job
 from app.server.jobs import write_job
 from ares.annotation import Maker
 from ares.curation import list_failures
+from ares.episode import Json
 from ares.errors import ModelError, ReadOnlyWorkspace, RequestError
 from ares.jobs import FailureLog
 from ares.registry import annotators
@@ -215,7 +216,7 @@ class _Options(AnnotatorOptions):
 
 def test_another_try_has_every_option_that_is_not_the_default() -> None:
     annotators.add("mine", takes_options(_Options)(lambda options, stores: None))
-    options = {
+    options: dict[str, Json] = {
         "is_strict": False, "votes": 0, "share": 0.0, "hint": "", "views": ["a", "b"], "usual": "as it is",
     }  # fmt: skip
     words = Retry(work="mine", maker_id="m").words(options)
