@@ -27,6 +27,8 @@ from ares.store import Stores
 from ares.workspace import estimate_operation
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from ares.jobs import AnnotateEstimate
     from ares.workspace import Workspace
 
@@ -76,12 +78,13 @@ class Retry:
         )
 
     def words(self, options: Mapping[str, Json]) -> list[str]:
-        """The command that tries it again, with these options of the annotator."""
+        """The command that tries it again, with those of these options of the annotator that are not the default."""
+        fields = _option_fields(self.work) if options else {}
         flags = [
-            word
+            f"--{self.work}.{name.replace('_', '-')}={item}"
             for name, value in options.items()
+            if value != fields[name].get_default(call_default_factory=True)
             for item in (value if isinstance(value, list | tuple) else [value])
-            for word in make_option(f"{self.work}.{name.replace('_', '-')}", item)
         ]
         selected = [*make_option("reason", self.reason), *make_option("where", self.where)]
         return ["annotate", self.work, "--retry-failed", *selected, *flags]
@@ -139,18 +142,22 @@ def start_retry(stores: Stores, quote: RetryQuote, person: str) -> Job:
 
 def _possible_options(stores: Stores, retry: Retry) -> Iterator[Mapping[str, Json]]:
     """Those that the maker holds; then the default ones, as a maker may hold a hash in place of a path."""
-    from annotators.options import options_model
-    from ares.registry import annotators
-
     maker = stores.annotations.makers().get(retry.maker_id)
-    fields = options_model(annotators.get(retry.work)).model_fields
     kept = maker.settings if maker else {}
-    options = {field: kept[field] for field in fields if field in kept}
+    options = {field: kept[field] for field in _option_fields(retry.work) if field in kept}
     settings = stores.settings
     # Whoever made the workspace must not choose the server that gets the key and the frames.
     if _model_servers(options) <= _model_servers([settings.caption_model, settings.judge_model]):
         yield options
     yield {}
+
+
+def _option_fields(work: str) -> Mapping[str, FieldInfo]:
+    """The options of an annotator."""
+    from annotators.options import options_model
+    from ares.registry import annotators
+
+    return options_model(annotators.get(work)).model_fields
 
 
 def _model_servers(value: Json) -> set[str]:
@@ -238,9 +245,11 @@ def _calls_text(quote: RetryQuote) -> str:
     return f"{count_of(cost.calls, 'call', comma=True)}, {tokens_in} in and {cost.tokens_out:,} out."
 
 
-def _summarise_retry(job: Job) -> str:
-    """For example "caption again: 2 done, 1 failed: no reply (1)"."""
+def _summarise_retry(job: Job) -> str | AresError:
+    """For example "caption again: 2 done, 1 failed: no reply (1)"; an error where no failure was tried."""
     report = job.document
+    if not (report["kept"] or report["failed"]):
+        return RequestError("nothing was tried", str(_OTHER_OPTIONS))
     reasons = ", ".join(f"{failure['reason']} ({failure['count']:,})" for failure in report["failures"])
     failed = f"{report['failed']:,} failed: {reasons}" if report["failed"] else "none failed"
     return f"{job.words[1]} again: {report['kept']:,} done, {failed}"

@@ -30,7 +30,7 @@ _ICONS = {
 def draw_jobs(
     read: Callable[[], list[Job]],
     *,
-    summarise: Callable[[Job], str] = lambda job: "",
+    summarise: Callable[[Job], str | AresError] = lambda job: "",
     draw_more: Callable[[Job], None] = lambda job: None,
     nothing: str = "",
     most: int = _MOST_JOBS,
@@ -39,7 +39,7 @@ def draw_jobs(
 
     Args:
         read: Reads the jobs, the newest first.
-        summarise: One sentence on one that has finished.
+        summarise: One sentence on one that has finished, or why it did nothing; called where it printed a document.
         draw_more: Draws more of one that has finished.
         nothing: What is said where there are none.
         most: Number of jobs to draw.
@@ -63,7 +63,7 @@ def draw_jobs(
     draw()
 
 
-def _draw_job(job: Job, summarise: Callable[[Job], str]) -> None:
+def _draw_job(job: Job, summarise: Callable[[Job], str | AresError]) -> None:
     """Draw the state of a job, what it found, and what stops it or starts it again."""
     with st.container(border=True, key=f"jobs.{job.started}.{job.name}"):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -76,7 +76,10 @@ def _draw_job(job: Job, summarise: Callable[[Job], str]) -> None:
         navigation.draw_refusal(f"jobs.again.{job.name}")
         if job.reason:
             navigation.show_error(AresError(job.reason, job.detail))
-        if job.report is not None and (summary := summarise(job)):
+        summary = summarise(job) if job.document else ""
+        if isinstance(summary, AresError):
+            navigation.show_error(summary)
+        elif job.report and summary:
             (st.warning if job.report["status"] else st.success)(escape_markdown(summary))
         _draw_outcome(job)
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import shlex
 import signal
 import subprocess
@@ -369,6 +370,8 @@ def start_module_process(
 _LAST_LINES, _MOST_BYTES = 8, 20_000
 # Exit statuses of a command that has ended by itself: all is done, or some items failed.
 _ENDED = (0, 1)
+# That of the parser, which has printed why it refuses the words.
+_REFUSED = 2
 # From here on, that of one that a signal has stopped.
 _SIGNALLED = 128
 
@@ -399,6 +402,8 @@ def main() -> None:
         status = operations.get("command")([*job.words, "--workspace", location, "--json"])
     except KeyboardInterrupt:
         status = _SIGNALLED
+    except SystemExit:
+        status = _REFUSED
     sys.stdout.flush()
     _write_end(path, progress.job, status)
 
@@ -418,11 +423,14 @@ def _write_end(path: Path, job: Job, status: int) -> None:
 
 
 def _read_document(path: Path) -> Json:
-    try:
-        document: Json = json.loads(path.read_text())
-    except ValueError:
-        return {}
-    return document
+    """The last document that begins a line; a plug-in may have printed as well. Without any, {}."""
+    text = path.read_text(errors="replace")
+    for start in reversed([match.start() for match in re.finditer(r"^[\[{]", text, re.MULTILINE)]):
+        with suppress(ValueError, RecursionError):
+            document: Json
+            document, _ = json.JSONDecoder().raw_decode(text, start)
+            return document
+    return {}
 
 
 def last_lines_of(stores: Stores, job: Job) -> list[str]:

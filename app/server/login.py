@@ -55,7 +55,7 @@ class _Address:
 
     failures: int = 0
     blocked_until: float = 0.0
-    last_attempt: float = 0.0
+    last_failure: float = 0.0
     has_logged_in: bool = False
 
 
@@ -81,26 +81,34 @@ class LoginAttempts:
         return wait
 
     def add_failure(self, address: str) -> int:
-        """Record a failed attempt. Returns the failures of the address since it last logged in."""
+        """Record a failed attempt. Returns the failures of the address that are not forgotten."""
         now, entry = self._clock(), self._entry(address)
-        entry.failures += 1
+        entry.failures, entry.last_failure = entry.failures + 1, now
         excess = entry.failures - FREE_FAILURES
         if excess >= 0:
             entry.blocked_until = now + min(2.0 ** min(excess, 20), MAX_WAIT_SECONDS)
         self._recent_failures.append(now)
         return entry.failures
 
-    def add_success(self, address: str) -> None:
-        """Record a log-in: the failures of the address are forgotten."""
+    def add_success(self, address: str, *, forgets: bool = True) -> bool:
+        """Record a right password. Returns whether it is the first of the address.
+
+        Args:
+            address: Who sent it.
+            forgets: Whether the failures of the address are forgotten. With each request of a program another one
+                behind its address could guess without end.
+        """
         entry = self._entry(address)
-        entry.failures, entry.blocked_until, entry.has_logged_in = 0, 0.0, True
+        is_first, entry.has_logged_in = not entry.has_logged_in, True
+        if forgets:
+            entry.failures, entry.blocked_until = 0, 0.0
+        return is_first
 
     def _entry(self, address: str) -> _Address:
-        key, now = group_client_address(address), self._clock()
-        entry = self._addresses.pop(key, None) or _Address(last_attempt=now)
-        if now - entry.last_attempt > _FORGET_SECONDS:
+        key = group_client_address(address)
+        entry = self._addresses.pop(key, None) or _Address()
+        if self._clock() - entry.last_failure > _FORGET_SECONDS:
             entry.failures = 0
-        entry.last_attempt = now
         self._addresses[key] = entry
         while len(self._addresses) > _MAX_ADDRESSES:
             self._addresses.popitem(last=False)
@@ -244,7 +252,7 @@ class LoginMiddleware:
             await _ask_to_log_in(scope, send)
 
     async def _log_in_by_header(self, scope: Scope, receive: Receive, send: Send) -> None:
-        wait = self._try(scope, _basic_password(scope))
+        wait = self._try(scope, _basic_password(scope), by_form=False)
         if wait is None:
             await self._sockets.serve(self._app, scope, receive, send, "HTTP Basic", lambda: True)
         elif wait:
@@ -266,15 +274,15 @@ class LoginMiddleware:
         else:
             await _send_form(send, 401, next_url, "The password is wrong.")
 
-    def _try(self, scope: Scope, password: bytes) -> float | None:
+    def _try(self, scope: Scope, password: bytes, *, by_form: bool = True) -> float | None:
         """Check a password. Returns None when it is right, 0 when it is wrong, else the seconds to wait."""
         address = group_client_address((scope.get("client") or ("",))[0])
         wait = self._attempts.wait_seconds(address)
         if wait > 0:
             return wait
         if secrets.compare_digest(_hash_secret(password), self._password_digest):
-            self._attempts.add_success(address)
-            _log.info("log-in from %s", address)
+            if self._attempts.add_success(address, forgets=by_form) or by_form:
+                _log.info("log-in from %s", address)
             return None
         failures = self._attempts.add_failure(address)
         pause = self._attempts.wait_seconds(address)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from app.cli.gone import GONE_OPTIONS
 from app.cli.main import main
 from ares.checks import CODES, QualityFinding
 from ares.reports import read_baseline
@@ -106,22 +107,16 @@ def test_a_file_that_is_no_baseline_is_refused_in_one_line(
     assert part in line and str(file) in line
 
 
-@pytest.mark.parametrize(
-    ("command", "option"),
-    [
-        *(("check", option) for option in ("--sarif", "--github", "--audit")),
-        *(("export", option) for option in ("--append", "--preview")),
-        *(("set create", option) for option in ("--near", "--keep")),
-        ("set split", "--near"),
-    ],
-)
+@pytest.mark.parametrize("gone", GONE_OPTIONS)
 def test_an_option_that_is_gone_names_what_does_its_work(
-    command: str, option: str, capsys: pytest.CaptureFixture[str]
+    gone: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    command, option = gone.rsplit(" ", 1)
+    required = ["--against=two"] if command == "ares set overlap" else []
     with pytest.raises(SystemExit, match="2"):
-        main([*command.split(), "one", "two", option])
+        main([*command.split()[1:], "one", "two", *required, option])
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert line.startswith(f"ares {command}: {option} is gone: ")
+    assert line.startswith(f"{command}: {option} is gone: {GONE_OPTIONS[gone]}")
 
 
 def test_every_kind_of_report_links_to_the_page_of_the_code(

@@ -16,13 +16,18 @@ from streamlit.testing.v1 import AppTest
 
 from annotators.base import Options
 from annotators.caption import CaptionAnnotator
+from annotators.options import AnnotatorOptions, select_options_by_annotator, takes_options
+from app.cli.main import build_parser
 from app.dashboard import Retry, cached_reads
 from app.dashboard.failed_work import ALL_FAILURES, _possible_options, quote_retry, start_retry
-from app.server import Job, list_jobs, stop_job
+from app.server import Job, find_job_path, list_jobs, stop_job
+from app.server.jobs import write_job
 from ares.annotation import Maker
 from ares.curation import list_failures
+from ares.episode import Json
 from ares.errors import ModelError, ReadOnlyWorkspace, RequestError
 from ares.jobs import FailureLog
+from ares.registry import annotators
 from ares.settings import Price, Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
@@ -168,6 +173,57 @@ def test_what_another_try_costs_is_said_before_it_starts(paid: tuple[Workspace, 
     next(button for button in app.button if button.label == "Start").click().run()
     job = _wait(workspace.stores, episode_id, lambda job: job.ended)
     assert (job.state, job.reason) == ("failed", REASON)
+
+
+def test_a_try_with_another_model_than_the_run_that_failed_is_no_success(
+    free: tuple[Workspace, Retry],
+) -> None:
+    workspace, retry = free
+    quote = quote_retry(workspace, retry)
+    with open_workspace(workspace.path, Settings(caption_model="stub:close the drawer")) as other:
+        start_retry(other.stores, quote, "Ada")
+        assert _wait(other.stores, ALL_FAILURES, lambda job: job.ended).state == "finished"
+    cached_reads.use_workspace(workspace)
+    app = _draw_status()
+    (error,) = [box.value for box in app.error]
+    assert "nothing was tried" in error and "had another model" in error
+    assert not [box.value for box in app.success if "caption again" in box.value]
+    assert len(list(list_failures(workspace.stores))) == 3
+
+
+def test_a_job_without_a_document_is_drawn(free: tuple[Workspace, Retry]) -> None:
+    """As its output may be, of an earlier version too, where a plug-in has printed into it."""
+    workspace, retry = free
+    words = tuple(retry.words({}))
+    job = Job(words=words, subject=ALL_FAILURES, started="2026-01-01", state="finished")
+    write_job(find_job_path(workspace.stores, words), job, report={"status": 0, "document": {}})
+    cached_reads.use_workspace(workspace)
+    app = _draw_status()
+    assert not app.exception and not app.error
+    assert any(caption.value.startswith("done, started 2026-01-01") for caption in app.caption)
+
+
+class _Options(AnnotatorOptions):
+    """Options of an annotator of others."""
+
+    is_strict: bool = True
+    votes: int = 3
+    share: float = 0.5
+    hint: str = "all"
+    views: tuple[str, ...] = ()
+    usual: str = "as it is"
+
+
+def test_another_try_has_every_option_that_is_not_the_default() -> None:
+    annotators.add("mine", takes_options(_Options)(lambda options, stores: None))
+    options: dict[str, Json] = {
+        "is_strict": False, "votes": 0, "share": 0.0, "hint": "", "views": ["a", "b"], "usual": "as it is",
+    }  # fmt: skip
+    words = Retry(work="mine", maker_id="m").words(options)
+    given = build_parser("annotate").parse_args(words).option_values
+    values = select_options_by_annotator(given, {"mine": _Options})["mine"]
+    assert _Options.model_validate(values) == _Options.model_validate(options)
+    assert "usual" not in values
 
 
 @pytest.mark.nightly

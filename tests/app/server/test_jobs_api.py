@@ -25,6 +25,7 @@ from app.server.jobs import (
     list_all_jobs,
     name_person,
     read_job,
+    start_command,
     start_module_process,
     write_job,
 )
@@ -112,6 +113,37 @@ def test_the_time_left_is_measured_by_the_first_items(
         ("b", 5, 86 / 5 * 95),
     ]  # fmt: skip
     assert read_job(path), "the page reads it from the file"
+
+
+def test_words_that_the_parser_refuses_are_a_failure_with_its_line(tmp_path: Path) -> None:
+    """Such as those of a job of an earlier version that is resumed."""
+    with open_workspace(str(tmp_path / "w"), Settings()) as own, TestClient(make_api(own)) as client:
+        start_command(own.stores, ["set", "create", "new", "--near"], "Ada")
+        (job,) = client.get("/jobs").json()["jobs"]
+        job = wait(client, job["id"])
+    assert (job["state"], job["reason"]) == ("failed", "the command failed")
+    assert job["detail"].startswith("ares set create: --near is gone: ")
+
+
+def test_what_a_plug_in_prints_does_not_hide_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "site" / "noisy-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: noisy\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[ares.annotators]\nnoisy = noisy:make\n")
+    lines = ("loading", "[1, 2]", "{'weights': None}", '{"loss": [')
+    (info.parent / "noisy.py").write_text(
+        "".join(f"print({line!r})\n" for line in lines)
+        + "from ares.registry import annotators\n"
+        + "def make(options, stores): return annotators.get('motion')(options, stores)\n"
+    )
+    monkeypatch.syspath_prepend(info.parent)
+    with open_workspace(str(tmp_path / "w"), Settings()) as own, TestClient(make_api(own)) as client:
+        start_command(own.stores, ["annotate", "noisy"], "Ada")
+        (job,) = client.get("/jobs").json()["jobs"]
+        job = wait(client, job["id"])
+    assert (job["state"], job["report"]["document"]["annotator"]) == ("finished", "noisy")
 
 
 def test_old_jobs_and_unused_uploads_are_deleted(tmp_path: Path, demo_samples: Path) -> None:

@@ -142,6 +142,27 @@ def test_guesses_are_refused_for_longer_and_longer_and_the_right_password_too() 
     assert status_of(_post(middleware, "guess")) == 401
 
 
+def test_right_requests_of_a_program_let_nobody_guess_from_its_address(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = _Clock()
+    middleware = LoginMiddleware(answer_ok, password="s3cret", attempts=LoginAttempts(clock))
+    statuses = []
+    with caplog.at_level(logging.INFO, "ares.login"):
+        for _ in range(100):
+            send_request(middleware, "http", [_basic("s3cret")])
+            statuses.append(status_of(send_request(middleware, "http", [_basic("guess")])))
+            clock.now += 0.01
+    assert statuses == [401] * FREE_FAILURES + [429] * (100 - FREE_FAILURES)
+    assert [record.getMessage() for record in caplog.records].count("log-in from 192.0.2.7") == 1
+    # A mistake is forgotten after an hour without another, though right requests come in all the time.
+    for _ in range(61):
+        clock.now += 60
+        send_request(middleware, "http", [_basic("s3cret")])
+    assert status_of(send_request(middleware, "http", [_basic("guess")])) == 401
+    assert status_of(send_request(middleware, "http", [_basic("s3cret")])) == 200
+
+
 def test_waits_are_bounded_and_forgotten() -> None:
     clock = _Clock()
     attempts = LoginAttempts(clock)
