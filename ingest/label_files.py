@@ -44,7 +44,10 @@ _LABEL_COLUMNS = TableColumns(
 )
 # Columns of which a number alone may be that of something else.
 _ANY_NAME = frozenset({"id", "uid", "name"})
-_END_WORDS = (frozenset({"start", "begin", "from", "onset"}), frozenset({"stop", "end", "to", "offset"}))
+_END_WORDS = (
+    frozenset({"start", "begin", "from", "first", "onset"}),
+    frozenset({"stop", "end", "to", "last", "offset"}),
+)
 _SPLIT_WORDS = frozenset(
     {"train", "training", "val", "valid", "validation", "test", "testing", "eval", "evaluation"}
 )
@@ -143,8 +146,8 @@ def _is_label(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
 def _columns_meant(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> TableColumns | None:
     """The columns that rows about these episodes should have; None for rows about anything else.
 
-    They are about episodes where a column has the names of most. Where they have a span or a label, one such name is
-    enough, or a number, in a column whose name says that it is the episode.
+    They are about episodes where most texts of a column are names. Where they have a span or a label, one name or
+    number is enough in a column whose name says that it is the episode.
     """
     present = dict.fromkeys(name for row in rows for name in row)
     is_of_spans = _are_of_spans(present)
@@ -153,7 +156,7 @@ def _columns_meant(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> Ta
         values = [row.get(name) for row in rows]
         find = names.find_text if "_".join(name_words(name)) in _ANY_NAME else names.find
         is_named = has_known and _LABEL_COLUMNS.rename_of(name) == "episode" and any(map(find, values))
-        if is_named or _are_names(values, names):
+        if is_named or _are_names([own for own in values if not str(own).isdecimal()], names):
             return SPAN_COLUMNS if is_of_spans else _LABEL_COLUMNS
     return None
 

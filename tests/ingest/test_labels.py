@@ -15,10 +15,12 @@ import pytest
 from pyarrow import csv
 
 from ares.episode import Record, SourceSegment
+from ares.input import EpisodeNames
 from ares.media import frames_at
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from ingest.base import Source, SourceOptions
+from ingest.label_files import LabelFile, read_label_file
 from ingest.labels import EpisodeLabels, FileTally, _merge_labels
 from tests.generators.labelled_folders import Label, LabelledFolder, make_labelled_folder
 from tests.ingesting import ingest_paths, open_sources
@@ -131,6 +133,11 @@ def test_a_file_about_something_else_changes_nothing(tmp_path: Path) -> None:
     assert all(not record.episode.metadata for record in records.values())
 
 
+def test_a_column_of_digits_is_none_of_episodes_that_are_called_by_digits(tmp_path: Path) -> None:
+    (tmp_path / "joints.csv").write_text("joint,index\nbase,0\nelbow,1\nwrist,2\n")
+    assert read_label_file(tmp_path / "joints.csv", EpisodeNames(["0", "1", "2"])) == LabelFile()
+
+
 OTHER_FORMS = [
     (
         "labels.json",
@@ -178,6 +185,11 @@ OTHER_FORMS = [
         "a.csv",
         "episode,start_ms,end_ms,text\nep_000,0,100,x\nep_000,100,200,y\n",
         "end_ms to stop_seconds (divi",
+    ),
+    (
+        "a.csv",
+        "episode,first_frame,last_frame,text\n0,0,1,x\n",
+        "last_frame to stop_frame (the first frame after",
     ),
     ("a.csv", "episode,onset,offset,text\nep_000,0,1,x\n", "needed are episode, text, and start_seconds"),
     ("a.csv", "demo,is_success\nep_000,1\n", "rename demo to episode, is_success to success"),
