@@ -91,7 +91,7 @@ class _TrimCounts:
         gone: Episodes of which nothing is kept, by reason.
         short: Parts of fewer than two steps, which are cut.
         beyond: Spans to keep that reach beyond their episode.
-        strangers: Spans to keep whose episodes are not in the set.
+        not_in_set: Spans to keep whose episodes are not in the set.
         lost_rewards: Episodes with a reward, or the terminal step, in steps that are cut.
         unknown: Episodes of which it is not known whether they stand still, by reason.
     """
@@ -103,15 +103,15 @@ class _TrimCounts:
     gone: Counter[str] = field(default_factory=Counter)
     short: int = 0
     beyond: int = 0
-    strangers: int = 0
+    not_in_set: int = 0
     lost_rewards: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
 
     def lost_parts(self) -> Iterator[str]:
         """The episodes of which nothing is kept, by reason, and the spans of episodes that are not in the set."""
         yield from (f"{count_of(count, 'episode')}: {reason}" for reason, count in sorted(self.gone.items()))
-        if self.strangers:
-            yield f"{count_of(self.strangers, 'span')} to keep whose episode_id is of no episode of the set"
+        if self.not_in_set:
+            yield f"{count_of(self.not_in_set, 'span')} to keep whose episode_id is of no episode of the set"
 
     def notes(self, trim: TrimRequest) -> Notes:
         """The counts as lines of a report."""
@@ -162,7 +162,7 @@ class TrimmedMembers:
                 if trim.keep_spans
                 else None
             )
-            self._counts.strangers = spans.count if spans else 0
+            self._counts.not_in_set = spans.count if spans else 0
             cutter = _EpisodeCutter(stores, trim, self._counts)
             for part in cutter.parts(Sets(stores.annotations).members(selection), spans):
                 file.write(part.line + "\n")
@@ -236,7 +236,7 @@ class _EpisodeCutter:
             trajectories = dict(self._stores.tables.trajectories.read(list(episodes)))
             for id in batch:
                 spans = spans_to_keep.of_episode(id) if spans_to_keep else None
-                self._counts.strangers -= len(spans or ())
+                self._counts.not_in_set -= len(spans or ())
                 if id not in episodes or id not in trajectories:
                     self._counts.parts += 1
                     yield Span(episode_id=id, start_seconds=0.0, stop_seconds=0.0)

@@ -141,8 +141,8 @@ def _check_weighed(own: _WeighedSet, weights: Mapping[str, EpisodeWeight], path:
     if missing := sorted(known - weights.keys()):
         detail = f"{path!r} has no row of episode {missing[0]}; give every episode of the set a weight"
         raise RequestError("the table of weights lacks an episode", detail)
-    if strangers := sorted(weights.keys() - known):
-        yield f"weights of {count_of(len(strangers), 'episode')} outside the export, such as {strangers[0]}"
+    if others := sorted(weights.keys() - known):
+        yield f"weights of {count_of(len(others), 'episode')} outside the export, such as {others[0]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +213,8 @@ class SampleWeights:
             if self._source and self._table is None
             else None
         )
-        strangers = _check_weighed(self._set, self._table, self._source) if self._table is not None else ()
-        self._left_out = (*strangers, *(_check_progress(self._set, progress) if progress else ()))
+        others = _check_weighed(self._set, self._table, self._source) if self._table is not None else ()
+        self._left_out = (*others, *(_check_progress(self._set, progress) if progress else ()))
 
     def notes(self) -> tuple[tuple[dict[str, Json], ...], tuple[str, ...], tuple[str, ...]]:
         """What is changed, left out and unknown of the episodes, as `ares.export.run.ReadingNotes`.

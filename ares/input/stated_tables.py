@@ -19,8 +19,6 @@ from ares.io import describe_os_error, existing_path
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from ares.episode import Json
-
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 # Rows that say which columns a table has: JSON lines may leave out those that are empty.
 _FIRST_ROWS = 1000
@@ -53,8 +51,8 @@ class TableColumns:
         has_group = not self.either or any(present.keys() >= set(group) for group in self.either)
         if present.keys() >= set(self.needed) and has_group:
             return ""
-        found = ", ".join(list(present)[:_MOST_SHOWN]) or "none"
-        return f"needed are {self}; found are {found}{self.advice(present, present)}"
+        shown = ", ".join(list(present)[:_MOST_SHOWN]) or "none"
+        return f"needed are {self}; found are {shown}{self.advice(present, present)}"
 
     def advice(self, names: Iterable[str], present: Mapping[str, object]) -> str:
         """What to rename of some columns, as "; rename a to b"; "" where that would add none to those present."""
@@ -91,7 +89,7 @@ def parquet_columns(path: Path) -> dict[str, None]:
         return {}
 
 
-def as_json(value: Any) -> Json:
+def as_json(value: Any) -> Any:
     """A value without what JSON has not: dates become texts, and numbers that are not finite are missing."""
     if isinstance(value, Mapping):
         return {str(name): as_json(part) for name, part in value.items()}
