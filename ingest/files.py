@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,32 +128,36 @@ def describe_camera(
 
 
 _LABEL_SUFFIXES = (*TABLE_SUFFIXES, ".json", ".yaml", ".yml")
-# A folder with more such files has one for each episode.
+# A folder with more such files of one kind has one for each episode.
 _MOST_LABEL_FILES = 12
 
 
 def find_label_files(source: Source) -> list[Path]:
     """Files of the folder of a dataset that may hold labels and that its reader does not read; none at a URL."""
-    paths = _find_documents(source.folder)
-    try:
-        call = partial(call_ingester_safely, source.format, lambda: list(source.files()), source.folder)
-        own = {file.path for file in call(source.follow_links)} if paths else frozenset()
-    except AresError:
-        return []  # who lists the files of the dataset tells the fault
-    return [path for path in paths if str(path) not in own]
-
-
-def _find_documents(folder: str) -> list[Path]:
-    """Tables, JSON and YAML in and below a folder, where they are few in a folder."""
-    if not folder or not Path(folder).is_dir():
-        return []
     paths: list[Path] = []
+    own: frozenset[str] | None = None
+    for documents in _find_documents(source.folder):
+        try:
+            own = _list_own_files(source) if own is None else own
+        except AresError:
+            return []  # who lists the files of the dataset tells the fault
+        others = [path for path in documents if str(path) not in own]
+        counts = Counter(path.suffix.lower() for path in others)
+        paths += [path for path in others if counts[path.suffix.lower()] <= _MOST_LABEL_FILES]
+    return sorted(paths)
+
+
+def _list_own_files(source: Source) -> frozenset[str]:
+    call = partial(call_ingester_safely, source.format, lambda: list(source.files()), source.folder)
+    return frozenset(file.path for file in call(source.follow_links))
+
+
+def _find_documents(folder: str) -> Iterator[list[Path]]:
+    """The tables, JSON and YAML files of each folder in and below one that has any."""
+    if not folder or not Path(folder).is_dir():
+        return
     for parent, below, names in walk_folders(Path(folder)):
         below[:] = [name for name in below if not name.startswith(".")]
-        of_folder = [
-            parent / name
-            for name in names
-            if name.lower().endswith(_LABEL_SUFFIXES) and not name.startswith(".")
-        ]
-        paths += of_folder if len(of_folder) <= _MOST_LABEL_FILES else []
-    return sorted(paths)
+        seen = [name for name in names if not name.startswith(".")]
+        if documents := [parent / name for name in seen if name.lower().endswith(_LABEL_SUFFIXES)]:
+            yield documents

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,17 @@ from ares.input import (
     SpanFile,
     SpanTally,
     TableColumns,
+    as_json,
     convert_export,
     is_table,
-    may_name_episodes,
+    name_words,
+    parquet_columns,
     read_json,
     read_span_file,
     read_table,
     read_yaml,
 )
+from ingest.source_words import COLUMN_NAMES, OUTCOME_WORDS, parse_outcome
 
 # Columns of a table of labels with a meaning; all others are kept as they are.
 SUCCESS, INSTRUCTION, SPLIT = "success", "instruction", "split"
@@ -34,10 +37,19 @@ _LABEL_COLUMNS = TableColumns(
     either=tuple((name,) for name in _KNOWN_FIELDS),
     renames={
         **{name: stated for name, stated in SPAN_COLUMNS.renames.items() if stated == "episode"},
-        "id": "episode",
-        **dict.fromkeys(("is_success", "successful", "outcome", "result", "label"), SUCCESS),
-        **dict.fromkeys(("task", "prompt", "caption", "language_instruction", "description"), INSTRUCTION),
+        **dict.fromkeys((*COLUMN_NAMES["episode"], *COLUMN_NAMES["video"]), "episode"),
+        **dict.fromkeys(COLUMN_NAMES["success"], SUCCESS),
+        **dict.fromkeys(COLUMN_NAMES["instruction"], INSTRUCTION),
     },
+)
+# Columns of which a number alone may be that of something else.
+_ANY_NAME = frozenset({"id", "uid", "name"})
+_END_WORDS = (
+    frozenset({"start", "begin", "from", "first", "onset"}),
+    frozenset({"stop", "end", "to", "last", "offset"}),
+)
+_SPLIT_WORDS = frozenset(
+    {"train", "training", "val", "valid", "validation", "test", "testing", "eval", "evaluation"}
 )
 _ANY_COLUMNS = TableColumns(needed=())
 _PEEKED_ROWS, _DEEPEST = 1000, 4
@@ -72,7 +84,7 @@ def read_label_file(path: Path, names: EpisodeNames) -> LabelFile:
     Raises SourceError for a file that cannot be read.
     """
     if is_table(path):
-        return _read_table_file(path, names) if may_name_episodes(path) else LabelFile()
+        return _read_table_file(path, names) if _may_name_episodes(path) else LabelFile()
     try:
         document = read_json(str(path)) if path.suffix.lower() == ".json" else read_yaml(str(path))
     except (OSError, ValueError) as error:
@@ -86,35 +98,71 @@ def read_label_file(path: Path, names: EpisodeNames) -> LabelFile:
     return LabelFile(warnings=(f"{says} {columns}",))
 
 
+def _may_name_episodes(path: Path) -> bool:
+    """Whether a table may be about episodes: Parquet files, which mostly hold data, by their columns."""
+    if path.suffix.lower() != ".parquet":
+        return True
+    present = parquet_columns(path)
+    meant = {_LABEL_COLUMNS.rename_of(name) for name in present}
+    has_known = not meant.isdisjoint(_KNOWN_FIELDS) or _are_of_spans(present)
+    return "episode" in present or ("episode" in meant and has_known)
+
+
 def _read_table_file(path: Path, names: EpisodeNames) -> LabelFile:
     first = [row for _, row in islice(read_table(path, _ANY_COLUMNS), _PEEKED_ROWS) if isinstance(row, dict)]
     present = dict.fromkeys(name for row in first for name in row)
     if not SPAN_COLUMNS.fault(present):
         return LabelFile(spans=read_span_file(path))
-    meant = {SPAN_COLUMNS.rename_of(name).partition(" ")[0] or name for name in present}
-    is_of_spans = all(any(name.startswith(end) for name in meant) for end in ("start_", "stop_"))
-    if "episode" in present and not is_of_spans:
-        return _read_label_table(path, names)
-    columns = SPAN_COLUMNS if is_of_spans else _LABEL_COLUMNS
-    has_labels = any((_LABEL_COLUMNS.rename_of(name) or name) in _KNOWN_FIELDS for name in present)
-    if (is_of_spans or has_labels) and _has_naming_column(first, names):
-        return LabelFile(warnings=(f"{path.name} is not read: {columns.fault(present)}",))
-    return LabelFile()
+    meant = _columns_meant(first, names)
+    if "episode" in present and meant is not SPAN_COLUMNS:
+        file = _read_label_table(path)
+        is_known = not present.keys().isdisjoint(_KNOWN_FIELDS)
+        if is_known or any(names.find_text(row.name) for row in file.rows):
+            labels = (name for name in present if _is_label(name, first))
+            advice = _LABEL_COLUMNS.advice(labels, present)
+            kept = f"{path.name} has columns kept as metadata.labels, which a spec can name{advice}"
+            return replace(file, warnings=(*file.warnings, kept) if advice else file.warnings)
+    if meant is None:
+        return LabelFile()
+    return LabelFile(warnings=(f"{path.name} is not read: {meant.fault(present)}",))
 
 
-def _has_naming_column(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> bool:
-    """Whether a column that may be the episode names one of these: a number alone may be that of something else."""
-    for row in rows:
-        for column, value in row.items():
-            if column == "episode" or _LABEL_COLUMNS.rename_of(column) == "episode":
-                find = names.find_text if column in ("id", "name") else names.find
-                if find(value):
-                    return True
-    return False
+def _are_of_spans(present: Iterable[str]) -> bool:
+    """Whether columns have a start and a stop, and say no outcome or split of a whole episode."""
+    plain = {"_".join(name_words(name)) for name in present}
+    words = {word for name in plain for word in name.split("_")}
+    is_of_episodes = "text" not in plain and not plain.isdisjoint({SUCCESS, SPLIT})
+    return all(not words.isdisjoint(ends) for ends in _END_WORDS) and not is_of_episodes
 
 
-def _read_label_table(path: Path, names: EpisodeNames) -> LabelFile:
-    """The rows of a table; none where numbers name episodes and no field has a known meaning: they may be joints."""
+def _is_label(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a column has a label by its name, or one that is a rename away: an outcome also by its values."""
+    stated = _LABEL_COLUMNS.rename_of(name)
+    return stated in _KNOWN_FIELDS and (
+        stated != SUCCESS or any(parse_outcome(row.get(name)) is not None for row in rows)
+    )
+
+
+def _columns_meant(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> TableColumns | None:
+    """The columns that rows about these episodes should have; None for rows about anything else.
+
+    They are about episodes where most texts of a column are names. Where they have a span or a label, one name or
+    number is enough in a column whose name says that it is the episode.
+    """
+    present = dict.fromkeys(name for row in rows for name in row)
+    is_of_spans = _are_of_spans(present)
+    has_known = is_of_spans or any(_is_label(name, rows) for name in present)
+    for name in present:
+        values = [row.get(name) for row in rows]
+        find = names.find_text if "_".join(name_words(name)) in _ANY_NAME else names.find
+        is_named = has_known and _LABEL_COLUMNS.rename_of(name) == "episode" and any(map(find, values))
+        if is_named or _are_names([own for own in values if not str(own).isdecimal()], names):
+            return SPAN_COLUMNS if is_of_spans else _LABEL_COLUMNS
+    return None
+
+
+def _read_label_table(path: Path) -> LabelFile:
+    """The rows of a table of labels."""
     rows, wrong, unnamed = list[LabelRow](), 0, 0
     for _, row in read_table(path, _ANY_COLUMNS):
         name = None if isinstance(row, SourceError) else row.get("episode")
@@ -126,36 +174,40 @@ def _read_label_table(path: Path, names: EpisodeNames) -> LabelFile:
             rows.append(
                 LabelRow(name, {str(key): as_json(own) for key, own in row.items() if key != "episode"})
             )
-    fields = {name for row in rows for name in row.fields}
-    if fields.isdisjoint(_KNOWN_FIELDS) and not any(names.find_text(row.name) for row in rows):
-        return LabelFile()
     faults = ((wrong, "are of a wrong form"), (unnamed, "name no episode"))
     warnings = tuple(f"{path.name}: {count_of(count, 'row')} that {why}" for count, why in faults if count)
     return LabelFile(rows=tuple(rows), warnings=warnings)
 
 
-def as_json(value: Any) -> Json:
-    """A value without what only YAML has, such as dates."""
-    if isinstance(value, Mapping):
-        return {str(name): as_json(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json(part) for part in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
 def _names_episodes(document: Any, names: EpisodeNames, levels: int) -> bool:
-    """Whether half of the keys of an object, of the texts of a list, or of a field of its objects name episodes."""
+    """Whether a part of a document is about episodes: by most of its keys, or texts, or by the rows of a list."""
     if isinstance(document, Mapping):
-        return _are_names(list(document), names) or (
-            levels > 0 and any(_names_episodes(part, names, levels - 1) for part in document.values())
+        return (
+            _are_names(list(document), names)
+            or _are_labelled_numbers(document, names)
+            or (levels > 0 and any(_names_episodes(part, names, levels - 1) for part in document.values()))
         )
     if not isinstance(document, list):
         return False
-    rows = [row for row in document if isinstance(row, Mapping)]
-    columns = dict.fromkeys(key for row in rows for key in row)
-    return _are_names(document, names) or any(
-        _are_names([row.get(column) for row in rows], names) for column in columns
-    )
+    rows = [{str(name): value for name, value in row.items()} for row in document if isinstance(row, Mapping)]
+    return _are_names(document, names) or _columns_meant(rows, names) is not None
+
+
+def _are_labelled_numbers(document: Mapping[Any, Any], names: EpisodeNames) -> bool:
+    """Whether most keys are numbers of episodes with an outcome or labels, or lists by outcome or split have some."""
+    words = {str(key).lower() for key in document}
+    if words <= OUTCOME_WORDS.keys() or words <= _SPLIT_WORDS:
+        groups = [group for group in document.values() if isinstance(group, list)]
+        return any(names.find(value) for group in groups for value in group)
+    labelled = [key for key, value in document.items() if names.find_number(key) and _is_labelled(value)]
+    return 2 * len(labelled) >= len(document)
+
+
+def _is_labelled(value: Any) -> bool:
+    """Whether a value is an outcome in words, or an object with an outcome or another label."""
+    if isinstance(value, Mapping):
+        return any(_LABEL_COLUMNS.rename_of(str(name)) == SUCCESS or name in _KNOWN_FIELDS for name in value)
+    return isinstance(value, bool | str) and parse_outcome(value) is not None
 
 
 def _are_names(values: list[Any], names: EpisodeNames) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ares.console import count_are, count_of
 from ares.episode import Episode, Json, Record, SourceSegment
@@ -26,7 +25,7 @@ from ares.input import (
 )
 from ingest.base import GuardedItems, Item, Source, SourceFile, known_error
 from ingest.files import find_label_files
-from ingest.label_files import INSTRUCTION, SPLIT, SUCCESS, LabelRow, as_json, read_label_file
+from ingest.label_files import INSTRUCTION, SPLIT, SUCCESS, LabelRow, read_label_file
 from ingest.source_words import distinct_texts, parse_outcome
 
 # Field of the metadata: what files of labels say of an episode in fields of unknown meaning.
@@ -362,17 +361,12 @@ def add_segments(record: Record, spans: Iterable[NamedSpan], origin: str) -> Rec
             author=part.span.author,
             role=part.span.role,
             camera=part.span.camera,
-            fields=_as_json_object(part.span.fields),
+            fields=part.span.fields,
         )
         for part in located
     ]
     warnings = (*record.warnings, *(f"{origin} {reason}" for reason in counts))
     return replace(record, segments=(*record.segments, *segments), warnings=warnings)
-
-
-def _as_json_object(fields: Mapping[str, Any]) -> dict[str, Json]:
-    """Fields without what only YAML has, such as dates, and without numbers that JSON has not."""
-    return {str(name): part for name, value in fields.items() if (part := as_json(value)) is not None}
 
 
 def segment_subtasks(record: Record) -> Record:

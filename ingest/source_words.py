@@ -36,7 +36,7 @@ OUTCOME_NUMBERS = {"1": True, "1.0": True, "0": False, "0.0": False}
 T = TypeVar("T")
 
 # By field: names of columns; the first one that a row fills is used.
-_COLUMN_NAMES: dict[str, tuple[str, ...]] = {
+COLUMN_NAMES: dict[str, tuple[str, ...]] = {
     "videos": ("videos",),
     "video": (
         *("video", "file_name", "filename", "file", "path", "file_path", "filepath", "video_path"),
@@ -58,7 +58,7 @@ _COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         *("stop_time", "end_time", "stop", "end"),
     ),
 }
-_FILE_COLUMNS = frozenset({*_COLUMN_NAMES["videos"], *_COLUMN_NAMES["video"]})
+_FILE_COLUMNS = frozenset({*COLUMN_NAMES["videos"], *COLUMN_NAMES["video"]})
 _TIME_PATTERN = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
 UNKNOWN_OUTCOME = "outcome is neither success nor failure: kept as metadata"
 
@@ -122,7 +122,7 @@ def names_a_video(columns: Mapping[str, object]) -> bool:
 def has_camera_rows(columns: Mapping[str, object]) -> bool:
     """Whether each row is about one camera of an episode, so that rows have to be joined."""
     names = {normalise_name(name) for name in columns}
-    return bool(names & set(_COLUMN_NAMES["camera"])) and bool(names & set(_COLUMN_NAMES["episode"]))
+    return bool(names & set(COLUMN_NAMES["camera"])) and bool(names & set(COLUMN_NAMES["episode"]))
 
 
 def parse_video_row(row: Mapping[str, Json]) -> VideoRow:
@@ -157,7 +157,7 @@ class _RowReader:
 
     def find(self, field_name: str) -> tuple[str, Json]:
         """Name and value of the first filled column of a field; ("", None) when there is none."""
-        for name in _COLUMN_NAMES[field_name]:
+        for name in COLUMN_NAMES[field_name]:
             column = self._by_name.get(name)
             if column is not None and self._row[column] not in (None, ""):
                 return column, self._row[column]

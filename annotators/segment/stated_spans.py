@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -110,7 +110,7 @@ class SpanFileAnnotator:
     def _make_value(self, span: NamedSpan) -> dict[str, Json]:
         text, fields = rename_text(span.text, span.fields, self._new_texts)
         return {
-            **_storable_fields(fields),
+            **fields,
             "text": text,
             "style": span.style,
             "author": span.author,
@@ -145,12 +145,6 @@ def _step_seconds(work: Work) -> Sequence[float] | NDArray[np.float64]:
     if work.trajectory is not None:
         return work.trajectory.timestamps
     return [step / work.episode.rate_hz for step in range(work.episode.num_steps)]
-
-
-def _storable_fields(fields: Mapping[str, object]) -> dict[str, Json]:
-    """The fields as JSON; what only YAML has, such as dates, becomes text."""
-    plain = (bool, int, float, str, list, dict)
-    return {name: value if isinstance(value, plain) else str(value) for name, value in fields.items()}
 
 
 def _hash_content(path: str) -> str:

@@ -91,6 +91,7 @@ class _TrimCounts:
         gone: Episodes of which nothing is kept, by reason.
         short: Parts of fewer than two steps, which are cut.
         beyond: Spans to keep that reach beyond their episode.
+        not_in_set: Spans to keep whose episodes are not in the set.
         lost_rewards: Episodes with a reward, or the terminal step, in steps that are cut.
         unknown: Episodes of which it is not known whether they stand still, by reason.
     """
@@ -102,12 +103,19 @@ class _TrimCounts:
     gone: Counter[str] = field(default_factory=Counter)
     short: int = 0
     beyond: int = 0
+    not_in_set: int = 0
     lost_rewards: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
 
+    def lost_parts(self) -> Iterator[str]:
+        """The episodes of which nothing is kept, by reason, and the spans of episodes that are not in the set."""
+        yield from (f"{count_of(count, 'episode')}: {reason}" for reason, count in sorted(self.gone.items()))
+        if self.not_in_set:
+            yield f"{count_of(self.not_in_set, 'span')} to keep whose episode_id is of no episode of the set"
+
     def notes(self, trim: TrimRequest) -> Notes:
         """The counts as lines of a report."""
-        left_out = [f"{count_of(count, 'episode')}: {reason}" for reason, count in sorted(self.gone.items())]
+        left_out = [*self.lost_parts()]
         if self.short:
             left_out.append(f"{count_of(self.short, 'part')} of fewer than {_LEAST_STEPS} steps")
         if self.beyond:
@@ -154,13 +162,12 @@ class TrimmedMembers:
                 if trim.keep_spans
                 else None
             )
+            self._counts.not_in_set = spans.count if spans else 0
             cutter = _EpisodeCutter(stores, trim, self._counts)
             for part in cutter.parts(Sets(stores.annotations).members(selection), spans):
                 file.write(part.line + "\n")
         if not self._counts.parts:
-            why = "; ".join(
-                f"{count_of(count, 'episode')}: {reason}" for reason, count in self._counts.gone.items()
-            )
+            why = "; ".join(self._counts.lost_parts())
             raise RequestError("nothing of the set is left", f"cut were {trim}; {why or 'the set is empty'}")
 
     @property
@@ -189,11 +196,14 @@ class _SpanRow(BaseModel):
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
-        if self.stop_seconds <= self.start_seconds:
-            raise ValueError(
-                f"a span ends behind its start, not {self.start_seconds:g} to {self.stop_seconds:g} s"
-            )
+        check_span_order(self.start_seconds, self.stop_seconds)
         return self
+
+
+def check_span_order(start_seconds: float, stop_seconds: float) -> None:
+    """Raise ValueError where a span does not end behind its start."""
+    if stop_seconds <= start_seconds:
+        raise ValueError(f"a span ends behind its start, not {start_seconds:g} to {stop_seconds:g} s")
 
 
 def _read_spans(path: str) -> Iterator[Span]:
@@ -226,6 +236,7 @@ class _EpisodeCutter:
             trajectories = dict(self._stores.tables.trajectories.read(list(episodes)))
             for id in batch:
                 spans = spans_to_keep.of_episode(id) if spans_to_keep else None
+                self._counts.not_in_set -= len(spans or ())
                 if id not in episodes or id not in trajectories:
                     self._counts.parts += 1
                     yield Span(episode_id=id, start_seconds=0.0, stop_seconds=0.0)

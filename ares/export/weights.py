@@ -16,6 +16,7 @@ from ares.console import count_of
 from ares.episode import Episode, Json, Signal, Trajectory
 from ares.errors import RequestError
 from ares.export.base import PROGRESS, SAMPLE_WEIGHT
+from ares.export.trim import check_span_order
 from ares.input import is_table, read_valid_rows
 from ares.registry import did_you_mean, suggest_column
 from ares.store import batched, ids_filter
@@ -112,11 +113,13 @@ class _WeightRow(BaseModel):
     def _check_span(self) -> Self:
         if (self.start_seconds is None) != (self.stop_seconds is None):
             raise ValueError("a span has start_seconds and stop_seconds")
+        if self.start_seconds is not None and self.stop_seconds is not None:
+            check_span_order(self.start_seconds, self.stop_seconds)
         return self
 
 
-def _read_weight_table(own: _WeighedSet, path: str) -> dict[str, EpisodeWeight]:
-    """The weights of a table by episode, 1 where it has only spans. Raises RequestError for a wrong one."""
+def _read_weight_table(path: str) -> dict[str, EpisodeWeight]:
+    """The weights of a table by episode, 1 where it has only spans. Raises RequestError for a wrong row."""
     weights: dict[str, EpisodeWeight] = {}
     stated: set[str] = set()
     for row in read_valid_rows(path, _WeightRow):
@@ -129,10 +132,17 @@ def _read_weight_table(own: _WeighedSet, path: str) -> dict[str, EpisodeWeight]:
             raise RequestError("the table of weights has an episode twice", f"{path!r}: {row.episode_id}")
         stated.add(row.episode_id)
         weight.weight, weight.reason = row.weight, reason
-    if (missing := next((id for id in own.ids() if id not in weights), None)) is not None:
-        detail = f"{path!r} has no row of episode {missing}; give every episode of the set a weight"
-        raise RequestError("the table of weights lacks an episode", detail)
     return weights
+
+
+def _check_weighed(own: _WeighedSet, weights: Mapping[str, EpisodeWeight], path: str) -> Iterator[str]:
+    """Refuse a table that lacks an episode; yields what is said of those that it has beyond them."""
+    known = set(own.ids())
+    if missing := sorted(known - weights.keys()):
+        detail = f"{path!r} has no row of episode {missing[0]}; give every episode of the set a weight"
+        raise RequestError("the table of weights lacks an episode", detail)
+    if others := sorted(weights.keys() - known):
+        yield f"weights of {count_of(len(others), 'episode')} outside the export, such as {others[0]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,13 +207,14 @@ class SampleWeights:
         self, stores: Stores, members: Callable[[], Iterator[str]], source: str, progress: str = ""
     ) -> None:
         self._set, self._source, self._progress = _WeighedSet(stores, members), source.strip(), progress
-        self._table = _read_weight_table(self._set, self._source) if is_table(self._source) else None
+        self._table = _read_weight_table(self._source) if is_table(self._source) else None
         self._column = (
             _ColumnWeights(stores, self._source, _mean_of_column(self._set, self._source))
             if self._source and self._table is None
             else None
         )
-        self._left_out = tuple(_check_progress(self._set, progress)) if progress else ()
+        others = _check_weighed(self._set, self._table, self._source) if self._table is not None else ()
+        self._left_out = (*others, *(_check_progress(self._set, progress) if progress else ()))
 
     def notes(self) -> tuple[tuple[dict[str, Json], ...], tuple[str, ...], tuple[str, ...]]:
         """What is changed, left out and unknown of the episodes, as `ares.export.run.ReadingNotes`.

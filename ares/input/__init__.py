@@ -83,8 +83,10 @@ if TYPE_CHECKING:
     from ares.input.stated_tables import (
         TABLE_SUFFIXES as TABLE_SUFFIXES,
         TableColumns as TableColumns,
+        as_json as as_json,
         is_table as is_table,
-        may_name_episodes as may_name_episodes,
+        name_words as name_words,
+        parquet_columns as parquet_columns,
         read_table as read_table,
         read_valid_rows as read_valid_rows,
     )

@@ -5,6 +5,7 @@ Both count frames from 1, and the last frame of a span belongs to it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,9 +15,19 @@ from urllib.parse import unquote
 ToolRow = tuple[tuple[str | int, ...], dict[str, Any]]
 Tell = Callable[[str, str], None]
 
+# Columns and fields that name an episode in any file.
+EPISODE_WORDS = (
+    *("episode", "episode_id", "episode_index", "episode_name", "trajectory", "trajectory_id"),
+    *("traj", "traj_id", "demo", "demo_id", "rollout", "rollout_id"),
+)
 # Reasons, as they follow "3 spans".
 CANCELLED = "are of annotations that were cancelled"
 NO_SPAN = "are regions without a span of time"
+UNCLEAR = "are of a time series and have whole numbers, which may be no seconds: write a table of spans"
+NO_RATE = "are of tasks whose frame rate is no number above 0"
+_RATES = ("fps", "framerate", "frame_rate", "frameRate")
+_DETECTION_ENDS = ("support", "timestamps")
+_RUNS = ("annotations", "completions", "predictions")
 _UPLOAD_PREFIX = re.compile(r"^[0-9a-f]{8}-")
 _NUMBERED = re.compile(r"(?:episode|ep|demo|traj|trajectory|rollout)[_-]?0*(\d{1,18})")
 
@@ -30,36 +41,43 @@ def label_studio_rows(document: Any, tell: Tell) -> Iterator[ToolRow] | None:
     """
     tasks = document if isinstance(document, list) else [document]
     tasks = [task for task in tasks if isinstance(task, Mapping) and isinstance(task.get("data"), Mapping)]
-    runs = ("annotations", "predictions")
-    tasks = [task for task in tasks if any(isinstance(task.get(run), list) for run in runs)]
+    tasks = [task for task in tasks if any(isinstance(task.get(run), list) for run in _RUNS)]
     return (row for task in tasks for row in _task_rows(task, tell)) if tasks else None
 
 
 def _task_rows(task: Mapping[str, Any], tell: Tell) -> Iterator[ToolRow]:
     data = task["data"]
-    named = [data["episode"]] if isinstance(data.get("episode"), str | int) else []
+    named = [data[word] for word in EPISODE_WORDS if type(data.get(word)) in (str, int)]
     texts = [text for text in (*data.values(), task.get("file_upload")) if isinstance(text, str)]
     files = [name for text in texts if re.search(r"\.\w{2,5}(\?|$)", text) for name in _file_names(text)]
     names = tuple(dict.fromkeys([*named, *files]))
-    # Label Studio counts frames at a rate of its own; the field "fps" says which.
-    rate = data.get("fps") if isinstance(data.get("fps"), int | float) and data["fps"] > 0 else 0
-    for run in ("annotations", "predictions"):
-        for annotation in task.get(run) or ():
+    # Label Studio counts frames at a rate of its own; a field of the task says which.
+    stated = next((data[word] for word in _RATES if data.get(word) not in (None, "")), None)
+    rate = None if stated is None else max(parse_number(stated) or 0, 0)
+    for run in _RUNS:
+        for annotation in _list_of(task.get(run)):
             if isinstance(annotation, Mapping):
                 for row in _annotation_rows(annotation, run == "predictions", rate, names, tell):
                     yield names, row
 
 
 def _annotation_rows(
-    annotation: Mapping[str, Any], is_model: bool, rate: float, names: tuple[str | int, ...], tell: Tell
+    annotation: Mapping[str, Any],
+    is_model: bool,
+    rate: float | None,
+    names: tuple[str | int, ...],
+    tell: Tell,
 ) -> Iterator[dict[str, Any]]:
-    results = annotation.get("result") or ()
-    regions = [own for own in results if isinstance(own, Mapping) and isinstance(own.get("value"), Mapping)]
+    results = [own for own in _list_of(annotation.get("result")) if isinstance(own, Mapping)]
+    regions = [own for own in results if isinstance(own.get("value"), Mapping)]
     texts = {
         str(own.get("id")): " ".join(map(str, own["value"]["text"]))
         for own in regions
         if own.get("type") == "textarea" and isinstance(own["value"].get("text"), list)
     }
+    series = [own["value"] for own in regions if "timeserieslabels" in own["value"]]
+    times = [value.get(end) for value in series for end in ("start", "end")]
+    is_whole = not any((parse_number(time) or 0) % 1 for time in times)
     by = annotation.get("completed_by")
     common = {
         "author": str(annotation.get("model_version") or "model") if is_model else "person",
@@ -69,28 +87,50 @@ def _annotation_rows(
         value, kind = own["value"], str(own.get("type"))
         if kind in ("textarea", "choices"):
             continue
-        labels = value.get("timelinelabels") or value.get("timeserieslabels")
+        is_series = "timelinelabels" not in value
+        labels = value.get("timeserieslabels" if is_series else "timelinelabels")
         if annotation.get("was_cancelled") or not isinstance(labels, list):
             reason = CANCELLED if annotation.get("was_cancelled") else NO_SPAN
             tell(reason, f"{next(iter(names), '')}: {kind}")
             continue
         text = texts.get(str(own.get("id")), "")
-        fields = {"track": own.get("from_name"), "score": own.get("score"), **common}
-        ranges = value.get("ranges") if "timelinelabels" in value else [value]
-        for part in ranges if isinstance(ranges, list) else ():
-            for label in labels if isinstance(part, Mapping) else ():
-                ends = _frame_ends(part.get("start"), part.get("end"), rate)
-                if "timelinelabels" not in value:
-                    ends = {"start_seconds": part.get("start"), "stop_seconds": part.get("end")}
+        origin = own.get("origin") if own.get("origin") != "manual" else None
+        fields = {"track": own.get("from_name"), "score": own.get("score"), "origin": origin, **common}
+        reason = (UNCLEAR if is_whole else "") if is_series else (NO_RATE if rate == 0 else "")
+        for part in [value] if is_series else _list_of(value.get("ranges")):
+            start, stop = (part.get("start"), part.get("end")) if isinstance(part, Mapping) else (None, None)
+            if reason:
+                tell(reason, f"{next(iter(names), '')}: {start} to {stop}")
+                continue
+            ends = (
+                {"start_seconds": start, "stop_seconds": stop}
+                if is_series
+                else _frame_ends(start, stop, rate)
+            )
+            for label in labels or [""]:
                 yield {**fields, **ends, "text": text or label, "label": label if text else None}
 
 
-def _frame_ends(start: Any, last: Any, rate: float = 0) -> dict[str, Any]:
+def _frame_ends(start: Any, last: Any, rate: float | None = None) -> dict[str, Any]:
     """The ends of a span whose frames are counted from 1, in seconds where their rate is known."""
     first = start - 1 if isinstance(start, int | float) else start
-    if rate and isinstance(first, int | float) and isinstance(last, int | float):
-        return {"start_seconds": first / rate, "stop_seconds": last / rate}
-    return {"start_frame": first, "stop_frame": last}
+    if not rate:
+        return {"start_frame": first, "stop_frame": last}
+    start_seconds, stop_seconds = (
+        None if (frame := parse_number(end)) is None else frame / rate for end in (first, last)
+    )
+    return {"start_seconds": start_seconds, "stop_seconds": stop_seconds}
+
+
+def parse_number(value: Any) -> float | None:
+    """A finite number; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _file_names(text: str) -> list[str | int]:
@@ -107,12 +147,15 @@ def fiftyone_rows(document: Any, tell: Tell) -> Iterator[ToolRow] | None:
 
     Args:
         document: The JSON value.
-        tell: Called with the reason and an example of each detection that has no label.
+        tell: Called with the reason and an example of each detection that has no span of time.
     """
     if not isinstance(document, Mapping):
         return None
-    if isinstance(document.get("labels"), Mapping) and isinstance(document.get("classes"), list):
-        return _detection_rows(document["labels"], document["classes"], tell)
+    labels, classes = document.get("labels"), document.get("classes")
+    if isinstance(labels, Mapping) and (
+        isinstance(classes, list) or any(map(_has_detections, labels.values()))
+    ):
+        return _detection_rows(labels, classes, tell)
     samples = document.get("samples")
     if not isinstance(samples, list) or not any(
         isinstance(own, Mapping) and "filepath" in own for own in samples
@@ -121,14 +164,26 @@ def fiftyone_rows(document: Any, tell: Tell) -> Iterator[ToolRow] | None:
     return (row for sample in samples if isinstance(sample, Mapping) for row in _sample_rows(sample))
 
 
-def _detection_rows(by_name: Mapping[str, Any], classes: list[Any], tell: Tell) -> Iterator[ToolRow]:
+def _list_of(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _has_detections(parts: Any) -> bool:
+    parts = [part for part in _list_of(parts) if isinstance(part, Mapping)]
+    return any(end in part for part in parts for end in _DETECTION_ENDS)
+
+
+def _detection_rows(by_name: Mapping[str, Any], classes: Any, tell: Tell) -> Iterator[ToolRow]:
+    """The detections of each file; a number is the label of that place among the classes, where there are some."""
     for name, detections in by_name.items():
-        for part in detections if isinstance(detections, list) else ():
-            number = part.get("label") if isinstance(part, Mapping) else None
-            if isinstance(part, Mapping) and isinstance(number, int) and 0 <= number < len(classes):
-                yield tuple(_file_names(str(name))), _detection_row(part, classes[number])
-            else:
-                tell(NO_SPAN, f"{name}: {number}")
+        for part in _list_of(detections):
+            if not _has_detections([part]):
+                tell(NO_SPAN, f"{name}: {part.get('label') if isinstance(part, Mapping) else part}")
+                continue
+            label = part.get("label")
+            if isinstance(label, int) and isinstance(classes, list):
+                label = classes[label] if 0 <= label < len(classes) else None
+            yield tuple(_file_names(str(name))), _detection_row(part, label)
 
 
 def _sample_rows(sample: Mapping[str, Any]) -> Iterator[ToolRow]:
@@ -137,13 +192,13 @@ def _sample_rows(sample: Mapping[str, Any]) -> Iterator[ToolRow]:
         kind = value.get("_cls") if isinstance(value, Mapping) else None
         if kind in ("TemporalDetections", "TemporalDetection"):
             detections = value.get("detections") if kind == "TemporalDetections" else [value]
-            for part in detections if isinstance(detections, list) else ():
+            for part in _list_of(detections):
                 if isinstance(part, Mapping):
                     yield names, {**_detection_row(part, part.get("label")), "track": field_name}
 
 
 def _detection_row(part: Mapping[str, Any], label: Any) -> dict[str, Any]:
-    ends = part.get("support", part.get("timestamps"))
+    ends = next((part[name] for name in _DETECTION_ENDS if name in part), None)
     start, stop = ends if isinstance(ends, list) and len(ends) == 2 else (None, None)
     seconds = {"start_seconds": start, "stop_seconds": stop}
     more = {name: part.get(name) for name in ("confidence", "attributes", "tags")}

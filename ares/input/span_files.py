@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ares.errors import SourceError
-from ares.input.annotation_tools import fiftyone_rows, label_studio_rows
+from ares.input.annotation_tools import EPISODE_WORDS, fiftyone_rows, label_studio_rows, parse_number
 from ares.input.documents import read_json
-from ares.input.stated_tables import TableColumns, is_table, read_table
+from ares.input.stated_tables import TableColumns, as_json, is_table, read_table
 from ares.io import describe_os_error
 
 Unit = Literal["seconds", "frames"]
@@ -25,17 +24,21 @@ _ENDS: Mapping[Unit, tuple[str, str]] = {
 }
 _SECONDS = ("start", "begin", "from", "start_time", "start_s", "start_sec")
 _STOP_SECONDS = ("end", "stop", "to", "end_seconds", "end_time", "end_s", "end_sec", "stop_time")
+_STOP_FRAMES = ("end_frame", "end_step", "end_index", "last_frame", "stop_step", "stop_index")
 SPAN_COLUMNS = TableColumns(
     needed=("episode", "text"),
     either=tuple(_ENDS.values()),
     renames={
-        **dict.fromkeys(("episode_id", "episode_index", "episode_name", "trajectory", "traj"), "episode"),
-        **dict.fromkeys(("demo", "rollout", "video", "file", "filename", "name"), "episode"),
+        **dict.fromkeys(
+            (*EPISODE_WORDS, "video", "file", "filename", "file_name", "path", "name"), "episode"
+        ),
         **dict.fromkeys(("label", "subtask", "caption", "description", "narration", "action_text"), "text"),
         **dict.fromkeys(_SECONDS, "start_seconds (or start_frame)"),
         **dict.fromkeys(_STOP_SECONDS, "stop_seconds (or stop_frame)"),
         **dict.fromkeys(("start_step", "start_index", "first_frame"), "start_frame"),
-        **dict.fromkeys(("end_frame", "end_step", "end_index"), "stop_frame"),
+        **dict.fromkeys(_STOP_FRAMES, "stop_frame (the first frame after the span)"),
+        **dict.fromkeys(("start_ms", "begin_ms"), "start_seconds (divided by 1000)"),
+        **dict.fromkeys(("stop_ms", "end_ms"), "stop_seconds (divided by 1000)"),
     },
 )
 _KNOWN_COLUMNS = frozenset(
@@ -74,7 +77,7 @@ class NamedSpan:
         author: "person", the name of a model, or "" where the file does not say.
         role: Who speaks, or "".
         camera: The camera that it is about, or "".
-        fields: What else the file says of it.
+        fields: What else the file says of it, as JSON.
     """
 
     names: EpisodeNameList
@@ -207,7 +210,7 @@ def _collect_spans(
 def _parse_span(row: Mapping[str, Any], names: EpisodeNameList | None) -> NamedSpan:
     """The span of a row. Raises _SpanFault."""
     unit: Unit = "seconds" if any(row.get(end) not in (None, "") for end in _ENDS["seconds"]) else "frames"
-    start, stop = (_parse_number(row.get(end)) for end in _ENDS[unit])
+    start, stop = (parse_number(row.get(end)) for end in _ENDS[unit])
     if start is None or stop is None or (unit == "frames" and (start % 1 or stop % 1)):
         raise _SpanFault(NO_NUMBER)
     if stop < start:
@@ -233,23 +236,13 @@ def _parse_span(row: Mapping[str, Any], names: EpisodeNameList | None) -> NamedS
         role=_plain_text(row.get("role")),
         camera=_plain_text(row.get("camera")),
         fields={
-            str(name): value
+            str(name): own
             for name, value in row.items()
-            if (name not in _KNOWN_COLUMNS or name == "annotator") and value not in (None, "", [], {})
+            if (name not in _KNOWN_COLUMNS or name == "annotator")
+            and (own := as_json(value)) not in (None, "", [], {})
         },
     )
 
 
 def _plain_text(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
-
-
-def _parse_number(value: Any) -> float | None:
-    """A finite number; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -21,6 +23,7 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 # Rows that say which columns a table has: JSON lines may leave out those that are empty.
 _FIRST_ROWS = 1000
 _MOST_SHOWN = 20
+_BETWEEN_WORDS = re.compile(r"[\s_-]+|(?<=[a-z0-9])(?=[A-Z])")
 
 Row = TypeVar("Row", bound="BaseModel")
 
@@ -48,17 +51,26 @@ class TableColumns:
         has_group = not self.either or any(present.keys() >= set(group) for group in self.either)
         if present.keys() >= set(self.needed) and has_group:
             return ""
+        shown = ", ".join(list(present)[:_MOST_SHOWN]) or "none"
+        return f"needed are {self}; found are {shown}{self.advice(present, present)}"
+
+    def advice(self, names: Iterable[str], present: Mapping[str, object]) -> str:
+        """What to rename of some columns, as "; rename a to b"; "" where that would add none to those present."""
+        stated = {name: self.rename_of(name) for name in names}
         renames = [
-            f"{name} to {stated}"
-            for name in present
-            if (stated := self.rename_of(name)) and stated not in present
+            f"{name} to {own}" for name, own in stated.items() if own.partition(" ")[0] not in {"", *present}
         ]
-        advice = f"; rename {', '.join(renames)}" if renames else ""
-        return f"needed are {self}; found are {', '.join(list(present)[:_MOST_SHOWN]) or 'none'}{advice}"
+        return f"; rename {', '.join(renames)}" if renames else ""
 
     def rename_of(self, name: str) -> str:
-        """The stated name of a column that is known by another one, or ""."""
-        return self.renames.get(name.strip().lower().replace(" ", "_").replace("-", "_"), "")
+        """The stated name of a column, also in another case or by another word; "" where none is known."""
+        plain = "_".join(name_words(name))
+        return plain if plain in {*self.needed, *chain(*self.either)} else self.renames.get(plain, "")
+
+
+def name_words(name: str) -> list[str]:
+    """The words of the name of a column in lower case: those of "start_frame" are those of "Start frame"."""
+    return [word.lower() for word in _BETWEEN_WORDS.split(name.strip())]
 
 
 def is_table(path: str | Path) -> bool:
@@ -66,17 +78,26 @@ def is_table(path: str | Path) -> bool:
     return str(path).lower().endswith(TABLE_SUFFIXES)
 
 
-def may_name_episodes(path: Path) -> bool:
-    """Whether a table may be about episodes: of Parquet files, which mostly hold data, one with the column episode."""
+def parquet_columns(path: Path) -> dict[str, None]:
+    """The columns of a Parquet file by its schema; none where it cannot be read, as its reader tells."""
     import pyarrow as pa
 
-    if path.suffix.lower() != ".parquet":
-        return True
     try:
         with open_parquet(str(path)) as file:
-            return "episode" in file.schema_arrow.names
+            return dict.fromkeys(file.schema_arrow.names)
     except (OSError, pa.ArrowException):
-        return False  # a data file, which its reader tells of
+        return {}
+
+
+def as_json(value: Any) -> Any:
+    """A value without what JSON has not: dates become texts, and numbers that are not finite are missing."""
+    if isinstance(value, Mapping):
+        return {str(name): as_json(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def read_table(path: str | Path, columns: TableColumns) -> Iterator[tuple[int, dict[str, Any] | SourceError]]:
@@ -101,20 +122,23 @@ def read_table(path: str | Path, columns: TableColumns) -> Iterator[tuple[int, d
         first = list(islice(rows, _FIRST_ROWS))
         present = dict.fromkeys(name for _, row in first if isinstance(row, dict) for name in row)
         if not present and columns.needed:
-            raise next((row for _, row in first if isinstance(row, SourceError)), _no_rows(path, columns))
+            faults = (f"{_plain_fault(row)}; " for _, row in first if isinstance(row, SourceError))
+            detail = f"{path}: {next(faults, '')}needed are {columns}"
+            raise SourceError(f"{path.name} has no rows", detail)
         if fault := columns.fault(present):
             raise SourceError(f"{path.name} lacks columns", f"{path}: {fault}")
-        for count, row in enumerate(chain(first, rows)):
+        for count, (number, row) in enumerate(chain(first, rows)):
             if count == limit:
                 raise SourceError(f"{path.name} has too many rows", f"{path}: more than {limit}")
-            yield row
+            yield number, _plain_fault(row) if isinstance(row, SourceError) else row
     except (OSError, pa.ArrowException) as error:
         says = describe_os_error(error) if isinstance(error, OSError) else str(error)
         raise SourceError(f"{path.name} cannot be read", f"{path}: {says}") from None
 
 
-def _no_rows(path: Path, columns: TableColumns) -> SourceError:
-    return SourceError(f"{path.name} has no rows", f"{path}: needed are {columns}")
+def _plain_fault(fault: SourceError) -> SourceError:
+    """The fault of a line, which is one of metadata only beside recordings."""
+    return SourceError(fault.reason.removeprefix("metadata "), fault.detail)
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -124,7 +148,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             check_parquet_read(file, [group], None, str(path))
             for row in file.read_row_group(group).to_pylist():
                 number += 1
-                yield number, row
+                yield number, {name: as_json(value) for name, value in row.items()}
 
 
 def read_valid_rows(path: str | Path, model: type[Row]) -> Iterator[Row]:

@@ -254,7 +254,7 @@ def _exported_spans(record: Record) -> Iterator[NamedSpan]:
                 stop=own["stop_seconds"],
                 unit="seconds",
                 **{name: own[name] for name in _EXPORTED_TEXTS},
-                fields={"arm": own["arm"]} if own.get("arm") else {},
+                fields={"arm": own["arm"]} if own.get("arm") and isinstance(own["arm"], str) else {},
             )
 
 

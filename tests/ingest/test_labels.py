@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from ares.episode import Record, SourceSegment
+from ares.input import EpisodeNames
 from ares.media import frames_at
+from ares.settings import settings_from_environment
+from ares.workspace import open_workspace
 from ingest.base import Source, SourceOptions
+from ingest.label_files import LabelFile, read_label_file
 from ingest.labels import EpisodeLabels, FileTally, _merge_labels
 from tests.generators.labelled_folders import Label, LabelledFolder, make_labelled_folder
-from tests.ingesting import open_sources
+from tests.ingesting import ingest_paths, open_sources
 
 
 def load_by_key(path: Path, spec: str = "") -> tuple[Source, dict[str, Record]]:
@@ -114,9 +123,19 @@ def test_a_file_about_something_else_changes_nothing(tmp_path: Path) -> None:
     joints = ({"id": 0, "label": "base", "episode": 0}, {"id": 1, "label": "wrist", "episode": 1})
     (tmp_path / "d" / "joints.jsonl").write_text("\n".join(map(json.dumps, joints)))
     (tmp_path / "d" / "empty.jsonl").write_text("")
+    (tmp_path / "d" / "order.json").write_text(json.dumps({"0": 0, "1": 1, "2": 2}))
+    (tmp_path / "d" / "sizes.csv").write_text("part,width\nbase,1\nwrist,0\n")
+    pq.write_table(
+        pa.table({"episode_index": [0, 0, 1], "speed": [0.1, 0.2, 0.3]}), tmp_path / "d" / "a.parquet"
+    )
     source, records = load_by_key(tmp_path / "d")
     assert not source.warnings
     assert all(not record.episode.metadata for record in records.values())
+
+
+def test_a_column_of_digits_is_none_of_episodes_that_are_called_by_digits(tmp_path: Path) -> None:
+    (tmp_path / "joints.csv").write_text("joint,index\nbase,0\nelbow,1\nwrist,2\n")
+    assert read_label_file(tmp_path / "joints.csv", EpisodeNames(["0", "1", "2"])) == LabelFile()
 
 
 OTHER_FORMS = [
@@ -135,6 +154,44 @@ OTHER_FORMS = [
         "train: [ep_000]\ntest: [ep_001]\n",
         "splits.yaml names episodes and is not read: write a CSV, ",
     ),
+    ("labels.json", '[{"episode_index": 0, "success": true}]', "labels.json names episodes and"),
+    ("labels.json", '{"success": [0, 1], "failure": [2, 3]}', "labels.json names episodes and"),
+    ("labels.json", '{"0": true, "1": true}', "labels.json names episodes and"),
+    (
+        "labels.yaml",
+        "labels:\n  0: {is_success: yes}\n  1: {is_success: no}\n",
+        "labels.yaml names episodes and",
+    ),
+    ("splits.yaml", "train: [0]\nval: [1]\n", "splits.yaml names episodes and"),
+    ("a.csv", "episode,is_success\n0,true\n", "rename is_success to success"),
+    ("a.csv", "Episode,Success\n0,true\n", "rename Episode to episode, Success to success"),
+    ("a.csv", "episodeId,isSuccess\n0,true\n", "rename episodeId to episode, isSuccess to success"),
+    ("a.csv", "file_name,success\nep_000.npz,1\n", "rename file_name to episode"),
+    ("a.csv", "path,success\nd/ep_000.npz,1\n", "rename path to episode"),
+    ("a.csv", "trajectory_id,success\n0,1\n", "rename trajectory_id to episode"),
+    (
+        "a.csv",
+        "run,success\nep_000,1\n",
+        "needed are episode, and success or instruction or split; found are run",
+    ),
+    ("a.csv", "demo,mood\nep_000,good\n", "rename demo to episode"),
+    ("a.parquet", "episode_index,success\n0,1\n1,0\n", "rename episode_index to episode"),
+    (
+        "a.csv",
+        "episode,start_ms,end_ms,text\n0,0,100,x\n0,100,200,y\n",
+        "start_ms to start_seconds (divided by",
+    ),
+    (
+        "a.csv",
+        "episode,start_ms,end_ms,text\nep_000,0,100,x\nep_000,100,200,y\n",
+        "end_ms to stop_seconds (divi",
+    ),
+    (
+        "a.csv",
+        "episode,first_frame,last_frame,text\n0,0,1,x\n",
+        "last_frame to stop_frame (the first frame after",
+    ),
+    ("a.csv", "episode,onset,offset,text\nep_000,0,1,x\n", "needed are episode, text, and start_seconds"),
     ("a.csv", "demo,is_success\nep_000,1\n", "rename demo to episode, is_success to success"),
     ("a.csv", "demo,success,comment\n1,1,x\n", "found are demo, success, comment; rename demo to episode"),
     ("a.csv", "episode,start,end,text\nep_000,0,1,x\n", "rename start to start_seconds"),
@@ -146,11 +203,90 @@ def test_labels_in_another_form_are_refused_in_one_line_that_says_what_to_write(
     name: str, text: str, says: str, tmp_path: Path
 ) -> None:
     write_episodes(tmp_path / "d", 2)
-    (tmp_path / "d" / name).write_text(text)
+    path = tmp_path / "d" / name
+    if path.suffix == ".parquet":
+        pq.write_table(csv.read_csv(io.BytesIO(text.encode())), path)
+    else:
+        path.write_text(text)
     source, records = load_by_key(tmp_path / "d")
     (warning,) = source.warnings
     assert says in warning and "episode" in warning
     assert all(record.episode.success is None and not record.segments for record in records.values())
+
+
+def test_fields_that_a_rename_would_make_known_are_kept_and_told(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 2)
+    (tmp_path / "d" / "a.csv").write_text("episode,is_success,label,mood\nep_000,1,kitchen,good\n")
+    source, records = load_by_key(tmp_path / "d")
+    labels = {"is_success": "1", "label": "kitchen", "mood": "good"}
+    assert records["ep_000.npz"].episode.metadata == {"labels": labels}
+    assert source.warnings == (
+        "a.csv has columns kept as metadata.labels, which a spec can name; rename is_success to success",
+    )
+
+
+def test_outcomes_beside_times_of_a_recording_are_labels(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 2)
+    (tmp_path / "d" / "a.csv").write_text(
+        "episode,success,start_time,end_time\n0,1,9:00,9:01\n1,0,9:02,9:03\n"
+    )
+    source, records = load_by_key(tmp_path / "d")
+    assert not source.warnings
+    assert [record.episode.success for record in records.values()] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "labels.parquet"])
+@pytest.mark.parametrize("ending", ["parquet", "json"])
+def test_a_table_of_labels_is_found_beside_many_files_of_another_kind(
+    name: str, ending: str, tmp_path: Path
+) -> None:
+    write_episodes(tmp_path / "d", 2)
+    for number in range(20 if not name.endswith(ending) else 10):
+        path = tmp_path / "d" / f"part_{number}.{ending}"
+        pq.write_table(pa.table({"step": [number]}), path) if ending == "parquet" else path.write_text("[1]")
+    if name.endswith("csv"):
+        (tmp_path / "d" / name).write_text("episode,success\nep_000,1\nep_001,0\n")
+    else:
+        pq.write_table(
+            pa.table({"episode": ["ep_000", "ep_001"], "success": [1.0, math.nan]}), tmp_path / "d" / name
+        )
+    source, records = load_by_key(tmp_path / "d")
+    assert not source.warnings
+    assert records["ep_000.npz"].episode.success is True
+
+
+def test_an_export_of_a_tool_is_found_beside_many_files_of_the_dataset(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 13)
+    for number in range(13):
+        (tmp_path / "d" / f"ep_{number:03d}.json").write_text('{"mood": "good"}')
+    labels = {"ep_004": [{"label": "lift", "timestamps": [0, 0.3]}]}
+    (tmp_path / "d" / "labels.json").write_text(json.dumps({"labels": labels}))
+    _, records = load_by_key(tmp_path / "d")
+    assert records["ep_004.npz"].episode.metadata["mood"] == "good"
+    assert [part.text for part in records["ep_004.npz"].segments] == ["lift"]
+
+
+def test_gaps_of_a_parquet_table_are_no_outcomes_and_cost_no_span(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 2)
+    labels = {"episode": ["ep_000", "ep_001"], "success": [1.0, math.nan], "score": [math.nan, math.inf]}
+    pq.write_table(pa.table(labels), tmp_path / "d" / "labels.parquet")
+    spans = {"episode": ["ep_000"], "start_frame": [0], "stop_frame": [3], "text": ["a"], "score": [math.nan]}
+    pq.write_table(pa.table(spans), tmp_path / "d" / "spans.parquet")
+    ws = open_workspace(str(tmp_path / "ws"), settings_from_environment({}))
+    report = ingest_paths(ws.stores, [str(tmp_path / "d")], quiet=True)
+    assert not report.counts.failures
+    assert not [text for text in report.counts.warnings if "outcome" in text or "segment" in text]
+    assert [episode.success for episode in ws.episodes] == [True, None]
+    assert ws.stores.tables.segments.read().column("text").to_pylist() == ["a"]
+
+
+def test_episodes_that_are_numbers_with_a_fraction_are_counted(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 2)
+    pq.write_table(
+        pa.table({"episode": [0.0, math.nan], "success": [1, 0]}), tmp_path / "d" / "labels.parquet"
+    )
+    source, _ = load_by_key(tmp_path / "d")
+    assert source.warnings == ("labels.parquet: 2 rows that name no episode",)
 
 
 def test_rows_that_cannot_be_read_are_counted(tmp_path: Path) -> None:

@@ -75,6 +75,12 @@ def test_spans_of_a_file_become_segments_and_what_is_not_read_is_told(ws: Worksp
     }
 
 
+def test_a_number_that_json_has_not_costs_no_episode(ws: Workspace, tmp_path: Path) -> None:
+    row = '{"episode": "ep_1", "start_frame": 0, "stop_frame": 5, "text": "lift", "score": 1e400, "more": [1e400]}'
+    report = add(ws, tmp_path / "spans.jsonl", row)
+    assert (report.failed, report.kept, [text for *_, text, _, _ in shown(ws)]) == (0, 3, ["lift"])
+
+
 def test_spans_that_are_lost_end_the_command_with_1_and_are_counted_by_reason(
     ws: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -273,6 +273,19 @@ def test_rlds_and_parquet_have_the_kept_steps_and_the_outcome(ws: Workspace, tmp
     assert pq.read_table(tmp_path / "table" / "steps.parquet").num_rows == 312
 
 
+def test_spans_to_keep_of_other_episodes_are_counted(ws: Workspace, tmp_path: Path) -> None:
+    others = [("0" * 15 + "2x", 0, 1), ("f" * 16, 0, 1), ("f" * 16, 1, 2)]
+    spans = write_spans(tmp_path / "spans.csv", [(f"{2:016x}", 0, 1), *others])
+    report = export(ws, tmp_path / "out", "lerobot", TrimRequest(keep_spans=spans))
+    assert "3 spans to keep whose episode_id is of no episode of the set" in report.left_out
+    with pytest.raises(
+        RequestError, match=r"nothing of the set is left: .*3 spans to keep whose episode_id is of no"
+    ):
+        export(
+            ws, tmp_path / "none", "lerobot", TrimRequest(keep_spans=write_spans(tmp_path / "b.csv", others))
+        )
+
+
 def test_a_set_of_spans_is_exported_by_its_own_name(ws: Workspace, tmp_path: Path) -> None:
     append(ws, [PERSON], [segment(PERSON, f"{2:016x}", (2.0, 4.0), {"text": "lift"})])
     ws.sets.create_spans("lifts", where="text = 'lift'")

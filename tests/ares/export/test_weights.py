@@ -124,6 +124,12 @@ def weight_rows() -> list[dict[str, Any]]:
     return [*rows, {"episode_id": f"{3:016x}", "weight": 0.1, "start_seconds": 0.0, "stop_seconds": 0.5}]
 
 
+def test_weights_of_episodes_that_are_not_exported_are_counted(ws: Workspace, tmp_path: Path) -> None:
+    rows = [*weight_rows(), {**weight_rows()[0], "episode_id": "f" * 16}]
+    report = export(ws, tmp_path / "out", "lerobot", write_table(tmp_path / "mine.csv", rows))
+    assert "weights of 1 episode outside the export, such as ffffffffffffffff" in report.left_out
+
+
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_a_table_weighs_episodes_and_their_steps_and_the_list_of_an_export_is_one(
     ws: Workspace, tmp_path: Path, suffix: str
@@ -227,6 +233,10 @@ LISTS = [
     (
         "episode_id,weight,start_seconds\n0000000000000000,1,0.5\n",
         "line 2: a span has start_seconds and stop_",
+    ),
+    (
+        "episode_id,weight,start_seconds,stop_seconds\n0000000000000000,0,0.5,0.5\n",
+        "line 2: a span ends behind its start, not 0.5 to 0.5 s",
     ),
 ]
 

@@ -111,7 +111,18 @@ def test_spans_that_were_written_are_read(
             r"episode_index, start, end, subtask; rename episode_index to episode, start to start_seconds \(or "
             r"start_frame\), end to stop_seconds \(or stop_frame\), subtask to text",
         ),
-        ("episode,start_frame,end_frame,text", "rename end_frame to stop_frame$"),
+        (
+            "episode,start_frame,end_frame,text",
+            r"rename end_frame to stop_frame \(the first frame after the span\)$",
+        ),
+        (
+            "Episode,Start frame,lastFrame,text",
+            r"rename Episode to episode, Start frame to start_frame, lastFrame to stop_frame \(the first frame after",
+        ),
+        (
+            "episode,start_ms,end_ms,text",
+            r"start_ms to start_seconds \(divided by 1000\), end_ms to stop_seconds",
+        ),
         ("episode,start_frame,stop_seconds,text", "found are episode, start_frame, stop_seconds, text$"),
         ("a,b,c,d", "found are a, b, c, d$"),
     ],
@@ -128,7 +139,11 @@ def test_other_columns_are_refused_in_one_line_that_says_what_to_rename(
     ("name", "text", "says"),
     [
         ("a.csv", "episode,text\n", "a.csv has no rows"),
-        ("a.jsonl", "7\n", "metadata line is not a JSON object"),
+        (
+            "a.jsonl",
+            "7\n",
+            "a.jsonl has no rows: .*: line is not a JSON object: .*a.jsonl, line 1: int; needed are episode",
+        ),
         ("a.parquet", "episode", "a.parquet cannot be read"),
         ("a.yaml", "- episode: 1\n", "a.yaml is no table"),
         ("a.json", "{", "a.json cannot be read"),
@@ -183,6 +198,7 @@ def test_any_document_is_read_or_counted(document: Any) -> None:
     for file in (parse_spans(rows, "any"), *([exported] if exported else [])):
         for span in file.spans:
             assert span.names and math.isfinite(span.start) and span.start <= span.stop < math.inf
+            json.dumps(span.fields, allow_nan=False)
         assert len(list(file.tally.lines())) == len(file.tally.counts)
         placed, counts = locate_spans(file.spans, [0.0, 0.1, 0.2], 0.3)
         assert len(placed) + counts["lie outside the episode and are left out"] == len(file.spans)
@@ -190,6 +206,27 @@ def test_any_document_is_read_or_counted(document: Any) -> None:
     assert len(parse_spans(rows, "any").spans) + sum(parse_spans(rows, "any").tally.counts.values()) == len(
         rows
     )
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_number_that_is_not_finite_is_a_missing_cell(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"spans.{ending}"
+    row = {"episode": "ep_0", "start_frame": 1.0, "stop_frame": 3.0, "text": "a"}
+    if ending == "jsonl":
+        path.write_text(json.dumps(row)[:-1] + ', "score": 1e400, "more": [1e400, 2]}')
+    else:
+        gaps = {
+            "start_seconds": math.nan,
+            "stop_seconds": math.nan,
+            "score": math.inf,
+            "more": [math.nan, 2.0],
+        }
+        pq.write_table(pa.Table.from_pylist([{**row, **gaps}]), path)
+    file = read_span_file(path)
+    assert [(span.start, span.stop, span.unit, span.fields) for span in file.spans] == [
+        (1, 3, "frames", {"more": [None, 2]})
+    ]
+    assert not file.tally.counts
 
 
 def test_each_fault_costs_its_row_and_is_counted(tmp_path: Path) -> None:
@@ -291,11 +328,63 @@ def test_a_task_names_its_episode_by_a_field_or_by_its_file(data: dict[str, Any]
     assert [*match_spans_to_episodes(file, find)] == [key] * bool(key)
 
 
-def test_label_studio_frames_are_at_the_rate_that_its_task_says() -> None:
+@pytest.mark.parametrize(
+    "rate", [{"fps": 30}, {"fps": "30"}, {"frameRate": 30.0}, {"fps": "", "frame_rate": 30}]
+)
+def test_label_studio_frames_are_at_the_rate_that_its_task_says(rate: dict[str, Any]) -> None:
     task = label_studio_task()
-    task["data"]["fps"] = 30
+    task["data"] |= rate
     file = convert_export([task], SpanTally(name="export.json"))
     assert file is not None and [(s.start, s.stop, s.unit) for s in file.spans] == [(0, 61 / 30, "seconds")]
+
+
+@pytest.mark.parametrize("rate", ["fast", 0, -24, True])
+def test_frames_at_an_unknown_rate_are_counted(rate: Any) -> None:
+    task = label_studio_task()
+    task["data"]["framerate"] = rate
+    file = convert_export([task], SpanTally(name="export.json"))
+    assert file is not None and not file.spans
+    assert file.tally.counts["are of tasks whose frame rate is no number above 0"] == 1
+
+
+@pytest.mark.parametrize(("stop", "expected"), [(40, []), (40.5, [(10, 40.5, "seconds")])])
+def test_whole_numbers_of_a_time_series_may_be_no_seconds(stop: float, expected: list[Any]) -> None:
+    value = {"start": 10, "end": stop, "timeserieslabels": ["lift"]}
+    task = {
+        "data": {"csv": "ep_0.csv"},
+        "annotations": [{"result": [{"type": "timeserieslabels", "value": value}]}],
+    }
+    file = convert_export([task], SpanTally(name="export.json"))
+    assert file is not None and [(s.start, s.stop, s.unit) for s in file.spans] == expected
+    assert [line.partition(" have")[0] for line in file.tally.lines()] == [
+        "export.json: spans that are of a time series and" for _ in range(not expected)
+    ]
+
+
+@pytest.mark.parametrize("word", ["episode_id", "episode_index", "trajectory", "demo"])
+def test_older_tasks_and_other_names_of_an_episode_are_read(word: str) -> None:
+    task = label_studio_task()
+    task["completions"] = task.pop("annotations")
+    task["completions"][0]["result"][0]["origin"] = "prediction"
+    task["data"] = {word: 3}
+    file = convert_export(task, SpanTally(name="export.json"))
+    assert file is not None and [span.names for span in file.spans] == [(3,)]
+    assert file.spans[0].fields["origin"] == "prediction"
+
+
+@pytest.mark.parametrize("classes", [None, ["open"]])
+def test_labels_of_fiftyone_may_be_texts(classes: Any) -> None:
+    detections = [
+        {"label": "shut", "timestamps": [0, 1]},
+        {"label": 7, "timestamps": [1, 2]},
+        {"label": "open"},
+    ]
+    tally = SpanTally(name="labels.json")
+    file = convert_export({"classes": classes, "labels": {"ep_0": detections}}, tally)
+    assert file is not None and file.spans[0].text == "shut"
+    assert len(file.spans) == (1 if classes else 2)
+    reasons = ["have no text"] if classes else []
+    assert sorted(tally.counts) == ["are regions without a span of time", *reasons]
 
 
 def test_supports_of_fiftyone_count_from_one_and_hold_their_last_frame(tmp_path: Path) -> None:
