@@ -300,7 +300,9 @@ def _store_earlier_record(scenes: SceneTable, index: knn.IndexRecord, **settings
     scenes.table._snapshots.require().writable_dataset().update_config({"ares.tuning": json.dumps(tuned)})
 
 
-@pytest.mark.parametrize("settings", [{"nprobes": 17, "candidates": 60}, {"nprobes": 4, "candidates": 101}, {}])
+@pytest.mark.parametrize(
+    "settings", [{"nprobes": 17, "candidates": 60}, {"nprobes": 4, "candidates": 101}, {}]
+)
 def test_an_index_that_an_earlier_version_searched_further_is_measured_again(
     tmp_path: Path, settings: dict[str, int]
 ) -> None:
