@@ -420,7 +420,7 @@ def _write_end(path: Path, job: Job, status: int) -> None:
 def _read_document(path: Path) -> Json:
     try:
         document: Json = json.loads(path.read_text())
-    except ValueError:
+    except (OSError, ValueError):  # a purge deletes what names its episodes
         return {}
     return document
 
