@@ -435,11 +435,11 @@ class MongoAnnotationStore:
         self._run(lambda: self._documents.bulk_write(writes, ordered=False))
 
     def _delete_where(self, field: str, values: Sequence[str]) -> int:
-        deleted = 0
-        for chunk in batched(values, _IDS_PER_QUERY):
-            condition = {field: {"$in": list(chunk)}}
-            deleted += self._run(lambda c=condition: self._annotations.delete_many(c).deleted_count)
-        return deleted
+        conditions = ({field: {"$in": list(chunk)}} for chunk in batched(values, _IDS_PER_QUERY))
+        return sum(map(self._delete_annotations, conditions))
+
+    def _delete_annotations(self, condition: Document) -> int:
+        return self._run(lambda: self._annotations.delete_many(condition).deleted_count)
 
     def _delete_documents(self, document_ids: list[Document]) -> None:
         self._run(lambda: self._documents.delete_many({"_id": {"$in": document_ids}}))
