@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
@@ -391,7 +392,9 @@ def _refuse_attribute(self: object, name: str) -> Any:
     if hasattr(view_kind, name):
         hint = f"use {owner}.{name}"
     elif remedy:
-        hint = f"use {f'of {owner} ' if owner and not remedy.startswith('ws.') else ''}{remedy}"
+        # A view is what the user has in hand: its own methods need no name before them.
+        remedy = re.sub(r"\bview\b", owner, remedy) if owner else re.sub(r"\bview\.", "", remedy)
+        hint = f"use {remedy}"
     else:
         hint = f"{_match_word(name, public) or did_you_mean(name, public)}there are: {', '.join(public)}"
     raise UnknownAttribute(f"{kind.__name__!r} object has no attribute {name!r}", hint)
@@ -399,33 +402,36 @@ def _refuse_attribute(self: object, name: str) -> Any:
 
 # What users of pandas, Hugging Face datasets, FiftyOne and LeRobot look for, and what does it here.
 _REMEDIES = (
-    ("filter query match loc select isin exists", "where('num_steps > 20')"),
-    ("iloc select_by at iat", "view[number], view[1:5] or view[[0, 2]]"),
-    ("sort_values sort_by order_by nlargest nsmallest", "sort('num_steps', descending=True)"),
-    ("limit limit_samples head", "take(10)"),
+    ("filter query match loc select isin exists", "view.where('num_steps > 20')"),
+    ("iloc select_by at iat", "view[0] or view[1:5] or view[[0, 2]]"),
+    ("sort_values sort_by order_by nlargest nsmallest", "view.sort('num_steps', descending=True)"),
+    ("limit limit_samples head", "view.take(10)"),
     ("tail skip", "view[-5:] or view[5:]"),
     ("first last", "view[0] or view[-1]"),
-    ("shuffle", "sample(seed=1)"),
+    ("shuffle", "view.sample(seed=1)"),
     ("shape count num_rows size num_episodes", "len(view)"),
-    ("column_names dtypes features get_field_schema schema info", "columns"),
+    ("column_names dtypes features get_field_schema schema info", "view.columns"),
     ("unique distinct nunique count_values value_counts", "view['dataset'].value_counts()"),
-    ("map apply iterrows itertuples transform", "to_pandas(), or to_arrow().to_pylist()"),
-    ("describe mean sum min max std median quantile bounds", "to_pandas().describe()"),
-    ("agg aggregate pivot_table merge join", "sql('SELECT ... FROM episodes'), or to_pandas()"),
-    ("to_csv to_parquet to_json to_dict to_list to_numpy", "to_pandas() or to_arrow(), which have it"),
+    ("map apply iterrows itertuples transform", "view.to_pandas() or view.to_arrow().to_pylist()"),
+    ("describe mean sum min max std median quantile bounds", "view.to_pandas().describe()"),
+    (
+        "agg aggregate pivot_table merge join",
+        "view.sql('SELECT dataset, count(*) FROM episodes GROUP BY ALL') or view.to_pandas()",
+    ),
+    ("to_csv to_parquet to_json to_dict to_list to_numpy", "view.to_pandas() or view.to_arrow()"),
     ("to_polars", "polars.DataFrame(view)"),
     ("to_hf to_dataset", "datasets.Dataset(view.to_arrow())"),
-    ("train_test_split random_split", "ws.sets.split(name)"),
-    ("drop exclude remove_columns rename_column", "`-` for episodes, to_arrow([names]) for columns"),
-    ("concatenate append concat extend union", "`|`"),
-    ("set_field add_column assign with_column", "set_values(name, values)"),
+    ("train_test_split random_split", "ws.sets.split(name, {'train': 0.9, 'val': 0.1})"),
+    ("drop exclude remove_columns rename_column", "view - other or view.to_arrow(['success'])"),
+    ("concatenate append concat extend union", "view | other"),
+    ("set_field add_column assign with_column", "view.set_values(name, values)"),
     ("tag_samples tag tags add_tag", "ws.tag(name, view)"),
-    ("tagged match_tags has_tag", "where(\"tagged('name')\")"),
-    ("in_set", "where(\"in_set('name')\")"),
-    ("reviewed", "where('reviewed()')"),
+    ("tagged match_tags has_tag", "view.where(\"tagged('name')\")"),
+    ("in_set", "view.where(\"in_set('name')\")"),
+    ("reviewed", "view.where('reviewed()')"),
     ("actions jobs", "ws.tag, ws.remove, ws.export and the like, the methods of the workspace itself"),
     ("save persist freeze save_view clone", "ws.sets.create(name, view)"),
-    ("export push_to_hub save_to_disk write", "ws.export(name, folder) of ws.sets.create(name, view)"),
-    ("values tolist items keys", "view['column'], or to_arrow()"),
+    ("export push_to_hub save_to_disk write", "ws.export(ws.sets.create(name, view), folder)"),
+    ("values tolist items keys", "view['dataset'] or view.to_arrow()"),
 )
 _OTHER_NAMES = {name: remedy for names, remedy in _REMEDIES for name in names.split()}

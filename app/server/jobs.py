@@ -424,7 +424,10 @@ def _write_end(path: Path, job: Job, status: int) -> None:
 
 def _read_document(path: Path) -> Json:
     """The last document that begins a line; a plug-in may have printed as well. Without any, {}."""
-    text = path.read_text(errors="replace")
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:  # a purge deletes what names its episodes
+        return {}
     for start in reversed([match.start() for match in re.finditer(r"^[\[{]", text, re.MULTILINE)]):
         with suppress(ValueError, RecursionError):
             document: Json

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import uuid
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from ares.console import count_of, print_message, write_stderr
 from ares.contract import DatasetKey, delete_contracts_except
+from ares.curation.duplicate_groups import keep_duplicate_groups
 from ares.curation.selection import SelectedEpisodes, hash_request, selected_ids
 from ares.curation.sets import hash_members
 from ares.episode import Json
@@ -44,13 +46,15 @@ from ares.store import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ares.annotation import Annotation
     from ares.store import AnnotationStore, Stores
 
 
 # Documents that are held at once: a block of the members of a set has some hundred kilobytes.
 _LOOKUP_BATCH, _DOCUMENT_BATCH, _ID = 1_000, 100, re.compile(r"[0-9a-f]{16}")
-_PURGED_TEXT = "(purged)"
+_PURGED_TEXT, _NEAR_DUPLICATES = "(purged)", "near_duplicates"
 # Purges are documents: a header under its token, and the ids below it until every trace of them is deleted.
 _OWN_COLLECTIONS = {PURGES, TOMBSTONES}
 
@@ -85,6 +89,19 @@ def remove_ids_from_documents(stores: Stores, ids: Sequence[str], sources: set[s
             log.put_documents(collection, changed)
     _correct_sets(log)
     _correct_actions(log)
+    escaped = {json.dumps(source)[1:-1] for source in sources}
+    _delete_job_files(stores.folder / "jobs", _Scrubber(set(ids), sources | escaped))
+
+
+def _delete_job_files(folder: Path, scrubber: _Scrubber) -> None:
+    """Delete the files of the jobs of pages of which one names the episodes, and such files that were uploaded."""
+    for path in [path for path in folder.rglob("*") if path.suffix != ".lock"]:
+        if path.is_file():
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                is_named = any(map(scrubber.names, lines))
+            for own in folder.glob(f"{path.stem}.*") if path.parent == folder else [path]:
+                if is_named and own.suffix != ".lock":  # a job that runs holds it
+                    own.unlink()
 
 
 def _lost_instructions(stores: Stores, ids: set[str]) -> set[str]:
@@ -207,6 +224,20 @@ def _without_words(details: Mapping[str, Json]) -> dict[str, Json]:
     """The details of an action without its note and its recipe."""
     replaced: dict[str, Json] = {"note": _PURGED_TEXT, "recipe": {}}
     return {name: replaced.get(name, value) for name, value in details.items()}
+
+
+def leave_duplicate_groups(stores: Stores, ids: Sequence[str]) -> None:
+    """Let what is kept of near duplicates name some episodes no more: the others of a group stay in it."""
+    log, scrubber = stores.annotations, _Scrubber(set(ids), set())
+    old = [
+        annotation.annotation_id
+        for chunk in batched(log.find_episodes(_NEAR_DUPLICATES), _LOOKUP_BATCH)
+        for annotation in log.find_annotations(chunk, [_NEAR_DUPLICATES])
+        if scrubber.names(annotation.value)
+    ]
+    if old:
+        keep_duplicate_groups(stores, ())
+        log.delete_annotations(old)
 
 
 def delete_episode_files(stores: Stores, ids: Sequence[str]) -> int:
@@ -459,6 +490,7 @@ def _finish_purge(stores: Stores, token: str, header: dict[str, Json]) -> PurgeR
         rows = delete_rows_of(stores, ids, names)
         drop_unused_contracts(stores)
         annotations = sum(stores.annotations.delete_episodes(chunk) for chunk in batched(ids, _BATCH))
+        leave_duplicate_groups(stores, ids)
         action = _record_purge(stores, token, header)
         header = {**header, "phase": "erase", "action": action.number}
         stores.annotations.put_documents(PURGES, {token: header})

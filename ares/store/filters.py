@@ -160,7 +160,8 @@ def parse_condition(where: str) -> Expr:
     except RecursionError:
         raise filter_error(where, "nested too deep", 0) from None
     if parser._index >= len(tokens):
-        missing = f"{fault[-1]!r}" if fault.startswith("Expect") else "a value or a condition"
+        sign = re.fullmatch(r"Expect\w+ (\S|AS)(?: after CAST)?", fault)
+        missing = repr(sign[1]) if sign else "a type" if "type" in fault.lower() else "a value or a condition"
         raise filter_error(where, f"{missing} is missing at the end", len(where.rstrip()))
     token = tokens[parser._index]
     raise filter_error(where, f"unexpected {where[token.start : token.end + 1]!r}", token.start)

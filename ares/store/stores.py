@@ -20,7 +20,7 @@ from ares.io import describe_os_error, is_url
 from ares.settings import Settings
 from ares.store.folder import FORMAT, WorkspaceBusy, lock_folder, read_format, read_or_create, write_format
 from ares.store.lance.schema import CLOCK_COLUMNS, episode_schema
-from ares.store.sync.apply import APPLIED_SEQUENCES, applied_sequence, reset_applied_sequence
+from ares.store.sync.apply import APPLIED_SEQUENCES, REBUILD, applied_sequence, reset_applied_sequence
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -252,7 +252,7 @@ class Stores:
         # What follows from annotations counts as they do: a command may have stopped between the two.
         sequence = min(shown.get(key, 0) for key in APPLIED_SEQUENCES)
         lag = Lag(
-            annotations=position.sequence > sequence,
+            annotations=position.sequence > sequence or REBUILD in shown,
             actions=self._actions_after(applied, position.action),
             has_pins=pins != {key for key in shown if key.startswith("pin/")},
             has_purge=position.has_purge,

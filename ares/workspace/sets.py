@@ -49,7 +49,7 @@ class StoredSet(CurationSet):
     """
 
     _stores: Stores = field(compare=False)
-    _episodes_at: ClassVar = ("members", Episodes)
+    _episodes_at: ClassVar = ("the_set.members", Episodes)
 
     @property
     def spans(self) -> Iterator[Span]:

@@ -79,7 +79,8 @@ class TableStatus:
         indexed: Rows that its index covers, or None without one.
         recall: Share of the nearest vectors that its index returns, or None.
         p50_ms: Median duration of a search in milliseconds, or None when not measured.
-        details: Further facts: its indices, the kind and tuning of a vector index, the number of spaces.
+        details: Further facts: its indices, the number of spaces, and "tuning", what was built and measured of a
+            vector index; nothing has been tuned since 0.2.0, and the word stays for programs that read it.
     """
 
     rows: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from ares.jobs import FAILURES
 from ares.rubric import CONTROL, TRUST_COLUMN, read_judge_trust
 from ares.search import SPACE_PREFIX, list_own_vectors
 from ares.store import (
+    batched,
     count_uncounted_answers,
     ids_filter,
     list_uncounted_answers,
@@ -22,6 +23,7 @@ from ares.store import (
     origin_of,
     person_of,
     read_spending,
+    select_shown,
 )
 from ares.workspace.status import (
     AnnotationStateCounts,
@@ -35,7 +37,7 @@ from ares.workspace.status import (
 if TYPE_CHECKING:
     import lance
 
-    from ares.store import MakerCatalog, Stores, VectorTableState
+    from ares.store import AnnotationStore, MakerCatalog, Stores, VectorTableState
 
 
 _ID_BATCH = 10_000
@@ -330,7 +332,7 @@ def maker_statuses(stores: Stores) -> dict[str, tuple[MakerStatus, ...]]:
 
 
 def _mixed_makers(stores: Stores) -> dict[str, int]:
-    """By annotator without a pinned maker, the episodes that an older maker has annotated and the newest has not."""
+    """By annotator without a pinned maker, the episodes that show an older maker: the newest has not annotated them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -339,11 +341,33 @@ def _mixed_makers(stores: Stores) -> dict[str, int]:
         newest = catalog.current(name)
         older = [maker.maker_id for maker in catalog.makers_of([name]) if maker.kind in ("model", "code")]
         others = {id for maker_id in older if maker_id != newest for id in log.find_episodes(name, maker_id)}
-        left = pa.array(others.difference(log.find_episodes(name, newest)), pa.string())
+        others.difference_update(log.find_episodes(name, newest))
+        left = pa.array(others - _corrected_episodes(log, catalog, name, others), pa.string())
         # Removed episodes show nothing.
         shown = pc.is_in(left, value_set=stores.tables.episodes.arrow_ids().array)
         counts[name] = pc.sum(shown).as_py() or 0
     return {name: count for name, count in counts.items() if count}
+
+
+def _corrected_episodes(
+    log: AnnotationStore, catalog: MakerCatalog, name: str, ids: Collection[str]
+) -> set[str]:
+    """Those of some episodes that show nothing of an annotator's models and code, as people have corrected it."""
+    makers = catalog.makers_of(catalog.groups[name])
+    people = [maker for maker in makers if maker.kind not in ("model", "code")]
+    spoken = {id for maker in people for id in log.find_episodes(maker.annotator, maker.maker_id)}
+    by_episode: dict[str, list[Annotation]] = {}
+    for part in batched(sorted(spoken.intersection(ids)), _ID_BATCH):
+        for annotation in log.find_annotations(part, maker_ids=[maker.maker_id for maker in makers]):
+            by_episode.setdefault(annotation.episode_id, []).append(annotation)
+    return {
+        episode_id
+        for episode_id, annotations in by_episode.items()
+        if all(
+            catalog.makers[annotation.maker_id] in people
+            for annotation in select_shown(annotations, catalog, catalog.groups[name])[name]
+        )
+    }
 
 
 def _maker_status(maker: Maker, catalog: MakerCatalog, annotations: int) -> MakerStatus:

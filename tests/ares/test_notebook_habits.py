@@ -6,6 +6,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import ares
+from ares import registry
 from ares.episode import Signal
 from ares.errors import AresError
 from ares.workspace import Workspace
@@ -565,8 +567,8 @@ GONE: dict[str, tuple[Try, str]] = {
     "ws.similar": (lambda ws: ws.similar("a"), "use ws.episodes.similar"),  # type: ignore[attr-defined]
     "ws[0]": (lambda ws: ws[0], "use ws.episodes"),
     "list(ws)": (lambda ws: list(ws), "use ws.episodes"),  # type: ignore[call-overload]
-    "set.to_pandas": (lambda ws: ws.sets["short"].to_pandas(), "use members.to_pandas"),  # type: ignore[attr-defined]
-    "set.take": (lambda ws: ws.sets["short"].take(2), "use members.take"),  # type: ignore[attr-defined]
+    "set.to_pandas": (lambda ws: ws.sets["short"].to_pandas(), "use the_set.members.to_pandas"),  # type: ignore[attr-defined]
+    "set.take": (lambda ws: ws.sets["short"].take(2), "use the_set.members.take"),  # type: ignore[attr-defined]
 }
 
 
@@ -576,6 +578,31 @@ def test_a_second_name_that_went_is_refused_with_the_one_that_stays(ws: Workspac
     with pytest.raises(AresError) as refused:
         call(ws)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["ws", "the_set", "view"])
+def test_what_is_advised_for_a_name_of_another_library_can_be_typed(
+    ws: Workspace, tmp_path: Path, kind: str
+) -> None:
+    """Of each name that the owner lacks, every expression of the advice."""
+    view = ws.episodes
+    ws.tag("name", view.take(2))
+    libraries = {"polars": SimpleNamespace(DataFrame=pa.table), "datasets": SimpleNamespace(Dataset=pa.table)}
+    things = {"ws": ws, "the_set": ws.sets.create("name", view), "view": view, "other": view.take(1)}
+    given = {"name": "name", "values": [1.0] * len(view)}
+    methods = {name: getattr(view, name) for name in dir(view) if not name.startswith("_")}
+    for name, remedy in registry._OTHER_NAMES.items():
+        if hasattr(things[kind], name):
+            continue
+        with pytest.raises(AresError) as refused:
+            getattr(things[kind], name)
+        assert refused.value.detail.startswith("use "), remedy
+        advice = refused.value.detail.removeprefix("use ").partition(" and the like")[0]
+        for expression in advice.split(" or "):
+            ways = methods if kind == "view" else {}
+            eval(
+                expression, {**ways, **things, **given, **libraries, "folder": tmp_path / name}
+            )  # raises where it cannot be typed
 
 
 NAMES = (

@@ -372,6 +372,11 @@ def test_deleted_annotations_are_gone_and_their_numbers_are_not_used_again(
     assert store.find_annotations(["b", "c"]) == [] and store.count_episodes() == {"caption": 1}
     assert store.append([make_annotation("c")]) > last
     assert [entry.annotation.episode_id for entry in store.read(after=last)] == ["c"]
+    last = store.append([make_annotation("c", part="a")])
+    store.delete_annotations([make_annotation("c").annotation_id, "x"])
+    store.erase_deleted()
+    assert [annotation.part for annotation in store.find_annotations(["a", "c"])] == ["", "a"]
+    assert [entry.annotation.part for entry in store.read()] == ["", "a"] and store.last_sequence() == last
 
 
 def test_collections_are_those_with_documents(store: AnnotationStore) -> None:

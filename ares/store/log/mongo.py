@@ -362,10 +362,11 @@ class MongoAnnotationStore:
 
     def delete_episodes(self, episode_ids: Sequence[str]) -> int:
         """Delete every annotation of some episodes. Returns their number."""
-        deleted = 0
-        for chunk in batched(episode_ids, _IDS_PER_QUERY):
-            deleted += self._delete_annotations(chunk)
-        return deleted
+        return self._delete_where("episode_id", episode_ids)
+
+    def delete_annotations(self, annotation_ids: Sequence[str]) -> None:
+        """Delete some annotations."""
+        self._delete_where("_id", annotation_ids)
 
     def erase_deleted(self) -> None:
         """Do nothing: the server reuses the space of deleted annotations; its files and backups are its operator's."""
@@ -433,8 +434,11 @@ class MongoAnnotationStore:
     def _write_documents(self, writes: list[Any]) -> None:
         self._run(lambda: self._documents.bulk_write(writes, ordered=False))
 
-    def _delete_annotations(self, episode_ids: Sequence[str]) -> int:
-        condition = {"episode_id": {"$in": list(episode_ids)}}
+    def _delete_where(self, field: str, values: Sequence[str]) -> int:
+        conditions = ({field: {"$in": list(chunk)}} for chunk in batched(values, _IDS_PER_QUERY))
+        return sum(map(self._delete_annotations, conditions))
+
+    def _delete_annotations(self, condition: Document) -> int:
         return self._run(lambda: self._annotations.delete_many(condition).deleted_count)
 
     def _delete_documents(self, document_ids: list[Document]) -> None:

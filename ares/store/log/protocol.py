@@ -366,6 +366,9 @@ class AnnotationStore(Protocol):
             Number of annotations deleted.
         """
 
+    def delete_annotations(self, annotation_ids: Sequence[str]) -> None:
+        """Delete some annotations of episodes that stay, as `delete_episodes` does."""
+
     def erase_deleted(self) -> None:
         """Overwrite on disk what was deleted, as far as the store is a file of ours."""
 

@@ -257,14 +257,21 @@ class SqliteAnnotationStore:
 
     def delete_episodes(self, episode_ids: Sequence[str]) -> int:
         """Delete every annotation of some episodes in one transaction. Returns their number."""
-        ids = encode_json(list(episode_ids))
+        return self._delete_where("episode_id", episode_ids)
+
+    def delete_annotations(self, annotation_ids: Sequence[str]) -> None:
+        """Delete some annotations in one transaction."""
+        self._delete_where("annotation_id", annotation_ids)
+
+    def _delete_where(self, column: str, values: Sequence[str]) -> int:
+        texts = encode_json(list(values))
         # Freed pages are overwritten with zeros.
         self._rows("PRAGMA secure_delete = ON")
         with self._transaction() as connection:
             end = str(self.last_sequence())
             connection.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", (*_DELETED_UP_TO, end))
             cursor = connection.execute(
-                "DELETE FROM facts WHERE episode_id IN (SELECT value FROM json_each(?))", (ids,)
+                f"DELETE FROM facts WHERE {column} IN (SELECT value FROM json_each(?))", (texts,)
             )
             return cursor.rowcount
 

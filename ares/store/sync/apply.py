@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 _LOG, _VIEWS, _ACTIONS = "log", "views3", "actions"
 APPLIED_SEQUENCES = (_LOG, _VIEWS)
 _MAKER, _MIXED, _PIN, _COUNTED = "maker/", "mixed/", "pin/", "counted2/"
+# There until a rebuild has dropped all that the tables show of the log.
+REBUILD = "rebuild"
 # By annotator the maker that earlier versions showed where none was pinned.
 _COVERING = "covering/"
 
@@ -72,6 +74,7 @@ class AppliedState:
         actions: Number of the newest applied action; see `ares.store.actions`.
         counted: Sequence number up to which a projection has counted its annotations, by its name; left out where it
             is to count them anew.
+        rebuilding: Whether all that comes from the log is to be dropped first.
     """
 
     sequence: int = 0
@@ -82,6 +85,7 @@ class AppliedState:
     pins: dict[str, str] = field(default_factory=dict)
     actions: int = 0
     counted: dict[str, int] = field(default_factory=dict)
+    rebuilding: bool = False
 
     def to_rows(self) -> dict[str, int]:
         """The state as a number by key."""
@@ -89,6 +93,7 @@ class AppliedState:
             _LOG: self.sequence,
             _VIEWS: self.views_sequence,
             _ACTIONS: self.actions,
+            REBUILD: int(self.rebuilding),
             **{f"{_MAKER}{maker_id}": sequence for maker_id, sequence in self.maker_sequences.items()},
             **{f"{_MIXED}{name}": 1 for name in self.mixed},
             **{f"{_PIN}{name}/{maker_id}": 1 for name, maker_id in self.pins.items()},
@@ -108,6 +113,7 @@ def load_applied_state(tables: Tables) -> AppliedState:
         to_resolve=set(_choices_after(rows, _COVERING)),
         pins=_choices_after(rows, _PIN),
         counted=_numbers_after(rows, _COUNTED),
+        rebuilding=REBUILD in rows,
     )
 
 
@@ -298,6 +304,10 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
         tables.segments.add_missing_columns(schema)
     _drop_stale_columns(tables, catalog)
     job = _ApplyJob(tables, annotations)
+    if job.state.rebuilding:
+        _drop_applied(tables, annotations)
+        reset_applied_sequence(tables)
+        return _apply_log(tables, annotations)
     job.follow_pins()
     applied = sum(job.apply(changes) for changes in job.read_log_changes(job.state.sequence, _WRITE_BATCH))
     job.follow_actions()
@@ -329,7 +339,7 @@ def read_episode_changes(
 def rebuild_from_log(tables: Tables, annotations: AnnotationStore) -> int:
     """Drop the segments and the columns of episodes that come from the log, and apply all of it.
 
-    After a crash in between, the next `apply_log` starts from the first annotation; repeating this is safe.
+    After a crash in between, the next `apply_log` completes it.
 
     Returns:
         Number of annotations applied.
@@ -337,9 +347,16 @@ def rebuild_from_log(tables: Tables, annotations: AnnotationStore) -> int:
     Raises:
         StoreError: As `apply_log`.
     """
+    save_applied_state(tables, AppliedState(rebuilding=True))
+    applied = apply_log(tables, annotations)
+    tables.optimize()
+    return applied
+
+
+def _drop_applied(tables: Tables, annotations: AnnotationStore) -> None:
+    """Drop the segments and the columns of episodes that come from the log."""
     import pyarrow as pa
 
-    reset_applied_sequence(tables)
     existing, source = tables.episodes.snapshot().arrow_schema, set(episode_schema().names)
     declared = MakerCatalog(annotations.makers()).declared_schema().names
     from_log = {*declared, TAGS, NOTES, *read_history(annotations).own_columns()} - source
@@ -349,9 +366,6 @@ def rebuild_from_log(tables: Tables, annotations: AnnotationStore) -> int:
     # Makers may declare a column with several types: the one that it had stays.
     tables.episodes.add_missing_columns(pa.schema([existing.field(n) for n in dropped if n in declared]))
     tables.segments.clear()
-    applied = apply_log(tables, annotations)
-    tables.optimize()
-    return applied
 
 
 def find_unshowable_values(tables: Tables, annotations: AnnotationStore) -> Iterator[str]:

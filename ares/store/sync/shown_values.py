@@ -159,6 +159,8 @@ def resolve_episode(
             columns = [column for column in maker.columns if not column.rollup]
             fitting = episode_columns.fit(value, label, result.errors, columns)
             result.columns.update(fitting | _maker_value(maker))
+        elif any(c.rollup and c.needs_current_maker and c.name in value for c in maker.columns):
+            result.columns.update(_maker_value(maker))
     for column, rolled_up in _rolled_up(shown, catalog):
         label = partial("episode {}".format, annotations[0].episode_id)
         result.columns.update(episode_columns.fit({column.name: rolled_up}, label, result.errors, [column]))

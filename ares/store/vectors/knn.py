@@ -53,15 +53,18 @@ class IndexRecord:
 
 
 def read_index_record(dataset: lance.LanceDataset) -> IndexRecord | None:
-    """The record stored with a table, or None when it has none that can be read.
+    """The record stored with a table, or None when it has none that says what searches find now.
 
-    Earlier versions stored tuned settings; of these the measurement without a filter is read.
+    Earlier versions stored tuned settings. The measurement without a filter is read, unless it read more partitions or
+    compared more rows than a search now does.
     """
     text = dataset.config().get(_KEY)
-    with suppress(ValueError, TypeError, KeyError, RecursionError):
+    with suppress(ValueError, TypeError, LookupError, RecursionError):
         document = json.loads(text or "")
         if "settings" in document:
-            first = next(iter(document["settings"]), {"recall": 0.0, "p50_ms": 0.0})
+            first, params = document["settings"][0], search_params((), document["partitions"], share=1.0)
+            if first["nprobes"] > params.nprobes or first["candidates"] > params.candidates:
+                return None
             document |= {"recall": first["recall"], "p50_ms": first["p50_ms"]}
         return IndexRecord(**{item.name: document[item.name] for item in fields(IndexRecord)})
     return None

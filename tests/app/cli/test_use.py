@@ -111,6 +111,15 @@ def test_status_says_where_two_makers_are_mixed(contested: Workspace, capsys: Ca
     assert "1 episode with a caption by an older maker: `ares use caption=MAKER`" in capsys.readouterr().out
     contested.use(caption=CAPTIONER.maker_id)
     assert ares(contested, capsys, "status")["mixed_makers"] == {}
+    contested.use(caption="newest")
+    first = min(contested.stores.tables.episodes.read(), key=lambda episode: episode.key)
+    person = replace(CAPTIONER, kind="person", settings={"person": "Ada"})
+    corrected = make_caption(first, person, "by hand")
+    contested.stores.annotations.add_maker(person)
+    for annotation, mixed in ((replace(corrected, part="VERB"), {"caption": 1}), (corrected, {})):
+        contested.stores.annotations.append([annotation])
+        contested.sync()
+        assert ares(contested, capsys, "status")["mixed_makers"] == mixed, "a ruling corrects no caption"
 
 
 @pytest.mark.parametrize(

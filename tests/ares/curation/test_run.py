@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from ares.curation import (
     SelectedEpisodes,
     add_tag,
     count_pending_purges,
+    duplicate_groups,
     finish_purges,
+    list_duplicate_pairs,
     list_failures,
     purge as run,
     purge_episodes,
@@ -22,6 +25,8 @@ from ares.curation import (
     remove_episodes,
     undo,
 )
+from ares.curation.copies import CopyPair
+from ares.curation.duplicate_groups import group_pairs
 from ares.doctor import run_checks
 from ares.errors import RequestError
 from ares.jobs import EpisodeSelection, record_job
@@ -121,6 +126,57 @@ def test_failures_that_name_a_purged_episode_in_their_key_or_in_their_words_go_w
         assert not gone.keys() & dict(log.find_documents(collection)).keys()
 
 
+def test_near_duplicates_of_a_purged_episode_keep_their_group_without_it(
+    curated: Workspace, ids: list[str]
+) -> None:
+    """The group has the name of its first episode, and its others keep pairs with it, in earlier values too."""
+    pairs = [
+        CopyPair(first=first, second=second, way="signals", score=0.9)
+        for first, second in (ids[:2], ids[1:3], ids[3:5])
+    ]
+    for found in (pairs[:1], pairs):
+        with curated.stores.applying("near duplicates"):
+            kept = dict(duplicate_groups._read_kept_values(curated.stores))
+            duplicate_groups._write_changed_values(curated.stores, kept, group_pairs(found))
+    groups, folder = curated.episodes.where("num_duplicates > 0"), Path(curated.location)
+    assert set(groups["duplicate_group"]) == {ids[0], ids[3]}
+    purge(curated, [ids[0], ids[3]])
+    rows = (
+        curated.episodes.where("num_duplicates > 0").to_arrow(["episode_id", "duplicate_group"]).to_pylist()
+    )
+    assert sorted((row["episode_id"], row["duplicate_group"]) for row in rows) == [
+        (ids[1], ids[1]),
+        (ids[2], ids[1]),
+    ]
+    assert list_duplicate_pairs(curated.stores, ids[1]) == [pairs[1]] and run_checks(curated.stores) == []
+    curated.close()
+    assert remains(folder, ids[0], ids[3]) == []
+
+
+def test_files_of_jobs_that_name_a_purged_episode_go_with_it(curated: Workspace, ids: list[str]) -> None:
+    """Those of one job together; of a job that runs its lock stays, and other jobs are left alone."""
+    jobs = Path(curated.location) / "jobs"
+    source = curated.stores.tables.episodes.get_episode(ids[0]).source
+    texts = {
+        "a1.csv": f"episode_id,reason\n{ids[0]},copy\n",
+        "a1.json": '{"words": ["set", "create"]}',
+        "a1.lock": "",
+        "b2.log": f"{source}: at byte 12\n",
+        "c3.json": json.dumps({"report": {"document": {"failures": [[ids[0], "no answer"]]}}}),
+        "c3.out": "",
+        "d4.json": json.dumps({"words": ["annotate", "--id", ids[1]]}),
+        "d4.out": "{}",
+        "uploads/answers.jsonl": json.dumps({"episode_id": ids[0]}),
+        "uploads/answers.csv": ids[1],
+    }
+    for name, text in texts.items():
+        (jobs / name).parent.mkdir(parents=True, exist_ok=True)
+        (jobs / name).write_text(text)
+    purge(curated, ids[:1])
+    left = {str(path.relative_to(jobs)) for path in jobs.rglob("*") if path.is_file()}
+    assert left == {"a1.lock", "d4.json", "d4.out", "uploads/answers.csv"}
+
+
 def _sharing(workspace: Workspace, instruction: str) -> list[dict[str, Any]]:
     """Episodes of an instruction."""
     rows = workspace.stores.tables.episodes.read_columns(["episode_id", "instruction"]).to_pylist()
@@ -214,6 +270,7 @@ STEPS = (
     "remove_ids_from_documents",
     "delete_episode_files",
     "delete_rows_of",
+    "leave_duplicate_groups",
     "record_action",
     "erase_deleted_table_rows",
 )

@@ -339,6 +339,33 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.parametrize("writes", some_by_day(tuple(range(1, 21)), 6))
+def test_a_rebuild_that_is_killed_before_any_write_is_completed_by_the_next_command(
+    workspace: Workspace, writes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong segment and a wrong value are there until then."""
+    before, done = _dump(workspace), list[str]()
+    _unknown_key("segments", "annotation_id", "episode_id")(workspace)
+    _set_value("events", 77, pa.int64())(workspace)
+
+    def wrap(method: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*arguments: Any, **options: Any) -> Any:
+            done.append(method.__name__)
+            if len(done) > writes:
+                raise KeyboardInterrupt
+            return method(*arguments, **options)
+
+        return write
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        for name in ("upsert", "delete", "drop_column", "add_columns", "update"):
+            patched.setattr(TableWriter, name, wrap(getattr(TableWriter, name)))
+        run_checks(workspace.stores, rebuild=True)
+    with closing(open_workspace(workspace.path, SETTINGS)) as again:
+        assert again.stores.tables.episodes.count("events = 77") == 0
+        assert _without_sequence(_dump(again)) == _without_sequence(before)
+
+
 def test_of_many_episodes_a_sample_is_compared(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

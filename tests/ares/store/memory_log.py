@@ -222,6 +222,17 @@ class MemoryAnnotationStore:
                     self._rows[position] = None
         return len(rows)
 
+    def delete_annotations(self, annotation_ids: Sequence[str]) -> None:
+        """Delete some annotations."""
+        with self._lock:
+            for position, row in enumerate(self._rows):
+                if row and row.annotation_id in annotation_ids:
+                    self._annotation_ids.discard(row.annotation_id)
+                    self._done[row.maker_id, row.subject] -= 1
+                    self._positions[row.episode_id].remove(position)
+                    self._rows[position] = None
+            self._done += Counter()  # drops those that are 0 now
+
     def erase_deleted(self) -> None:
         """Do nothing: nothing is on disk."""
 

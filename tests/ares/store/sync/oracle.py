@@ -154,6 +154,9 @@ class Oracle:
             if name == "label" and not segments <= described:
                 # Not every segment is described: only a failure of some decides that not all are done.
                 row[column.name] = False if column.rollup == "all" and False in fitting else None
+            if column.needs_current_maker and of_column:
+                # Of several makers the column names any.
+                row[f"{name}_maker"] = sorted({item[1].maker_id for item in of_column})
 
     def _disagreement(self, candidates: Mapping[str, Sequence[Item]]) -> list[str] | None:
         values: dict[tuple[str, str, float, str], Row] = defaultdict(dict)

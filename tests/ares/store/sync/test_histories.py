@@ -109,6 +109,9 @@ def compare_with_rules(
     oracle = Oracle(log, _MAKERS, pins, successes)
     shown_episodes = dict(zip(episodes, without_empty(iter(episodes.values()), _SOURCE), strict=True))
     expected = oracle.episodes()
+    for key, row in expected.items():
+        if shown_episodes[key].get("label_maker") in row.get("label_maker", ()):
+            shown_episodes[key]["label_maker"] = row["label_maker"]
     assert shown_episodes == expected
     shown_segments = without_empty(iter(segments.values()), set())
     assert {row["annotation_id"]: row for row in shown_segments} == oracle.segments()

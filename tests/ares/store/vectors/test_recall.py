@@ -289,19 +289,42 @@ def test_an_index_is_measured_against_the_true_nearest_rows(scenes: SceneTable) 
         assert threshold / np.linalg.norm(query) == pytest.approx(best, abs=1e-3)
 
 
+def _store_earlier_record(scenes: SceneTable, index: knn.IndexRecord, **settings: int) -> None:
+    """Store what an earlier version wrote: its settings, or an index that it found too weak without any."""
+    measured = {"share": 1.0, "wide": 4, "deep": 60, "recall": 0.97, "episodes": 0.96, "p50_ms": 3.5}
+    tuned = {
+        "index": index.index if settings else "", "kind": index.kind if settings else "flat",
+        "partitions": index.partitions, "built_rows": 3_000, "rows": 3_000, "queries": 36, "measured": index.measured,
+        "settings": [measured | settings] if settings else [],
+    }  # fmt: skip
+    scenes.table._snapshots.require().writable_dataset().update_config({"ares.tuning": json.dumps(tuned)})
+
+
+@pytest.mark.parametrize(
+    "settings", [{"nprobes": 17, "candidates": 60}, {"nprobes": 4, "candidates": 101}, {}]
+)
+def test_an_index_that_an_earlier_version_searched_further_is_measured_again(
+    tmp_path: Path, settings: dict[str, int]
+) -> None:
+    scenes = SceneTable(tmp_path, 150)
+    index = scenes.table.refresh(_FLAT_ROWS)
+    assert index is not None and index.partitions > 17
+    _store_earlier_record(scenes, index, **settings)
+    assert scenes.table.state() == (3_000, 0, None)
+    assert scenes.table._snapshots.require().params_for(None) is None, "search is exact"
+    lines: list[str] = []
+    scenes.tables.refresh_indexes(lines.append, _FLAT_ROWS)
+    measured = scenes.table.state().record
+    assert measured is not None and measured.queries == 96
+    assert lines[-1] == f"the index of clip finds {measured.recall:.1%} of the true nearest"
+    assert scenes.table._snapshots.require().params_for(None) is not None
+
+
 def test_an_index_that_an_earlier_version_tuned_is_used(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 150)
     index = scenes.table.refresh(_FLAT_ROWS)
     assert index is not None
-    tuned = {
-        "index": index.index, "kind": index.kind, "partitions": index.partitions, "built_rows": 3_000, "rows": 3_000,
-        "queries": 36, "measured": index.measured,
-        "settings": [
-            {"share": 1.0, "nprobes": 4, "candidates": 60, "wide": 4, "deep": 60, "recall": 0.97, "episodes": 0.96,
-             "p50_ms": 3.5},
-        ],
-    }  # fmt: skip
-    scenes.table._snapshots.require().writable_dataset().update_config({"ares.tuning": json.dumps(tuned)})
+    _store_earlier_record(scenes, index, nprobes=4, candidates=60)
     earlier = scenes.table.state()
     assert earlier.record is not None and (earlier.record.recall, earlier.record.p50_ms) == (0.97, 3.5)
     assert earlier.indexed == 3_000
