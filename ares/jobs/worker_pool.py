@@ -99,7 +99,7 @@ class RestartingPool(Generic[T, R]):
         list_slots: What starts the worker of each slot, which need not be ready at once; the last works first. It is
             called again now and then, and None then says that nothing is known: workers of slots that are gone end
             after their batch.
-        on_worker_death: Error of an item whose worker died in two attempts.
+        on_worker_death: Error of an item whose worker crashed in two attempts, or was killed in five.
         inline: What the calling threads run themselves; None for nothing.
         patience: How long a batch waits while no worker is ready; None for ever.
         most_workers: Most workers that there can ever be; None for as many as there are slots now.
