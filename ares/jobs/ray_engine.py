@@ -139,16 +139,16 @@ def fit_worker_needs(
     See `list_worker_needs`.
     """
 
-    def largest(resource: str, machines: Sequence[Mapping[str, float]]) -> float:
-        return max((machine.get(resource, 0) for machine in machines), default=0)
-
+    # A machine without a CPU is the head of the cluster.
+    hosts = [machine for machine in machines if machine.get("CPU")]
     gpus = needs.gpus if needs.gpus > 1 else min(needs.gpus, gpu_share)
-    gpus = gpus if largest("GPU", machines) >= 1 else 0.0
-    able = [machine for machine in machines if machine.get("CPU") and machine.get("GPU", 0) >= gpus]
+    gpus = gpus if any(machine.get("GPU", 0) >= 1 for machine in hosts) else 0.0
+    able = [machine for machine in hosts if machine.get("GPU", 0) >= gpus]
+    if not able:  # the worker waits for such a machine
+        return replace(needs, gpus=gpus)
     return WorkerNeeds(
-        # Where there is no such machine now, the worker waits for one.
-        cpus=min(needs.cpus, share * largest("CPU", able) or needs.cpus),
-        memory_bytes=int(min(needs.memory_bytes, share * largest("memory", able) or needs.memory_bytes)),
+        cpus=min(needs.cpus, share * max(machine["CPU"] for machine in able)),
+        memory_bytes=int(min(needs.memory_bytes, share * max(machine.get("memory", 0) for machine in able))),
         gpus=gpus,
     )
 
@@ -178,7 +178,6 @@ def list_worker_needs(
         counts = [int(room / need + _ROUNDING) for need, room in parts if need]
         if needs.cpus:
             counts.append(max(1, int(cpus / needs.cpus + (0.5 if needs.cpus <= 1 else _ROUNDING))))
-        # A machine without a CPU is the head of the cluster.
         count = min(counts, default=0) if cpus else 0
         rooms.append([replace(fitted, cpus=min(needs.cpus, cpus / count))] * count if count else [])
     return rooms

@@ -121,7 +121,8 @@ def test_workers_of_annotators_that_are_done_end_before_those_begin_that_read_wh
     reader = Maker(annotator="reader", version="1")
     enter("mark", maker=MARK, process=batched(annotate_mark))
     enter("reader", maker=reader, process=batched(count_pools))
-    registry.annotators.get("reader").reads_stored = ("mark",)
+    factory: Any = registry.annotators.get("reader")
+    factory.reads_stored = ("mark",)
     reports = run(ws, "reader", "mark", engine=engine)
     assert [counts(report) for report in reports] == [(12, 12, 0, 0)] * 2
     # Its own and that of decoding.
