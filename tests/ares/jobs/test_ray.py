@@ -43,6 +43,13 @@ def engine() -> Iterator[Engine]:
         yield engine
 
 
+class OtherJob:
+    """Holds cores of the cluster."""
+
+    def is_ready(self) -> bool:
+        return True
+
+
 def double(batch: Sequence[int]) -> list[int]:
     return [2 * number for number in batch]
 
@@ -147,12 +154,11 @@ def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyP
 def test_a_cluster_without_room_is_no_endless_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ares.jobs.ray_engine._START_SECONDS", 0.5)
     (node,) = ray.nodes()
-    machine = {**node, "Resources": {**node["Resources"], "GPU": 1.0}}
-    monkeypatch.setattr(ray, "nodes", lambda: [machine])
+    other = ray.remote(num_cpus=node["Resources"]["CPU"])(OtherJob).remote()
+    assert ray.get(other.is_ready.remote(), timeout=300)
     with pytest.raises(RequestError, match="gave no worker within 0 s"):
-        engine.pool(
-            PoolRequest(double, max_workers=1, on_worker_death=SourceError, needs=WorkerNeeds(gpus=1.0))
-        ).map([1])
+        engine.pool(PoolRequest(double, max_workers=1, on_worker_death=SourceError)).map([1])
+    ray.kill(other)
 
 
 def greedy(batch: Sequence[int]) -> list[int]:
