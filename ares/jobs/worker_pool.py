@@ -119,7 +119,7 @@ class RestartingPool(Generic[T, R]):
         # Last in, first out: with little work, few workers are started.
         self._free_slots = list(self._slots.values())
         self._most_workers = most_workers
-        self._listed_at = self._worked_at = self._look_at = time.monotonic()
+        self._listed_at = self._worked_at = self._next_poll_at = time.monotonic()
         self._start_at: float | None = None
         # CPU-bound threads that run together take three times as long as one by one.
         self._is_inline_free = inline is not None
@@ -265,18 +265,18 @@ class RestartingPool(Generic[T, R]):
     def _ready_slot(self) -> _WorkerSlot | None:
         """A free slot with a ready worker; as many workers are started as threads wait."""
         now = time.monotonic()
-        if now < self._look_at:  # another thread has just looked
+        if now < self._next_poll_at:  # another thread has just looked
             return None
         for slot in self._free_slots[-self._waiting :]:
             slot.worker()
-        found = next((slot for slot in reversed(self._free_slots) if slot.is_ready()), None)
-        if found is None:
-            self._look_at = now + _READY_SECONDS
-        return found
+        ready = next((slot for slot in reversed(self._free_slots) if slot.is_ready()), None)
+        if ready is None:
+            self._next_poll_at = now + _READY_SECONDS
+        return ready
 
     def _give_back(self, slot: _WorkerSlot | None, is_lost: bool) -> None:
         with self._changed:
-            self._worked_at = self._look_at = time.monotonic()
+            self._worked_at = self._next_poll_at = time.monotonic()
             if is_lost:
                 self._listed_at = float("-inf")
             if slot is None:
