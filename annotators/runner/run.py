@@ -304,6 +304,7 @@ def _annotate_in_order(
     done, budget = LoadedAnnotators([], {}), Budget(request.budget_usd)
     for group in _group_by_reading(stores, request):
         tasks, faults = _annotate_on(engine, stores, group, total, report_line, budget)
+        engine.close()  # its workers would keep cores and GPUs from those of the next
         budget = budget.renewed()
         done = LoadedAnnotators([*done.tasks, *tasks], {**done.faults, **faults})
     return done

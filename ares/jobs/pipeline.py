@@ -115,12 +115,10 @@ def run_pipeline(
     threads = _StageThreads()
     sizes = [_queue_size(stage) for stage in stages]
     queues = [_StageQueue[T](size, threads.stop) for size in [*sizes, sink_batch_size]]
-    threads.start("items", lambda: _feed_items(items, queues[0]))
-    for stage, inputs, outputs in zip(stages, queues, queues[1:], strict=False):
-        loop = _StageLoop(stage, inputs, outputs, threads.stop)
-        for number in range(stage.workers):
-            threads.start(f"{stage.name}-{number}", loop.run)
     try:
+        threads.start("items", lambda: _feed_items(items, queues[0]))
+        for stage, inputs, outputs in zip(stages, queues, queues[1:], strict=False):
+            _StageLoop(stage, inputs, outputs, threads).start_thread()
         _drain_to_sink(queues[-1], sink, sink_batch_size)
     except _PipelineStopped:
         pass
@@ -159,8 +157,8 @@ class _StageThreads:
                 self.stop.set()
 
         thread = threading.Thread(target=run_guarded, name=f"pipeline-{name}", daemon=True)
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)
 
     def stop_and_join(self, patience: float | None) -> None:
         """Stop all threads, and wait for them; with patience only for so many seconds."""
@@ -177,34 +175,46 @@ def _feed_items(items: Iterable[T], outputs: _StageQueue[T]) -> None:
 
 
 class _StageLoop(Generic[T]):
-    """What every thread of a stage does until the items end; one thread at a time collects, so that batches fill."""
+    """What every thread of a stage does until the items end; one thread at a time collects, so that batches fill.
+
+    A thread that has a batch starts another one where all work: a stage of very many threads seldom needs them.
+    """
 
     def __init__(
         self,
         stage: PipelineStage[T],
         inputs: _StageQueue[T],
         outputs: _StageQueue[T],
-        stop: threading.Event,
+        threads: _StageThreads,
     ) -> None:
-        self._stage, self._inputs, self._outputs, self._stop = stage, inputs, outputs, stop
+        self._stage, self._inputs, self._outputs, self._threads = stage, inputs, outputs, threads
         self._linger_seconds = _LIMITED_LINGER_SECONDS if stage.active_limit else _LINGER_SECONDS
         self._collecting, self._changed = threading.Lock(), threading.Condition()
-        self._threads, self._calls = stage.workers, 0
+        self._started = self._running = self._calls = 0
 
-    def run(self) -> None:
+    def start_thread(self) -> None:
+        """Start one more thread."""
+        with self._changed:
+            self._started += 1
+            self._running += 1
+        self._threads.start(f"{self._stage.name}-{self._started}", self._run)
+
+    def _run(self) -> None:
         ended = False
         while not ended:
             with self._collecting:
                 self._wait_for_turn()
                 batch, ended = self._inputs.get_batch(self._stage.batch_size, self._linger_seconds)
+                if not ended and self._calls == self._started < self._stage.workers:
+                    self.start_thread()
             if batch:
                 self._stage.run(batch)
             self._end_turn()
             for item in batch:
                 self._outputs.put(item)
         with self._changed:
-            self._threads -= 1
-            is_last = not self._threads
+            self._running -= 1
+            is_last = not self._running
         if is_last:
             self._outputs.put(_EndOfItems())
 
@@ -212,7 +222,7 @@ class _StageLoop(Generic[T]):
         """Wait until one more call may run."""
         with self._changed:
             while self._stage.active_limit and self._calls >= max(1, self._stage.active_limit()):
-                if self._stop.is_set():
+                if self._threads.stop.is_set():
                     raise _PipelineStopped
                 self._changed.wait(_POLL_SECONDS)
             self._calls += 1

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -130,12 +131,35 @@ _STEPS = 10_000
 _ROUNDING = 1e-6
 
 
+def fit_worker_needs(
+    needs: WorkerNeeds, share: float, gpu_share: float, machines: Sequence[Mapping[str, float]]
+) -> WorkerNeeds:
+    """What one worker takes: at most the share of the largest machine that has GPUs enough for it.
+
+    See `list_worker_needs`.
+    """
+
+    # A machine without a CPU is the head of the cluster.
+    hosts = [machine for machine in machines if machine.get("CPU")]
+    gpus = needs.gpus if needs.gpus > 1 else min(needs.gpus, gpu_share)
+    gpus = gpus if any(machine.get("GPU", 0) >= 1 for machine in hosts) else 0.0
+    able = [machine for machine in hosts if machine.get("GPU", 0) >= gpus]
+    if not able:  # the worker waits for such a machine
+        return replace(needs, gpus=gpus)
+    return WorkerNeeds(
+        cpus=min(needs.cpus, share * max(machine["CPU"] for machine in able)),
+        memory_bytes=int(min(needs.memory_bytes, share * max(machine.get("memory", 0) for machine in able))),
+        gpus=gpus,
+    )
+
+
 def list_worker_needs(
     needs: WorkerNeeds, share: float, gpu_share: float, machines: Sequence[Mapping[str, float]]
 ) -> list[list[WorkerNeeds]]:
     """What each worker of a pool takes, by machine: on every machine the pool has its share, whatever others have.
 
-    A worker takes at most the share of the largest machine, so that each pool has room for one.
+    A worker takes fewer cores where its machine has less for it. One that asks for a core takes less where one worker
+    more then has room: a share is seldom a whole number of cores.
 
     Args:
         needs: What one worker asks for; GPUs only where the cluster has any.
@@ -143,25 +167,19 @@ def list_worker_needs(
         gpu_share: The same of its GPUs.
         machines: Resources of each machine, as ray names them.
     """
-
-    def largest(resource: str) -> float:
-        return max((machine.get(resource, 0) for machine in machines), default=0)
-
-    fitted = WorkerNeeds(
-        cpus=min(needs.cpus, share * largest("CPU")),
-        memory_bytes=int(min(needs.memory_bytes, share * largest("memory"))),
-        gpus=(needs.gpus if needs.gpus > 1 else min(needs.gpus, gpu_share)) if largest("GPU") >= 1 else 0.0,
-    )
+    fitted = fit_worker_needs(needs, share, gpu_share, machines)
     rooms = []
     for machine in machines:
+        cpus = share * machine.get("CPU", 0)
         parts = (
-            (fitted.cpus, share * machine.get("CPU", 0)),
             (fitted.memory_bytes, share * machine.get("memory", 0)),
             (fitted.gpus, gpu_share * machine.get("GPU", 0)),
         )
-        # A machine without a CPU is the head of the cluster.
-        count = min((int(room / need + _ROUNDING) for need, room in parts if need), default=0)
-        rooms.append([fitted] * count if machine.get("CPU") else [])
+        counts = [int(room / need + _ROUNDING) for need, room in parts if need]
+        if needs.cpus:
+            counts.append(max(1, int(cpus / needs.cpus + (0.5 if needs.cpus <= 1 else _ROUNDING))))
+        count = min(counts, default=0) if cpus else 0
+        rooms.append([replace(fitted, cpus=min(needs.cpus, cpus / count))] * count if count else [])
     return rooms
 
 
@@ -221,7 +239,7 @@ class ActorWorker:
     """The driver's side of an actor.
 
     Args:
-        node_id: The machine that it runs on, and no other.
+        node_id: The machine that it runs on, and no other; "" for any that has room.
         needs: What it takes there.
         build: Makes its function.
         limits: What one batch may cost; None for no limits.
@@ -243,19 +261,21 @@ class ActorWorker:
             num_cpus=rounded(needs.cpus),
             num_gpus=rounded(needs.gpus),
             memory=needs.memory_bytes,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False) if node_id else "SPREAD",
         )
         # Not `max_restarts` and `max_task_retries`: ray would repeat a batch that kills its worker as a whole.
         self._actor = actor.remote(build, str(Path.cwd()), limits.memory_bytes if limits else None)
-        self._starting = self._actor.is_ready.remote()
+        self._starting = [self._actor.is_ready.remote()]
 
     def is_ready(self) -> bool:
         """Whether it runs, or has ended: then its first batch says so."""
-        return bool(load_ray().wait([self._starting], timeout=0)[0])
+        if self._starting:
+            _, self._starting = load_ray().wait(self._starting, timeout=0)
+        return not self._starting
 
     def process(self, batch: Sequence[Any]) -> Sequence[Any]:
         """One result per item. Raises WorkerDied, WorkerLimitExceeded, or what the function raised."""
-        from ray.exceptions import GetTimeoutError, RayTaskError
+        from ray.exceptions import ActorUnschedulableError, GetTimeoutError, RayTaskError
 
         ray = load_ray()
         try:
@@ -265,6 +285,8 @@ class ActorWorker:
             ray.kill(self._actor)
             reason = "the record took too long to read"
             raise WorkerLimitExceeded(reason, f"more than {self._seconds:g} s") from None
+        except ActorUnschedulableError as error:  # its machine was gone before it began
+            raise WorkerLost(first_line(error)) from None
         except _worker_death_errors() as error:
             death = ActorDied if _stays_alive(self._node_id) else WorkerLost
             raise death(first_line(error)) from None
@@ -277,9 +299,12 @@ class ActorWorker:
 
 
 def _stays_alive(node_id: str) -> bool:
-    """Whether a machine is still there a second later: ray may learn of a worker's end before that of its machine."""
+    """Whether a machine is still there a second later: ray may learn of a worker's end before that of its machine.
+
+    True for "", a machine that ray has chosen.
+    """
     deadline = time.monotonic() + _NODE_DEATH_SECONDS
-    while any(node["NodeID"] == node_id and node["Alive"] for node in load_ray().nodes()):
+    while not node_id or any(node["NodeID"] == node_id and node["Alive"] for node in load_ray().nodes()):
         if time.monotonic() >= deadline:
             return True
         time.sleep(_POLL_SECONDS)
@@ -387,6 +412,9 @@ def _list_slots(request: PoolRequest[Any, Any], most: int) -> WorkerStarts | Non
         for node, workers in zip(nodes, by_node, strict=True)
         for number, needs in enumerate(workers)
     )
+    if not slots:  # ray places one where it has room as a whole, or asks for a machine for it
+        fitted = fit_worker_needs(request.needs, request.share, request.gpu_share, machines)
+        slots = [(0, "", fitted)]
     build, limits = request.make_builder(), request.limits
     return {slot: partial(ActorWorker, slot[1], slot[2], build, limits) for slot in reversed(slots[:most])}
 

@@ -99,7 +99,7 @@ class RestartingPool(Generic[T, R]):
         list_slots: What starts the worker of each slot, which need not be ready at once; the last works first. It is
             called again now and then, and None then says that nothing is known: workers of slots that are gone end
             after their batch.
-        on_worker_death: Error of an item whose worker died in two attempts.
+        on_worker_death: Error of an item whose worker crashed in two attempts, or was killed in five.
         inline: What the calling threads run themselves; None for nothing.
         patience: How long a batch waits while no worker is ready; None for ever.
         most_workers: Most workers that there can ever be; None for as many as there are slots now.
@@ -119,7 +119,7 @@ class RestartingPool(Generic[T, R]):
         # Last in, first out: with little work, few workers are started.
         self._free_slots = list(self._slots.values())
         self._most_workers = most_workers
-        self._listed_at = self._worked_at = time.monotonic()
+        self._listed_at = self._worked_at = self._next_poll_at = time.monotonic()
         self._start_at: float | None = None
         # CPU-bound threads that run together take three times as long as one by one.
         self._is_inline_free = inline is not None
@@ -163,7 +163,8 @@ class RestartingPool(Generic[T, R]):
         """End all workers."""
         with self._changed:
             self._is_closed = True
-        for slot in list(self._slots.values()):
+            slots, self._slots, self._free_slots = self._slots, {}, []
+        for slot in slots.values():
             slot.close()
 
     def _retry_item(self, item: T, deaths: int) -> R | AresError:
@@ -174,7 +175,7 @@ class RestartingPool(Generic[T, R]):
             except WorkerLimitExceeded as error:
                 return self._on_worker_death(*error.args)
             except WorkerLost:
-                continue
+                time.sleep(_START_PAUSE_SECONDS)
             except WorkerDied as error:
                 deaths += 1
                 if deaths >= error.most_deaths:
@@ -190,7 +191,7 @@ class RestartingPool(Generic[T, R]):
 
     def _process_once(self, batch: Sequence[T], is_retry: bool) -> Sequence[R | AresError]:
         slot = self._take(is_retry)
-        worker = None
+        worker, is_lost = None, False
         try:
             if slot is None:
                 assert self._inline is not None
@@ -198,19 +199,24 @@ class RestartingPool(Generic[T, R]):
             worker = slot.worker()
             results: Sequence[R | AresError] = worker.process(batch)
             return results
-        except (WorkerDied, WorkerNotStarted):
+        except (WorkerDied, WorkerNotStarted) as error:
+            is_lost = isinstance(error, WorkerLost)
             if slot is not None:
                 slot.discard(worker)
             raise
         finally:
-            self._give_back(slot)
+            self._give_back(slot, is_lost)
 
     def _take(self, is_retry: bool) -> _WorkerSlot | None:
         """A slot whose worker is ready, or None for the calling thread, which works on no item that killed a worker."""
         with self._changed:
+            if not self._waiting:
+                self._worked_at = time.monotonic()
             self._waiting += 1
             try:
                 while True:
+                    if self._is_closed:
+                        raise RequestError("the workers have ended")
                     self._follow_slots()
                     if self._is_due_inline() and not is_retry:
                         self._is_inline_free = False
@@ -242,8 +248,6 @@ class RestartingPool(Generic[T, R]):
 
     def _check_patience(self) -> None:
         """Raise the error of the wait when no worker has been ready for too long."""
-        if self._is_closed:
-            raise RequestError("the workers have ended")
         now = time.monotonic()
         if len(self._free_slots) < len(self._slots):  # some work
             self._worked_at = now
@@ -260,17 +264,26 @@ class RestartingPool(Generic[T, R]):
 
     def _ready_slot(self) -> _WorkerSlot | None:
         """A free slot with a ready worker; as many workers are started as threads wait."""
+        now = time.monotonic()
+        if now < self._next_poll_at:  # another thread has just looked
+            return None
         for slot in self._free_slots[-self._waiting :]:
             slot.worker()
-        return next((slot for slot in reversed(self._free_slots) if slot.is_ready()), None)
+        ready = next((slot for slot in reversed(self._free_slots) if slot.is_ready()), None)
+        if ready is None:
+            self._next_poll_at = now + _READY_SECONDS
+        return ready
 
-    def _give_back(self, slot: _WorkerSlot | None) -> None:
+    def _give_back(self, slot: _WorkerSlot | None, is_lost: bool) -> None:
         with self._changed:
-            self._worked_at = time.monotonic()
+            self._worked_at = self._next_poll_at = time.monotonic()
+            if is_lost:
+                self._listed_at = float("-inf")
             if slot is None:
                 self._is_inline_free = True
             elif slot in self._slots.values():
-                self._free_slots.append(slot)
+                # The slot of a lost worker is used last.
+                self._free_slots.insert(0 if is_lost else len(self._free_slots), slot)
             else:
                 slot.close()
             self._changed.notify_all()

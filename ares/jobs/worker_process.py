@@ -10,14 +10,16 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import cache, partial
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from ares.console import escape_logs
@@ -48,10 +50,27 @@ _POLL_SECONDS = 0.1
 _CANNOT_START = "a worker process cannot start"
 
 
+_Starts = SimpleQueue[tuple["Future[Any]", Callable[[], Any]]]
+
+
 @cache
-def _start_thread(process_id: int) -> ThreadPoolExecutor:
-    """A thread that lives as long as this process: Linux ends a child with the thread that started it."""
-    return ThreadPoolExecutor(1, thread_name_prefix="worker-starter")
+def _start_queue(process_id: int) -> _Starts:
+    """What a thread runs that lives as long as this process: Linux ends a child with the thread that started it.
+
+    Not an executor: those take nothing more once the main script has ended, where other threads may still work.
+    """
+    starts: _Starts = SimpleQueue()
+    threading.Thread(target=_run_starts, args=(starts,), name="worker-starter", daemon=True).start()
+    return starts
+
+
+def _run_starts(starts: _Starts) -> None:
+    while True:
+        future, start = starts.get()
+        try:
+            future.set_result(start())
+        except BaseException as error:
+            future.set_exception(error)
 
 
 class MachineMemory(NamedTuple):
@@ -108,8 +127,10 @@ class WorkerProcess:
                 stdout=_STDERR,  # what the function prints must not get into the command's answer
                 env=inherited_environment(),
             )
+            process: Future[subprocess.Popen[bytes]] = Future()
+            _start_queue(os.getpid()).put((process, start))
             try:
-                self._process = _start_thread(os.getpid()).submit(start).result()
+                self._process = process.result()
             except OSError as error:  # no memory, too many processes, no such interpreter
                 raise WorkerNotStarted(
                     _CANNOT_START, f"{error.filename or ''} {error.strerror}".strip()

@@ -136,7 +136,10 @@ class ServerConnection:
                 if is_stopped():
                     return _Attempt(error=NotTried("the run was stopped"), was_sent=False)
                 began_at = time.monotonic()
-                return self._send(path, body)
+                attempt = self._send(path, body)
+                if attempt.error is None:
+                    self.concurrency.count_answer()
+                return attempt
         except httpx2.TimeoutException as error:
             self.concurrency.count_timeout(began_at)
             return _Attempt(

@@ -66,10 +66,13 @@ class Simulation:
     Args:
         profile: The server.
         monkeypatch: Gives the limit the simulated time.
+        outage: Seconds between which the server refuses all calls; those that it works on end.
     """
 
-    def __init__(self, profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._profile, self._random = profile, random.Random(1)
+    def __init__(
+        self, profile: Profile, monkeypatch: pytest.MonkeyPatch, outage: tuple[float, float] = (0.0, 0.0)
+    ) -> None:
+        self._profile, self._random, self._outage = profile, random.Random(1), outage
         self._now, self._order = 0.0, itertools.count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._slots, self._busy = profile.slots, 0
@@ -137,7 +140,8 @@ class Simulation:
             self._arrive(call)
 
     def _arrive(self, call: AbstractContextManager[Any]) -> None:
-        if self._profile.refuses and self._busy >= self._slots:
+        is_out = self._outage[0] <= self._now < self._outage[1]
+        if is_out or (self._profile.refuses and self._busy >= self._slots):
             self._at(_REFUSAL_SECONDS, lambda: self._refuse(call))
             return
         self._queue.append(lambda: self._end(call))
@@ -153,6 +157,7 @@ class Simulation:
     def _end(self, call: AbstractContextManager[Any]) -> None:
         self._count_capacity()
         self._busy -= 1
+        self._limit.count_answer()
         self._leave(call)
         self._start_queued()
         self._begin_calls()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from functools import partial
+from contextlib import ExitStack
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from annotators.models.server.concurrency import MOST_CALLS, ServerConcurrency
+from annotators.models.server.connection import ServerConnection
 
 
 def test_no_call_is_sent_while_the_server_has_asked_for_a_pause() -> None:
@@ -36,7 +38,7 @@ def test_a_run_that_ends_does_not_wait_for_a_pause() -> None:
         pass
 
 
-@pytest.mark.parametrize(("seconds", "first"), [(0.1, MOST_CALLS), (10.0, 48), (200.0, 4)])
+@pytest.mark.parametrize(("seconds", "first"), [(0.1, 64), (10.0, 48), (200.0, 4)])
 def test_the_first_limit_is_answered_within_the_time_limit(seconds: float, first: int) -> None:
     concurrency = ServerConcurrency()
     concurrency.set_first_limit(seconds, 600.0)
@@ -55,16 +57,84 @@ def test_calls_that_time_out_together_halve_the_limit_once() -> None:
     assert concurrency.limit == 10
 
 
-def test_a_quiet_minute_adds_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The seconds that the limit reads."""
+    now = SimpleNamespace(seconds=1000.0)
+    clock = SimpleNamespace(monotonic=lambda: now.seconds)
+    monkeypatch.setattr("annotators.models.server.concurrency.time", clock)
+    return now
+
+
+def answer(concurrency: ServerConcurrency, calls: int = 1) -> int:
+    """The limit after so many calls that were answered."""
+    for _ in range(calls):
+        with concurrency.slot():
+            concurrency.count_answer()
+    return concurrency.limit
+
+
+def test_a_quiet_minute_adds_one_call_after_a_timeout(clock: SimpleNamespace) -> None:
     concurrency = ServerConcurrency(40)
-    concurrency.count_timeout(time.monotonic())
-    for minutes, limit in ((0.5, 20), (1.1, 21), (1.5, 21), (2.3, 22)):
-        clock = SimpleNamespace(monotonic=partial(float, time.monotonic() + 60 * minutes))
-        with monkeypatch.context() as patched:
-            patched.setattr("annotators.models.server.concurrency.time", clock)
-            with concurrency.slot():
-                pass
-        assert concurrency.limit == limit
+    concurrency.count_timeout(clock.seconds)
+    limits = []
+    for seconds in (30, 36, 24, 48):
+        clock.seconds += seconds
+        limits.append(answer(concurrency))
+    assert limits == [20, 21, 21, 22]
+
+
+def test_each_quiet_minute_adds_more_where_the_server_answers_so_many_in_time(clock: SimpleNamespace) -> None:
+    concurrency = ServerConcurrency()
+    answer(concurrency, 64)
+    assert concurrency.limit == MOST_CALLS
+    limits = []
+    for minute in range(12):
+        if minute in (0, 3):
+            with ExitStack() as stack:
+                for _ in range(20):
+                    stack.enter_context(concurrency.slot())
+                concurrency.count_refusal(0.0, False)
+        clock.seconds += 61
+        limits.append(answer(concurrency, 100))
+    assert limits == [21, 23, 27, 21, 23, 27, 35, 51, 83, 147, 256, 256]
+
+
+def test_a_server_that_refused_everything_for_a_moment_gets_as_many_calls_as_before(
+    clock: SimpleNamespace,
+) -> None:
+    concurrency = ServerConcurrency(40)
+    limits = []
+    for _ in range(3):
+        for calls in range(39, -1, -1):
+            with ExitStack() as stack:
+                for _ in range(min(calls, concurrency.limit)):
+                    stack.enter_context(concurrency.slot())
+                concurrency.count_refusal(1.0, False)
+        assert concurrency.limit == 1
+        clock.seconds += 1.5
+        concurrency.count_refusal(1.0, False)
+        assert concurrency.limit == 1
+        clock.seconds += 1.5
+        limits.append(answer(concurrency))
+    # Without a quiet minute in between it gets half as many: it may have a quota.
+    assert limits == [40, 20, 10]
+
+
+@pytest.mark.parametrize("fault", [400, 500, "breaks"])
+def test_a_call_that_failed_does_not_raise_the_limit(
+    fault: int | str, model_server: Any, clock: SimpleNamespace
+) -> None:
+    connection = ServerConnection(model_server.url, "", retries=0)
+    concurrency = connection.concurrency
+    concurrency.set_first_limit(60.0, 600.0)
+    model_server.fails(fault) if isinstance(fault, int) else model_server.breaks_off()
+    for _ in range(2):
+        for _ in range(20):
+            assert connection.post("/chat/completions", b"{}", lambda: False).error
+        clock.seconds += 61
+    assert concurrency.limit == 8
+    assert answer(concurrency, 20) > 8
 
 
 def test_a_call_that_raises_leaves_its_slot() -> None:

@@ -17,7 +17,7 @@ from ares import registry
 from ares.annotation import Annotation, Column, Cost, Maker
 from ares.episode import Json, MediaRef
 from ares.errors import AresError, ModelError, RequestError, ServerError
-from ares.jobs import FAILURES
+from ares.jobs import FAILURES, LocalEngine, PoolRequest
 from ares.search import encoding as spaces
 from ares.settings import Price, settings_from_environment
 from ares.store import Stores
@@ -91,6 +91,42 @@ def test_again_does_nothing_and_another_maker_does_it_again(
     other = Maker(annotator="mark", version="2", columns=MARK.columns)
     enter("mark2", maker=other, process=batched(lambda work: annotate_mark(work, other)))
     assert counts(run(ws, "mark2")[0]) == (12, 12, 0, 0)
+
+
+class CountedEngine(LocalEngine):
+    """Counts the pools that are open."""
+
+    open_pools = 0
+
+    def pool(self, request: PoolRequest[Any, Any]) -> Any:
+        """As `LocalEngine.pool`."""
+        self.open_pools += 1
+        return super().pool(request)
+
+    def close(self) -> None:
+        """As `LocalEngine.close`."""
+        self.open_pools = 0
+        super().close()
+
+
+def test_workers_of_annotators_that_are_done_end_before_those_begin_that_read_what_they_stored(
+    ws: Workspace, enter: Callable[..., None]
+) -> None:
+    engine, open_pools = CountedEngine(), []
+
+    def count_pools(work: Work) -> Result:
+        open_pools.append(engine.open_pools)
+        return annotate_mark(work, reader)
+
+    reader = Maker(annotator="reader", version="1")
+    enter("mark", maker=MARK, process=batched(annotate_mark))
+    enter("reader", maker=reader, process=batched(count_pools))
+    factory: Any = registry.annotators.get("reader")
+    factory.reads_stored = ("mark",)
+    reports = run(ws, "reader", "mark", engine=engine)
+    assert [counts(report) for report in reports] == [(12, 12, 0, 0)] * 2
+    # Its own and that of decoding.
+    assert set(open_pools) == {2} and engine.open_pools == 0
 
 
 def test_a_quote_with_a_limit_is_for_the_episodes_of_its_run(

@@ -30,6 +30,22 @@ pool = LocalEngine().pool(work)
 pool.map([sys.argv[2]])
 """
 
+# A thread goes on once the main script has ended.
+LATE = """
+import sys, threading
+from ares.errors import SourceError
+from ares.jobs import LocalEngine, PoolRequest
+sys.path.insert(0, sys.argv[1])
+from test_local import double
+def work():
+    threading.main_thread().join()
+    pool = LocalEngine().pool(
+        PoolRequest(double, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0)
+    )
+    print(pool.map([1, 2]), flush=True)
+threading.Thread(target=work).start()
+"""
+
 
 def double(batch: Sequence[int]) -> list[int]:
     return [2 * number for number in batch]
@@ -273,6 +289,16 @@ def test_a_worker_ends_with_its_parent_in_the_middle_of_its_work(
         parent.send_signal(parent_signal)
         parent.wait(300)
     _wait_for(lambda: not Path(f"/proc/{worker}").exists() or _is_dead(worker))
+
+
+def test_a_thread_that_outlives_the_main_script_can_start_workers() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LATE, str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.stdout, done.stderr) == ("[2, 4]\n", "")
 
 
 def _is_dead(process: int) -> bool:

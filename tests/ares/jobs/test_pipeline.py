@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from threading import Barrier
@@ -101,3 +102,43 @@ def test_a_slow_stage_does_not_let_items_pile_up() -> None:
 
     run_pipeline(source(), [PipelineStage("slow", slow, batch_size=2)], lambda items: None)
     assert max(waiting) < 20
+
+
+def test_as_many_threads_as_have_work_are_started() -> None:
+    names: set[str] = set()
+
+    def see_threads(items: list[int]) -> None:
+        names.update(thread.name for thread in threading.enumerate() if "pipeline-wide" in thread.name)
+
+    def late() -> Iterator[int]:
+        time.sleep(0.5)
+        yield from range(2)
+
+    run_pipeline(late(), [PipelineStage("wide", see_threads, workers=512)], lambda items: None)
+    assert 1 <= len(names) <= 3
+    names.clear()
+    meeting = Barrier(8, timeout=300)
+
+    def meet(items: list[int]) -> None:
+        see_threads(items)
+        meeting.wait()
+
+    run_pipeline(range(16), [PipelineStage("wide", meet, workers=8)], lambda items: None)
+    assert len(names) == 8
+
+
+@pytest.mark.parametrize("name", ["pipeline-items", "pipeline-second-1", "pipeline-second-2"])
+def test_a_thread_that_cannot_be_started_ends_the_others(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, ends = threading.Thread.start, []
+
+    def limited(thread: threading.Thread) -> None:
+        if thread.name == name:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    stages = [PipelineStage[int](stage, lambda items: None, workers=2) for stage in ("first", "second")]
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        run_pipeline(range(20), stages, lambda items: None, on_end=lambda: ends.append("ended"))
+    assert ends == ["ended"]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("pipeline-")]

@@ -43,6 +43,13 @@ def engine() -> Iterator[Engine]:
         yield engine
 
 
+class OtherJob:
+    """Holds cores of the cluster."""
+
+    def is_ready(self) -> bool:
+        return True
+
+
 def double(batch: Sequence[int]) -> list[int]:
     return [2 * number for number in batch]
 
@@ -147,12 +154,11 @@ def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyP
 def test_a_cluster_without_room_is_no_endless_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ares.jobs.ray_engine._START_SECONDS", 0.5)
     (node,) = ray.nodes()
-    machine = {**node, "Resources": {**node["Resources"], "GPU": 1.0}}
-    monkeypatch.setattr(ray, "nodes", lambda: [machine])
+    other = ray.remote(num_cpus=node["Resources"]["CPU"])(OtherJob).remote()
+    assert ray.get(other.is_ready.remote(), timeout=300)
     with pytest.raises(RequestError, match="gave no worker within 0 s"):
-        engine.pool(
-            PoolRequest(double, max_workers=1, on_worker_death=SourceError, needs=WorkerNeeds(gpus=1.0))
-        ).map([1])
+        engine.pool(PoolRequest(double, max_workers=1, on_worker_death=SourceError)).map([1])
+    ray.kill(other)
 
 
 def greedy(batch: Sequence[int]) -> list[int]:
@@ -194,9 +200,101 @@ def test_workers_fit_into_their_share_of_every_machine() -> None:
     mixed = [{"memory": 8e9}, {"CPU": 1.0}, {"CPU": 4.0}]
     assert list_worker_needs(WorkerNeeds(cpus=1.0, gpus=1.0), 0.5, 1.0, mixed) == [
         [],
-        [],
+        [WorkerNeeds(cpus=0.5)],
         [WorkerNeeds(cpus=1.0)] * 2,
     ]
+
+
+@pytest.mark.parametrize(
+    ("needs", "share", "gpu_share", "machines", "counts"),
+    [
+        # Its cores are those of the machine that has the GPU, and so is its memory.
+        (WorkerNeeds(8.0, 0, 1.0), 1 / 2, 1.0, [{"CPU": 64.0}, {"CPU": 8.0, "GPU": 1.0}], [0, 1]),
+        (
+            WorkerNeeds(1.0, 20 * 10**9, 1.0),
+            1 / 2,
+            1.0,
+            [{"CPU": 64.0, "memory": 512e9}, {"CPU": 8.0, "memory": 32e9, "GPU": 1.0}],
+            [0, 1],
+        ),
+        # A machine of two cores has room for three pools.
+        (WorkerNeeds(), 1 / 3, 1.0, [{"CPU": 8.0}] + [{"CPU": 2.0}] * 20, [3] + [1] * 20),
+        # Three pools use all eight cores.
+        (WorkerNeeds(), 1 / 3, 1.0, [{"CPU": 8.0}] * 10, [3] * 10),
+        # What a person asks for is not cut where there is room for it.
+        (WorkerNeeds(cpus=4.0), 1 / 2, 1.0, [{"CPU": 12.0}], [1]),
+    ],
+)
+def test_the_share_of_a_pool_has_room_on_every_machine_that_can_hold_a_worker(
+    needs: WorkerNeeds,
+    share: float,
+    gpu_share: float,
+    machines: list[dict[str, float]],
+    counts: list[int],
+) -> None:
+    from ares.jobs.ray_engine import list_worker_needs
+
+    rooms = list_worker_needs(needs, share, gpu_share, machines)
+    assert list(map(len, rooms)) == counts
+    for machine, workers in zip(machines, rooms, strict=True):
+        assert sum(worker.cpus for worker in workers) <= share * machine["CPU"] + 1e-6
+        assert sum(worker.memory_bytes for worker in workers) <= share * machine.get("memory", 0)
+        assert sum(worker.gpus for worker in workers) <= gpu_share * machine.get("GPU", 0)
+
+
+@pytest.mark.parametrize(
+    ("needs", "machine", "expected"),
+    [
+        # Two GPUs are more than the half of two: the worker is placed where it has room as a whole.
+        (WorkerNeeds(1.0, 0, 2.0), {"CPU": 16.0, "GPU": 2.0, "memory": 64e9}, WorkerNeeds(1.0, 0, 2.0)),
+        # A cluster that has ended all its machines starts one for a worker that waits.
+        (WorkerNeeds(2.0, 10**9, 1.0), {"memory": 8e9}, WorkerNeeds(2.0, 10**9)),
+    ],
+)
+def test_a_pool_without_room_in_its_share_has_one_worker_that_ray_places(
+    needs: WorkerNeeds,
+    machine: dict[str, float],
+    expected: WorkerNeeds,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from ares.jobs.ray_engine import _list_slots
+
+    monkeypatch.setattr(ray, "nodes", lambda: [{"NodeID": "a", "Alive": True, "Resources": machine}])
+    request = PoolRequest(
+        double, max_workers=1, on_worker_death=SourceError, needs=needs, share=1 / 3, gpu_share=1 / 2
+    )
+    assert list(_list_slots(request, 8) or {}) == [(0, "", expected)]
+
+
+@pytest.mark.nightly
+def test_a_worker_that_ray_places_works(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    (node,) = ray.nodes()
+    nodes = [{**node, "Resources": {"memory": 8e9}}]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    monkeypatch.setattr("ares.jobs.worker_pool._SLOTS_SECONDS", 0.0)
+
+    def exits(batch: Sequence[int]) -> list[int]:
+        if 5 in batch:
+            os._exit(1)
+        return process_ids(batch)
+
+    pool = engine.pool(PoolRequest(exits, max_workers=1, on_worker_death=SourceError))
+    (first,) = pool.map([1])
+    assert "its worker died every time" in str(pool.map([5])[0])
+    nodes[:] = [node]
+    (second,), (third,) = pool.map([1]), pool.map([1])
+    assert isinstance(first, int) and first != second == third
+
+
+def test_an_actor_whose_machine_is_gone_before_it_starts_is_lost(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (node,) = ray.nodes()
+    gone = {**node, "NodeID": "1" * len(node["NodeID"])}
+    answers = [[gone], [node]]
+    monkeypatch.setattr(ray, "nodes", lambda: answers.pop(0) if len(answers) > 1 else answers[0])
+    pool = engine.pool(PoolRequest(double, max_workers=1, on_worker_death=SourceError))
+    assert pool.map([1, 2]) == [2, 4]
 
 
 @pytest.mark.nightly
