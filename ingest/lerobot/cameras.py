@@ -15,7 +15,7 @@ from ares.input import ImageInfo, parse_image_header
 from ares.media import HOLDS_DEPTH, VideoInfo, frozen_camera_flags, read_parquet_images
 from ingest.files import describe_camera, probe_once
 from ingest.lerobot.feature_map import CameraFeature
-from ingest.lerobot.file_contents import DatasetFileContents, EpisodeFrameLocation
+from ingest.lerobot.file_contents import DatasetFileContents
 from ingest.lerobot.metadata import LeRobotInfo, PathRole, parse_count
 from ingest.lerobot.rows import EpisodeRows, file_state_or_none
 
@@ -40,9 +40,9 @@ _CODEC_BY_ENCODER = {
 }
 
 
-# Why a camera of an episode is left out, and why the numbers in the names of its videos are not those of the episodes.
+# Why a camera of an episode is left out.
 BEHIND_VIDEO = "its span ends behind its video and the frames of the videos do not decide"
-NUMBERED_FROM_1 = "its videos are numbered from 1 and their frames do not decide"
+OTHER_NUMBERS = "its videos have not the numbers of the episodes and their frames do not decide"
 
 
 class VideoSpan(NamedTuple):
@@ -177,7 +177,8 @@ def find_video_span(feature: CameraFeature, search: VideoSearch) -> tuple[VideoS
     if claim and not contradiction and _fits_video(claim, search):
         return claim, ""
     is_whole = claim is not None and claim.is_whole and not contradiction
-    location = _search_files(feature, search, is_whole=is_whole)
+    location = search.evidence.video_of_episode(feature.key, search.episode) if is_whole else None
+    location = location or search.evidence.video_by_frames(feature.key, search.episode)
     if location:
         start = location.first_frame / search.fps
         stop = start + search.steps / search.fps if search.steps else None
@@ -205,17 +206,6 @@ def _fits_video(claim: VideoSpan, search: VideoSearch) -> bool:
     rate_hz = search.fps if _has_dataset_rate(info, search.fps) else info.rate_hz
     end = claim.start_seconds + search.steps / search.fps
     return claim.start_seconds >= 0 and end <= (info.num_frames + 0.5) / rate_hz
-
-
-def _search_files(
-    feature: CameraFeature, search: VideoSearch, *, is_whole: bool
-) -> EpisodeFrameLocation | None:
-    key, episode, evidence = feature.key, search.episode, search.evidence
-    if is_whole:  # the layout has a video for each episode, so a number in a name is one
-        return evidence.video_by_number(key, episode, 0) or evidence.video_by_frames(key, episode)
-    location = evidence.video_by_frames(key, episode)
-    number = episode + 1 if search.contradicted.get(key) == NUMBERED_FROM_1 else episode
-    return location or (evidence.video_by_number(key, number, search.steps) if search.steps else None)
 
 
 def _make_camera(feature: CameraFeature, span: VideoSpan, info: VideoInfo, search: VideoSearch) -> Camera:

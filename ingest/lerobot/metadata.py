@@ -173,17 +173,6 @@ def parse_template(text: str, field: str) -> PathTemplate:
     return PathTemplate(text, (*(part for part in parts if part), text[end:]), roles)
 
 
-def find_template_fault(text: str, field: str) -> str:
-    """Why a text is no path template; "" where it is one. Raises SourceError when it leaves the dataset."""
-    try:
-        parse_template(text, field)
-    except SourceError as error:
-        if "outside" in error.reason:
-            raise
-        return f"{error.reason}: files are found by their names"
-    return ""
-
-
 MetadataRow = Mapping[str, Any]
 
 
@@ -198,7 +187,6 @@ class LeRobotInfo:
         data_path: Template of the data files.
         video_path: Template of the videos.
         opened_at: Tells apart two openings of one folder, in ns of a clock.
-        warnings: What of info.json could not be used.
     """
 
     root: str
@@ -207,7 +195,6 @@ class LeRobotInfo:
     data_path: PathTemplate
     video_path: PathTemplate
     opened_at: int
-    warnings: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:
@@ -272,10 +259,10 @@ def parse_count(value: object) -> int | None:
 
 
 def read_info(root: Path) -> LeRobotInfo:
-    """Read the info.json of a dataset; a template of paths that is none is replaced and becomes a warning.
+    """Read the info.json of a dataset.
 
     Raises SourceError when it is missing or no JSON object, when the dataset is stored in another format, or when a
-    path leads out of it.
+    template of paths is none or leads out of the dataset.
     """
     path = root / INFO_PATH
     if not path.exists():
@@ -283,7 +270,6 @@ def read_info(root: Path) -> LeRobotInfo:
             f"there is no {INFO_PATH}", f"{path}: a LeRobot dataset states its rate and features there"
         )
     document: Mapping[str, Any] = read_json_object(path, _parse_json)
-    warnings: list[str] = []
     storage_format = document.get("storage_format") or "parquet"
     if storage_format != "parquet":
         raise SourceError("dataset is not stored as parquet", f"{path}: storage_format {storage_format!r}")
@@ -293,20 +279,15 @@ def read_info(root: Path) -> LeRobotInfo:
         root=str(root),
         document=document,
         shared_files=shared_files,
-        data_path=_stated_or_default_template(document, "data_path", defaults[0], warnings),
-        video_path=_stated_or_default_template(document, "video_path", defaults[1], warnings),
+        data_path=_read_template(document, "data_path", defaults[0]),
+        video_path=_read_template(document, "video_path", defaults[1]),
         opened_at=time.monotonic_ns(),
-        warnings=tuple(warnings),
     )
 
 
-def _stated_or_default_template(
-    document: Mapping[str, Any], name: str, default: str, warnings: list[str]
-) -> PathTemplate:
+def _read_template(document: Mapping[str, Any], name: str, default: str) -> PathTemplate:
+    """The template that info.json states, else the one of the layout."""
     stored = document.get(name)
-    if stored is not None and (fault := find_template_fault(str(stored), name)):
-        warnings.append(fault)
-        stored = None
     return parse_template(default if stored is None else str(stored), name)
 
 
