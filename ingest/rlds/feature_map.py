@@ -97,7 +97,6 @@ class RldsFeatureMap:
         time: Feature that the spec names as the time of each step, or None.
         extra: Other numeric features of the steps, stored as signals of their own.
         ragged: Numeric features of open length in each step; a signal where all steps have the same number of them.
-        library: Features of the steps whose class only tensorflow-datasets knows.
         language: Features that hold instructions, and texts of the spec; the main one first.
         metadata: Features outside the steps, and texts of the steps, that are stored as metadata.
         success: Feature that the spec names as the outcome, or None.
@@ -115,7 +114,6 @@ class RldsFeatureMap:
     time: Feature | None
     extra: tuple[Feature, ...]
     ragged: tuple[Feature, ...]
-    library: tuple[Feature, ...]
     language: tuple[Feature | TextSpec, ...]
     metadata: tuple[Feature, ...]
     success: Feature | None
@@ -145,9 +143,7 @@ def map_features(features: Iterable[Feature], spec: DatasetSpec | None) -> RldsF
     ordered = sorted(features, key=lambda feature: feature.key)
     warnings: list[str] = []
     misfits: list[Misfit] = []
-    library = [f for f in ordered if f.kind == "other" and f.per_step and f.key not in spec.left_out]
-    left_out = {f.key: reason for f in ordered if f not in library and (reason := _reason_unusable(f))}
-    ordered = [feature for feature in ordered if feature not in library]
+    left_out = {f.key: reason for f in ordered if (reason := _reason_unusable(f))}
     usable = [f for f in ordered if f.key not in left_out and not {f.key, f.name} & set(spec.left_out)]
     language = _language_features(usable, spec, misfits)
     ragged = [f for f in usable if f.ragged and f.kind == "number" and f not in language]
@@ -169,7 +165,6 @@ def map_features(features: Iterable[Feature], spec: DatasetSpec | None) -> RldsF
         time=time,
         extra=tuple(extra),
         ragged=tuple(ragged),
-        library=tuple(library),
         language=tuple(language),
         metadata=tuple(feature for feature in usable if _is_metadata(feature) and feature not in language),
         success=success,
