@@ -57,34 +57,30 @@ def make_ingest_plan(
 
 def _mentioned_files(
     datasets: Iterable[OpenedDataset], skipped: Iterable[OpenedDataset]
-) -> dict[str, SourceFile | FileUse]:
+) -> dict[str, SourceFile]:
     """What the datasets say of their files, by path; a file that several mention is data where one says so."""
-    uses: dict[str, SourceFile | FileUse] = {}
+    uses: dict[str, SourceFile] = {}
     for opened in skipped:
         for file in opened.files:
             uses[file.path] = SourceFile(path=file.path, use="not_data", detail="left out as asked")
     for opened in datasets:
         for file in opened.files:
-            if uses.get(file.path) != "data":
-                uses[file.path] = file if file.detail else file.use
+            if file.path not in uses or uses[file.path].use != "data":
+                uses[file.path] = file
     return uses
 
 
 def _files_of(
     tree: FolderTree,
-    uses: dict[str, SourceFile | FileUse],
+    uses: Mapping[str, SourceFile],
     opaque: Sequence[OpenedDataset],
     failed: dict[str, str],
 ) -> Iterator[SourceFile]:
     yield from tree.left_out
     for folder, entries in tree.folders.items():
         if tree.is_store(folder):
-            mention = uses.get(folder)
-            yield (
-                _as_file(folder, mention)
-                if mention
-                else SourceFile(path=folder, use="unused", detail="no format reads it")
-            )
+            unread = SourceFile(path=folder, use="unused", detail="no format reads it")
+            yield uses.get(folder, unread)
             continue
         unlisted = any(_folder_holds(opened.path, folder) for opened in opaque)
         error = next((text for path, text in failed.items() if _folder_holds(path, folder)), "")
@@ -93,21 +89,15 @@ def _files_of(
             mention = uses.get(path)
             is_missing = name in entries.missing
             if mention is None and unlisted:
-                mention = "data"
-            use = mention.use if isinstance(mention, SourceFile) else mention
-            if use in _MAY_BE_POINTER and (
-                stand_in := find_data_placeholder(path, size, is_missing=is_missing)
-            ):
+                mention = SourceFile(path=path, use="data")
+            may_be_pointer = mention is not None and mention.use in _MAY_BE_POINTER
+            if may_be_pointer and (stand_in := find_data_placeholder(path, size, is_missing=is_missing)):
                 yield SourceFile(path=path, use=stand_in.use, detail=stand_in.detail)
             elif mention is not None:
-                yield _as_file(path, mention)
+                yield mention
             else:
                 use, detail = classify_unclaimed_file(path, name, size, is_missing=is_missing)
                 yield SourceFile(path=path, use=use, detail=error if error and use == "unused" else detail)
-
-
-def _as_file(path: str, mention: SourceFile | FileUse) -> SourceFile:
-    return mention if isinstance(mention, SourceFile) else SourceFile(path=path, use=mention)
 
 
 def _folder_holds(folder: str, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Cameras of a LeRobot episode: its span of a shared video, a video of its own, or images in the data file."""
+"""Cameras of a LeRobot episode: its span of a shared video, a video for it alone, or images in the data file."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def packet_sizes(camera: Camera) -> NDArray[np.int32]:
 
 
 def take_stated_hash(
-    row: Mapping[str, Any], rows: EpisodeRows, cameras: Sequence[Camera], own: tuple[str, str]
+    row: Mapping[str, Any], rows: EpisodeRows, cameras: Sequence[Camera], computed: tuple[str, str]
 ) -> tuple[str, str]:
     """The content hash of an episode and another one that may be stored for it.
 
@@ -327,10 +327,10 @@ def take_stated_hash(
         row: The entry of the episode in the list of episodes.
         rows: Its rows.
         cameras: Its cameras.
-        own: Hash of the rows and videos, and the one of earlier versions.
+        computed: Hash of the rows and videos, and the one of earlier versions.
     """
     stated, written = row.get(CONTENT_HASH_COLUMN), row.get(ROWS_HASH_COLUMN)
     if not (isinstance(stated, str) and stated and written):
-        return own
+        return computed
     sizes = {camera.name: packet_sizes(camera) for camera in cameras}
-    return (stated, own[0]) if hash_written_episode(rows.numbers, sizes) == written else own
+    return (stated, computed[0]) if hash_written_episode(rows.numbers, sizes) == written else computed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -10,8 +10,8 @@ from ares.errors import SourceError
 from ares.formats import META_FOLDER, TASK_LINES_PATH, TASKS_PATH
 from ares.io import parse_path, walk_folders
 from ingest.base import SourceFile
-from ingest.lerobot.cameras import OTHER_NUMBERS, find_video_span, read_claimed_video_span
-from ingest.lerobot.episode import LeRobotDataset, find_claimed_data_path, make_video_search
+from ingest.lerobot.cameras import OTHER_NUMBERS, read_claimed_video_span
+from ingest.lerobot.episode import LeRobotDataset, find_claimed_data_path
 from ingest.lerobot.episode_list import EpisodeListSurvey, read_episode_list
 from ingest.lerobot.feature_map import LeRobotFeatureMap
 from ingest.lerobot.file_contents import (
@@ -27,7 +27,6 @@ from ingest.lerobot.metadata import (
     read_task_texts,
     read_tasks_parquet,
 )
-from ingest.lerobot.rows import find_frame_range, in_order, read_from_shared_file
 
 
 def drop_cameras_without_video(
@@ -145,13 +144,13 @@ def find_video_contradictions(
         unlisted: Episodes that the list does not name.
     """
     info, cameras = dataset.info, dataset.feature_map.video_cameras
-    has_own_videos = info.video_path.has("episode")
-    overlapping = {} if has_own_videos else {key: some for key, some in listed.contradicted.items() if some}
-    episodes = {*listed.listed.tolist(), *unlisted} if has_own_videos else set()
+    has_video_each = info.video_path.has("episode")
+    overlapping = {} if has_video_each else {key: some for key, some in listed.contradicted.items() if some}
+    episodes = {*listed.listed.tolist(), *unlisted} if has_video_each else set()
     misnumbered = frozenset(
         camera.key
         for camera in cameras
-        if has_own_videos and dataset.evidence.has_other_numbers(camera.key, episodes)
+        if has_video_each and dataset.evidence.has_other_numbers(camera.key, episodes)
     )
     warnings = [
         *(
@@ -234,22 +233,21 @@ def _used_paths(
     present: set[str],
 ) -> _UsedPaths:
     """What the list of episodes names, where exactly these files exist; else what reading would use."""
-    features = dataset.feature_map.video_cameras
-    claimed = _UsedPaths(set(), set())
-    info = dataset.info
+    info, features = dataset.info, dataset.feature_map.video_cameras
+    claimed, episodes = _UsedPaths(set(), set()), set[int]()
     is_named_by_number = info.data_path.has("episode") or (features and info.video_path.has("episode"))
     different = [(0, place) for place in (*places, *([{}] if unlisted else []))]
     for index, row in _listed_rows(dataset, unlisted) if is_named_by_number else different:
-        claimed.data.add(find_claimed_data_path(dataset.info, index, row))
-        spans = [read_claimed_video_span(dataset.info, feature, index, row) for feature in features]
+        episodes.add(index)
+        claimed.data.add(find_claimed_data_path(info, index, row))
+        spans = [read_claimed_video_span(info, feature, index, row) for feature in features]
         claimed.videos.update(span.path for span in spans if span)
     data = {path for path in present if path.endswith(DATA_SUFFIX)}
     is_regular = not contradictions.overlapping and not contradictions.misnumbered
+    if not is_regular or claimed.videos != present - data:
+        claimed.videos.update(_videos_by_evidence(dataset, contradictions, episodes))
     return _UsedPaths(
-        claimed.data if claimed.data == data else _data_by_evidence(dataset, unlisted),
-        claimed.videos
-        if is_regular and claimed.videos == present - data
-        else _videos_by_evidence(dataset, contradictions, unlisted),
+        claimed.data if claimed.data == data else _data_by_evidence(dataset, unlisted), claimed.videos
     )
 
 
@@ -275,31 +273,16 @@ def _data_by_evidence(dataset: LeRobotDataset, unlisted: Sequence[int]) -> set[s
 
 
 def _videos_by_evidence(
-    dataset: LeRobotDataset, contradictions: VideoContradictions, unlisted: Sequence[int]
-) -> set[str]:
-    paths = set()
-    for index, row in _listed_rows(dataset, unlisted):
-        frames = _first_and_end_frame(dataset, index, parse_count(row.get("length")) or 0)
-        search = make_video_search(dataset, index, row, frames, contradictions.of_episode(index))
-        for feature in dataset.feature_map.video_cameras:
-            try:
-                paths.add(find_video_span(feature, search)[0].path)
-            except SourceError:
-                continue
-    return paths
-
-
-def _first_and_end_frame(dataset: LeRobotDataset, episode: int, declared_length: int) -> tuple[int, int]:
-    """First and end frame of an episode, as when it is read."""
-    steps = dataset.evidence.data_lengths.get(episode) or declared_length
-    paths = dataset.evidence.files_with_episode(episode)
-    if steps == declared_length or not paths:
-        return 0, steps
-    try:
-        rows = read_from_shared_file(paths[0], episode, ("frame_index",))
-    except SourceError:
-        rows = None
-    return find_frame_range(in_order(rows, []), declared_length) if rows else (0, steps)
+    dataset: LeRobotDataset, contradictions: VideoContradictions, episodes: Set[int]
+) -> Iterator[str]:
+    """The videos that are found by the number of an episode in their names, or by counting frames."""
+    evidence = dataset.evidence
+    for camera in dataset.feature_map.video_cameras:
+        if evidence.is_filled(camera.key):
+            yield from evidence.camera_videos(camera.key)
+        elif camera.key not in contradictions.misnumbered:
+            numbered = evidence.videos_by_number(camera.key)
+            yield from (path for number in numbered.keys() & episodes for path in numbered[number])
 
 
 def _reason_unused(dataset: LeRobotDataset, path: str) -> str:

@@ -56,6 +56,7 @@ class DatasetFileContents:
         self._keys = tuple(camera_keys)
         self._partitions: dict[str, Mapping[int, tuple[str, int]]] = {}
         self._videos: dict[str, tuple[str, ...]] = {}
+        self._numbered: dict[str, dict[int | None, list[str]]] = {}
 
     @cached_property
     def data_files(self) -> tuple[str, ...]:
@@ -68,19 +69,24 @@ class DatasetFileContents:
             self._videos[key] = tuple(sorted(self._info.video_files(key), key=_natural_order))
         return self._videos[key]
 
+    def videos_by_number(self, key: str) -> Mapping[int | None, list[str]]:
+        """The videos of a camera by the number of an episode in their names; None where video_path has none."""
+        if key not in self._numbered:
+            for path in self.camera_videos(key):
+                number = self._info.video_path.match(path.removeprefix(f"{self._info.root}/"), "episode")
+                self._numbered.setdefault(key, {}).setdefault(number, []).append(path)
+        return self._numbered.get(key, {})
+
     def video_of_episode(self, key: str, episode: int) -> EpisodeFrameLocation | None:
         """The one video of a camera that has the number of the episode, in whatever chunk."""
-        numbered = [path for path in self.camera_videos(key) if self._number_of_video(path) == episode]
+        numbered = self.videos_by_number(key).get(episode, [])
         reason = "its video was found by the number in its name"
         return EpisodeFrameLocation(numbered[0], 0, reason, True) if len(numbered) == 1 else None
 
     def has_other_numbers(self, key: str, episodes: Set[int]) -> bool:
         """Whether a camera has videos of no episode while some episodes have none: its numbers are other ones."""
-        numbers = set(map(self._number_of_video, self.camera_videos(key)))
+        numbers = self.videos_by_number(key).keys()
         return bool(numbers - episodes and episodes - numbers)
-
-    def _number_of_video(self, path: str) -> int | None:
-        return self._info.video_path.match(path.removeprefix(f"{self._info.root}/"), "episode")
 
     @cached_property
     def data_lengths(self) -> Mapping[int, int]:
@@ -103,8 +109,7 @@ class DatasetFileContents:
             known: Episodes of the list and of the data files.
         """
         keys = [key for key in self._keys if not self.has_other_numbers(key, known)]
-        numbers = {self._number_of_video(path) for key in keys for path in self.camera_videos(key)}
-        return {number for number in numbers if number is not None}
+        return {number for key in keys for number in self.videos_by_number(key) if number is not None}
 
     @cached_property
     def _lengths_by_file(self) -> Mapping[str, Mapping[int, int]]:
@@ -130,11 +135,18 @@ class DatasetFileContents:
 
     def video_by_frames(self, key: str, episode: int) -> EpisodeFrameLocation | None:
         """The frames of an episode where the episodes, in order, fill the camera's videos exactly."""
-        if key not in self._partitions:
-            self._partitions[key] = self._partition(key)
-        location = self._partitions[key].get(episode)
+        location = self._partition_of(key).get(episode)
         reason = "its frames were found by counting those of all videos and episodes"
         return EpisodeFrameLocation(*location, reason) if location else None
+
+    def is_filled(self, key: str) -> bool:
+        """Whether the episodes, in order, fill the videos of a camera exactly."""
+        return bool(self._partition_of(key))
+
+    def _partition_of(self, key: str) -> Mapping[int, tuple[str, int]]:
+        if key not in self._partitions:
+            self._partitions[key] = self._partition(key)
+        return self._partitions[key]
 
     def _partition(self, key: str) -> Mapping[int, tuple[str, int]]:
         lengths = self.episode_lengths

@@ -340,7 +340,7 @@ def read_subtask_texts(root: str, opened_at: int) -> Mapping[int, str]:
 
     Args:
         root: The dataset.
-        opened_at: When it was opened: a later opening reads it anew.
+        opened_at: When it was opened: a later opening reads it again.
 
     Raises:
         SourceError: The list cannot be read.
@@ -368,7 +368,7 @@ def read_exported_segments(root: str, opened_at: int) -> Mapping[str, list[dict[
 
     Args:
         root: The dataset.
-        opened_at: When it was opened: a later opening reads it anew.
+        opened_at: When it was opened: a later opening reads it again.
 
     Returns:
         The rows of SEGMENTS_PATH, each with its names of `EXPORTED_TEXTS` as texts and a finite span; {} without one.
@@ -394,7 +394,7 @@ def read_exported_segments(root: str, opened_at: int) -> Mapping[str, list[dict[
 
 
 def read_texts_by_column(info: LeRobotInfo, columns: Iterable[str]) -> dict[str, Mapping[int, str]]:
-    """The texts by number of columns of subtasks: those of subtasks, or of tasks for another column than its own."""
+    """The texts by number of columns of subtasks: those of subtasks, or of tasks for another column."""
     return {
         column: read_subtask_texts(info.root, info.opened_at)
         if column == SUBTASK_INDEX

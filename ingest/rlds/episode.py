@@ -151,28 +151,28 @@ def _exported_spans(record: Record) -> Iterator[NamedSpan]:
             document = parse_json(text, _EXPORT_NOTE)
     listed = document.get("segments") if isinstance(document, dict) else None
     tolerance = 1.001 / record.episode.rate_hz
-    for own in listed if isinstance(listed, list) else ():
-        if not isinstance(own, dict) or not _is_exported_span(own):
+    for part in listed if isinstance(listed, list) else ():
+        if not isinstance(part, dict) or not _is_exported_span(part):
             continue
         is_known = any(
-            segment.text == own["text"] and abs(segment.start_seconds - own["start_seconds"]) <= tolerance
+            segment.text == part["text"] and abs(segment.start_seconds - part["start_seconds"]) <= tolerance
             for segment in record.segments
         )
         if not is_known:
             yield NamedSpan(
                 names=(),
-                start=own["start_seconds"],
-                stop=own["stop_seconds"],
+                start=part["start_seconds"],
+                stop=part["stop_seconds"],
                 unit="seconds",
-                **{name: own[name] for name in _EXPORTED_TEXTS},
-                fields={"arm": own["arm"]} if own.get("arm") else {},
+                **{name: part[name] for name in _EXPORTED_TEXTS},
+                fields={"arm": part["arm"]} if part.get("arm") else {},
             )
 
 
-def _is_exported_span(own: Mapping[str, Any]) -> bool:
+def _is_exported_span(part: Mapping[str, Any]) -> bool:
     """Whether an entry has all texts and a span."""
-    spans = (own.get("start_seconds"), own.get("stop_seconds"))
-    has_texts = all(isinstance(own.get(name), str) for name in _EXPORTED_TEXTS)
+    spans = (part.get("start_seconds"), part.get("stop_seconds"))
+    has_texts = all(isinstance(part.get(name), str) for name in _EXPORTED_TEXTS)
     return has_texts and all(isinstance(second, int | float) for second in spans)
 
 

@@ -42,27 +42,27 @@ def map_rlds_cameras(
     names = [feature.name for feature in images]
     cameras = []
     for feature in images:
-        own_name = feature.name
-        if names.count(own_name) > 1:
-            own_name = feature.key.removeprefix("steps/").replace("/", ".")
-        if own_name in spec.left_out:
+        feature_name = feature.name
+        if names.count(feature_name) > 1:
+            feature_name = feature.key.removeprefix("steps/").replace("/", ".")
+        if feature_name in spec.left_out:
             continue
-        name, part = _camera_of_spec(own_name, feature, spec)
+        name, part = _camera_of_spec(feature_name, feature, spec)
         role = part.role or guess_camera_role(name)
         channels = part.channels or _channel_order(feature, name, spec, warnings)
         cameras.append(RldsCamera(feature, name, role, channels, part.find_turn()))
     return tuple(cameras)
 
 
-def _camera_of_spec(own_name: str, feature: Feature, spec: DatasetSpec) -> tuple[str, CameraSpec]:
+def _camera_of_spec(feature_name: str, feature: Feature, spec: DatasetSpec) -> tuple[str, CameraSpec]:
     """The name that the spec gives to the camera of a feature, and what it says of it."""
     from ingest.spec import CameraSpec
 
     for name in spec.cameras:
         part = spec.camera(name)
-        if (part.key or name) in (own_name, feature.key):
-            return name if part.key else own_name, part
-    return own_name, CameraSpec()
+        if (part.key or name) in (feature_name, feature.key):
+            return name if part.key else feature_name, part
+    return feature_name, CameraSpec()
 
 
 def _channel_order(feature: Feature, name: str, spec: DatasetSpec, warnings: list[str]) -> Channels:
