@@ -26,20 +26,6 @@ if TYPE_CHECKING:
 
 # info.json and the video may round the rate differently.
 _RATE_TOLERANCE = 0.01
-# Codec by the encoder name or fourcc code that info.json may give in its place.
-_CODEC_BY_ENCODER = {
-    "libsvtav1": "av1",
-    "libaom-av1": "av1",
-    "av01": "av1",
-    "libx264": "h264",
-    "avc1": "h264",
-    "libx265": "hevc",
-    "h265": "hevc",
-    "hvc1": "hevc",
-    "mp4v": "mpeg4",
-}
-
-
 # Why a camera of an episode is left out.
 BEHIND_VIDEO = "its span ends behind its video and the frames of the videos do not decide"
 OTHER_NUMBERS = "its videos have not the numbers of the episodes and their frames do not decide"
@@ -244,9 +230,6 @@ def _camera_warnings(
     feature: CameraFeature, span: VideoSpan, info: VideoInfo, camera: Camera, search: VideoSearch
 ) -> Iterator[str]:
     fps = search.fps
-    declared_codec = feature.codec.lower()
-    if declared_codec and _CODEC_BY_ENCODER.get(declared_codec, declared_codec) != info.codec:
-        yield f"camera {feature.name} is {info.codec}, not {feature.codec} as info.json says"
     if feature.size and feature.size != (info.width, info.height):
         yield f"camera {feature.name} is not of the size that info.json says"
     if span.stop_seconds is not None and _stop_seconds(span, search) != span.stop_seconds:

@@ -167,11 +167,6 @@ def find_video_contradictions(
     return VideoContradictions(overlapping, misnumbered, tuple(warnings))
 
 
-# Pictures that LeRobot writes while it records, and deletes once they are in a video.
-_PICTURES_FOLDER = "images"
-_PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg")
-
-
 class _UsedPaths(NamedTuple):
     """Paths that episodes of the list are read from."""
 
@@ -185,7 +180,7 @@ def list_files(
     contradictions: VideoContradictions,
     unlisted: Sequence[int],
 ) -> Iterator[SourceFile]:
-    """Every file of meta, every Parquet file and video, and pictures that a recording left.
+    """Every file of meta, every Parquet file and every video.
 
     The list of episodes says which files are used. Where it does not agree with the files, they are looked into as
     when the episodes are read.
@@ -205,24 +200,12 @@ def list_files(
             yield SourceFile(path=path, use="data")
         else:
             yield SourceFile(path=path, use="unused", detail=_reason_unused(dataset, path))
-    yield from _left_pictures(root)
 
 
 def _metadata_files(root: str) -> Iterator[SourceFile]:
     for folder, _, names in walk_folders(parse_path(root) / META_FOLDER):
         for name in names:
             yield SourceFile(path=str(folder / name), use="metadata")
-
-
-def _left_pictures(root: str) -> Iterator[SourceFile]:
-    for folder, _, names in walk_folders(parse_path(root) / _PICTURES_FOLDER):
-        for name in names:
-            if name.lower().endswith(_PICTURE_SUFFIXES):
-                yield SourceFile(
-                    path=str(folder / name),
-                    use="unused",
-                    detail="picture of a recording that became no video",
-                )
 
 
 def _used_paths(
