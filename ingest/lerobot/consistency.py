@@ -50,9 +50,9 @@ def find_misplaced_files(dataset: LeRobotDataset) -> Iterator[str]:
     Raises SourceError where there are no other data files.
     """
     info, evidence = dataset.info, dataset.evidence
-    placed = set(evidence.data_files)
-    placed.update(*(evidence.camera_videos(camera.key) for camera in dataset.feature_map.video_cameras))
-    misplaced = [path for path in list_media_files(info.root) if f"{info.root}/{path}" not in placed]
+    expected = set(evidence.data_files)
+    expected.update(*(evidence.camera_videos(camera.key) for camera in dataset.feature_map.video_cameras))
+    misplaced = [path for path in list_media_files(info.root) if f"{info.root}/{path}" not in expected]
     tables = (path for path in misplaced if path.endswith(DATA_SUFFIX))
     data = next((path for path in tables if list_episodes_in_file(f"{info.root}/{path}")), "")
     if data and not evidence.data_files:
@@ -144,13 +144,15 @@ def find_video_contradictions(
         unlisted: Episodes that the list does not name.
     """
     info, cameras = dataset.info, dataset.feature_map.video_cameras
-    has_video_each = info.video_path.has("episode")
-    overlapping = {} if has_video_each else {key: some for key, some in listed.contradicted.items() if some}
-    episodes = {*listed.listed.tolist(), *unlisted} if has_video_each else set()
+    has_episode_videos = info.video_path.has("episode")
+    overlapping = (
+        {} if has_episode_videos else {key: some for key, some in listed.contradicted.items() if some}
+    )
+    episodes = {*listed.listed.tolist(), *unlisted} if has_episode_videos else set()
     misnumbered = frozenset(
         camera.key
         for camera in cameras
-        if has_video_each and dataset.evidence.has_other_numbers(camera.key, episodes)
+        if has_episode_videos and dataset.evidence.has_other_numbers(camera.key, episodes)
     )
     warnings = [
         *(
@@ -176,7 +178,7 @@ class _UsedPaths(NamedTuple):
 
 def list_files(
     dataset: LeRobotDataset,
-    places: Sequence[MetadataRow],
+    locations: Sequence[MetadataRow],
     contradictions: VideoContradictions,
     unlisted: Sequence[int],
 ) -> Iterator[SourceFile]:
@@ -187,14 +189,14 @@ def list_files(
 
     Args:
         dataset: The dataset.
-        places: The different files that its list of episodes names.
+        locations: The different files that its list of episodes names.
         contradictions: Where the metadata about videos cannot be right.
         unlisted: Episodes that the list does not name.
     """
     root = dataset.info.root
     yield from _metadata_files(root)
     present = [f"{root}/{path}" for path in list_media_files(root)]
-    used = _used_paths(dataset, places, contradictions, unlisted, set(present))
+    used = _used_paths(dataset, locations, contradictions, unlisted, set(present))
     for path in present:
         if path in used.data or path in used.videos:
             yield SourceFile(path=path, use="data")
@@ -210,7 +212,7 @@ def _metadata_files(root: str) -> Iterator[SourceFile]:
 
 def _used_paths(
     dataset: LeRobotDataset,
-    places: Sequence[MetadataRow],
+    locations: Sequence[MetadataRow],
     contradictions: VideoContradictions,
     unlisted: Sequence[int],
     present: set[str],
@@ -219,7 +221,7 @@ def _used_paths(
     info, features = dataset.info, dataset.feature_map.video_cameras
     claimed, episodes = _UsedPaths(set(), set()), set[int]()
     is_named_by_number = info.data_path.has("episode") or (features and info.video_path.has("episode"))
-    different = [(0, place) for place in (*places, *([{}] if unlisted else []))]
+    different = [(0, row) for row in (*locations, *([{}] if unlisted else []))]
     for index, row in _listed_rows(dataset, unlisted) if is_named_by_number else different:
         episodes.add(index)
         claimed.data.add(find_claimed_data_path(info, index, row))

@@ -81,7 +81,7 @@ class EpisodeListSurvey:
         has_repeated: Whether an episode is listed more than once.
         has_empty: Whether an episode has the length 0.
         contradicted: Per camera, the episodes whose spans overlap those of others in one video.
-        places: The different files that its entries name, as entries without other columns.
+        locations: The different files that its entries name, as entries without other columns.
     """
 
     episodes: int
@@ -90,7 +90,7 @@ class EpisodeListSurvey:
     has_repeated: bool
     has_empty: bool
     contradicted: Mapping[str, frozenset[int]]
-    places: tuple[MetadataRow, ...]
+    locations: tuple[MetadataRow, ...]
 
 
 def list_episode_list_files(info: LeRobotInfo) -> list[Path]:
@@ -178,20 +178,22 @@ def survey_episode_list(info: LeRobotInfo, camera_keys: Sequence[str], fps: floa
             )
             for number, key in enumerate(spans)
         },
-        places=tuple(_different_places(valid, columns)),
+        locations=tuple(_different_locations(valid, columns)),
     )
 
 
-def _different_places(entries: NDArray[np.float64], columns: Sequence[str]) -> Iterator[MetadataRow]:
+def _different_locations(entries: NDArray[np.float64], columns: Sequence[str]) -> Iterator[MetadataRow]:
     """The different files that (N, columns) numbers of entries name, without what is missing."""
     import numpy as np
 
-    places = [number for number, name in enumerate(columns) if name.endswith(("/chunk_index", "/file_index"))]
-    rows = np.nan_to_num(entries[:, places], nan=-1, posinf=-1, neginf=-1)
+    locations = [
+        number for number, name in enumerate(columns) if name.endswith(("/chunk_index", "/file_index"))
+    ]
+    rows = np.nan_to_num(entries[:, locations], nan=-1, posinf=-1, neginf=-1)
     # Entries of one file follow each other in most lists: few are left to compare.
     is_new = np.any(np.diff(rows, axis=0, prepend=-2) != 0, axis=1)
     for row in np.unique(rows[is_new], axis=0).tolist():
-        yield {columns[number]: value for number, value in zip(places, row, strict=True) if value >= 0}
+        yield {columns[number]: value for number, value in zip(locations, row, strict=True) if value >= 0}
 
 
 def _file_numbers(path: Path, columns: Sequence[str]) -> NDArray[np.float64]:

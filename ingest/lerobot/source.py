@@ -127,7 +127,7 @@ def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
         items=chain(_episode_items(dataset, listed, contradictions), others),
         warnings=tuple(dict.fromkeys((*warnings, *contradictions.warnings))),
         folder=str(folder),
-        files=functools.partial(list_files, dataset, listed.places, contradictions, unlisted),
+        files=functools.partial(list_files, dataset, listed.locations, contradictions, unlisted),
         check_metadata=functools.partial(_check_metadata, dataset),
         rate_hz=rate_hz,
         cameras=tuple(camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)),

@@ -163,21 +163,21 @@ def _read_row(clip: VideoClip) -> VideoRow:
     """What a table says of an episode, completed by its JSON file. Raises SourceError."""
     if not clip.sidecar:
         return clip.row
-    row, (said, document) = clip.row, _read_video_json(clip.sidecar)
-    if said is None:
+    row, (described, document) = clip.row, _read_video_json(clip.sidecar)
+    if described is None:
         return replace(row, metadata={**document, **row.metadata})
-    outcome = said if row.success is None else row
-    metadata = {**said.metadata, **row.metadata}
+    outcome = described if row.success is None else row
+    metadata = {**described.metadata, **row.metadata}
     return replace(
         row,
-        split=row.split or said.split,
-        instruction=row.instruction or said.instruction,
+        split=row.split or described.split,
+        instruction=row.instruction or described.instruction,
         success=outcome.success,
         success_source=outcome.success_source,
-        robot=row.robot or said.robot,
-        fps=row.fps or said.fps,
-        metadata={**metadata, "episode": said.episode} if said.episode else metadata,
-        warnings=(*row.warnings, *said.warnings),
+        robot=row.robot or described.robot,
+        fps=row.fps or described.fps,
+        metadata={**metadata, "episode": described.episode} if described.episode else metadata,
+        warnings=(*row.warnings, *described.warnings),
     )
 
 
