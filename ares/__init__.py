@@ -163,7 +163,6 @@ def check(
     format: str = "auto",
     rate_hz: float | None = None,
     spec: str | os.PathLike[str] = "",
-    data_dir: str | os.PathLike[str] = "",
     follow_links: bool = False,
     limit: int | None = None,
     baseline: str | os.PathLike[str] = "",
@@ -182,7 +181,6 @@ def check(
         format: Name of a format, or "auto".
         rate_hz: Recording rate, where the source does not store it.
         spec: YAML file with what the dataset does not say of itself, as for `Workspace.ingest`.
-        data_dir: Folder of the prepared datasets that sources such as "tfds:NAME" name; by default TFDS_DATA_DIR.
         follow_links: Whether symbolic links may lead out of a dataset, or out of a source.
         limit: Number of episodes to check at most; all by default.
         baseline: File of findings that are known: they are counted apart.
@@ -204,7 +202,6 @@ def check(
         format=format,
         rate_hz=rate_hz,
         spec=os.fspath(spec),
-        data_dir=os.fspath(data_dir),
         follow_links=follow_links,
         limit=limit,
     )
@@ -227,7 +224,6 @@ def fix(
     format: str = "auto",
     rate_hz: float | None = None,
     spec: str | os.PathLike[str] = "",
-    data_dir: str | os.PathLike[str] = "",
     follow_links: bool = False,
     export_format: str = "lerobot",
     dry_run: bool = False,
@@ -248,7 +244,6 @@ def fix(
         format: Name of the format of the source, or "auto".
         rate_hz: Recording rate, where the source does not store it.
         spec: YAML file with what the dataset does not say of itself, as for `Workspace.ingest`.
-        data_dir: Folder of the prepared datasets that sources such as "tfds:NAME" name; by default TFDS_DATA_DIR.
         follow_links: Whether symbolic links may lead out of the dataset.
         export_format: Name of the format to write, as for `Workspace.export`.
         dry_run: Whether to list the changes without writing.
@@ -269,7 +264,6 @@ def fix(
         format=format,
         rate_hz=rate_hz,
         spec=os.fspath(spec),
-        data_dir=os.fspath(data_dir),
         follow_links=follow_links,
     )
     request = FixRequest(

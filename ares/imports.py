@@ -75,7 +75,7 @@ EXTRA_MODULES = {
     "map": ("umap",),
     "mcap": ("mcap", "mcap_protobuf", "mcap_ros2", "zstandard"),
     "rosbag": ("rosbags", "lz4"),
-    "tfds": ("array_record", "tensorflow_datasets"),
+    "tfds": ("array_record",),
     "zarr": ("zarr", "numcodecs"),
     "jpegxl": ("imagecodecs",),
     "s3": ("s3fs",),

@@ -422,11 +422,6 @@ def ray_address() -> str:
     return os.environ.get("RAY_ADDRESS") or "local"
 
 
-def tfds_data_dir() -> str:
-    """Return the folder where tensorflow-datasets keeps prepared datasets (TFDS_DATA_DIR, else its own default)."""
-    return os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
-
-
 def _parse_price(text: str) -> Price | None:
     if not text:
         return None

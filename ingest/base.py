@@ -7,6 +7,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
@@ -479,10 +480,12 @@ def call_ingester_safely(
     return _call_guarded(ingester, listing, folder, follow_links)
 
 
-def _call_guarded(ingester: str, call: Callable[[], T], folder: str, follow_links: bool) -> T:
+def _call_guarded(
+    ingester: str, call: Callable[[], T], folder: str, follow_links: bool, *, limits_memory: bool = True
+) -> T:
     with (
         plugin_faults(ingesters.label(ingester)),
-        limited_memory(),
+        limited_memory() if limits_memory else nullcontext(),
         refuse_outside_links(folder, follow_links),
     ):
         try:
@@ -498,18 +501,9 @@ def append_items_safely(source: Source, items: Iterator[Any], listed: list[Any])
 
     What was listed before an error is in `listed`.
     """
-    with (
-        plugin_faults(ingesters.label(source.format)),
-        refuse_outside_links(source.folder, source.follow_links),
-    ):
-        try:
-            call_with_file_time_limit(
-                input_budgets().record_seconds, partial(_list_available_items, items, listed)
-            )
-        except OSError as error:
-            raise SourceError(
-                "file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}"
-            ) from error
+    listing = partial(_list_available_items, items, listed)
+    limited = partial(call_with_file_time_limit, input_budgets().record_seconds, listing)
+    _call_guarded(source.format, limited, source.folder, source.follow_links, limits_memory=False)
 
 
 def _list_available_items(items: Iterator[Any], listed: list[Any]) -> None:

@@ -20,14 +20,12 @@ class FolderLayout:
 
     Attributes:
         match: How a folder of it is told: sets of names of `folders` in it, with wildcards, of which one is there as a
-            whole; a regular expression of its `path`; names of `tables` in it.
+            whole; names of `tables` in it.
         robot: The robot, where episodes do not name theirs.
         rate_hz: Steps per second, where there are no stamps; None where episodes differ.
         videos: Folders of the videos of an episode, in order; `{episode}` is its key.
         depth: Folder of pictures of depth of an episode, or "".
         intrinsics: Folders of which the first that is there holds the parameters of the cameras of an episode.
-        session: File that describes several episodes, from the folder of an episode on; or "".
-        not_data: Files beside it that hold no data, with the reason.
         descriptions: By suffix of a file, the names under which it describes an episode.
         state: Arrays of the state in order, with the names of their dimensions by width.
         action: The same for the action.
@@ -43,8 +41,6 @@ class FolderLayout:
     videos: tuple[str, ...] = ()
     depth: str = ""
     intrinsics: tuple[str, ...] = ()
-    session: str = ""
-    not_data: Mapping[str, str] = field(default_factory=dict)
     descriptions: Mapping[str, list[str]] = field(default_factory=dict)
     state: Mapping[str, Mapping[int, list[str]]] = field(default_factory=dict)
     action: Mapping[str, Mapping[int, list[str]]] = field(default_factory=dict)

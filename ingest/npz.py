@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Json
 from ares.errors import AresError, SourceError
-from ares.formats import INFO_PATH
 from ares.input import read_json
 from ares.io import (
     FolderEntries,
@@ -311,15 +310,7 @@ class NpzIngester(FolderIngester):
     """Opens datasets of the format `npz`."""
 
     name = FORMAT
-
-    def recognises(self, path: str) -> bool:
-        """Whether a path is an .npz file, or a folder with such files or with folders of .npy files at any depth."""
-        root = absolute_path(path)
-        if is_url(str(root)):
-            return False
-        if root.is_file():
-            return root.suffix.lower() == SUFFIX
-        return not (root / INFO_PATH).exists() and next(_episode_paths(root), None) is not None
+    opens_files = True
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether .npz files, or several .npy files, lie in a folder."""

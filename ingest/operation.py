@@ -1,4 +1,4 @@
-"""Opens the datasets that a user names, by path or tfds name, to ingest, plan or show them."""
+"""Opens the datasets that a user names, to ingest, plan or show them."""
 
 from __future__ import annotations
 

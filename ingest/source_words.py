@@ -95,12 +95,19 @@ class VideoRow:
     Attributes:
         videos: Path as written, by camera; the camera is "" where the row names none.
         episode: Name of the episode, or "".
-        instruction, success, success_source, robot, split, fps, start, stop: As in VideoClip.
+        instruction: The instruction as written, or "".
+        success: Whether the episode succeeded, or None.
+        success_source: Column of the outcome, or "".
+        robot: Name of the robot, or "".
+        split: "train" or the like, or "".
+        fps: Frames per second that the table states, or None.
+        start: Second of its videos at which the episode begins, or None for whole videos.
+        stop: Second at which it ends, exclusive, or None.
         metadata: Columns without a known meaning.
         warnings: Reasons to warn about the row.
     """
 
-    videos: Mapping[str, str]
+    videos: Mapping[str, str] = field(default_factory=dict)
     episode: str = ""
     instruction: str = ""
     success: bool | None = None

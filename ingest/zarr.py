@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ares.console import count_of
 from ares.episode import Camera, SourceArray
 from ares.errors import SourceError
-from ares.formats import INFO_PATH, is_zarr_folder, is_zarr_zip
+from ares.formats import is_zarr_folder, is_zarr_zip
 from ares.imports import missing_extra
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
 from ares.media import ZarrStore, open_zarr, translate_zarr_errors
@@ -221,15 +221,7 @@ class ZarrIngester(FolderIngester):
 
     name = FORMAT
     uses = frozenset({"video"})
-
-    def recognises(self, path: str) -> bool:
-        """Whether a path is a Zarr store, or a folder with stores at any depth that is not a LeRobot dataset."""
-        root = absolute_path(path)
-        if is_url(str(root)):
-            return False
-        if root.is_file():
-            return is_zarr_zip(root)
-        return not (root / INFO_PATH).exists() and next(_find_stores(root), None) is not None
+    opens_files = True
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether a folder is a Zarr store, or zipped stores lie in it."""

@@ -140,14 +140,7 @@ def refuse_output_urls(args: argparse.Namespace) -> None:
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add where named datasets lie, and whether links may lead out of a dataset."""
-    parser.add_argument(
-        "--data-dir",
-        type=parse_user_path,
-        default="",
-        metavar="DIR",
-        help="folder of the prepared datasets that tfds:NAME[/CONFIG][:VERSION] names ($TFDS_DATA_DIR)",
-    )
+    """Add whether links may lead out of a dataset."""
     parser.add_argument(
         "--follow-links",
         action="store_true",

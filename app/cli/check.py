@@ -75,7 +75,6 @@ def _requested_datasets(args: argparse.Namespace) -> IngestRequest:
         format=args.format,
         rate_hz=args.rate,
         spec=args.spec,
-        data_dir=args.data_dir,
         follow_links=args.follow_links,
         limit=args.limit,
         options=getattr(args, "options", ""),

@@ -14,6 +14,10 @@ GONE_OPTIONS: Mapping[str, str] = {
     "ingested first",
     "ares annotate --span-unit": "the table says it: start_seconds and stop_seconds, or start_frame and stop_frame",
     "ares annotate --segment.span-unit": "the table says it: start_seconds and stop_seconds, or ..._frame",
+    **dict.fromkeys(
+        ("ares ingest --data-dir", "ares check --data-dir"),
+        "give the folder of a prepared dataset, such as ~/tensorflow_datasets/bridge_dataset/1.0.0",
+    ),
     "ares check --audit": "`python -m benchmarks.quality --real DATA` plants faults into data of yours",
     "ares check --audit-seed": "`python -m benchmarks.quality --real DATA --seeds A:B` has the seeds",
     "ares check --github": "the exit status is 1 where there are faults, and --json has the findings",

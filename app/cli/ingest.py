@@ -153,7 +153,6 @@ def _requested_ingestion(args: argparse.Namespace) -> IngestRequest:
         cameras=args.cameras,
         spec=args.spec,
         options=args.options,
-        data_dir=args.data_dir,
         follow_links=args.follow_links,
         media=args.media,
         limit=args.limit,

@@ -64,14 +64,13 @@ class IngestRequest:
     """The datasets that an ingestion, its plan or a check reads, and how.
 
     Attributes:
-        sources: Folders, files or URLs; or names of prepared datasets, such as "tfds:NAME".
+        sources: Folders, files or URLs.
         format: Name of a format, or "auto".
         dataset: Name to store instead of the source's own, or "".
         rate_hz: Recording rate, or None where the source stores it.
         cameras: How names of video files tell episode and camera, or "".
         spec: YAML file with what the dataset does not say of itself, or "".
         options: YAML file with such options by the path of each dataset, or "".
-        data_dir: Folder of the prepared datasets, or "".
         follow_links: Whether symbolic links may lead out of a dataset, or out of a source.
         media: "reference" leaves pixels where they are; "copy" writes videos of them into the workspace.
         limit: Most episodes to read, over all datasets; None for all.
@@ -86,7 +85,6 @@ class IngestRequest:
     cameras: str = ""
     spec: str = ""
     options: str = ""
-    data_dir: str = ""
     follow_links: bool = False
     media: MediaMode = "reference"
     limit: int | None = None

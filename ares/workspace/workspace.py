@@ -317,7 +317,6 @@ class Workspace:
         cameras: str = "",
         spec: str | os.PathLike[str] = "",
         options: str | os.PathLike[str] = "",
-        data_dir: str | os.PathLike[str] = "",
         follow_links: bool = False,
         media: MediaMode = "reference",
         limit: int | None = None,
@@ -338,7 +337,6 @@ class Workspace:
             cameras: How names of video files tell episode and camera, such as "{episode}_{camera}.mp4".
             spec: YAML file with what the dataset does not say of itself.
             options: YAML file with such options by the path of each dataset.
-            data_dir: Folder of the prepared datasets that sources such as "tfds:NAME" name; by default TFDS_DATA_DIR.
             follow_links: Whether symbolic links may lead out of a dataset, or out of a source.
             media: "reference" leaves pixels where they are; "copy" writes videos into the workspace.
             limit: Most episodes to read.
@@ -364,7 +362,6 @@ class Workspace:
                 cameras=cameras,
                 spec=expanded_path(spec),
                 options=expanded_path(options),
-                data_dir=expanded_path(data_dir),
                 follow_links=follow_links,
                 media=media,
                 limit=limit,
@@ -383,7 +380,6 @@ class Workspace:
         cameras: str = "",
         spec: str | os.PathLike[str] = "",
         options: str | os.PathLike[str] = "",
-        data_dir: str | os.PathLike[str] = "",
         follow_links: bool = False,
     ) -> IngestPlan:
         """Say what `ingest` would read with these arguments, as `ares ingest --dry-run` does; nothing is stored.
@@ -407,7 +403,6 @@ class Workspace:
                 cameras=cameras,
                 spec=expanded_path(spec),
                 options=expanded_path(options),
-                data_dir=expanded_path(data_dir),
                 follow_links=follow_links,
             ),
         )

@@ -125,22 +125,13 @@ def _stamp_task_files(root: Path) -> str:
 
 
 def _source_warnings(root: Path, tasks: dict[str, list[str]]) -> Iterator[str]:
-    """What is described but not here, and archives that are not unpacked."""
+    """What is described but not here."""
     described = {
         name.removeprefix("task_").removesuffix(".json") for name in list_folder(root / "task_info").files
     }
     absent = len(described - tasks.keys())
     if absent:
         yield f"{count_are(absent, 'task', 'task_info')} without an episode here: not downloaded or not unpacked"
-    archives = sum(1 for part in _PARTS for _ in _find_archives(root / part))
-    if archives:
-        yield f"{count_are(archives, 'archive')} not unpacked: run tar -xf on each in its folder"
-
-
-def _find_archives(folder: Path) -> Iterator[Path]:
-    """Archives in a folder, and in the folders of its tasks."""
-    for parent in (folder, *_visible_folders(folder)):
-        yield from (parent / name for name in list_folder(parent).files if name.endswith(_ARCHIVES))
 
 
 def _list_files(root: Path) -> Iterable[SourceFile]:

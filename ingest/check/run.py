@@ -81,7 +81,7 @@ def check(request: CheckRequest) -> CheckReport:
     accepted = _accepted_findings(request.baseline)
     writer = BaselineWriter(path=request.write_baseline) if request.write_baseline else None
     if request.evidence:
-        from ingest.check.tasks import make_empty_folder
+        from ingest.check.evidence import make_empty_folder
 
         make_empty_folder(request.evidence)
     find = partial(find_datasets, None, request.datasets)
@@ -100,7 +100,7 @@ def check(request: CheckRequest) -> CheckReport:
     if writer is not None:
         writer.write()
     if request.evidence:
-        from ingest.check.tasks import write_evidence_plots
+        from ingest.check.evidence import write_evidence_plots
 
         problems = write_evidence_plots(report, find().sources, request.evidence)
         report = replace(report, evidence_problems=problems)

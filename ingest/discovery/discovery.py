@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.console import announce_if_slow
 from ares.errors import AresError, PluginError, RequestError
-from ares.io import absolute_path, existing_path, is_url, list_folder
+from ares.io import existing_path, is_url
 from ares.jobs import IngestPlan, PlannedDataset, UnreadFile
-from ares.registry import did_you_mean, ingesters as registered
-from ares.settings import tfds_data_dir
+from ares.registry import ingesters as registered
 from ingest.base import FileUse, FolderIngester, Ingester, SourceFile, SourceOptions
 from ingest.discovery.datasets import OpenedDataset, StoredDataset, TreeDatasetOpener
 from ingest.discovery.tree import FolderTree, classify_unclaimed_file, find_data_placeholder, walk_folder_tree
@@ -59,34 +57,30 @@ def make_ingest_plan(
 
 def _mentioned_files(
     datasets: Iterable[OpenedDataset], skipped: Iterable[OpenedDataset]
-) -> dict[str, SourceFile | FileUse]:
+) -> dict[str, SourceFile]:
     """What the datasets say of their files, by path; a file that several mention is data where one says so."""
-    uses: dict[str, SourceFile | FileUse] = {}
+    uses: dict[str, SourceFile] = {}
     for opened in skipped:
         for file in opened.files:
             uses[file.path] = SourceFile(path=file.path, use="not_data", detail="left out as asked")
     for opened in datasets:
         for file in opened.files:
-            if uses.get(file.path) != "data":
-                uses[file.path] = file if file.detail else file.use
+            if file.path not in uses or uses[file.path].use != "data":
+                uses[file.path] = file
     return uses
 
 
 def _files_of(
     tree: FolderTree,
-    uses: dict[str, SourceFile | FileUse],
+    uses: Mapping[str, SourceFile],
     opaque: Sequence[OpenedDataset],
     failed: dict[str, str],
 ) -> Iterator[SourceFile]:
     yield from tree.left_out
     for folder, entries in tree.folders.items():
         if tree.is_store(folder):
-            mention = uses.get(folder)
-            yield (
-                _as_file(folder, mention)
-                if mention
-                else SourceFile(path=folder, use="unused", detail="no format reads it")
-            )
+            unread = SourceFile(path=folder, use="unused", detail="no format reads it")
+            yield uses.get(folder, unread)
             continue
         unlisted = any(_folder_holds(opened.path, folder) for opened in opaque)
         error = next((text for path, text in failed.items() if _folder_holds(path, folder)), "")
@@ -95,21 +89,15 @@ def _files_of(
             mention = uses.get(path)
             is_missing = name in entries.missing
             if mention is None and unlisted:
-                mention = "data"
-            use = mention.use if isinstance(mention, SourceFile) else mention
-            if use in _MAY_BE_POINTER and (
-                stand_in := find_data_placeholder(path, size, is_missing=is_missing)
-            ):
+                mention = SourceFile(path=path, use="data")
+            may_be_pointer = mention is not None and mention.use in _MAY_BE_POINTER
+            if may_be_pointer and (stand_in := find_data_placeholder(path, size, is_missing=is_missing)):
                 yield SourceFile(path=path, use=stand_in.use, detail=stand_in.detail)
             elif mention is not None:
-                yield _as_file(path, mention)
+                yield mention
             else:
                 use, detail = classify_unclaimed_file(path, name, size, is_missing=is_missing)
                 yield SourceFile(path=path, use=use, detail=error if error and use == "unused" else detail)
-
-
-def _as_file(path: str, mention: SourceFile | FileUse) -> SourceFile:
-    return mention if isinstance(mention, SourceFile) else SourceFile(path=path, use=mention)
 
 
 def _folder_holds(folder: str, path: str) -> bool:
@@ -233,7 +221,12 @@ def discover(
     search = _Search(request, named, stored, reads_unknown)
     formats = _import_ingesters(request.format)
     discovery = DiscoveredData(faults=dict(formats.faults))
-    for path in resolve_tfds_paths(request.sources, request.data_dir):
+    for path in request.sources:
+        if path.startswith("tfds:"):
+            folder = f"~/tensorflow_datasets/{path.removeprefix('tfds:').replace(':', '/')}"
+            raise RequestError(
+                f"{path!r} is no path", f"give the folder of the prepared dataset, such as {folder}"
+            )
         location = existing_path(path)
         if any(str(location) in tree.folders and not tree.file for tree in discovery.trees):
             continue  # below a path that was given too
@@ -417,67 +410,3 @@ def _refuse_options_of_other_formats(datasets: Sequence[OpenedDataset]) -> None:
                 f"{opened.path!r} takes no --cameras",
                 f"{opened.format} datasets name their cameras themselves",
             )
-
-
-_PREFIX = "tfds:"
-_METADATA = "features.json"
-_NAME = re.compile(r"(?P<name>\w[\w.-]*)(/(?P<config>\w[\w.+-]*))?(:(?P<version>\d+\.\d+\.\d+))?")
-
-
-def resolve_tfds_paths(sources: Sequence[str], data_dir: str = "") -> list[str]:
-    """The sources, with the folder of a prepared dataset for "tfds:NAME", "tfds:NAME/CONFIG" or "tfds:NAME:VERSION".
-
-    Args:
-        sources: Paths, URLs and names of prepared datasets.
-        data_dir: Folder of the prepared datasets; "" for that of tensorflow-datasets, which TFDS_DATA_DIR names.
-
-    Raises RequestError for a name that has a wrong form or is not there, and for a `data_dir` without any name.
-    """
-    names = [source for source in sources if source.startswith(_PREFIX)]
-    if data_dir and not names:
-        raise RequestError("--data-dir is for names such as tfds:bridge_dataset", f"got {', '.join(sources)}")
-    return [_prepared_path(source, data_dir) if source in names else source for source in sources]
-
-
-def _prepared_path(source: str, data_dir: str) -> str:
-    match = _NAME.fullmatch(source.removeprefix(_PREFIX))
-    if not match:
-        raise RequestError(
-            f"{source!r} is no name of a prepared dataset", "give tfds:NAME[/CONFIG][:VERSION]"
-        )
-    folder = absolute_path(data_dir or tfds_data_dir())
-    if is_url(str(folder)) or not folder.is_dir():
-        raise RequestError(
-            "the folder of the prepared datasets is missing", f"{folder}: give --data-dir FOLDER"
-        )
-    for part in filter(None, (match["name"], match["config"])):
-        folder = _child_folder(folder, part, source)
-    if match["version"]:
-        return str(_child_folder(folder, match["version"], source))
-    versions = [name for name in list_folder(folder).folders if _is_dataset(folder / name)]
-    if not versions:
-        configs = ", ".join(list_folder(folder).folders) or "no folder"
-        raise RequestError(
-            f"{source!r} has no version here", f"{folder} holds {configs}; give tfds:NAME/CONFIG"
-        )
-    return str(folder / max(versions, key=_version_key))
-
-
-def _child_folder(folder: Path, name: str, source: str) -> Path:
-    """A folder in a folder. Raises RequestError, with those that there are, where it is missing."""
-    names = list_folder(folder).folders
-    if name in names:
-        return folder / name
-    listed = ", ".join(names[:24]) or "nothing"
-    raise RequestError(
-        f"{source!r} is not prepared here",
-        f"{folder} has no {name!r}; {did_you_mean(name, names)}it holds {listed}",
-    )
-
-
-def _is_dataset(folder: Path) -> bool:
-    return list_folder(folder).has_file(_METADATA)
-
-
-def _version_key(name: str) -> tuple[tuple[int, ...], str]:
-    return tuple(int(part) for part in re.findall(r"\d+", name)), name

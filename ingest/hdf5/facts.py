@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from ares.episode import Camera, Json
 from ares.errors import SourceError
 from ares.input import open_hdf5_object, parse_json
 from ares.io import FileState, describe_os_error, file_state, list_folder, parse_path
-from ares.media import has_encoded_images, read_encoded_image
 from ingest.array_episode import match_labels
 from ingest.base import FileUse
 from ingest.files import read_json_object
@@ -322,27 +320,6 @@ def _find_entry(
     return {}
 
 
-def check_compression(facts: EpisodeFacts) -> list[str]:
-    """Warnings where images disagree with `compress` and `compress_len`, for layouts that name this array."""
-    if "compress_len" not in facts.layout.left_out:
-        return []
-    cameras = {
-        label: images
-        for label, images in facts.datasets.items()
-        if label.startswith("observations/images/") and images.ndim and len(images)
-    }
-    encoded = {label: images for label, images in cameras.items() if has_encoded_images(images)}
-    attributes, lengths, warnings = facts.document["attributes"], facts.datasets.get("compress_len"), []
-    if "compress" in attributes and bool(attributes["compress"]) != bool(encoded) and cameras:
-        warnings.append("attribute compress does not match the images")
-    if lengths is not None and encoded and lengths.ndim == 2 and lengths.shape[1]:
-        first_lengths = {length for length, *_ in read_small(lengths)}
-        # compress_len lists cameras in the order of writing, which the file does not record.
-        if any(len(read_encoded_image(images, 0)) not in first_lengths for images in encoded.values()):
-            warnings.append("compress_len does not match the images")
-    return warnings
-
-
 def read_video_cameras(facts: EpisodeFacts, reader: HDF5EpisodeReader) -> Iterator[Camera]:
     """A camera for each video beside the file that can be read."""
     used_paths: set[Path] = set()
@@ -353,7 +330,7 @@ def read_video_cameras(facts: EpisodeFacts, reader: HDF5EpisodeReader) -> Iterat
             used_paths.add(path)
             is_named = "*" not in video.path
             if is_named and not path.exists():
-                reader.warnings.append(f"camera {name} has no video{_similar_video(video, path)}")
+                reader.warnings.append(f"camera {name} has no video")
                 continue
             label = name if is_named else path.stem
             hash_label = "" if "{stem}" in video.path else path.stem
@@ -375,12 +352,6 @@ def _video_paths(facts: EpisodeFacts, video: VideoSpec) -> list[Path]:
     if "*" not in name:
         return [folder / name]
     return [match for match in sorted(folder.glob(name)) if not fnmatchcase(match.name, video.without)]
-
-
-def _similar_video(video: VideoSpec, path: Path) -> str:
-    """That there is one of a longer name; not looked for where the videos of all episodes lie in one folder."""
-    longer = path.parent.glob(f"{glob.escape(path.stem)}[-_]*{path.suffix}")
-    return " (only one of another name)" if "{stem}" not in video.path and any(longer) else ""
 
 
 def list_companions(

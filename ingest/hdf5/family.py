@@ -19,7 +19,7 @@ from ingest.hdf5.episode import (
     make_record,
     signal_widths,
 )
-from ingest.hdf5.facts import EpisodeFacts, check_compression, read_facts, read_video_cameras
+from ingest.hdf5.facts import EpisodeFacts, read_facts, read_video_cameras
 from ingest.hdf5.mujoco import name_mujoco_state, simulator_rate_hz
 from ingest.hdf5.reader import HDF5EpisodeReader
 from ingest.hdf5.values import LONGEST_LIST, find_datasets, keep_small_values, read_child_classes, read_small
@@ -53,7 +53,6 @@ def load_hdf5_episode(entry: HDF5Entry) -> Record:
         facts.check_steps(steps)
         constants = _read_constants(facts)
         instructions, (success, success_source) = facts.instructions(), facts.success()
-        facts.warnings.extend(check_compression(facts))
         roles = replace(roles, left_out=roles.left_out | _find_left_out(facts, {*roles.action, *roles.state}))
         simulated = _simulator_names(facts, roles.state)
         reader.warnings += facts.warnings

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import ASSUMED_RATE_HZ
 from ares.errors import SourceError
-from ares.formats import INFO_PATH
 from ares.input import call_with_time_limit, input_budgets, open_hdf5, open_hdf5_object, translate_hdf5_errors
 from ares.io import FolderEntries, absolute_path, folder_name, list_folder, walk_folders
 from ingest.array_episode import match_labels, natural_key
@@ -268,15 +267,7 @@ class Hdf5Ingester(FolderIngester):
 
     name = FORMAT
     uses = frozenset({"video"})
-
-    def recognises(self, path: str) -> bool:
-        """Whether a path is an HDF5 file, or a folder with one, or with an episode that has lost it, at any depth."""
-        root = absolute_path(path)
-        if root.is_file():
-            return root.suffix.lower() in SUFFIXES
-        if (root / INFO_PATH).exists():
-            return False
-        return next(_hdf5_paths(root, known_layouts()), None) is not None
+    opens_files = True
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether HDF5 files lie in a folder, or it is an episode that has lost its file."""

@@ -1,11 +1,9 @@
-"""What JSON and text files say of an episode that is a folder; of raw BridgeData V2 also that of its session."""
+"""What JSON and text files say of an episode that is a folder."""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from ingest.source_words import InvalidRowError, VideoRow, parse_video_row
 TABLE_SUFFIXES = (".csv", ".tsv")
 PICKLE_SUFFIXES = (".pkl", ".pickle")
 PICKLE_REASON = "reading a pickle can run code, so none is read: save its arrays as npz or HDF5"
-BRIDGE = "bridge_raw"
 _TEXT_BYTES, _LONGEST_TEXT, _MOST_TEXTS = 2**16, 1000, 16
 _LONGEST_LIST = 64
 
@@ -32,19 +29,12 @@ class EpisodeDescription:
     Attributes:
         row: Instruction, outcome, rate and robot of the JSON files.
         texts: Instructions of the text files.
-        session: What BridgeData V2 says of the session that the episode belongs to.
         pickles: Names of the pickles beside the images.
     """
 
     row: VideoRow
     texts: tuple[str, ...] = ()
-    session: Mapping[str, Json] = field(default_factory=dict)
     pickles: tuple[str, ...] = ()
-
-
-def is_bridge_folder(folder: Path) -> bool:
-    """Whether a folder is an episode of raw BridgeData V2, by its name and that of the folder around it."""
-    return bool(re.fullmatch(read_folder_layout(BRIDGE).match["path"], str(folder)))
 
 
 def list_table_paths(folder: Path) -> list[Path]:
@@ -86,22 +76,8 @@ def _find_beside(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
-def find_bridge_session_file(folder: Path) -> Path | None:
-    """What BridgeData V2 says of the session of an episode, three folders above it; None where it is missing."""
-    path = Path(os.path.normpath(folder / read_folder_layout(BRIDGE).session))
-    return path if is_bridge_folder(folder) and path.is_file() else None
-
-
-def read_episode_description(folder: Path, key: str) -> EpisodeDescription:
-    """Read what is said about an episode.
-
-    Args:
-        folder: Its folder.
-        key: Its path in the dataset; what lies above the dataset is not read.
-
-    Raises:
-        SourceError: A file cannot be read, or is no JSON object.
-    """
+def read_episode_description(folder: Path) -> EpisodeDescription:
+    """Read what is said about an episode. Raises SourceError for a file that cannot be read or is no JSON object."""
     paths = find_description_files(folder)
     document: dict[str, Any] = {}
     for path in (path for path in paths if path.suffix.lower() == ".json"):
@@ -112,11 +88,9 @@ def read_episode_description(folder: Path, key: str) -> EpisodeDescription:
         row = parse_video_row({"video": folder.name, **fields})
     except InvalidRowError as error:
         raise SourceError("JSON file has a wrong form", f"{', '.join(map(str, paths))}: {error}") from None
-    session = find_bridge_session_file(folder) if key.count("/") >= 3 else None
     return EpisodeDescription(
         row=row,
         texts=tuple(text for path in paths if path.suffix.lower() == ".txt" for text in _read_texts(path)),
-        session=select_small_values(read_json_object(session)) if session else {},
         pickles=tuple(name for name in list_folder(folder).files if name.lower().endswith(PICKLE_SUFFIXES)),
     )
 

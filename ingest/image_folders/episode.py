@@ -17,10 +17,8 @@ from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import add_depth
 from ingest.folder_layouts import read_folder_layout
 from ingest.image_folders.descriptions import (
-    BRIDGE,
     EpisodeDescription,
     find_description_files,
-    is_bridge_folder,
     list_table_paths,
     read_episode_description,
     select_small_values,
@@ -57,7 +55,7 @@ class FolderEntry(EpisodeEntry):
 def load_episode(entry: FolderEntry) -> Record:
     """Read an episode. Raises SourceError when it has no images or tables, or a file of it cannot be read."""
     folder = Path(entry.folder)
-    described = read_episode_description(folder, entry.key)
+    described = read_episode_description(folder)
     read = _read_images_and_tables if entry.format == TABLES else _read_images_only
     return read(entry, folder, described)
 
@@ -85,7 +83,7 @@ def _read_images_only(entry: FolderEntry, folder: Path, described: EpisodeDescri
         texts=described.texts,
         source=cameras[0].media.uri,
         content_hash=digest.hexdigest(),
-        metadata=add_depth({**described.session, **described.row.metadata}, depth),
+        metadata=add_depth(described.row.metadata, depth),
         frame_pairing="stamp" if times.has_stamps else "index",
     )
     all_warnings = (*warnings, *described.row.warnings)
@@ -106,7 +104,6 @@ def _times_of_images(
         name=f"the numbers of the images of {first.name}",
         user_rate_hz=entry.rate_hz,
         stated_rate_hz=described.row.fps,
-        usual_rate_hz=read_folder_layout(BRIDGE).rate_hz if is_bridge_folder(Path(entry.folder)) else None,
     )
 
 
@@ -246,13 +243,12 @@ def _make_episode(
     **fields: Any,
 ) -> Episode:
     row = described.row
-    is_bridge = entry.format == IMAGES and is_bridge_folder(Path(entry.folder))
     return make_episode(
         entry,
         trajectory,
         [row.instruction, *texts],
         split=row.split,
-        robot=row.robot or (read_folder_layout(BRIDGE).robot if is_bridge else ""),
+        robot=row.robot,
         rate_hz=times.rate_hz,
         rate_source=times.rate_source,
         cameras=cameras,

@@ -1,4 +1,4 @@
-"""Ingester for a folder of numbered images for each episode: raw BridgeData V2, and others that a text describes."""
+"""Ingester for a folder of numbered images for each episode that a text describes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ from pathlib import Path
 from ares.errors import SourceError
 from ares.io import FolderEntries, list_folder
 from ingest.base import FolderClaim, FolderIngester, Source, SourceOptions
-from ingest.folder_layouts import read_folder_layout
-from ingest.image_folders.descriptions import (
-    BRIDGE,
-    PICKLE_SUFFIXES,
-    choose_description_files,
-    is_bridge_folder,
-)
+from ingest.image_folders.descriptions import PICKLE_SUFFIXES, choose_description_files
 from ingest.image_folders.episode import IMAGES
 from ingest.image_folders.pictures import PICTURE_SUFFIXES, count_images
 from ingest.image_folders.source import open_episode_folders
@@ -58,11 +52,9 @@ class ImageFolderIngester(FolderIngester):
     name = IMAGES
 
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
-        """Whether a folder is an episode: of BridgeData V2 by its name, else images with a file that describes them."""
+        """Whether a folder is an episode: images with a file that describes them."""
         if not _holds_only(folder, _ALLOWED_SUFFIXES):
             return None
-        if is_bridge_folder(folder.path):
-            return "data" if read_folder_layout(BRIDGE).has_folders(folder.folders) else None
         if count_images(folder) < _FEWEST_IMAGES and not _has_camera_folders(folder):
             return None
         described = choose_description_files(folder.files, folder.path.name)

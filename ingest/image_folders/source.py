@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,11 +20,9 @@ from ingest.base import (
 )
 from ingest.folder_layouts import read_folder_layout
 from ingest.image_folders.descriptions import (
-    BRIDGE,
     PICKLE_REASON,
     PICKLE_SUFFIXES,
     TABLE_SUFFIXES,
-    find_bridge_session_file,
     find_description_files,
     list_table_paths,
 )
@@ -67,7 +64,7 @@ def open_episode_folders(
             total=len(folders),
             items=items,
             folder=str(root),
-            files=functools.partial(_list_files, root, folders),
+            files=functools.partial(_list_files, folders),
         )
     ]
 
@@ -83,8 +80,7 @@ def _make_item(
     return Item(episode_id=entry.episode_id, location=str(folder), load=load, key=key)
 
 
-def _list_files(root: Path, folders: list[Path]) -> Iterator[SourceFile]:
-    sessions: set[Path] = set()
+def _list_files(folders: list[Path]) -> Iterator[SourceFile]:
     for folder in folders:
         yield from (SourceFile(path=str(path), use="data") for path in list_table_paths(folder))
         yield from (SourceFile(path=str(path), use="metadata") for path in find_description_files(folder))
@@ -94,14 +90,6 @@ def _list_files(root: Path, folders: list[Path]) -> Iterator[SourceFile]:
         for entries in image_folders(folder):
             names = (name for name in entries.files if name.lower().endswith(PICTURE_SUFFIXES))
             yield from (SourceFile(path=str(entries.path / name), use="data") for name in names)
-        session = find_bridge_session_file(folder)
-        if session and session not in sessions and session.is_relative_to(root):
-            sessions.add(session)
-            yield SourceFile(path=str(session), use="metadata")
-            for beside, detail in read_folder_layout(BRIDGE).not_data.items():
-                path = os.path.normpath(folder / beside)
-                if Path(path).is_file():
-                    yield SourceFile(path=path, use="not_data", detail=detail)
 
 
 class TableFolderIngester(FolderIngester):

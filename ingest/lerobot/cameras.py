@@ -1,4 +1,4 @@
-"""Cameras of a LeRobot episode: its span of a shared video, a video of its own, or images in the data file."""
+"""Cameras of a LeRobot episode: its span of a shared video, a video for it alone, or images in the data file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ares.input import ImageInfo, parse_image_header
 from ares.media import HOLDS_DEPTH, VideoInfo, frozen_camera_flags, read_parquet_images
 from ingest.files import describe_camera, probe_once
 from ingest.lerobot.feature_map import CameraFeature
-from ingest.lerobot.file_contents import DatasetFileContents, EpisodeFrameLocation
+from ingest.lerobot.file_contents import DatasetFileContents
 from ingest.lerobot.metadata import LeRobotInfo, PathRole, parse_count
 from ingest.lerobot.rows import EpisodeRows, file_state_or_none
 
@@ -26,23 +26,9 @@ if TYPE_CHECKING:
 
 # info.json and the video may round the rate differently.
 _RATE_TOLERANCE = 0.01
-# Codec by the encoder name or fourcc code that info.json may give in its place.
-_CODEC_BY_ENCODER = {
-    "libsvtav1": "av1",
-    "libaom-av1": "av1",
-    "av01": "av1",
-    "libx264": "h264",
-    "avc1": "h264",
-    "libx265": "hevc",
-    "h265": "hevc",
-    "hvc1": "hevc",
-    "mp4v": "mpeg4",
-}
-
-
-# Why a camera of an episode is left out, and why the numbers in the names of its videos are not those of the episodes.
+# Why a camera of an episode is left out.
 BEHIND_VIDEO = "its span ends behind its video and the frames of the videos do not decide"
-NUMBERED_FROM_1 = "its videos are numbered from 1 and their frames do not decide"
+OTHER_NUMBERS = "its videos have not the numbers of the episodes and their frames do not decide"
 
 
 class VideoSpan(NamedTuple):
@@ -177,7 +163,8 @@ def find_video_span(feature: CameraFeature, search: VideoSearch) -> tuple[VideoS
     if claim and not contradiction and _fits_video(claim, search):
         return claim, ""
     is_whole = claim is not None and claim.is_whole and not contradiction
-    location = _search_files(feature, search, is_whole=is_whole)
+    location = search.evidence.video_of_episode(feature.key, search.episode) if is_whole else None
+    location = location or search.evidence.video_by_frames(feature.key, search.episode)
     if location:
         start = location.first_frame / search.fps
         stop = start + search.steps / search.fps if search.steps else None
@@ -205,17 +192,6 @@ def _fits_video(claim: VideoSpan, search: VideoSearch) -> bool:
     rate_hz = search.fps if _has_dataset_rate(info, search.fps) else info.rate_hz
     end = claim.start_seconds + search.steps / search.fps
     return claim.start_seconds >= 0 and end <= (info.num_frames + 0.5) / rate_hz
-
-
-def _search_files(
-    feature: CameraFeature, search: VideoSearch, *, is_whole: bool
-) -> EpisodeFrameLocation | None:
-    key, episode, evidence = feature.key, search.episode, search.evidence
-    if is_whole:  # the layout has a video for each episode, so a number in a name is one
-        return evidence.video_by_number(key, episode, 0) or evidence.video_by_frames(key, episode)
-    location = evidence.video_by_frames(key, episode)
-    number = episode + 1 if search.contradicted.get(key) == NUMBERED_FROM_1 else episode
-    return location or (evidence.video_by_number(key, number, search.steps) if search.steps else None)
 
 
 def _make_camera(feature: CameraFeature, span: VideoSpan, info: VideoInfo, search: VideoSearch) -> Camera:
@@ -254,9 +230,6 @@ def _camera_warnings(
     feature: CameraFeature, span: VideoSpan, info: VideoInfo, camera: Camera, search: VideoSearch
 ) -> Iterator[str]:
     fps = search.fps
-    declared_codec = feature.codec.lower()
-    if declared_codec and _CODEC_BY_ENCODER.get(declared_codec, declared_codec) != info.codec:
-        yield f"camera {feature.name} is {info.codec}, not {feature.codec} as info.json says"
     if feature.size and feature.size != (info.width, info.height):
         yield f"camera {feature.name} is not of the size that info.json says"
     if span.stop_seconds is not None and _stop_seconds(span, search) != span.stop_seconds:
@@ -326,7 +299,7 @@ def packet_sizes(camera: Camera) -> NDArray[np.int32]:
 
 
 def take_stated_hash(
-    row: Mapping[str, Any], rows: EpisodeRows, cameras: Sequence[Camera], own: tuple[str, str]
+    row: Mapping[str, Any], rows: EpisodeRows, cameras: Sequence[Camera], computed: tuple[str, str]
 ) -> tuple[str, str]:
     """The content hash of an episode and another one that may be stored for it.
 
@@ -337,10 +310,10 @@ def take_stated_hash(
         row: The entry of the episode in the list of episodes.
         rows: Its rows.
         cameras: Its cameras.
-        own: Hash of the rows and videos, and the one of earlier versions.
+        computed: Hash of the rows and videos, and the one of earlier versions.
     """
     stated, written = row.get(CONTENT_HASH_COLUMN), row.get(ROWS_HASH_COLUMN)
     if not (isinstance(stated, str) and stated and written):
-        return own
+        return computed
     sizes = {camera.name: packet_sizes(camera) for camera in cameras}
-    return (stated, own[0]) if hash_written_episode(rows.numbers, sizes) == written else own
+    return (stated, computed[0]) if hash_written_episode(rows.numbers, sizes) == written else computed

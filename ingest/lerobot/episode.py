@@ -331,7 +331,7 @@ def _no_rows_error(path: str, index: int) -> SourceError:
 
 
 def find_no_rows_error(dataset: LeRobotDataset, index: int, row: MetadataRow) -> SourceError | None:
-    """Why an episode that no readable data file holds fails; None where reading its own file would tell more."""
+    """Why an episode that no readable data file holds fails; None where reading its file would tell more."""
     path = find_claimed_data_path(dataset.info, index, row)
     try:
         episode_lengths_in_file(path)
@@ -403,8 +403,8 @@ def _make_record(
 ) -> Record:
     feature_map, index = dataset.feature_map, int(row["episode_index"])
     state, action = (_join_columns(rows, part, warnings) for part in (feature_map.state, feature_map.action))
-    own = _content_hashes(rows, cameras, (*feature_map.state, *feature_map.action))
-    content_hash, earlier_hash = take_stated_hash(row, rows, cameras, own)
+    hashes = _content_hashes(rows, cameras, (*feature_map.state, *feature_map.action))
+    content_hash, earlier_hash = take_stated_hash(row, rows, cameras, hashes)
     episode = Episode(
         episode_id=dataset.identity(str(index)),
         format=FORMAT,
@@ -554,7 +554,7 @@ def _content_hashes(
 ) -> tuple[str, str]:
     """Hash of the rows without their index columns and of the videos, and the one of earlier versions or "".
 
-    What the source says in texts is not hashed: a dataset that is labelled later, or anew, holds the same recordings.
+    What the source says in texts is not hashed: a dataset that is labelled later, or again, holds the same recordings.
     Each is 32 hex digits. Of a video the size of each packet counts, which stays the same where packets are copied
     into another layout. The hash of earlier versions had the videos only where no signal varies.
     """

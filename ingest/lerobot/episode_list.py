@@ -66,8 +66,6 @@ def _stored_values(array: pa.Array) -> NDArray[Any]:
     return np.asarray(np.from_dlpack(array))
 
 
-# Rows that are taken out of a table one by one.
-_FEW_ROWS = 1_000
 # Where LeRobot itself writes the list; other files beside these repeat it or replace it.
 _USUAL_FILE = re.compile(r"chunk-\d+/file-\d+\.parquet$")
 
@@ -83,6 +81,7 @@ class EpisodeListSurvey:
         has_repeated: Whether an episode is listed more than once.
         has_empty: Whether an episode has the length 0.
         contradicted: Per camera, the episodes whose spans overlap those of others in one video.
+        locations: The different files that its entries name, as entries without other columns.
     """
 
     episodes: int
@@ -91,6 +90,7 @@ class EpisodeListSurvey:
     has_repeated: bool
     has_empty: bool
     contradicted: Mapping[str, frozenset[int]]
+    locations: tuple[MetadataRow, ...]
 
 
 def list_episode_list_files(info: LeRobotInfo) -> list[Path]:
@@ -146,59 +146,8 @@ def _file_rows(path: Path, select: Callable[[str], bool]) -> Iterator[tuple[str,
     yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows))
 
 
-def drop_repeated_locations(info: LeRobotInfo, camera_keys: Sequence[str]) -> list[MetadataRow] | None:
-    """The entries of a Parquet list that differ in the files that they name, without other columns.
-
-    None where entries have to be read one by one: a list of lines, one that is damaged, or one that repeats an episode
-    or has an entry without a number.
-
-    Args:
-        info: The dataset.
-        camera_keys: Keys of the cameras with videos.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    names = [*DATA_FILE_COLUMNS, *(name for key in camera_keys for name in video_columns(key)[:2])]
-    rows: list[MetadataRow] = []
-    numbers: list[NDArray[np.float64]] = [np.empty(0)]
-    for path in list_episode_list_files(info):
-        if path.suffix != ".parquet":
-            return None
-        try:
-            table = read_table(path, {"episode_index", *names}.__contains__)
-            present = [name for name in names if name in table.column_names]
-            rows += _distinct_rows(table.select(present)) if present else [{}]
-        except (SourceError, pa.ArrowException):
-            return None
-        numbers.append(_column_numbers(table, "episode_index"))
-    return rows if _are_different_counts(np.concatenate(numbers)) else None
-
-
-def _distinct_rows(table: pa.Table) -> list[MetadataRow]:
-    """The different rows of a table, in order of appearance; entries of one file follow each other in most lists."""
-    import numpy as np
-
-    columns = [_column_numbers(table, name) for name in table.column_names]
-    is_new = np.any([np.diff(column, prepend=np.nan) != 0 for column in columns], axis=0)
-    # Missing or other values, and many files; else without the import of pandas that this takes.
-    if is_new.sum() > _FEW_ROWS or any(np.isnan(column).any() for column in columns):
-        distinct: list[MetadataRow] = table.group_by(table.column_names).aggregate([]).to_pylist()
-        return distinct
-    rows = np.stack(columns, axis=1)[is_new].tolist()
-    first_rows = dict(zip(map(tuple, reversed(rows)), np.flatnonzero(is_new)[::-1].tolist(), strict=True))
-    return [row for number in sorted(first_rows.values()) for row in table.slice(number, 1).to_pylist()]
-
-
-def _are_different_counts(numbers: NDArray[np.float64]) -> bool:
-    import numpy as np
-
-    are_counts = (numbers >= 0) & (numbers < 2**53) & (numbers == np.floor(numbers))
-    return bool(are_counts.all()) and len(np.unique(numbers)) == len(numbers)
-
-
 def survey_episode_list(info: LeRobotInfo, camera_keys: Sequence[str], fps: float) -> EpisodeListSurvey:
-    """Read the numbers, lengths and video spans of all episodes.
+    """Read the numbers, lengths, files and video spans of all episodes.
 
     Args:
         info: The dataset.
@@ -208,7 +157,8 @@ def survey_episode_list(info: LeRobotInfo, camera_keys: Sequence[str], fps: floa
     import numpy as np
 
     spans = {key: video_columns(key)[:3] for key in camera_keys} if info.shared_files else {}
-    columns = ("episode_index", "length", *(name for names in spans.values() for name in names))
+    span_columns = [name for names in spans.values() for name in names]
+    columns = ("episode_index", "length", *span_columns, *DATA_FILE_COLUMNS)
     files = [_file_numbers(path, columns) for path in list_episode_list_files(info)]
     numbers = np.concatenate([*files, np.empty((0, len(columns)))])
     is_valid = (numbers[:, 0] >= 0) & (numbers[:, 0] < 2**53) & (numbers[:, 0] == np.floor(numbers[:, 0]))
@@ -228,7 +178,22 @@ def survey_episode_list(info: LeRobotInfo, camera_keys: Sequence[str], fps: floa
             )
             for number, key in enumerate(spans)
         },
+        locations=tuple(_different_locations(valid, columns)),
     )
+
+
+def _different_locations(entries: NDArray[np.float64], columns: Sequence[str]) -> Iterator[MetadataRow]:
+    """The different files that (N, columns) numbers of entries name, without what is missing."""
+    import numpy as np
+
+    locations = [
+        number for number, name in enumerate(columns) if name.endswith(("/chunk_index", "/file_index"))
+    ]
+    rows = np.nan_to_num(entries[:, locations], nan=-1, posinf=-1, neginf=-1)
+    # Entries of one file follow each other in most lists: few are left to compare.
+    is_new = np.any(np.diff(rows, axis=0, prepend=-2) != 0, axis=1)
+    for row in np.unique(rows[is_new], axis=0).tolist():
+        yield {columns[number]: value for number, value in zip(locations, row, strict=True) if value >= 0}
 
 
 def _file_numbers(path: Path, columns: Sequence[str]) -> NDArray[np.float64]:

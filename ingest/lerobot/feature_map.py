@@ -192,14 +192,12 @@ class CameraFeature:
     Attributes:
         key: Key of the feature.
         name: Short name of the camera.
-        codec: Codec by info.json, or "".
         size: Width and height in pixels by info.json, or None.
         info: What info.json says of its video.
     """
 
     key: str
     name: str
-    codec: str
     size: tuple[int, int] | None
     info: Mapping[str, Any] = field(default_factory=dict)
 
@@ -467,13 +465,12 @@ def _camera_features(
         feature = features.get(key, {})
         video_info = feature.get("info") or feature.get("video_info") or {}
         video_info = video_info if isinstance(video_info, dict) else {}
-        codec = str(video_info.get("video.codec") or "")
         name = names.get(key) or short_name(key)
         name = key if name in used_names else name
         used_names.add(name)
         if feature.get("is_depth_map") is True:
             video_info = {**video_info, "is_depth_map": True}
-        cameras.append(CameraFeature(key, name, codec, _image_size(feature), video_info))
+        cameras.append(CameraFeature(key, name, _image_size(feature), video_info))
     return tuple(cameras[: len(videos)]), tuple(cameras[len(videos) :])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -14,7 +13,6 @@ from ares.formats import INFO_PATH, META_FOLDER
 from ares.io import parse_path, relative_path, walk_folders
 from ingest.files import probe_once
 from ingest.lerobot.episode_list import EpisodeListSurvey, read_episode_list
-from ingest.lerobot.feature_map import short_name
 from ingest.lerobot.metadata import LeRobotInfo, parse_count
 from ingest.lerobot.rows import count_rows, episode_lengths_in_file, measure_timestamp_rate
 
@@ -57,20 +55,38 @@ class DatasetFileContents:
         self._info = info
         self._keys = tuple(camera_keys)
         self._partitions: dict[str, Mapping[int, tuple[str, int]]] = {}
+        self._videos: dict[str, tuple[str, ...]] = {}
+        self._numbered: dict[str, dict[int | None, list[str]]] = {}
 
     @cached_property
-    def _files(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Relative paths of the data files and of the videos, each in the order of their numbers."""
-        data: list[str] = []
-        videos: list[str] = []
-        for path in list_media_files(self._info.root):
-            (data if path.endswith(DATA_SUFFIX) else videos).append(path)
-        return tuple(sorted(data, key=_natural_order)), tuple(sorted(videos, key=_natural_order))
-
-    @property
     def data_files(self) -> tuple[str, ...]:
-        """Absolute paths of all Parquet files outside meta."""
-        return tuple(f"{self._info.root}/{path}" for path in self._files[0])
+        """Absolute paths of the data files where info.json places them, in the order of their numbers."""
+        return tuple(sorted(self._info.data_files(), key=_natural_order))
+
+    def camera_videos(self, key: str) -> tuple[str, ...]:
+        """Absolute paths of a camera's videos where info.json places them, in the order of their numbers."""
+        if key not in self._videos:
+            self._videos[key] = tuple(sorted(self._info.video_files(key), key=_natural_order))
+        return self._videos[key]
+
+    def videos_by_number(self, key: str) -> Mapping[int | None, list[str]]:
+        """The videos of a camera by the number of an episode in their names; None where video_path has none."""
+        if key not in self._numbered:
+            for path in self.camera_videos(key):
+                number = self._info.video_path.match(path.removeprefix(f"{self._info.root}/"), "episode")
+                self._numbered.setdefault(key, {}).setdefault(number, []).append(path)
+        return self._numbered.get(key, {})
+
+    def video_of_episode(self, key: str, episode: int) -> EpisodeFrameLocation | None:
+        """The one video of a camera that has the number of the episode, in whatever chunk."""
+        numbered = self.videos_by_number(key).get(episode, [])
+        reason = "its video was found by the number in its name"
+        return EpisodeFrameLocation(numbered[0], 0, reason, True) if len(numbered) == 1 else None
+
+    def has_other_numbers(self, key: str, episodes: Set[int]) -> bool:
+        """Whether a camera has videos of no episode while some episodes have none: its numbers are other ones."""
+        numbers = self.videos_by_number(key).keys()
+        return bool(numbers - episodes and episodes - numbers)
 
     @cached_property
     def data_lengths(self) -> Mapping[int, int]:
@@ -92,12 +108,8 @@ class DatasetFileContents:
         Args:
             known: Episodes of the list and of the data files.
         """
-        episodes: set[int] = set()
-        for key in self._keys:
-            offset = int(videos_start_at_1(self, key, known))
-            numbers = map(file_number, self.camera_videos(key))
-            episodes |= {number - offset for number in numbers if number is not None}
-        return episodes
+        keys = [key for key in self._keys if not self.has_other_numbers(key, known)]
+        return {number for key in keys for number in self.videos_by_number(key) if number is not None}
 
     @cached_property
     def _lengths_by_file(self) -> Mapping[str, Mapping[int, int]]:
@@ -121,35 +133,20 @@ class DatasetFileContents:
         """The data files whose column episode_index has this episode."""
         return self._paths_by_episode.get(episode, ())
 
-    def camera_videos(self, key: str) -> tuple[str, ...]:
-        """Absolute paths of the videos whose folders or names contain the camera's key or short name.
-
-        Where there is one camera and no path contains its name, all videos are its own.
-        """
-        videos = self._files[1]
-        named = [path for path in videos if _camera_of(path, self._keys) == key]
-        if not named and len(self._keys) == 1:
-            named = list(videos)
-        return tuple(f"{self._info.root}/{path}" for path in named)
-
-    def videos_by_template(self, key: str) -> Sequence[str]:
-        """Absolute paths of a camera's videos where info.json places them, else those that its name is in."""
-        return list(self._info.video_files(key)) or self.camera_videos(key)
-
-    def video_by_number(self, key: str, episode: int, steps: int) -> EpisodeFrameLocation | None:
-        """The one video of a camera that has the number of the episode and as many frames as it has steps."""
-        paths = [path for path in self.camera_videos(key) if file_number(path) == episode]
-        if len(paths) != 1 or (steps and num_frames(paths[0]) != steps):
-            return None
-        return EpisodeFrameLocation(paths[0], 0, "its video was found by the number in its name", True)
-
     def video_by_frames(self, key: str, episode: int) -> EpisodeFrameLocation | None:
         """The frames of an episode where the episodes, in order, fill the camera's videos exactly."""
-        if key not in self._partitions:
-            self._partitions[key] = self._partition(key)
-        location = self._partitions[key].get(episode)
+        location = self._partition_of(key).get(episode)
         reason = "its frames were found by counting those of all videos and episodes"
         return EpisodeFrameLocation(*location, reason) if location else None
+
+    def is_filled(self, key: str) -> bool:
+        """Whether the episodes, in order, fill the videos of a camera exactly."""
+        return bool(self._partition_of(key))
+
+    def _partition_of(self, key: str) -> Mapping[int, tuple[str, int]]:
+        if key not in self._partitions:
+            self._partitions[key] = self._partition(key)
+        return self._partitions[key]
 
     def _partition(self, key: str) -> Mapping[int, tuple[str, int]]:
         lengths = self.episode_lengths
@@ -230,7 +227,7 @@ def find_unlisted_episodes(
             number
             for path in paths
             if (number := info.data_path.match(path.removeprefix(f"{info.root}/"), "episode")) is not None
-            and (number in known or not _holds_only(path, known))
+            and (number in known or not set() < list_episodes_in_file(path) <= known)
         }
     elif evidence.num_rows not in (0, frames):
         episodes |= evidence.data_lengths.keys()
@@ -255,65 +252,16 @@ def episodes_without_rows(
     return frozenset(listed.listed.tolist()) - evidence.data_lengths.keys()
 
 
-def videos_start_at_1(evidence: DatasetFileContents, key: str, episodes: Set[int]) -> bool:
-    """Whether a camera has videos numbered from 1 while the episodes are 0 to N - 1.
-
-    Where some of the videos are missing, their frames decide: each must have those of the episode before its number,
-    and one of them other frames than the episode of its number.
-    """
-    count = len(episodes)
-    if not count or min(episodes) != 0 or max(episodes) != count - 1:
-        return False
-    paths = {file_number(path): path for path in evidence.videos_by_template(key)}
-    numbers = {number for number in paths if number is not None}
-    if not numbers or min(numbers) != 1 or max(numbers) > count:
-        return False
-    if len(numbers) == count:
-        return True
-    lengths = evidence.episode_lengths
-    frames = {number: num_frames(paths[number]) for number in numbers}
-    readable = {number: frame_count for number, frame_count in frames.items() if frame_count > 0}
-    return all(lengths.get(number - 1) == frame_count for number, frame_count in readable.items()) and any(
-        lengths.get(number) != frame_count for number, frame_count in readable.items()
-    )
-
-
-def _holds_only(path: str, episodes: Set[int]) -> bool:
-    """Whether all rows of a data file are of these episodes by its column episode_index."""
+def list_episodes_in_file(path: str) -> Set[int]:
+    """The episodes of a data file by its column episode_index; none where it cannot be read or lacks the column."""
     try:
-        numbers = episode_lengths_in_file(path).keys()
+        return episode_lengths_in_file(path).keys()
     except SourceError:
-        return False
-    return bool(numbers) and numbers <= episodes
-
-
-def file_number(path: str) -> int | None:
-    """The last number in the name of a file, else in the name of its folder; None where there is none."""
-    *_, folder, name = f"//{path}".split("/")
-    numbers = re.findall(r"\d{1,18}", name.rpartition(".")[0]) or re.findall(r"\d{1,18}", folder)
-    return int(numbers[-1]) if numbers else None
+        return set()
 
 
 def _natural_order(path: str) -> list[tuple[int, str]]:
     return [(int(digits or 0), text) for text, digits in re.findall(r"([^\d]*)(\d{0,18})", path)]
-
-
-def _camera_of(path: str, keys: Sequence[str]) -> str | None:
-    """The camera whose key, else whose short name, is the longest that stands alone in the path.
-
-    A name also stands alone beside a number ("front_000001", "episode_3_front").
-    """
-    for name_of in (str, short_name):
-        named = [key for key in keys if _name_pattern(name_of(key)).search(path)]
-        if named:
-            return max(named, key=lambda key: len(name_of(key)))
-    return None
-
-
-@functools.lru_cache(maxsize=256)
-def _name_pattern(name: str) -> re.Pattern[str]:
-    numbered = r"_(?:episode|ep|file|chunk|take)?[_-]?\d"
-    return re.compile(rf"(?:(?<!\w)|(?<=\d_)){re.escape(name)}(?:(?!\w)|(?={numbered}))")
 
 
 def num_frames(path: str) -> int:
@@ -322,21 +270,6 @@ def num_frames(path: str) -> int:
         return probe_once(path).num_frames
     except SourceError:
         return -1
-
-
-def match_cameras_to_folders(root: str, keys: Sequence[str]) -> dict[str, str | None]:
-    """The camera that the first video of each folder belongs to, by folder; None where no name of a camera is in it.
-
-    Where there is one camera and no path contains its name, all videos are its own.
-    """
-    cameras: dict[str, str | None] = {}
-    for path in list_media_files(root):
-        folder = path.rpartition("/")[0]
-        if folder not in cameras and not path.endswith(DATA_SUFFIX):
-            cameras[folder] = _camera_of(path, keys)
-    if len(keys) == 1 and not any(cameras.values()):
-        return dict.fromkeys(cameras, keys[0])
-    return cameras
 
 
 def measure_rate_of_files(info: LeRobotInfo, camera_keys: Sequence[str]) -> tuple[float | None, str]:

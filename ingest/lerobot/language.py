@@ -194,8 +194,8 @@ def _persistent_segments(
     for _, document, start in readable:
         starts.setdefault(_lane_of(document), set()).add(start)
     stops: dict[tuple[Any, Any], dict[float, float]] = {}
-    for lane, own in starts.items():
-        in_order = sorted(own)
+    for lane, seconds in starts.items():
+        in_order = sorted(seconds)
         following = [stop if stop < clock.end else math.inf for stop in in_order[1:]]
         stops[lane] = dict(zip(in_order, [*following, math.inf], strict=True))
     for number, document, start in readable:
@@ -395,10 +395,10 @@ def restore_exported_segments(
         ]
         yield _with_exported(segment, known.pop(min(near)[1])) if near else segment
     for row in (row for known in by_text.values() for row in known):
-        own = SourceSegment(
+        added = SourceSegment(
             style=row["style"], text=row["text"], start_seconds=0.0, stop_seconds=0.0, camera=row["camera"]
         )
-        yield _with_exported(own, row)
+        yield _with_exported(added, row)
 
 
 def _with_exported(segment: SourceSegment, row: Mapping[str, Any]) -> SourceSegment:
@@ -422,9 +422,9 @@ def read_listed_subtasks(entry: Mapping[str, Any], warnings: list[str]) -> Itera
         entry: The entry.
         warnings: Gets a line where names and times do not belong together.
     """
-    own_names = [name for name in entry if name.endswith(LISTED_SUBTASKS) and isinstance(entry[name], list)]
-    for column in own_names:
-        if column == LISTED_SUBTASKS and f"sparse_{LISTED_SUBTASKS}" in own_names:
+    columns = [name for name in entry if name.endswith(LISTED_SUBTASKS) and isinstance(entry[name], list)]
+    for column in columns:
+        if column == LISTED_SUBTASKS and f"sparse_{LISTED_SUBTASKS}" in columns:
             continue
         stem = column.removesuffix("names")
         parts = [entry.get(f"{stem}{part}_times") for part in ("start", "end")]

@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -61,55 +61,28 @@ _ROLES: Mapping[str, PathRole] = {
 
 
 @dataclass(frozen=True, slots=True)
-class TemplatePlaceholder:
-    """A placeholder of a template.
-
-    Attributes:
-        name: Its name, "episode_index" and the like.
-        role: What it stands for.
-        digits: Digits that a number is padded to.
-    """
-
-    name: str
-    role: PathRole
-    digits: int
-
-
-@dataclass(frozen=True, slots=True)
 class PathTemplate:
-    """A relative path with placeholders.
+    """A relative path with the placeholders of LeRobot; made by `parse_template`.
 
     Attributes:
         text: As written in info.json.
-        parts: Literal texts and placeholders, in order.
-        roles: What the placeholders stand for.
     """
 
     text: str
-    parts: tuple[str | TemplatePlaceholder, ...] = field(hash=False)
-    roles: frozenset[PathRole] = field(hash=False)
 
     def has(self, role: PathRole) -> bool:
         """Whether a placeholder stands for this."""
-        return role in self.roles
+        return any(_ROLES[match[1]] == role for match in _FIELD.finditer(self.text))
 
     def fill(self, values: Mapping[PathRole, int | str]) -> str:
         """The path; a value that is not given counts as 0. Raises SourceError when a value leads out of the dataset."""
-        path = "".join(
-            part if isinstance(part, str) else _write_value(values.get(part.role, 0), part.digits)
-            for part in self.parts
-        )
+        path = self.write(str, lambda role, digits: str(values.get(role, 0)).zfill(digits))
         return check_relative_path(path, f"path template {self.text!r}")
 
     def glob(self, camera: str) -> str:
         """Pattern of all files of a camera ("" for data files)."""
-        return "".join(
-            glob.escape(part)
-            if isinstance(part, str)
-            else glob.escape(camera)
-            if part.role == "camera" and camera
-            else "*"
-            for part in self.parts
+        return self.write(
+            glob.escape, lambda role, _: glob.escape(camera) if role == "camera" and camera else "*"
         )
 
     def match(self, path: str, role: PathRole) -> int | None:
@@ -118,9 +91,19 @@ class PathTemplate:
         text = match.groupdict().get(role) if match else None
         return int(text) if text else None
 
+    def write(self, literal: Callable[[str], str], placeholder: Callable[[PathRole, int], str]) -> str:
+        """The template with other texts in place of its literal ones and of its placeholders.
 
-def _write_value(value: int | str, digits: int) -> str:
-    return value if isinstance(value, str) else str(value).zfill(digits)
+        Args:
+            literal: The text for a literal one.
+            placeholder: The text for what a placeholder stands for, and the digits that a number is padded to.
+        """
+        first, *pieces = _FIELD.split(self.text)
+        texts = [literal(first)]
+        for name, form, text in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+            digits = int((form or "").strip(":d") or 0)
+            texts += [placeholder(_ROLES[name], digits), literal(text)]
+        return "".join(texts)
 
 
 @functools.lru_cache(maxsize=256)
@@ -132,15 +115,14 @@ def fill_data_path(root: str, template: PathTemplate, episode: int, chunk: int, 
 @functools.lru_cache(maxsize=64)
 def _template_pattern(template: PathTemplate) -> re.Pattern[str]:
     """The regular expression of a template; a role that occurs again is not captured twice."""
-    text, seen = "", set[str]()
-    for part in template.parts:
-        if isinstance(part, str):
-            text += re.escape(part)
-            continue
-        content = r"[^/]+" if part.role == "camera" else r"\d{1,20}"
-        text += f"(?:{content})" if part.role in seen else f"(?P<{part.role}>{content})"
-        seen.add(part.role)
-    return re.compile(text)
+    seen = set[str]()
+
+    def expression(role: PathRole, _: int) -> str:
+        content, is_new = r"[^/]+" if role == "camera" else r"\d{1,20}", role not in seen
+        seen.add(role)
+        return f"(?P<{role}>{content})" if is_new else f"(?:{content})"
+
+    return re.compile(template.write(re.escape, expression))
 
 
 @functools.lru_cache(maxsize=64)
@@ -160,28 +142,11 @@ def parse_template(text: str, field: str) -> PathTemplate:
         if "leads out" in error.reason:
             raise SourceError(f"{field} in info.json points outside the dataset", error.detail) from None
         raise SourceError(f"{field} in info.json is not a path template", error.detail) from None
-    parts: list[str | TemplatePlaceholder] = []
-    end = 0
     for match in _FIELD.finditer(text):
         if match[1] not in _ROLES:
             detail = f"{text[:200]!r} has {{{match[1]}}}; there are {', '.join(_ROLES)}"
             raise SourceError(f"{field} in info.json is not a path template", detail)
-        digits = int((match[2] or "").strip(":d") or 0)
-        parts += [text[end : match.start()], TemplatePlaceholder(match[1], _ROLES[match[1]], digits)]
-        end = match.end()
-    roles = frozenset(part.role for part in parts if isinstance(part, TemplatePlaceholder))
-    return PathTemplate(text, (*(part for part in parts if part), text[end:]), roles)
-
-
-def find_template_fault(text: str, field: str) -> str:
-    """Why a text is no path template; "" where it is one. Raises SourceError when it leaves the dataset."""
-    try:
-        parse_template(text, field)
-    except SourceError as error:
-        if "outside" in error.reason:
-            raise
-        return f"{error.reason}: files are found by their names"
-    return ""
+    return PathTemplate(text)
 
 
 MetadataRow = Mapping[str, Any]
@@ -198,7 +163,6 @@ class LeRobotInfo:
         data_path: Template of the data files.
         video_path: Template of the videos.
         opened_at: Tells apart two openings of one folder, in ns of a clock.
-        warnings: What of info.json could not be used.
     """
 
     root: str
@@ -207,7 +171,6 @@ class LeRobotInfo:
     data_path: PathTemplate
     video_path: PathTemplate
     opened_at: int
-    warnings: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:
@@ -272,10 +235,10 @@ def parse_count(value: object) -> int | None:
 
 
 def read_info(root: Path) -> LeRobotInfo:
-    """Read the info.json of a dataset; a template of paths that is none is replaced and becomes a warning.
+    """Read the info.json of a dataset.
 
     Raises SourceError when it is missing or no JSON object, when the dataset is stored in another format, or when a
-    path leads out of it.
+    template of paths is none or leads out of the dataset.
     """
     path = root / INFO_PATH
     if not path.exists():
@@ -283,7 +246,6 @@ def read_info(root: Path) -> LeRobotInfo:
             f"there is no {INFO_PATH}", f"{path}: a LeRobot dataset states its rate and features there"
         )
     document: Mapping[str, Any] = read_json_object(path, _parse_json)
-    warnings: list[str] = []
     storage_format = document.get("storage_format") or "parquet"
     if storage_format != "parquet":
         raise SourceError("dataset is not stored as parquet", f"{path}: storage_format {storage_format!r}")
@@ -293,20 +255,15 @@ def read_info(root: Path) -> LeRobotInfo:
         root=str(root),
         document=document,
         shared_files=shared_files,
-        data_path=_stated_or_default_template(document, "data_path", defaults[0], warnings),
-        video_path=_stated_or_default_template(document, "video_path", defaults[1], warnings),
+        data_path=_read_template(document, "data_path", defaults[0]),
+        video_path=_read_template(document, "video_path", defaults[1]),
         opened_at=time.monotonic_ns(),
-        warnings=tuple(warnings),
     )
 
 
-def _stated_or_default_template(
-    document: Mapping[str, Any], name: str, default: str, warnings: list[str]
-) -> PathTemplate:
+def _read_template(document: Mapping[str, Any], name: str, default: str) -> PathTemplate:
+    """The template that info.json states, else the one of the layout."""
     stored = document.get(name)
-    if stored is not None and (fault := find_template_fault(str(stored), name)):
-        warnings.append(fault)
-        stored = None
     return parse_template(default if stored is None else str(stored), name)
 
 
@@ -359,24 +316,42 @@ def read_subtask_texts(root: str, opened_at: int) -> Mapping[int, str]:
 
     Args:
         root: The dataset.
-        opened_at: When it was opened: a later opening reads it anew.
+        opened_at: When it was opened: a later opening reads it again.
 
     Raises:
         SourceError: The list cannot be read.
     """
-    path = parse_path(root) / SUBTASKS_PATH
+    return _read_numbered_texts(parse_path(root) / SUBTASKS_PATH, SUBTASK_INDEX, "subtask", counts_rows=True)
+
+
+def _read_numbered_texts(
+    path: Path, numbers: str, usual: str, *, counts_rows: bool = False
+) -> Mapping[int, str]:
+    """The texts of a table by their numbers; {} for a missing file.
+
+    pandas stores the texts under their name or, from an index without one, as `__index_level_0__`.
+
+    Args:
+        path: The file.
+        numbers: The column of the numbers.
+        usual: The usual column of the texts; another one where it is missing.
+        counts_rows: Whether the place of a row is its number where there are no numbers.
+
+    Raises:
+        SourceError: The file cannot be read, or lacks numbers or texts.
+    """
     if not path.is_file():
         return {}
     table = read_table(path)
     texts = [name for name in table.column_names if "string" in str(table.schema.field(name).type)]
-    if not texts:
-        raise SourceError("subtasks.parquet has no text", f"{path}: {table.column_names}")
-    column = next((name for name in ("subtask", TASK_TEXT_COLUMN) if name in texts), texts[0])
-    has_numbers = SUBTASK_INDEX in table.column_names
-    numbers = table.column(SUBTASK_INDEX).to_pylist() if has_numbers else range(len(table))
+    has_numbers = numbers in table.column_names
+    if not texts or not (has_numbers or counts_rows):
+        raise SourceError(f"{path.name} has no {numbers} or no text", f"{path}: {table.column_names}")
+    column = next((name for name in (usual, TASK_TEXT_COLUMN) if name in texts), texts[0])
+    listed = table.column(numbers).to_pylist() if has_numbers else range(len(table))
     return {
         number: text
-        for value, text in zip(numbers, table.column(column).to_pylist(), strict=True)
+        for value, text in zip(listed, table.column(column).to_pylist(), strict=True)
         if text is not None and (number := parse_count(value)) is not None
     }
 
@@ -387,7 +362,7 @@ def read_exported_segments(root: str, opened_at: int) -> Mapping[str, list[dict[
 
     Args:
         root: The dataset.
-        opened_at: When it was opened: a later opening reads it anew.
+        opened_at: When it was opened: a later opening reads it again.
 
     Returns:
         The rows of SEGMENTS_PATH, each with its names of `EXPORTED_TEXTS` as texts and a finite span; {} without one.
@@ -413,7 +388,7 @@ def read_exported_segments(root: str, opened_at: int) -> Mapping[str, list[dict[
 
 
 def read_texts_by_column(info: LeRobotInfo, columns: Iterable[str]) -> dict[str, Mapping[int, str]]:
-    """The texts by number of columns of subtasks: those of subtasks, or of tasks for another column than its own."""
+    """The texts by number of columns of subtasks: those of subtasks, or of tasks for another column."""
     return {
         column: read_subtask_texts(info.root, info.opened_at)
         if column == SUBTASK_INDEX
@@ -423,23 +398,8 @@ def read_texts_by_column(info: LeRobotInfo, columns: Iterable[str]) -> dict[str,
 
 
 def read_tasks_parquet(path: Path) -> Mapping[int, str]:
-    """Text by index; pandas stores the texts as column `task` or, from an index without name, `__index_level_0__`.
-
-    Empty for a missing file. Raises SourceError when it cannot be read.
-    """
-    if not path.is_file():
-        return {}
-    table = read_table(path)
-    text_columns = [name for name in table.column_names if "string" in str(table.schema.field(name).type)]
-    if "task_index" not in table.column_names or not text_columns:
-        raise SourceError("tasks.parquet has no task_index or no text", f"{path}: {table.column_names}")
-    column = next((name for name in ("task", TASK_TEXT_COLUMN) if name in text_columns), text_columns[0])
-    indices = table.column("task_index").to_pylist()
-    return {
-        int(index): str(text)
-        for index, text in zip(indices, table.column(column).to_pylist(), strict=True)
-        if text is not None
-    }
+    """Text of each task by its index; {} for a missing file. Raises SourceError when it cannot be read."""
+    return _read_numbered_texts(path, "task_index", "task")
 
 
 def read_table(path: Path, select: Callable[[str], bool] | None = None) -> Any:

@@ -31,6 +31,7 @@ from ingest.lerobot.consistency import (
     check_dataset,
     check_episode_list,
     drop_cameras_without_video,
+    find_misplaced_files,
     find_video_contradictions,
     list_files,
 )
@@ -53,7 +54,6 @@ from ingest.lerobot.file_contents import (
     episodes_without_rows,
     find_unlisted_episodes,
     measure_rate_of_files,
-    read_file_contents,
 )
 from ingest.lerobot.language import LISTED_SUBTASKS
 from ingest.lerobot.metadata import (
@@ -115,6 +115,7 @@ def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
     unlisted = find_unlisted_episodes(info, dataset.evidence, listed.listed, listed.frames)
     dataset = replace(dataset, total=listed.episodes + len(unlisted))
     contradictions = find_video_contradictions(dataset, listed, unlisted)
+    warnings += find_misplaced_files(dataset)
     warnings += check_episode_list(info, listed, len(unlisted))
     warnings += check_dataset(dataset, listed.frames or None)
     others = _unlisted_items(dataset, unlisted, contradictions, has_list=listed.episodes > 0)
@@ -124,9 +125,9 @@ def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
         version=info.version,
         total=dataset.total,
         items=chain(_episode_items(dataset, listed, contradictions), others),
-        warnings=tuple(dict.fromkeys((*info.warnings, *warnings, *contradictions.warnings))),
+        warnings=tuple(dict.fromkeys((*warnings, *contradictions.warnings))),
         folder=str(folder),
-        files=functools.partial(list_files, dataset, contradictions, unlisted),
+        files=functools.partial(list_files, dataset, listed.locations, contradictions, unlisted),
         check_metadata=functools.partial(_check_metadata, dataset),
         rate_hz=rate_hz,
         cameras=tuple(camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)),
@@ -203,7 +204,7 @@ def _first_schema(info: LeRobotInfo) -> tuple[pa.Schema | None, bool]:
     import pyarrow as pa
 
     has_data = False
-    for path in chain(info.data_files(), (path for path in read_file_contents(info, ()).data_files)):
+    for path in info.data_files():
         has_data = True
         try:
             with open_parquet(path) as file:

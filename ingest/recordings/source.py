@@ -7,14 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from ares.episode import Json, Record
 from ares.errors import SourceError
 from ares.formats import ROSBAG2_METADATA, recording_files
 from ares.imports import missing_extra
-from ares.input import read_yaml
-from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, parse_path, walk_folders
+from ares.io import FolderEntries, absolute_path, folder_name, list_folder, parse_path, walk_folders
 from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.recordings.episode import MCAP_FORMAT, RecordedEpisode, load_recording
 from ingest.recordings.topics import RecordedSpan, TopicsOfSpec, find_topics_of_spec, read_episode_spans
@@ -202,41 +199,6 @@ mcap = McapIngester()
 ROSBAG_FORMAT = "rosbag"
 
 
-def load_rosbag(recorded: RecordedEpisode) -> Record:
-    """Read a bag: signals as numbers, images by reference, all by the header stamps of the messages.
-
-    Raises:
-        SourceError: A file is missing or is no bag, or holds neither camera nor signal.
-    """
-    record = load_recording(recorded)
-    details = _ros_distribution(recorded.uri)
-    if not details:
-        return record
-    metadata = {**details, **record.episode.metadata}
-    return replace(record, episode=replace(record.episode, metadata=metadata))
-
-
-def _ros_distribution(uri: str) -> dict[str, Json]:
-    """The distribution of ROS that recorded a bag, where the metadata.yaml beside it states one."""
-    distribution = _bag_information(uri).get("ros_distro")
-    known = isinstance(distribution, str) and distribution not in ("", "unknown")
-    return {"ros_distro": distribution} if known else {}
-
-
-def _bag_information(uri: str) -> dict[str, Any]:
-    """What rosbag2 states of a recording; empty where there is no metadata.yaml, or none that can be read."""
-    path = parse_path(uri)
-    metadata = path if path.name == ROSBAG2_METADATA else path.parent / ROSBAG2_METADATA
-    if is_url(uri) or not Path(metadata).is_file():
-        return {}
-    try:
-        document = read_yaml(str(metadata))
-    except (OSError, SourceError):
-        return {}
-    information = document.get("rosbag2_bagfile_information") if isinstance(document, dict) else None
-    return information if isinstance(information, dict) else {}
-
-
 BAG_SUFFIXES = (".db3", ".bag", ".bag.active")
 # rosbag2's compression mode "file"; SQLite cannot read such a file in place.
 _PACKED_BAG_SUFFIXES = (".db3.zstd", ".db3.zst")
@@ -252,7 +214,7 @@ def _bag_item(uri: str, dataset: RecordingDataset) -> Item:
     if uri.lower().endswith(_PACKED_BAG_SUFFIXES):
         error = SourceError("file is compressed as a whole", f"{uri}: unpack it with `zstd -d`")
         return failing_item(recorded.episode_id, location, error)
-    load = functools.partial(load_rosbag, recorded)
+    load = functools.partial(load_recording, recorded)
     return Item(episode_id=recorded.episode_id, location=location, load=load, key=key)
 
 

@@ -1,16 +1,12 @@
-"""Reads one RLDS record as an episode, with features that only tensorflow-datasets can decode."""
+"""Reads one RLDS record as an episode."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import io
 import itertools
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import (
@@ -27,7 +23,7 @@ from ares.formats import RecordLocation, parse_tf_example, read_identity_hash, r
 from ares.input import NamedSpan, decode_image, parse_image_header, parse_json
 from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import add_depth, decode_depth, describe_depth, sampled_rows
-from ingest.files import add_missing_cameras, describe_camera, read_json_object
+from ingest.files import add_missing_cameras, describe_camera
 from ingest.labels import add_segments, segment_subtasks
 from ingest.mapping import add_spec_parts, find_spec_text, turn_camera
 from ingest.rlds.feature_map import RldsCamera, RldsFeatureMap
@@ -45,7 +41,7 @@ from ingest.rlds.features import (
     read_stored_numbers,
     read_texts,
 )
-from ingest.signals import MAX_SIGNAL_WIDTH, StepTimes, compute_spec_step_times, numbered_names
+from ingest.signals import StepTimes, compute_spec_step_times, numbered_names
 from ingest.source_words import distinct_texts, is_meaningful_text
 
 if TYPE_CHECKING:
@@ -55,92 +51,9 @@ if TYPE_CHECKING:
     from ingest.spec import DatasetSpec, TextSpec
 
 
-# features.json names the classes that the library imports: no other module may be named by a file.
-_CLASSES = "tensorflow_datasets.core.features."
 # The note with which ARES exports an episode, and its texts of a segment.
 _EXPORT_NOTE = "ares_export"
 _EXPORTED_TEXTS = ("text", "style", "author", "role", "camera")
-
-
-def decode_with_tfds(folder: str, feature: Feature, payload: bytes, steps: int) -> NDArray[np.float32] | str:
-    """(T, D) float32 of a feature of the steps, as tensorflow-datasets decodes it; else why it is not stored.
-
-    Args:
-        folder: Folder of the dataset.
-        feature: The feature.
-        payload: The record.
-        steps: Number of steps of the record.
-    """
-    import numpy as np
-
-    decoder = _library_decoder(folder, feature.key)
-    if isinstance(decoder, str):
-        return decoder
-    names = feature.key.split("/")[1:]
-    try:
-        rows = [_value_at(step, names) for step in decoder.deserialize_example_np(payload)["steps"]]
-        values = np.stack([np.asarray(row).reshape(-1) for row in rows])
-    except Exception as error:  # the library raises errors of all kinds for what it cannot decode
-        return f"tensorflow-datasets cannot read it: {type(error).__name__}"
-    if values.dtype.kind not in "biuf" or values.shape[0] != steps:
-        return "no number for each step"
-    if not 0 < values.shape[1] <= MAX_SIGNAL_WIDTH:
-        return "too wide for a signal, or empty"
-    return values.astype(np.float32)
-
-
-def _value_at(step: Any, names: list[str]) -> Any:
-    return functools.reduce(lambda value, name: value[name], names, step)
-
-
-@functools.lru_cache(maxsize=256)
-def _library_decoder(folder: str, key: str) -> Any:
-    """The tree of tensorflow-datasets with one feature; or why there is none."""
-    if find_spec("tensorflow_datasets") is None:
-        return "its type needs pip install 'ares-curation[tfds]'"
-    try:
-        tree = _single_feature(read_json_object(Path(folder, "features.json")), key.split("/"))
-    except (KeyError, StopIteration, TypeError, AttributeError, SourceError):
-        return "features.json has no such feature in its present form"
-    if any(not name.startswith(_CLASSES) for name in _class_names(tree)):
-        return "its class is not one of tensorflow-datasets"
-    # The library prints that TensorFlow is missing, and warns of other packages.
-    with (
-        warnings.catch_warnings(),
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-    ):
-        warnings.simplefilter("ignore")
-        try:
-            from tensorflow_datasets.core.features import FeaturesDict
-
-            return FeaturesDict.from_json(tree)
-        except ModuleNotFoundError as error:
-            return f"tensorflow-datasets needs {error.name} for its type"
-        except Exception as error:  # damaged fields of its class
-            return f"tensorflow-datasets does not accept it: {type(error).__name__}"
-
-
-def _single_feature(node: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
-    """A node of features.json with only the feature at the end of some names. Raises KeyError where it is not there."""
-    if not names:
-        return dict(node)
-    if "sequence" in node:
-        inner = _single_feature(node["sequence"]["feature"], names)
-        return {**node, "sequence": {**node["sequence"], "feature": inner}}
-    features = node["featuresDict"]["features"]
-    # A name may have a slash itself.
-    count = next(end for end in range(1, len(names) + 1) if "/".join(names[:end]) in features)
-    name = "/".join(names[:count])
-    return {**node, "featuresDict": {"features": {name: _single_feature(features[name], names[count:])}}}
-
-
-def _class_names(node: Any) -> list[str]:
-    """Every class that a tree names, also those in the fields of a class."""
-    if isinstance(node, Mapping):
-        own = [str(value) for key, value in node.items() if key in ("pythonClassName", "type", "proto_cls")]
-        return own + [name for value in node.values() for name in _class_names(value)]
-    return [name for part in node for name in _class_names(part)] if isinstance(node, list) else []
 
 
 FORMAT = "rlds"
@@ -200,10 +113,8 @@ def load_record(entry: RldsRecordEntry) -> Record:
     dataset = replace(entry.settings, rate_hz=times.rate_hz, rate_source=times.rate_source)
     entry = replace(entry, settings=dataset, warnings=(*entry.warnings, *notes))
     record = _build_record(entry, example, steps, content_hash)
-    warnings = list(record.warnings)
-    extra = {**record.trajectory.extra, **_library_signals(entry, payload, steps, warnings)}
-    trajectory = replace(record.trajectory, timestamps=times.seconds, extra=extra)
-    record = replace(record, trajectory=trajectory, warnings=tuple(warnings), has_stamps=times.has_stamps)
+    trajectory = replace(record.trajectory, timestamps=times.seconds)
+    record = replace(record, trajectory=trajectory, has_stamps=times.has_stamps)
     record = add_segments(record, _instruction_spans(feature_map, example, steps), "instructions of steps")
     record = add_segments(record, _exported_spans(record), "segments of the export")
     return segment_subtasks(record) if dataset.spec and dataset.spec.subtasks else record
@@ -240,28 +151,28 @@ def _exported_spans(record: Record) -> Iterator[NamedSpan]:
             document = parse_json(text, _EXPORT_NOTE)
     listed = document.get("segments") if isinstance(document, dict) else None
     tolerance = 1.001 / record.episode.rate_hz
-    for own in listed if isinstance(listed, list) else ():
-        if not isinstance(own, dict) or not _is_exported_span(own):
+    for part in listed if isinstance(listed, list) else ():
+        if not isinstance(part, dict) or not _is_exported_span(part):
             continue
         is_known = any(
-            segment.text == own["text"] and abs(segment.start_seconds - own["start_seconds"]) <= tolerance
+            segment.text == part["text"] and abs(segment.start_seconds - part["start_seconds"]) <= tolerance
             for segment in record.segments
         )
         if not is_known:
             yield NamedSpan(
                 names=(),
-                start=own["start_seconds"],
-                stop=own["stop_seconds"],
+                start=part["start_seconds"],
+                stop=part["stop_seconds"],
                 unit="seconds",
-                **{name: own[name] for name in _EXPORTED_TEXTS},
-                fields={"arm": own["arm"]} if own.get("arm") and isinstance(own["arm"], str) else {},
+                **{name: part[name] for name in _EXPORTED_TEXTS},
+                fields={"arm": part["arm"]} if part.get("arm") and isinstance(part["arm"], str) else {},
             )
 
 
-def _is_exported_span(own: Mapping[str, Any]) -> bool:
+def _is_exported_span(part: Mapping[str, Any]) -> bool:
     """Whether an entry has all texts and a span."""
-    spans = (own.get("start_seconds"), own.get("stop_seconds"))
-    has_texts = all(isinstance(own.get(name), str) for name in _EXPORTED_TEXTS)
+    spans = (part.get("start_seconds"), part.get("stop_seconds"))
+    has_texts = all(isinstance(part.get(name), str) for name in _EXPORTED_TEXTS)
     return has_texts and all(isinstance(second, int | float) for second in spans)
 
 
@@ -384,29 +295,12 @@ def _ragged_signals(
 ) -> dict[str, Signal]:
     signals: dict[str, Signal] = {}
     for feature in features:
-        _add_signal(signals, feature, read_ragged_numbers(example, feature, steps), warnings)
+        numbers = read_ragged_numbers(example, feature, steps)
+        if isinstance(numbers, str):
+            warnings.append(f"{feature.key} is not stored ({numbers})")
+        else:
+            signals[_signal_name(feature)] = Signal(numbers, numbered_names(feature.name, numbers.shape[1]))
     return signals
-
-
-def _library_signals(
-    entry: RldsRecordEntry, payload: bytes, steps: int, warnings: list[str]
-) -> dict[str, Signal]:
-    """The features that only tensorflow-datasets can decode."""
-    signals: dict[str, Signal] = {}
-    for feature in entry.settings.feature_map.library:
-        numbers = decode_with_tfds(str(Path(entry.path).parent), feature, payload, steps)
-        _add_signal(signals, feature, numbers, warnings)
-    return signals
-
-
-def _add_signal(
-    signals: dict[str, Signal], feature: Feature, numbers: NDArray[np.float32] | str, warnings: list[str]
-) -> None:
-    """Add the numbers of a feature; or a warning of why there are none."""
-    if isinstance(numbers, str):
-        warnings.append(f"{feature.key} is not stored ({numbers})")
-    else:
-        signals[_signal_name(feature)] = Signal(numbers, numbered_names(feature.name, numbers.shape[1]))
 
 
 def _signal_name(feature: Feature) -> str:

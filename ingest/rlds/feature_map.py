@@ -42,27 +42,27 @@ def map_rlds_cameras(
     names = [feature.name for feature in images]
     cameras = []
     for feature in images:
-        own_name = feature.name
-        if names.count(own_name) > 1:
-            own_name = feature.key.removeprefix("steps/").replace("/", ".")
-        if own_name in spec.left_out:
+        feature_name = feature.name
+        if names.count(feature_name) > 1:
+            feature_name = feature.key.removeprefix("steps/").replace("/", ".")
+        if feature_name in spec.left_out:
             continue
-        name, part = _camera_of_spec(own_name, feature, spec)
+        name, part = _camera_of_spec(feature_name, feature, spec)
         role = part.role or guess_camera_role(name)
         channels = part.channels or _channel_order(feature, name, spec, warnings)
         cameras.append(RldsCamera(feature, name, role, channels, part.find_turn()))
     return tuple(cameras)
 
 
-def _camera_of_spec(own_name: str, feature: Feature, spec: DatasetSpec) -> tuple[str, CameraSpec]:
+def _camera_of_spec(feature_name: str, feature: Feature, spec: DatasetSpec) -> tuple[str, CameraSpec]:
     """The name that the spec gives to the camera of a feature, and what it says of it."""
     from ingest.spec import CameraSpec
 
     for name in spec.cameras:
         part = spec.camera(name)
-        if (part.key or name) in (own_name, feature.key):
-            return name if part.key else own_name, part
-    return own_name, CameraSpec()
+        if (part.key or name) in (feature_name, feature.key):
+            return name if part.key else feature_name, part
+    return feature_name, CameraSpec()
 
 
 def _channel_order(feature: Feature, name: str, spec: DatasetSpec, warnings: list[str]) -> Channels:
@@ -97,7 +97,6 @@ class RldsFeatureMap:
         time: Feature that the spec names as the time of each step, or None.
         extra: Other numeric features of the steps, stored as signals of their own.
         ragged: Numeric features of open length in each step; a signal where all steps have the same number of them.
-        library: Features of the steps whose class only tensorflow-datasets knows.
         language: Features that hold instructions, and texts of the spec; the main one first.
         metadata: Features outside the steps, and texts of the steps, that are stored as metadata.
         success: Feature that the spec names as the outcome, or None.
@@ -115,7 +114,6 @@ class RldsFeatureMap:
     time: Feature | None
     extra: tuple[Feature, ...]
     ragged: tuple[Feature, ...]
-    library: tuple[Feature, ...]
     language: tuple[Feature | TextSpec, ...]
     metadata: tuple[Feature, ...]
     success: Feature | None
@@ -145,9 +143,7 @@ def map_features(features: Iterable[Feature], spec: DatasetSpec | None) -> RldsF
     ordered = sorted(features, key=lambda feature: feature.key)
     warnings: list[str] = []
     misfits: list[Misfit] = []
-    library = [f for f in ordered if f.kind == "other" and f.per_step and f.key not in spec.left_out]
-    left_out = {f.key: reason for f in ordered if f not in library and (reason := _reason_unusable(f))}
-    ordered = [feature for feature in ordered if feature not in library]
+    left_out = {f.key: reason for f in ordered if (reason := _reason_unusable(f))}
     usable = [f for f in ordered if f.key not in left_out and not {f.key, f.name} & set(spec.left_out)]
     language = _language_features(usable, spec, misfits)
     ragged = [f for f in usable if f.ragged and f.kind == "number" and f not in language]
@@ -169,7 +165,6 @@ def map_features(features: Iterable[Feature], spec: DatasetSpec | None) -> RldsF
         time=time,
         extra=tuple(extra),
         ragged=tuple(ragged),
-        library=tuple(library),
         language=tuple(language),
         metadata=tuple(feature for feature in usable if _is_metadata(feature) and feature not in language),
         success=success,

@@ -409,10 +409,6 @@ class RldsIngester(FolderIngester, SpecIngester):
 
     name = FORMAT
 
-    def recognises(self, path: str) -> bool:
-        """Whether a folder is a TFDS dataset, or has one in it."""
-        return next(_find_folders(absolute_path(path)), None) is not None
-
     def claims(self, folder: FolderEntries) -> FolderClaim | None:
         """Whether a folder is a TFDS dataset, by the names of its files."""
         return "dataset" if DATASET_INFO_FILE in folder.files and FEATURES_FILE in folder.files else None

@@ -170,32 +170,14 @@ class VideoClip:
     Attributes:
         key: Key of the episode in the folder.
         videos: Absolute path by camera; the frames of the first camera are the steps.
-        split: "train" or the like, or "".
-        instruction: The instruction as written, or "".
-        success: Whether the episode succeeded, or None.
-        success_source: Column of the outcome, or "".
-        robot: Name of the robot, or "".
-        fps: Frames per second that the table states, or None.
-        start_seconds: Start of the episode in its videos, or None for whole videos.
-        stop_seconds: End of the episode, exclusive, or None.
-        metadata: Other columns of the table.
+        row: What a table says of it; of a video without a row only warnings.
         sidecar: Path of the JSON file of this episode, to be read with it, or "".
-        warnings: Reasons to warn about its row.
     """
 
     key: str
     videos: Mapping[str, str]
-    split: str = ""
-    instruction: str = ""
-    success: bool | None = None
-    success_source: str = ""
-    robot: str = ""
-    fps: float | None = None
-    start_seconds: float | None = None
-    stop_seconds: float | None = None
-    metadata: Mapping[str, Json] = field(default_factory=dict)
+    row: VideoRow
     sidecar: str = ""
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +238,6 @@ def _walk_once(folder: Path) -> Iterator[tuple[Path, list[str]]]:
         yield subfolder, sorted(name for name in names if name[0] != ".")
 
 
-_ROW_FIELDS = ("split", "instruction", "success", "success_source", "robot", "fps", "metadata", "warnings")
 _AMBIGUOUS_CAMERAS = (
     "names differ in a word that may be a camera or a task: each file is an episode of its own; "
     "if they are cameras, use --cameras '{episode}_{camera}.mp4'"
@@ -339,9 +320,8 @@ class VideoFolderPlan:
                     continue
                 warnings = tuple(f"video has no row in {posixpath.basename(table)}" for table in tables)
                 videos = {camera: self._absolute(path) for camera, path in group.items()}
-                clip = VideoClip(
-                    key=name, videos=videos, sidecar=self._sidecar(name, group), warnings=warnings
-                )
+                row = VideoRow(warnings=warnings)
+                clip = VideoClip(key=name, videos=videos, row=row, sidecar=self._sidecar(name, group))
                 yield PlannedClip(self._absolute(name), clip, name)
 
     def _absolute(self, path: str) -> str:
@@ -389,15 +369,7 @@ class VideoFolderPlan:
             return SourceError("video is outside the folder", f"{location}: {outside[0]!r}")
         key, paths = self._key_and_videos(folder, row, {name: path for name, path in videos.items() if path})
         span = "" if row.start is None else f"@{row.start:.3f}-{row.stop:.3f}"
-        row_fields = {name: getattr(row, name) for name in _ROW_FIELDS}
-        return VideoClip(
-            key=row.episode or key + span,
-            videos=paths,
-            start_seconds=row.start,
-            stop_seconds=row.stop,
-            sidecar=self._sidecar(key, {}),
-            **row_fields,
-        )
+        return VideoClip(key=row.episode or key + span, videos=paths, row=row, sidecar=self._sidecar(key, {}))
 
     def _key_and_videos(
         self, folder: Path, row: VideoRow, videos: Mapping[str, str]

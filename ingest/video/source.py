@@ -60,9 +60,9 @@ def load_clip(clip: VideoClip, entry: EpisodeEntry) -> Record:
     At a rate of the user one second of the episode is not one second of the file.
     """
     user_rate_hz = entry.rate_hz
-    clip = _with_sidecar(clip)
+    row = _read_row(clip)
     infos = {camera: probe_once(path) for camera, path in clip.videos.items()}
-    spans = {camera: _find_span(info, clip, clip.videos[camera]) for camera, info in infos.items()}
+    spans = {camera: _find_span(info, row, clip.videos[camera]) for camera, info in infos.items()}
     (first_path, *_), (span, *_) = clip.videos.values(), spans.values()
     speed = 1.0 if user_rate_hz is None else user_rate_hz / span.rate_hz
     cameras = tuple(
@@ -72,19 +72,19 @@ def load_clip(clip: VideoClip, entry: EpisodeEntry) -> Record:
     episode = make_episode(
         entry,
         trajectory,
-        [clip.instruction],
-        split=clip.split,
+        [row.instruction],
+        split=row.split,
         source=first_path,
-        content_hash=_hash_clip(clip),
-        robot=clip.robot,
+        content_hash=_hash_videos(clip.videos, row),
+        robot=row.robot,
         rate_hz=user_rate_hz or span.rate_hz,
         rate_source="user" if user_rate_hz else "source" if span.is_even else "measured",
         cameras=cameras,
-        success=clip.success,
-        success_source=clip.success_source,
-        metadata=clip.metadata,
+        success=row.success,
+        success_source=row.success_source,
+        metadata=row.metadata,
     )
-    warnings = (*clip.warnings, *_clip_warnings(clip, cameras, infos, span))
+    warnings = (*row.warnings, *_row_warnings(row, cameras, infos, span))
     return Record(episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(warnings)))
 
 
@@ -106,18 +106,18 @@ class _VideoSpan(NamedTuple):
     is_even: bool
 
 
-def _find_span(info: VideoInfo, clip: VideoClip, path: str) -> _VideoSpan:
+def _find_span(info: VideoInfo, row: VideoRow, path: str) -> _VideoSpan:
     """The frames that start at most half a step before the span, so that adjacent spans share none."""
     import numpy as np
 
     count, rate = info.num_frames, info.rate_hz
     steps = np.arange(count, dtype=np.float64) / rate if info.seconds is None else info.seconds
     first, stop = 0, count
-    if clip.start_seconds is not None and clip.stop_seconds is not None:
-        limits = np.array([clip.start_seconds, clip.stop_seconds]) - 0.5 / rate
+    if row.start is not None and row.stop is not None:
+        limits = np.array([row.start, row.stop]) - 0.5 / rate
         first, stop = (int(number) for number in np.searchsorted(steps, limits))
     if first >= stop:
-        description = f"{clip.start_seconds:g} to {clip.stop_seconds:g} s of {info.duration_seconds:g} s"
+        description = f"{row.start:g} to {row.stop:g} s of {info.duration_seconds:g} s"
         raise SourceError("span is not in the video", f"{path}: {description}")
     seconds = steps[first:stop] - steps[first]
     if info.seconds is None:
@@ -159,34 +159,34 @@ def _refuse_constant(name: str) -> Json:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _with_sidecar(clip: VideoClip) -> VideoClip:
-    """The episode with the values of its JSON file; values of a table have priority. Raises SourceError."""
+def _read_row(clip: VideoClip) -> VideoRow:
+    """What a table says of an episode, completed by its JSON file. Raises SourceError."""
     if not clip.sidecar:
-        return clip
-    row, document = _read_video_json(clip.sidecar)
-    metadata = {**(row.metadata if row else document), **clip.metadata}
-    if row is None:
-        return replace(clip, metadata=metadata)
-    use_row = clip.success is None
+        return clip.row
+    row, (described, document) = clip.row, _read_video_json(clip.sidecar)
+    if described is None:
+        return replace(row, metadata={**document, **row.metadata})
+    outcome = described if row.success is None else row
+    metadata = {**described.metadata, **row.metadata}
     return replace(
-        clip,
-        split=clip.split or row.split,
-        instruction=clip.instruction or row.instruction,
-        success=row.success if use_row else clip.success,
-        success_source=row.success_source if use_row else clip.success_source,
-        robot=clip.robot or row.robot,
-        fps=clip.fps or row.fps,
-        metadata={**metadata, "episode": row.episode} if row.episode else metadata,
-        warnings=(*clip.warnings, *row.warnings),
+        row,
+        split=row.split or described.split,
+        instruction=row.instruction or described.instruction,
+        success=outcome.success,
+        success_source=outcome.success_source,
+        robot=row.robot or described.robot,
+        fps=row.fps or described.fps,
+        metadata={**metadata, "episode": described.episode} if described.episode else metadata,
+        warnings=(*row.warnings, *described.warnings),
     )
 
 
-def _hash_clip(clip: VideoClip) -> str:
+def _hash_videos(videos: Mapping[str, str], row: VideoRow) -> str:
     """Hash of the videos, and of the span, so that two spans of one video differ."""
-    if clip.start_seconds is None or clip.stop_seconds is None:
-        return hash_media_files(clip.videos.values())
-    file_hashes = [hash_media_file(path, file_state(path)) for path in clip.videos.values()]
-    text = f"{' '.join(file_hashes)} {clip.start_seconds!r} {clip.stop_seconds!r}"
+    if row.start is None or row.stop is None:
+        return hash_media_files(videos.values())
+    file_hashes = [hash_media_file(path, file_state(path)) for path in videos.values()]
+    text = f"{' '.join(file_hashes)} {row.start!r} {row.stop!r}"
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
@@ -202,11 +202,11 @@ def _build_camera(name: str, path: str, info: VideoInfo, span: _VideoSpan, speed
     return describe_camera(name, info, media, flags=frozen_camera_flags(media, info.inactive_spans, 0))
 
 
-def _clip_warnings(
-    clip: VideoClip, cameras: tuple[Camera, ...], infos: Mapping[str, VideoInfo], span: _VideoSpan
+def _row_warnings(
+    row: VideoRow, cameras: tuple[Camera, ...], infos: Mapping[str, VideoInfo], span: _VideoSpan
 ) -> Iterator[str]:
     first, *_ = infos.values()
-    if clip.fps is not None and abs(clip.fps - first.rate_hz) > 0.01 * first.rate_hz:
+    if row.fps is not None and abs(row.fps - first.rate_hz) > 0.01 * first.rate_hz:
         yield "stated fps differs from that of the video"
     lengths = [camera.media.num_frames / camera.media.rate_hz for camera in cameras]
     if max(lengths) - min(lengths) > 1.001 / min(camera.media.rate_hz for camera in cameras):
@@ -218,7 +218,7 @@ def _clip_warnings(
     if not all(info.square_pixels for info in infos.values()):
         yield "pixels are not square"
     shortest = min(info.duration_seconds + 1 / info.rate_hz for info in infos.values())
-    if clip.stop_seconds is not None and clip.stop_seconds > shortest:
+    if row.stop is not None and row.stop > shortest:
         yield "span goes past the end of its video"
 
 
@@ -264,7 +264,7 @@ def _build_item(planned: PlannedClip, dataset: str, options: SourceOptions) -> I
     clip = planned.clip
     if not isinstance(clip, SourceError) and not _is_utf8(clip.key):
         clip = SourceError("file name is not UTF-8", clip.key)
-    split, key = ("", planned.name) if isinstance(clip, SourceError) else (clip.split, clip.key)
+    split, key = ("", planned.name) if isinstance(clip, SourceError) else (clip.row.split, clip.key)
     entry = EpisodeEntry(
         format=FORMAT, dataset=dataset, split=split, key=_escape_non_utf8(key), rate_hz=options.rate_hz
     )

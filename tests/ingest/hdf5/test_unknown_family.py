@@ -235,13 +235,3 @@ def test_a_layout_turns_pictures_and_their_size(h5: Any, tmp_path: Path, turn: i
     assert told == [
         text[:40] for text in texts.get(str(turn), ["pictures are stored with their bottom row first"])
     ]
-
-
-def test_compression_is_checked_only_where_the_layout_names_its_lengths(h5: Any, tmp_path: Path) -> None:
-    arrays = {"observations__images__eye": h5.pictures(), "observations__wanted": h5.numbers(9, 2)}
-    path = h5.write(tmp_path / "in" / "a.h5", {"/": {"compress": True}}, **arrays)
-    fields = {"match": [["observations"]], "action": [["observations/wanted"]]}
-    for left_out, told in (({}, False), ({"compress_len": ""}, True)):
-        (source,) = open_sources([str(path.parent)], with_layout(tmp_path, **fields, left_out=left_out))
-        warnings = next(iter(source.items)).load().warnings
-        assert ("attribute compress does not match the images" in warnings) is told

@@ -70,18 +70,20 @@ def test_raw_bridge_data_has_cameras_and_language_and_its_pickles_stay_closed(tm
     assert first.episode.key == "rss/toykitchen2/set_table/00/2022-01-01_00-00-00/raw/traj_group0/traj0"
     assert first.episode.instructions == ("put the pot in the sink 0", "pot to sink")
     assert (first.episode.num_steps, second.episode.num_steps) == (FRAMES, FRAMES + 1)
-    assert (first.episode.rate_hz, first.episode.rate_source) == (5.0, "format")
+    assert (first.episode.rate_hz, first.episode.rate_source) == (10.0, "assumed")
+    assert read(root, rate_hz=5.0)[0].episode.rate_hz == 5.0
     assert first.trajectory.state is None and first.trajectory.action is None
     assert [camera.name for camera in first.episode.cameras] == ["images0", "images1"]
-    assert brightness(first.episode.cameras[1], [0.0, 0.6, 9.0]) == [0, 3, FRAMES - 1]
+    assert brightness(first.episode.cameras[1], [0.0, 0.3, 9.0]) == [0, 3, FRAMES - 1]
     metadata = dict(first.episode.metadata)
     assert "depth_images0" in str(metadata.pop("depth_cameras"))
-    assert metadata == {"policy_desc": "human demo", "environment": "toykitchen2"}
+    assert metadata == {}
     assert "camera depth_images0 left out: it holds depth, not colour" in first.warnings
     assert any("obs_dict.pkl is not read (a pickle can run code)" in text for text in first.warnings)
     assert first.episode.content_hash != second.episode.content_hash
     uses = {file.path: file for file in opened(root).files()}
-    assert set(uses) == {str(path) for path in root.rglob("*") if path.is_file()}
+    others = {"collection_metadata.json", "diagnostics.png"}
+    assert set(uses) == {str(path) for path in root.rglob("*") if path.is_file() and path.name not in others}
     pickles = {path: file for path, file in uses.items() if path.endswith(".pkl")}
     assert {file.use for file in pickles.values()} == {"unused"} and len(pickles) == 6
     assert not trap.exists()
@@ -139,5 +141,5 @@ def test_a_tree_with_raw_bridge_data_is_accounted_for(tmp_path: Path) -> None:
     (source,) = found.sources
     assert (source.format, source.total) == ("images", 2)
     left = {Path(file.path).name: file for file in found.plan.left_files if file.use == "unused"}
-    assert set(left) == {"obs_dict.pkl", "policy_out.pkl", "agent_data.pkl"}
+    assert set(left) == {"obs_dict.pkl", "policy_out.pkl", "agent_data.pkl", "diagnostics.png"}
     assert "pickle can run code" in left["obs_dict.pkl"].detail

@@ -32,7 +32,7 @@ from tests.ingest.lerobot.bend_tools import (
 __all__ = ["BENDS", "Bend", "NotBendable"]
 
 
-@bend("`video/` for `videos/`, `parquet/` for `data/`", "mended")
+@bend("`video/` for `videos/`, `parquet/` for `data/`", "told")
 def _rename_folders(folder: Path, rng: random.Random) -> None:
     names = [(old, new) for old, new in (("videos", "video"), ("data", "parquet")) if (folder / old).is_dir()]
     require(names)
@@ -40,14 +40,14 @@ def _rename_folders(folder: Path, rng: random.Random) -> None:
     (folder / old).rename(folder / new)
 
 
-@bend("cameras in folders with their short names", "mended")
+@bend("cameras in folders with their short names", "told")
 def _short_camera_folders(folder: Path, rng: random.Random) -> None:
     paths = files_of(folder, ".mp4")
     for path in paths:
         move(path, Path(str(path).replace("observation.images.", "")))
 
 
-@bend("files without their chunk folders", "mended")
+@bend("files without their chunk folders", "told")
 def _flat_files(folder: Path, rng: random.Random) -> None:
     for path in files_of(folder, rng.choice([".mp4", ".parquet"])):
         parts = [part for part in path.relative_to(folder).parts if not part.startswith("chunk-")]
@@ -56,7 +56,7 @@ def _flat_files(folder: Path, rng: random.Random) -> None:
         move(path, target)
 
 
-@bend("files with other names and the same numbers", "mended")
+@bend("files with other names and the same numbers", "told")
 def _other_stems(folder: Path, rng: random.Random) -> None:
     suffix = rng.choice([".mp4", ".parquet"])
     for path in files_of(folder, suffix):
@@ -66,7 +66,7 @@ def _other_stems(folder: Path, rng: random.Random) -> None:
 _OTHER_NAMES = {"video_key": "cam", "episode_index": "i", "episode_chunk": "chunk", "chunk_index": "c_chunk"}
 
 
-@bend("path templates with other placeholder names", "mended")
+@bend("path templates with other placeholder names", "told")
 def _other_placeholders(folder: Path, rng: random.Random) -> None:
     info = read_info(folder)
     for name in ("data_path", "video_path"):
@@ -82,13 +82,13 @@ def _other_placeholders(folder: Path, rng: random.Random) -> None:
     edit_info(folder, **info)
 
 
-@bend("path templates that are none, or attack", "mended")
+@bend("path templates that are none, or attack", "told")
 def _broken_templates(folder: Path, rng: random.Random) -> None:
     texts = ["{a.b}", "{0}", "{x!r}", "data/{episode_index:>999999999}", "{", "", "{__class__.__mro__}"]
     edit_info(folder, data_path=rng.choice(texts), video_path=rng.choice(texts))
 
 
-@bend("path templates missing or of another version", "mended")
+@bend("path templates missing or of another version", "told")
 def _wrong_templates(folder: Path, rng: random.Random) -> None:
     v2 = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
     v3 = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"

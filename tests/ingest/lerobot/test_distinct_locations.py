@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.lerobot.episode_list import drop_repeated_locations, read_episode_list
+from ingest.lerobot.episode_list import survey_episode_list
 from ingest.lerobot.metadata import read_info
 
 CAMERA = "observation.images.top"
@@ -35,33 +35,38 @@ def _entry(index: float | None, file: int, video: int) -> dict[str, Any]:
     }
 
 
+def _locations(folder: Path, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        dict(place)
+        for place in survey_episode_list(read_info(_dataset(folder, entries)), [CAMERA], 10).locations
+    ]
+
+
 def test_entries_of_the_same_files_are_one(tmp_path: Path) -> None:
-    info = read_info(_dataset(tmp_path / "d", [_entry(index, index // 4, index // 3) for index in range(12)]))
-    rows = drop_repeated_locations(info, [CAMERA])
-    assert rows is not None
-    names = list(rows[0])
-    listed = [row for _, row in read_episode_list(info) if isinstance(row, dict)]
-    assert {tuple(row[name] for name in names) for row in rows} == {
-        tuple(row[name] for name in names) for row in listed
+    entries = [_entry(index, index // 4, index // 3) for index in range(12)]
+    locations = _locations(tmp_path / "d", entries)
+    names = [name for name in entries[0] if name.endswith("_index") and name != "episode_index"]
+    assert {tuple(place[name] for name in names) for place in locations} == {
+        tuple(entry[name] for name in names) for entry in entries
     }
-    assert (len(listed), len(rows)) == (12, 6) and "length" not in names
+    assert (len(locations), set(locations[0])) == (6, set(names))
 
 
 @pytest.mark.parametrize("index", [3.0, None, -1.0, 2.5, float("nan")])
-def test_a_repeated_or_unnumbered_entry_is_read_one_by_one(tmp_path: Path, index: float | None) -> None:
+def test_a_repeated_or_unnumbered_entry_names_no_file(tmp_path: Path, index: float | None) -> None:
     entries = [*(_entry(float(number), 0, 0) for number in range(5)), _entry(index, 1, 1)]
-    assert drop_repeated_locations(read_info(_dataset(tmp_path / "d", entries)), [CAMERA]) is None
+    assert [place["data/file_index"] for place in _locations(tmp_path / "d", entries)] == [0]
 
 
-def test_a_damaged_list_is_read_one_by_one(tmp_path: Path) -> None:
-    folder = _dataset(tmp_path / "d", [_entry(0.0, 0, 0)])
-    (folder / "meta" / "episodes" / "chunk-000" / "file-001.parquet").write_bytes(b"PAR1 cut")
-    assert drop_repeated_locations(read_info(folder), [CAMERA]) is None
+def test_an_entry_without_a_video_names_only_its_data(tmp_path: Path) -> None:
+    entry = _entry(1.0, 1, 0) | {f"videos/{CAMERA}/file_index": None}
+    locations = _locations(tmp_path / "d", [_entry(0.0, 0, 0), entry])
+    assert {place.get(f"videos/{CAMERA}/file_index") for place in locations} == {0, None}
 
 
 @pytest.mark.parametrize("files", [[0, 1, 0, 1, 2, 0], list(range(1_200))])
 def test_files_that_alternate_or_are_many_are_each_listed_once(tmp_path: Path, files: list[int]) -> None:
-    entries = [_entry(float(number), file, 0) for number, file in enumerate(files)]
-    rows = drop_repeated_locations(read_info(_dataset(tmp_path / "d", entries)), [CAMERA])
-    assert rows is not None
-    assert sorted(row["data/file_index"] for row in rows) == sorted(set(files))
+    locations = _locations(
+        tmp_path / "d", [_entry(float(number), file, 0) for number, file in enumerate(files)]
+    )
+    assert sorted(place["data/file_index"] for place in locations) == sorted(set(files))

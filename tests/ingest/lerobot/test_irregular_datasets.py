@@ -349,48 +349,69 @@ def test_info_that_is_missing_or_damaged_refuses_the_dataset(
         "data/{episode_index:099d}.parquet",
     ],
 )
-def test_template_that_is_none_is_replaced_by_names(tmp_path: Path, template: str, folders: Any) -> None:
-    folder = folders.make(tmp_path / "made", data_path=template, video_path=template)
-    assert folders.outcomes(folder) == ["good", "good"]
-    assert {
-        f"{name} in info.json is not a path template: files are found by their names"
-        for name in ("data_path", "video_path")
-    } <= set(folders.opened(folder).warnings)
+def test_template_that_is_none_refuses_the_dataset(tmp_path: Path, template: str, folders: Any) -> None:
+    for name in ("data_path", "video_path"):
+        folder = folders.make(tmp_path / name, **{name: template})
+        with pytest.raises(SourceError, match=f"{name} in info.json is not a path template"):
+            folders.opened(folder)
 
 
-@pytest.mark.parametrize(
-    ("data_path", "video_path"),
-    [
-        ("{part}/{n:04d}.parquet", "movies/{view}/take{n}.mp4"),
-        ("d/{chunk:02d}-{ep}.parquet", "v/{ep:08d}/{cam_name}_{chunk}.mp4"),
-        ("{i:06d}.parquet", "{whatever}.{i:06d}.mp4"),
-    ],
-)
-def test_templates_with_names_of_their_own(
-    tmp_path: Path, data_path: str, video_path: str, folders: Any
-) -> None:
+PLACES = [
+    ("d/{episode_index:04d}.parquet", "movies/{video_key}/take{episode_index}.mp4"),
+    (
+        "d/{episode_chunk:02d}-{episode_index}.parquet",
+        "v/{episode_index:08d}/{video_key}_{episode_chunk}.mp4",
+    ),
+    ("{episode_index:06d}.parquet", "{video_key}.{episode_index:06d}.mp4"),
+]
+
+
+@pytest.mark.parametrize(("data_path", "video_path"), PLACES)
+def test_files_are_where_info_says(tmp_path: Path, data_path: str, video_path: str, folders: Any) -> None:
     good = [item.load().episode for item in folders.opened(folders.make(tmp_path / "good")).items]
     folder = folders.make(tmp_path / "made", data_path=data_path, video_path=video_path)
     videos = []
     for number in range(2):
-        values = {"part": 0, "n": number, "chunk": 0, "ep": number, "i": number}
+        values = {"episode_chunk": 0, "episode_index": number}
         target = folder / data_path.format(**values)
         target.parent.mkdir(parents=True, exist_ok=True)
         (folder / DATA.format(number)).rename(target)
-        target = folder / video_path.format(**values, view=CAMERA, cam_name=CAMERA, whatever=CAMERA)
+        target = folder / video_path.format(**values, video_key=CAMERA)
         target.parent.mkdir(parents=True, exist_ok=True)
         videos.append(str((folder / VIDEO.format(CAMERA, number)).rename(target)))
-    warnings = (
-        f"{name} in info.json is not a path template: files are found by their names"
-        for name in ("data_path", "video_path")
-    )
-    assert set(warnings) <= set(folders.opened(folder).warnings)
+    assert folders.opened(folder).warnings == ()
     records = [item.load() for item in folders.opened(folder).items]
     assert [record.episode.content_hash for record in records] == [episode.content_hash for episode in good]
     assert [camera.media.uri for record in records for camera in record.episode.cameras] == videos
-    assert all(
-        "camera front is not where the metadata says" in " ".join(record.warnings) for record in records
+    assert not any(record.warnings for record in records)
+
+
+def test_files_that_lie_elsewhere_are_told_and_not_guessed(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "videos")
+    (folder / "videos").rename(folder / "movies")
+    assert folders.opened(folder).warnings == (
+        "camera front of info.json has no video",
+        "videos lie where video_path of info.json places none of its cameras: "
+        f"{VIDEO.format(CAMERA, 0).replace('videos', 'movies')}; not used",
     )
+    assert [record.episode.metadata for record in (item.load() for item in folders.opened(folder).items)] == [
+        {"missing_cameras": ["front"]}
+    ] * 2
+    folder = folders.make(tmp_path / "data")
+    (folder / "data").rename(folder / "parquet")
+    with pytest.raises(SourceError, match="data files are not where info"):
+        folders.opened(folder)
+
+
+def test_a_data_file_of_other_rows_or_in_another_place_is_not_used(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", video=False)
+    pq.write_table(pa.table({"label": ["a"]}), folder / "labels.parquet")
+    assert folders.opened(folder).warnings == ()
+    shutil.copy(folder / DATA.format(0), folder / "backup.parquet")
+    assert folders.opened(folder).warnings == (
+        "data files lie where data_path of info.json places none: backup.parquet; not used",
+    )
+    assert folders.outcomes(folder) == ["good", "good"]
 
 
 def test_columns_without_numbers_are_left_out(folders: Any, tmp_path: Path) -> None:

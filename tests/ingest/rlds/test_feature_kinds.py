@@ -378,3 +378,18 @@ def test_specs_where_they_make_no_sense_are_refused(make_rlds: MakeRlds, tmp_pat
         rlds.open(str(tmp_path), SourceOptions(spec=str(spec)))
     with pytest.raises(SourceError, match="dataset spec cannot be read"):
         open_source(dataset.path, spec=str(tmp_path / "nowhere.yaml"))
+
+
+def test_a_class_that_is_not_known_is_left_out_and_named(make_rlds: MakeRlds) -> None:
+    dataset = make_rlds("a", {**PLAIN, OBS + "sound": "float32 2"})
+    tree = json.loads((dataset.path / "features.json").read_text())
+    steps = tree["featuresDict"]["features"]["steps"]["sequence"]["feature"]["featuresDict"]["features"]
+    inside = steps["observation"]["featuresDict"]["features"]
+    inside["sound"] = {
+        "pythonClassName": "tensorflow_datasets.core.features.audio_feature.Audio",
+        "audio": {},
+    }
+    (dataset.path / "features.json").write_text(json.dumps(tree))
+    source = open_source(dataset.path)
+    assert "steps/observation/sound is not stored (its type Audio is unknown)" in source.warnings
+    assert "sound" not in next(iter(source.items)).load().trajectory.extra
