@@ -98,9 +98,7 @@ def preload() -> None:
 
     Errors are ignored here: the page that needs the data reports them.
     """
-    from app.dashboard import cached_reads
 
-    cached_reads.preload_in_this_thread()
     with suppress(AresError):
         ids = _load_browse()
         # In the order in which people need it: a click on a card needs the order, for the episodes beside it.
