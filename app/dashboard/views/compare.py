@@ -19,7 +19,7 @@ from app.dashboard.column_words import (
     maker_words,
     value_words,
 )
-from app.dashboard.components import draw_compare
+from app.dashboard.components import load_component
 from app.dashboard.navigation import entered_text, read_parameter, write_parameter
 from app.dashboard.player_data import group_dimensions, make_gripper_ticks, make_player_source, short_name
 from app.dashboard.view_state import AddressError
@@ -104,7 +104,7 @@ def render() -> None:
     if aligned:
         at = [seconds[aligned - 1] for seconds in events]
         shifts = (max(0.0, at[1] - at[0]), max(0.0, at[0] - at[1]))
-    draw_compare(_compare_data((first, second), shifts, events), key="compare.pair")
+    load_component("compare")(data=_compare_data((first, second), shifts, events), key="compare.pair")
 
 
 def _draw_pairs(group: str, ids: list[str]) -> list[str]:

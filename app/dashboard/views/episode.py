@@ -33,14 +33,10 @@ from app.dashboard.column_words import (
     maker_words,
 )
 from app.dashboard.components import (
-    draw_findings,
     draw_grid,
-    draw_headline,
-    draw_pairs,
     draw_player,
-    draw_rulings,
-    draw_segments,
     draw_table,
+    load_component,
 )
 from app.dashboard.failed_work import draw_episode_failures
 from app.dashboard.navigation import escape_markdown, read_parameter, read_view
@@ -139,7 +135,7 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
             "Results", icon=":material/arrow_back:", key="episode.back",
             on_click=navigation.open_page, args=("browse", view_to_params(view)),
         )  # fmt: skip
-        draw_headline(_headline_data(view, episode, columns), key="episode.headline")
+        load_component("headline")(data=_headline_data(view, episode, columns), key="episode.headline")
         st.button(
             "Compare makers", key="episode.compare", help="What two makers say of this episode, side by side",
             on_click=navigation.open_page, args=("compare", {"a": [episode.episode_id]}),
@@ -401,7 +397,8 @@ def _draw_findings(episode: Episode, trajectory: Trajectory) -> None:
         return
     lanes = make_finding_lanes(findings, episode.duration_seconds)
     if lanes:
-        draw_findings(lanes, episode.duration_seconds, key="episode.findings")
+        data = {"lanes": lanes, "duration": episode.duration_seconds}
+        load_component("findings")(data=data, key="episode.findings")
 
 
 def _draw_captions(episode: Episode, annotations: EpisodeAnnotations) -> None:
@@ -416,7 +413,7 @@ def _draw_captions(episode: Episode, annotations: EpisodeAnnotations) -> None:
             else caption
             for caption in cast("list[dict[str, Json]]", annotations.captions)
         ]
-        draw_rulings(captions, key="episode.rulings")
+        load_component("rulings")(data={"captions": captions, "pairs": []}, key="episode.rulings")
         if len(annotations.captions) < annotations.counts[0]:
             _draw_rest(episode, len(annotations.captions), annotations.counts[0], "texts with their grades")
     else:
@@ -428,7 +425,7 @@ def _draw_captions(episode: Episode, annotations: EpisodeAnnotations) -> None:
 def _draw_segments(episode: Episode, segments: list[dict[str, Json]]) -> None:
     if segments:
         st.subheader("Segments")
-        draw_segments(segments[:_MOST_ROWS], key="episode.segments")
+        load_component("segments")(data={"segments": segments[:_MOST_ROWS]}, key="episode.segments")
     if len(segments) > _MOST_ROWS:
         least = "" if len(segments) < MOST_SEGMENTS else "at least "
         count = f"{least}{count_of(len(segments), 'segment', comma=True)}"
@@ -467,7 +464,8 @@ def _draw_identity(episode: Episode) -> None:
         "hash of the content": episode.content_hash,
         "id": episode.episode_id,
     }
-    draw_pairs({name: value for name, value in rows.items() if value}, key="episode.identity")
+    pairs = [[name, value] for name, value in rows.items() if value]
+    load_component("rulings")(data={"captions": [], "pairs": pairs}, key="episode.identity")
     if episode.metadata:
         with st.expander("Metadata of the source"):
             st.json(dict(episode.metadata))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.job_panels import draw_jobs
+from app.dashboard.job_panels import READ_ONLY, draw_command_line, draw_jobs
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter
 from app.dashboard.selection_bar import read_person_name
 from app.server import (
@@ -30,7 +29,6 @@ _KINDS = {
     "check": "Check episodes",
     "review": "Import answers of people",
 }
-_READ_ONLY = "The workspace is read-only for the user of this server."
 
 
 def render() -> None:
@@ -140,13 +138,11 @@ def _draw_buttons(words: Sequence[str]) -> None:
         st.button(
             "Start", key="jobs.start", type="primary", icon=":material/play_arrow:",
             disabled=not (words and is_writable), on_click=start, args=(list(words),),
-            help=None if is_writable else _READ_ONLY,
+            help=None if is_writable else READ_ONLY,
         )  # fmt: skip
     navigation.draw_refusal("jobs.start")
     if words:
-        line = shlex.join(["ares", *words, "--workspace", cached_reads.workspace().path])
-        st.caption("The same on the command line:")
-        st.code(line, language=None, wrap_lines=True)
+        draw_command_line(words)
 
 
 def _start_job(words: Sequence[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -18,7 +17,7 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import build_cards, make_episode_page_params
 from app.dashboard.column_words import code_words, time_words
 from app.dashboard.components import draw_grid, draw_table
-from app.dashboard.job_panels import draw_jobs
+from app.dashboard.job_panels import draw_command_line, draw_jobs
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter, write_parameter
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.user_limits import choose_export_destination, find_default_export_folder
@@ -145,10 +144,7 @@ def _draw_export(episode_set: CurationSet) -> None:
         on_click=navigation.guard_field("sets.export", _start_export), args=(episode_set,),
     )  # fmt: skip
     navigation.draw_refusal("sets.export")
-    st.caption("The same on the command line:")
-    command = make_export_words(episode_set.label, folder / (name or "NAME"), format, task)
-    line = shlex.join(["ares", *command, "--workspace", workspace.path])
-    st.code(line, language=None, wrap_lines=True)
+    draw_command_line(make_export_words(episode_set.label, folder / (name or "NAME"), format, task))
     draw_jobs(lambda: list_jobs(workspace.stores, "export", episode_set.label), summarise=_summarise_export)
 
 
@@ -234,10 +230,8 @@ def _draw_action(episode_set: CurationSet, others: list[CurationSet], action: st
     make = navigation.guard_field("sets.make", _start_action)
     st.button("Make it", type="primary", key="sets.make", on_click=make, args=(episode_set, words))
     navigation.draw_refusal("sets.make")
-    st.caption("The same on the command line:")
+    draw_command_line(["set", *words])
     workspace = cached_reads.workspace()
-    line = shlex.join(["ares", "set", *words, "--workspace", workspace.path])
-    st.code(line, language=None, wrap_lines=True)
     draw_jobs(
         lambda: list_jobs(workspace.stores, "set", episode_set.label), summarise=_summarise_action,
         draw_more=_draw_reasons, most=3,
