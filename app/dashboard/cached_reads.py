@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ares.reports import DatasetHealth
     from ares.review import Calibration, InstructionAudit, JudgedQuestion, JudgementCount
     from ares.search import EpisodeScores
-    from ares.workspace import NameHit
 
 
 P, T = ParamSpec("P"), TypeVar("T")
@@ -512,16 +511,6 @@ def list_saved_views() -> list[SavedView]:
     from ares.curation import list_views
 
     return limited(lambda: list_views(workspace().stores))
-
-
-def find_exact_names(text: str) -> list[NameHit]:
-    """Return the sets, datasets and tags of exactly this name."""
-    from ares.workspace import MOST_CHARACTERS, find_names
-
-    hits = limited(lambda: find_names(workspace().stores, text)) if len(text) <= MOST_CHARACTERS else []
-    return [
-        hit for hit in hits if hit.why == "name" and text.casefold() == hit.name.partition("@")[0].casefold()
-    ]
 
 
 def read_episodes(ids: Sequence[str]) -> list[Episode]:

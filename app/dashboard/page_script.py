@@ -141,7 +141,7 @@ def _load_episode(ids: Sequence[str]) -> None:
     from app.dashboard import cached_reads
     from app.dashboard.annotation_rows import read_annotations, read_segments
     from app.dashboard.navigation import import_view
-    from app.dashboard.player_data import make_timeline_ticks
+    from app.dashboard.timeline_ticks import make_timeline_ticks
 
     import_view("episode")
     stores = cached_reads.workspace().stores

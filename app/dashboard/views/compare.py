@@ -21,7 +21,8 @@ from app.dashboard.column_words import (
 )
 from app.dashboard.components import load_component
 from app.dashboard.navigation import entered_text, read_parameter, write_parameter
-from app.dashboard.player_data import group_dimensions, make_gripper_ticks, make_player_source, short_name
+from app.dashboard.player_data import group_dimensions, make_player_source, short_name
+from app.dashboard.timeline_ticks import make_gripper_ticks
 from app.dashboard.view_state import AddressError
 from ares.curation import list_duplicate_pairs
 from ares.episode import Episode, Json, Signal, Trajectory

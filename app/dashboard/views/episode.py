@@ -40,7 +40,7 @@ from app.dashboard.components import (
 )
 from app.dashboard.failed_work import draw_episode_failures
 from app.dashboard.navigation import escape_markdown, read_parameter, read_view
-from app.dashboard.player_data import make_player_source, make_signal_plots, make_timeline_ticks
+from app.dashboard.player_data import make_player_source, make_signal_plots
 from app.dashboard.results import Neighbourhood, check_view, find_best_second, find_neighbours
 from app.dashboard.selection_bar import (
     change_ticks,
@@ -50,6 +50,7 @@ from app.dashboard.selection_bar import (
     read_ticked_ids,
     remember_person_name,
 )
+from app.dashboard.timeline_ticks import make_timeline_ticks
 from app.dashboard.view_state import AddressError, ViewState, view_to_params
 from ares.console import count_of
 from ares.episode import Episode, Json, Trajectory, format_duration

@@ -201,8 +201,6 @@ _ACTIONS = {
     "rules": "A set by rules: without copies, kinds of a size, datasets in shares",
     "split": "A split that keeps copies together",
     "combine": "A union, an intersection or a difference",
-    "overlap": "The overlap with another set or a dataset",
-    "controls": "Two control sets",
 }
 _BY_HELP = "Names with commas: task, scene, operator, day, columns, or keys of the metadata."
 # The option that names the file of reasons, and how many of these are drawn.
@@ -223,8 +221,6 @@ def _draw_action(episode_set: CurationSet, others: list[CurationSet], action: st
         "rules": _draw_rules,
         "split": _draw_split,
         "combine": _draw_combination,
-        "overlap": _draw_overlap,
-        "controls": _draw_controls,
     }
     words = fields[action](episode_set, others)
     make = navigation.guard_field("sets.make", _start_action)
@@ -298,18 +294,6 @@ def _draw_combination(episode_set: CurationSet, others: list[CurationSet]) -> li
     return [operation, name or "NAME", episode_set.label, *parts]
 
 
-def _draw_overlap(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
-    (datasets,) = cached_reads.read_facets("", "dataset")
-    sides = [other.label for other in others] + [str(value) for value, _ in datasets.counts]
-    against = st.selectbox("Against", sides, key=f"sets.compose.against.{episode_set.label}")
-    return ["overlap", episode_set.label, f"--against={against}"]
-
-
-def _draw_controls(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
-    where = _enter_text("Draw from the episodes of this filter", "where", help="SQL; empty is all of them.")
-    return ["controls", episode_set.label, *make_option("where", where), *_draw_seed()]
-
-
 def _summarise_action(job: Job) -> str:
     """For example "all-train@1 has 90 episodes, all-val@1 has 10 episodes; on two sides: copies 0"."""
     report: Mapping[str, Any] = job.document
@@ -317,10 +301,6 @@ def _summarise_action(job: Job) -> str:
     parts = [
         f"{part['name']}@{part['version']} has {count_of(part['episodes'], 'episode')}" for part in new_sets
     ]
-    if "shared" in report:
-        parts.append(
-            f"{report['shared']} are the same, {report['members_with_copies']} more have a copy there"
-        )
     shared = ", ".join(f"{name} {count}" for name, count in report.get("on_two_sides", {}).items())
     return ", ".join(parts) + (f"; on two sides: {shared} ({report['known']})" if shared else "")
 

@@ -266,8 +266,6 @@ def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
         ("rules", {"sets.compose.balance": "task", "sets.compose.cap": 1}, ["even-composed"]),
         ("split", {"sets.compose.val": 0.5, "sets.compose.train": 0.5}, ["even-train", "even-val"]),
         ("combine", {"sets.compose.parts.even@1": ["few@1"]}, ["even-union"]),
-        ("controls", {"sets.compose.seed": 4}, ["even-random", "even-matched"]),
-        ("overlap", {"sets.compose.against.even@1": "few@1"}, []),
     ],
 )
 def test_the_page_makes_the_request_of_the_command_that_it_shows(
