@@ -286,9 +286,7 @@ def draw_tab_state(data: dict[str, Json], key: str, on_restored: Callable[[list[
     load_component("tab_state")(data=data, key=key, on_restored_change=_when_sent(key, "restored", restore))
 
 
-def draw_bars(
-    rows: Sequence[Json], name: str, measure: str, key: str, on_act: Callable[[int], None] | None = None
-) -> None:
+def draw_bars(rows: Sequence[Json], name: str, measure: str, key: str) -> None:
     """Draw shares as bars whose parts are links.
 
     Args:
@@ -296,15 +294,9 @@ def draw_bars(
         name: What the rows are.
         measure: What their numbers are.
         key: Streamlit key of the component.
-        on_act: Called with the number of a row whose episodes shall be tagged, excluded or frozen; None offers none.
     """
-
-    def act(sent: Mapping[str, Any]) -> None:
-        if on_act:
-            on_act(int(sent["row"]))
-
-    data: dict[str, Json] = {"rows": list(rows), "name": name, "measure": measure, "acts": on_act is not None}
-    load_component("bars")(data=data, key=key, on_acted_change=_when_sent(key, "acted", act))
+    data: dict[str, Json] = {"rows": list(rows), "name": name, "measure": measure, "acts": False}
+    load_component("bars")(data=data, key=key)
 
 
 def draw_review(

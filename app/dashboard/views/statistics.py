@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -24,21 +24,19 @@ from app.dashboard.column_words import (
 from app.dashboard.components import draw_bars, draw_grid, load_component
 from app.dashboard.navigation import read_parameter, read_view, write_parameter
 from app.dashboard.results import check_view
-from app.dashboard.selection_bar import draw_selection_bar, draw_set_form, select_all
 from app.dashboard.view_state import (
     AddressError,
     ColumnFilter,
     ViewState,
     browse_address,
     view_filter_sql,
-    view_from_params,
     view_to_params,
 )
 from ares.console import count_of
 from ares.episode import Json, format_duration
 from ares.errors import RequestError
 from ares.rubric import TRUST_COLUMN
-from ares.store import conjunction, in_condition
+from ares.store import conjunction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,8 +49,6 @@ if TYPE_CHECKING:
 # What is offered to count by; any other name can be typed, and one that no episode has is refused in one line.
 _NAMES = ("task", "dataset", "robot", "operator", "scene", "day", "split")
 _MOST_GROUPS, _EXTREMES = 200, 6
-# Session key of the row whose episodes are acted on: its name, and its view as parameters.
-_ACTED = "statistics.acted"
 _GROUP, _NUMBER = "statistics.group", "statistics.number"
 # Columns whose distribution says something of the motion come first.
 _FIRST_NUMBERS = (
@@ -89,26 +85,6 @@ def render() -> None:
         _draw_tiles(statistics.total, columns, where)
         _draw_groups(view, columns, statistics)
     _draw_distribution(view, columns, where)
-
-
-def _act_on(views: Sequence[tuple[str, ViewState]], row: int) -> None:
-    """Select the episodes of a row; the page then offers what can be done with them."""
-    name, view = views[row]
-    select_all(view)
-    st.session_state[_ACTED] = (name, view_to_params(view))
-
-
-def _draw_actions(key: str, views: Sequence[tuple[str, ViewState]]) -> None:
-    """Draw what can be done with the episodes of the row that was clicked, if it is one of these."""
-    name, params = st.session_state.get(_ACTED) or ("", None)
-    if params not in [view_to_params(view) for _, view in views]:
-        return
-    view = view_from_params(params)
-    count = cached_reads.count_episodes(view_filter_sql(view, cached_reads.filter_columns()))
-    with st.container(border=True, key=f"{key}.actions"):
-        st.markdown(f"**{navigation.escape_markdown(name)}**: {count_of(count, 'episode')}")
-        draw_set_form(view, count)
-        draw_selection_bar(view, count)
 
 
 def _draw_selection(view: ViewState) -> None:
@@ -195,13 +171,7 @@ def _draw_groups(view: ViewState, columns: Mapping[str, str], statistics: GroupS
         _group_row(group, statistics.outcome, partial(_group_view, view, columns, statistics.by, group))
         for group in groups
     ]
-    views = [
-        (str(row["name"]), _group_view(view, columns, statistics.by, group, ""))
-        for row, group in zip(rows, groups, strict=True)
-    ]
-    measure = "success of those known, 95 %; duration; episodes"
-    draw_bars(rows, statistics.by, measure, "statistics.groups", on_act=partial(_act_on, views))
-    _draw_actions("statistics.groups", views)
+    draw_bars(rows, statistics.by, "success of those known, 95 %; duration; episodes", "statistics.groups")
     if statistics.num_groups > len(groups):
         more = f"{len(groups):,} of {statistics.num_groups:,}, those with the most episodes."
         st.caption(f"{more} `ares statistics {statistics.by}` lists up to 1,000.")
@@ -268,19 +238,9 @@ def _draw_distribution(view: ViewState, columns: Mapping[str, str], where: str) 
     if not facet.histogram:
         st.caption("No episode has a value.")
         return
-    rows = list(make_histogram_rows(view, facet))
     unit = f" ({facet.unit})" if facet.unit else ""
-    # The address of a row says which episodes it counts.
-    views = [
-        (
-            f"{format_column_label(column)} {row['name']}",
-            view_from_params(parse_qs(urlsplit(str(row["href"])).query)),
-        )
-        for row in rows
-    ]
     title = f"{format_column_label(column)}{unit}"
-    draw_bars(rows, title, "episodes", "statistics.bins", on_act=partial(_act_on, views))
-    _draw_actions("statistics.bins", views)
+    draw_bars(list(make_histogram_rows(view, facet)), title, "episodes", "statistics.bins")
     if facet.meaning:
         st.caption(facet.meaning)
     _draw_extremes("Highest", where, f"{column} DESC")
@@ -362,7 +322,8 @@ def _draw_comparison(columns: Mapping[str, str]) -> None:
     facets = [facet for facet in facets if len(facet.histogram) > 1]
     orders = [order for facet in facets for order in (facet.column, f"{facet.column} DESC")]
     extremes = {order: _first_id(where, order) for order in orders}
-    values = _read_numbers([episode_id, *extremes.values()], [facet.column for facet in facets])
+    ids = [episode_id, *filter(None, extremes.values())]
+    values = cached_reads.read_values(ids, [facet.column for facet in facets])
     spreads = [_number_spread(facet, episode_id, extremes, values) for facet in facets]
     load_component("spreads")(data={"rows": spreads}, key="statistics.spreads")
     _draw_dimension_spreads(episode, where)
@@ -371,14 +332,6 @@ def _draw_comparison(columns: Mapping[str, str]) -> None:
 def _first_id(where: str, order: str) -> str:
     present = conjunction([where, f"{order.partition(' ')[0]} IS NOT NULL"])
     return next(iter(cached_reads.read_ids(present, order, 0, 1)), "")
-
-
-def _read_numbers(ids: Sequence[str], columns: Sequence[str]) -> dict[str, Mapping[str, float | None]]:
-    """The numbers of some episodes by their ids."""
-    where = in_condition("episode_id", [id for id in ids if id])
-    table = cached_reads.workspace().stores.tables.episodes
-    rows = cached_reads.limited(lambda: table.read_columns(["episode_id", *columns], where)).to_pylist()
-    return {str(row["episode_id"]): row for row in rows}
 
 
 def _number_spread(
