@@ -98,8 +98,8 @@ def _facets_of_view(view: ViewState) -> list[dict[str, Json]]:
     facets = {facet.column: facet for facet in cached_reads.read_facets(where, cut=cut)}
     for column in view.filters:
         # Counts beside a column's values ignore its own filter: they are what a click would add.
-        without_own = view_filter_sql(view, columns, leave_out=column)
-        (facets[column],) = cached_reads.read_facets(without_own, column, cut)
+        without_column = view_filter_sql(view, columns, leave_out=column)
+        (facets[column],) = cached_reads.read_facets(without_column, column, cut)
     ranks = {column: column_rank(column) for column in facets}
     # Groups first: the usual columns come first in their own.
     ordered = sorted(facets.values(), key=lambda facet: (ranks[facet.column][1], ranks[facet.column]))

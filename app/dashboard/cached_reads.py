@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from ares.search import EpisodeScores
 
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Queries that run at once, with those that no page waits for any more and that could not be ended.
 MAX_QUERIES = 8
@@ -239,11 +240,12 @@ def _keep_by_version(
 
     def decorate(read: Callable[P, T]) -> Callable[P, T]:
         signature = inspect.signature(read)
+        plain: Callable[..., T] = read
 
         @_keep(entries, seconds=seconds, is_shared=is_shared)
         @wraps(read)
         def read_version(version: int, *arguments: Any) -> T:
-            return read(*arguments)
+            return plain(*arguments)
 
         @wraps(read)
         def read_newest(*arguments: P.args, **keywords: P.kwargs) -> T:

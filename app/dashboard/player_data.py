@@ -58,7 +58,7 @@ def group_dimensions(names: Sequence[str]) -> list[tuple[str, list[int]]]:
     """
     groups = [find_plot_group(name) for name in names]
     words = [split_name_into_words(name) for name in names]
-    heads = [own[0] if len(own) > 1 else "" for own in words]
+    heads = [split[0] if len(split) > 1 else "" for split in words]
     rest = [head for head, group in zip(heads, groups, strict=True) if not group]
     by_group: dict[str, list[int]] = {}
     for position, group in enumerate(groups):

@@ -148,13 +148,11 @@ def serve(
         RequestError: The port is in use, the host needs a log-in, an option or the log-in cannot be used, the extra
             `app` is not installed, or no workspace can be made there.
     """
-    access = _decide_access(workspace.settings, host, trusted_proxies)
-    with _open_listener(host, port) as listener:
-        if not workspace_exists(workspace.path):
-            assert workspace.stores  # made now
-            print_message(f"a new workspace is made at {workspace.path}")
-        server = _make_dashboard(workspace, pages, access)
-        address = _address_of(host, listener)
+    with listening(workspace, pages, host, port, trusted_proxies=trusted_proxies) as (
+        server,
+        listener,
+        address,
+    ):
         print_message(f"ARES dashboard: {address}  (Ctrl+C ends it)")
         if open_browser:
             threading.Timer(_BROWSER_SECONDS, webbrowser.open, [address]).start()
@@ -207,8 +205,11 @@ def listening(
 ) -> Iterator[tuple[uvicorn.Server, socket.socket, str]]:
     """The server, the socket that it listens on, and its address. Raises as `serve`."""
     access = _decide_access(workspace.settings, host, trusted_proxies)
-    server = _make_dashboard(workspace, pages, access)
     with _open_listener(host, port) as listener:
+        if not workspace_exists(workspace.path):
+            assert workspace.stores  # made now
+            print_message(f"a new workspace is made at {workspace.path}")
+        server = _make_dashboard(workspace, pages, access)
         yield server, listener, _address_of(host, listener)
 
 

@@ -319,7 +319,7 @@ def stop_job(stores: Stores, job: Job, person: str) -> None:
 
 
 def name_person(person: str) -> dict[str, str]:
-    """The variable that says whose name the log has for what a process does; none for nobody."""
+    """The variable with the name that the log has for what a process does; none for nobody."""
     printable = "".join(character for character in person if character.isprintable())
     return {PERSON_VARIABLE: printable} if printable else {}
 

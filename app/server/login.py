@@ -239,7 +239,7 @@ class LoginMiddleware:
             await _send_redirect(send, "/")
             return
         form = parse_qs((await _read_body(receive)).decode("utf-8", "replace"))
-        next_url = _own_url(form.get("next", ["/"])[0])
+        next_url = _local_url(form.get("next", ["/"])[0])
         wait = self._try(scope, form.get("password", [""])[0].encode())
         if wait is None:
             await _send_redirect(send, next_url, self._new_cookie(scope))
@@ -333,7 +333,7 @@ async def _send_form(
     send: Send, status: int, next_url: str, message: str, headers: list[tuple[bytes, bytes]] | None = None
 ) -> None:
     page = _FORM_PAGE.format(next=html.escape(next_url), message=html.escape(message))
-    # Not Basic: a browser would then show a dialogue of its own, and could not log out.
+    # Not Basic: a browser would then show a dialogue, and could not log out.
     challenge = (b"www-authenticate", b'Form realm="ARES"')
     await respond(send, status, b"text/html; charset=utf-8", page.encode(), [challenge, *(headers or [])])
 
@@ -345,10 +345,10 @@ async def _send_redirect(send: Send, url: str, *headers: tuple[bytes, bytes]) ->
 
 def _requested_url(scope: Scope) -> str:
     path, query = scope.get("raw_path") or b"/", scope.get("query_string", b"")
-    return _own_url(b"?".join(part for part in (path, query) if part).decode("latin-1"))
+    return _local_url(b"?".join(part for part in (path, query) if part).decode("latin-1"))
 
 
-def _own_url(url: str) -> str:
+def _local_url(url: str) -> str:
     """A path of this server with its query; "/" for anything that leads elsewhere."""
     is_path = url.startswith("/") and not url.startswith(("//", "/\\", "/api/"))
     return url if is_path and url.isascii() and url.isprintable() else "/"
@@ -411,11 +411,11 @@ def read_identity_provider() -> IdentityProvider | None:
     named = [name for name, value in section.items() if isinstance(value, dict) and "client_id" in value]
     if len(named) > 1 or (named and "client_id" in section):
         raise RequestError("[auth] names several identity providers", f"keep one of {', '.join(named)}")
-    name, own = (named[0], section[named[0]]) if named else ("default", section)
+    name, client = (named[0], section[named[0]]) if named else ("default", section)
     if "_" in name:  # Streamlit would not know it again
         raise RequestError("a provider of [auth.NAME] has no underscore in its name", f"got {name!r}")
     lacking = [key for key in ("redirect_uri", "cookie_secret") if not section.get(key)]
-    lacking += [key for key in ("client_id", "client_secret", "server_metadata_url") if not own.get(key)]
+    lacking += [key for key in ("client_id", "client_secret", "server_metadata_url") if not client.get(key)]
     if lacking:
         raise RequestError(f"[auth] lacks {', '.join(lacking)}", "docs/people.md has an example")
     secret, address = str(section["cookie_secret"]), urlsplit(str(section["redirect_uri"]))
@@ -429,7 +429,7 @@ def read_identity_provider() -> IdentityProvider | None:
             "redirect_uri of [auth] is not the address of the dashboard",
             f"{address.geturl()!r}; it is such as https://ares.example.org{_PROVIDER_CALLBACK}",
         )
-    if not isinstance(verifies_email := own.get(_VERIFIES_EMAIL, False), bool):
+    if not isinstance(verifies_email := client.get(_VERIFIES_EMAIL, False), bool):
         raise RequestError(f"{_VERIFIES_EMAIL} of [auth] is neither true nor false", repr(verifies_email))
     print_message(f"people log in by [auth] of {source}")
     origin = f"{address.scheme}://{address.netloc}"
@@ -538,7 +538,7 @@ class IdentityLoginMiddleware:
         claims, key = {"provider": self._provider.name}, OctKey.import_key(self._provider.secret)
         token = jwt.encode({"alg": "HS256"}, {**claims, "exp": int(time.time()) + 120}, key)
         next_url = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("next", ["/"])[0]
-        cookie = f"{_NEXT_COOKIE}={quote(_own_url(next_url), safe='')}; Max-Age=600"
+        cookie = f"{_NEXT_COOKIE}={quote(_local_url(next_url), safe='')}; Max-Age=600"
         kept = (b"set-cookie", f"{cookie}; HttpOnly; SameSite=Lax; Path=/".encode())
         await _send_redirect(send, f"{_PROVIDER_LOGIN}?{urlencode({'provider': token})}", kept)
 
@@ -577,7 +577,7 @@ def _name_person(claims: dict[str, Any], provider: IdentityProvider) -> bytes:
 
 def _send_to_next(scope: Scope, send: Send) -> Send:
     """Let the answer that ends a log-in lead to where the browser was to go, in place of the first page."""
-    next_url = _own_url(unquote(_cookies_of(scope).get(_NEXT_COOKIE, "/")))
+    next_url = _local_url(unquote(_cookies_of(scope).get(_NEXT_COOKIE, "/")))
     forgotten = (b"set-cookie", f"{_NEXT_COOKIE}=; Max-Age=0; HttpOnly; SameSite=Lax; Path=/".encode())
 
     def lead_to_next(headers: Headers) -> Headers:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Points of a curve: more than the pixels of a plot.
 _POINTS = 600
 # Columns that tell one episode from every other, or say nothing of what is in it.
-_OWN_COLUMNS = frozenset(
+_UNLIKE_COLUMNS = frozenset(
     ("episode_id", "key", "source", "content_hash", "ingested", "source_stamp", "camera_stamps", "metadata")
 )
 _SIDES = ("a", "b")
@@ -152,7 +152,7 @@ def _read_side(episode_id: str, maker: str, parameter: str) -> _Side:
     }
     if maker and maker not in makers:
         raise AddressError(parameter, f"no maker {maker!r} says anything of {episode_id}", "select one again")
-    own_documents = [
+    said = [
         document
         for document in documents
         if (document["maker_id"] == maker if maker else document.get("shown"))
@@ -161,7 +161,7 @@ def _read_side(episode_id: str, maker: str, parameter: str) -> _Side:
         episode=episode,
         trajectory=cached_reads.limited(lambda: stores.tables.trajectories.get(episode.episode_id)),
         maker=maker,
-        documents=own_documents,
+        documents=said,
         makers=makers,
         describers=list(
             dict.fromkeys(str(entry["maker_id"]) for entry in documents if entry["value"].get("text"))
@@ -295,7 +295,7 @@ def _values_of(side: _Side) -> dict[str, str]:
             for field, value in document["value"].items()
             if field not in _SHOWN_ELSEWHERE and not isinstance(value, dict)
         }
-    names = sorted(set(cached_reads.filter_columns()) - _OWN_COLUMNS)
+    names = sorted(set(cached_reads.filter_columns()) - _UNLIKE_COLUMNS)
     table = cached_reads.workspace().stores.tables.episodes
     rows = cached_reads.limited(
         lambda: table.read_columns(names, ids_filter([side.episode.episode_id])).to_pylist()

@@ -221,7 +221,7 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
 
     columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
     settings = cached_reads.workspace().stores.settings
-    judged, own_tags = annotations.judged, columns.get(TAGS) or ()
+    judged, given_tags = annotations.judged, columns.get(TAGS) or ()
     if judged is not None:
         # Rulings of people change the grade that the judge gave, and leave its reason.
         grade = format_grade_label(columns)
@@ -235,7 +235,7 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
     # After a reload the log knows what can be taken back; behind a password nobody is named before the first ruling.
     is_known = bool(person) or not cached_reads.page_limits().needs_login
     has_ruled = any(entry["kind"] == "person" for entry in annotations.annotations)
-    last = _find_own_last(episode.episode_id) if is_known and has_ruled and not done else ""
+    last = _find_last_of_person(episode.episode_id) if is_known and has_ruled and not done else ""
     if TAGS in cached_reads.filter_columns():
         used = [str(tag) for tag, _ in cached_reads.read_facets("", TAGS)[0].counts][:_MOST_TAGS]
     return {
@@ -244,7 +244,7 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
         # Behind a password the user of the server is not the one who looks.
         "isAsked": cached_reads.page_limits().needs_login and not person,
         "ticked": episode.episode_id in read_ticked_ids(),
-        "tags": [[tag, tag in own_tags] for tag in dict.fromkeys([*used, *own_tags])],
+        "tags": [[tag, tag in given_tags] for tag in dict.fromkeys([*used, *given_tags])],
         "outcome": {**outcome, "label": f"as {outcome['person']} says" if outcome.get("verdict") else source},
         "kinds": list[Json](settings.failure_kinds),
         "severities": list[Json](settings.failure_severities),
@@ -270,13 +270,13 @@ def _apply_acts(acts: Sequence[Mapping[str, Any]]) -> None:
             remember_person_name(str(act["person"]))
         st.session_state[_NAMED] = read_person_name()
         if act["act"] == "undo":
-            undo = done.pop().undo if done else partial(_take_own_last_back, str(act["episode"]))
+            undo = done.pop().undo if done else partial(_take_last_back, str(act["episode"]))
             undo()
         else:
             done.append(_ACTS[act["act"]](str(act["episode"]), act))
 
 
-def _find_own_last(episode_id: str) -> str:
+def _find_last_of_person(episode_id: str) -> str:
     """What the person ruled last on the episode, as the log has it; "" for nothing."""
     from ares.review import find_last_answer
 
@@ -284,7 +284,7 @@ def _find_own_last(episode_id: str) -> str:
     return _describe_answer(last[1]) if last else ""
 
 
-def _take_own_last_back(episode_id: str) -> None:
+def _take_last_back(episode_id: str) -> None:
     """Take the last ruling of the person on the episode back, as `ares undo ID` does."""
     from ares.review import find_last_answer, withdraw_answer
 

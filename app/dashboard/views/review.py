@@ -208,7 +208,7 @@ def _read_item(queue: ReviewQueue, stores: Stores, person: str, episodes: dict[s
 
 @st.fragment
 def _draw_item(named: str, person: str) -> None:
-    """Draw what is asked; a key draws this part of the page anew, and no other."""
+    """Draw what is asked; a key draws this part of the page again, and no other."""
     navigation.accept_next_message()
     stores = cached_reads.workspace().stores
     queue = ReviewQueue(stores, named)

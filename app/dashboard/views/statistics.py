@@ -211,7 +211,7 @@ def _make_part(
 def _group_view(
     view: ViewState, columns: Mapping[str, str], by: str, group: GroupCounts, where: str
 ) -> ViewState:
-    """The view of the episodes of a group that fulfil a condition; of a text column it is a filter of its own."""
+    """The view of the episodes of a group that fulfil a condition; of a text column it is a separate filter."""
     column = "instruction" if by == "task" else by
     if columns.get(column) == "string" and group.value is not None:
         view = view.with_filter(ColumnFilter(column=column, values=(group.value,)))
@@ -335,15 +335,18 @@ def _first_id(where: str, order: str) -> str:
 
 
 def _number_spread(
-    facet: Facet, own_id: str, extremes: Mapping[str, str], values: Mapping[str, Mapping[str, float | None]]
+    facet: Facet,
+    episode_id: str,
+    extremes: Mapping[str, str],
+    values: Mapping[str, Mapping[str, float | None]],
 ) -> dict[str, Json]:
     """A row of the comparison: the histogram of a column, and the bin of the episode in colour."""
     column, most = facet.column, max(facet.histogram) or 1
-    value = values[own_id][column]
-    own = [0.0] * len(facet.histogram)
+    value = values[episode_id][column]
+    marked = [0.0] * len(facet.histogram)
     if value is not None and math.isfinite(value):
-        index = min(max(bisect_right(facet.edges, value) - 1, 0), len(own) - 1)
-        own[index] = max(facet.histogram[index] / most, 0.08)
+        index = min(max(bisect_right(facet.edges, value) - 1, 0), len(marked) - 1)
+        marked[index] = max(facet.histogram[index] / most, 0.08)
     low, high = (
         _episode_link(end, _number_text(values[end][column])) if end in values else None
         for end in (extremes[column], extremes[f"{column} DESC"])
@@ -351,7 +354,7 @@ def _number_spread(
     shares: list[Json] = [count / most for count in facet.histogram]
     text = f"{_number_text(value)}{f' {facet.unit}' if facet.unit and value is not None else ''}"
     return {
-        "name": format_column_label(column), "all": shares, "own": list[Json](own), "text": text,
+        "name": format_column_label(column), "all": shares, "own": list[Json](marked), "text": text,
         "low": low, "high": high,
     }  # fmt: skip
 
@@ -369,43 +372,48 @@ def _draw_dimension_spreads(episode: Episode, where: str) -> None:
     trajectories = cached_reads.workspace().stores.tables.trajectories
     total = cached_reads.count_episodes(where)
     # Ids are hashes: the first ones are a sample.
-    ids = dict.fromkeys([episode.episode_id, *cached_reads.read_ids(where, "episode_id", 0, _SAMPLE)])
-    sample = dict(cached_reads.limited(lambda: list(trajectories.read(ids))))
+    ids = cached_reads.read_ids(where, "episode_id", 0, _SAMPLE)
+    sample = {
+        episode.episode_id: cached_reads.limited(lambda: trajectories.get(episode.episode_id)),
+        **cached_reads.limited(lambda: dict(trajectories.read(ids))),
+    }
     of = "all" if total <= _SAMPLE else f"a sample of {_SAMPLE} of"
     for name in ("state", "action"):
-        own: Signal | None = getattr(sample[episode.episode_id], name)
-        if own is None or not len(own.values):
+        compared: Signal | None = getattr(sample[episode.episode_id], name)
+        if compared is None or not len(compared.values):
             continue
         signals: list[tuple[str, Signal | None]] = [(id, getattr(read, name)) for id, read in sample.items()]
         values = {
-            id: signal.values for id, signal in signals if signal is not None and signal.names == own.names
+            id: signal.values
+            for id, signal in signals
+            if signal is not None and signal.names == compared.names
         }
-        shown = f"; the first {_MOST_DIMENSIONS} dimensions" if len(own.names) > _MOST_DIMENSIONS else ""
+        shown = f"; the first {_MOST_DIMENSIONS} dimensions" if len(compared.names) > _MOST_DIMENSIONS else ""
         st.markdown(
             f"**{name.capitalize()}**, values of {of} {count_of(total, 'episode', comma=True)}{shown}"
         )
         rows = [
             _dimension_row(values, episode.episode_id, index, label)
-            for index, label in enumerate(own.names[:_MOST_DIMENSIONS])
+            for index, label in enumerate(compared.names[:_MOST_DIMENSIONS])
         ]
         load_component("spreads")(data={"rows": rows}, key=f"statistics.spreads.{name}")
 
 
 def _dimension_row(
-    values: Mapping[str, NDArray[np.float32]], own_id: str, index: int, name: str
+    values: Mapping[str, NDArray[np.float32]], episode_id: str, index: int, name: str
 ) -> dict[str, Json]:
     """A row of the comparison: how a dimension spreads over episodes, and over one of them in colour.
 
     Args:
         values: (T, D) of each episode by its id.
-        own_id: The one.
+        episode_id: That one.
         index: Number of the dimension.
         name: Its name.
     """
     import numpy as np
 
-    finite = {id: own[np.isfinite(own[:, index]), index] for id, own in values.items()}
-    own, known = finite[own_id], {id: part for id, part in finite.items() if len(part)}
+    finite = {id: part[np.isfinite(part[:, index]), index] for id, part in values.items()}
+    marked, known = finite[episode_id], {id: part for id, part in finite.items() if len(part)}
     if not known:
         return {"name": name, "all": [0.0], "own": [0.0], "text": "no value", "low": None, "high": None}
     first = min(known, key=lambda id: float(known[id].min()))
@@ -413,12 +421,12 @@ def _dimension_row(
     low, high = float(known[first].min()), float(known[last].max())
     bounds = (low, high) if low < high else (low - 0.5, high + 0.5)
     everything = np.concatenate(list(known.values()))
-    shares, own_shares = (
-        np.histogram(part, _BINS, bounds)[0] / max(1, len(part)) for part in (everything, own)
+    shares, marked_shares = (
+        np.histogram(part, _BINS, bounds)[0] / max(1, len(part)) for part in (everything, marked)
     )
-    most = max(float(shares.max()), float(own_shares.max()))
+    most = max(float(shares.max()), float(marked_shares.max()))
     return {
-        "name": name, "all": (shares / most).tolist(), "own": (own_shares / most).tolist(),
-        "text": f"{own.min():.4g} to {own.max():.4g}" if len(own) else "no value",
+        "name": name, "all": (shares / most).tolist(), "own": (marked_shares / most).tolist(),
+        "text": f"{marked.min():.4g} to {marked.max():.4g}" if len(marked) else "no value",
         "low": _episode_link(first, f"{low:.4g}"), "high": _episode_link(last, f"{high:.4g}"),
     }  # fmt: skip
