@@ -307,7 +307,7 @@ def draw_job_button(label: str, kind: str, names: Sequence[str] = (), key: str =
 
     Args:
         label: Text of the button.
-        kind: "ingest", "annotate", "check" or "review".
+        kind: "ingest", "annotate" or "check".
         names: Annotators that the form has selected.
         key: What tells the button from others on the page.
     """

@@ -1,4 +1,4 @@
-"""Page "Jobs": plan, start, watch, stop and resume what `ares ingest`, `annotate`, `check` and `review import` do."""
+"""Page "Jobs": plan, start, watch, stop and resume what `ares ingest`, `annotate` and `check` do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from app.dashboard.navigation import entered_text, escape_markdown, read_paramet
 from app.dashboard.selection_bar import read_person_name
 from app.server import (
     PLAN,
-    keep_upload,
     list_all_jobs,
     make_annotate_words,
     make_check_words,
@@ -27,7 +26,6 @@ _KINDS = {
     "ingest": "Ingest a dataset",
     "annotate": "Annotate episodes",
     "check": "Check episodes",
-    "review": "Import answers of people",
 }
 
 
@@ -54,7 +52,6 @@ def _draw_form() -> None:
         "ingest": _draw_ingest,
         "annotate": _draw_annotate,
         "check": _draw_check,
-        "review": _draw_review,
     }
     try:
         words = fields[str(kind)]()
@@ -113,17 +110,6 @@ def _draw_check() -> list[str]:
         "Compare instructions with frames", key="jobs.instructions", help="Needs `embed` and its model"
     )
     return make_check_words(instructions)
-
-
-def _draw_review() -> list[str]:
-    file = st.file_uploader(
-        "File of answers, as `ares review export` writes it", ["csv", "jsonl"], key="jobs.answers"
-    )
-    if file is None:
-        return []
-    name = f"answers-{file.file_id}{'.jsonl' if file.name.endswith('.jsonl') else '.csv'}"
-    path = keep_upload(cached_reads.workspace().stores, name, file.getvalue())
-    return ["review", "import", str(path)]
 
 
 def _draw_buttons(words: Sequence[str]) -> None:
