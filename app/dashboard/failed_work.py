@@ -13,7 +13,7 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.column_words import time_words
 from app.dashboard.components import draw_table
-from app.dashboard.job_panels import READ_ONLY, draw_command_line, draw_jobs
+from app.dashboard.job_panels import READ_ONLY, draw_jobs
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import PLAN, Job, list_jobs, make_option, start_command
@@ -109,20 +109,19 @@ def _model_servers(value: Json) -> set[str]:
 
 
 def draw_retry_button(retry: Retry, label: str) -> None:
-    """Draw the button that plans another try of failed work, and the command of that try.
+    """Draw the button that plans another try of failed work; the panel of the plan names its command.
 
     Args:
         retry: The failed work.
         label: Text of the button.
     """
-    stores = cached_reads.workspace().stores
+    is_writable = cached_reads.workspace().stores.is_writable
     key = f"retry.{'/'.join(asdict(retry).values())}"
     st.button(
         label, key=key, icon=":material/replay:", on_click=navigation.guard_field(key, _plan_retry), args=(retry,),
-        disabled=not stores.is_writable, help="Says first what it costs" if stores.is_writable else READ_ONLY,
+        disabled=not is_writable, help="Says first what it costs" if is_writable else READ_ONLY,
     )  # fmt: skip
     navigation.draw_refusal(key)
-    draw_command_line(retry.words(stores))
 
 
 def _plan_retry(retry: Retry) -> None:

@@ -255,6 +255,20 @@ def test_failures_of_another_model_say_so_and_start_nothing(paid: tuple[Workspac
     assert any("nothing would be tried" in box.value for box in _draw_status().error)
 
 
+def test_failed_work_of_an_annotator_that_is_gone_is_shown(free: tuple[Workspace, Retry]) -> None:
+    workspace, _ = free
+    episode_id = min(workspace.stores.tables.episodes.ids())
+    maker = Maker(annotator="gone", version="1")
+    workspace.stores.annotations.add_maker(maker)
+    log = FailureLog(workspace.stores.annotations, f"gone/{maker.maker_id}")
+    log.record({episode_id: ModelError(REASON, "")}, ())
+    cached_reads.use_workspace(workspace)
+    app = _draw_episode(episode_id)
+    assert not app.error
+    next(button for button in app.button if button.label == "Try gone again").click().run()
+    assert any("gone" in box.value for box in app.error) and not app.exception
+
+
 def test_a_read_only_workspace_offers_no_other_try(
     paid: tuple[Workspace, Retry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
