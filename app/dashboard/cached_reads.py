@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import nullcontext, suppress
 from functools import partial, wraps
-from threading import BoundedSemaphore, Lock, Thread
+from threading import BoundedSemaphore, Lock, Thread, local
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.dashboard import map_points
 from app.dashboard.user_limits import UserLimits, search_image
@@ -212,7 +211,7 @@ def newest_version() -> int:
     return limited(lambda: workspace().stores.tables.episodes.version())
 
 
-def _keep(
+def _keep_answers(
     entries: int, *, seconds: float | None = None, is_shared: bool = False
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Keep what a function returns, by its arguments, until the caches are cleared.
@@ -236,13 +235,13 @@ def _keep(
 def _keep_by_version(
     entries: int, *, seconds: float | None = None, is_shared: bool = False
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """As `_keep`, as long as the table of the episodes has the same version."""
+    """As `_keep_answers`, as long as the table of the episodes has the same version."""
 
     def decorate(read: Callable[P, T]) -> Callable[P, T]:
         signature = inspect.signature(read)
         plain: Callable[..., T] = read
 
-        @_keep(entries, seconds=seconds, is_shared=is_shared)
+        @_keep_answers(entries, seconds=seconds, is_shared=is_shared)
         @wraps(read)
         def read_version(version: int, *arguments: Any) -> T:
             return plain(*arguments)
@@ -302,8 +301,14 @@ def read_groups(where: str, name: str) -> GroupStatistics:
 # Models that are loaded, by their use; every page that needs one waits for it.
 _loaded: set[str] = set()
 _load_lock = Lock()
+_thread = local()
 # Rankers that compare by the vectors of a model.
 _MODEL_RANKERS = ("frames", "meaning")
+
+
+def preload_in_this_thread() -> None:
+    """Let no load of this thread draw anything."""
+    _thread.is_preloading = True
 
 
 def warm_up(*, text: str = "", like: str = "", image: str = "", by: str = "") -> None:
@@ -324,7 +329,7 @@ def _load_once(use: str, model: str, load: Callable[[], object]) -> None:
     if use in _loaded:
         return
     # What is loaded before a page asks for it has no page that could say so.
-    has_page = get_script_run_ctx(suppress_warning=True) is not None
+    has_page = not getattr(_thread, "is_preloading", False)
     code = model.replace("`", "")
     text = f"Loading the model `{code}`, once for this server"
     waiting = st.spinner(text, show_time=True) if has_page else nullcontext()
@@ -342,7 +347,7 @@ def read_search_scores(*, text: str = "", like: str = "", image: str = "", by: s
     return _scores_of_version(text, like, image, by, version)
 
 
-@_keep(8, seconds=_SCORES_AGE_SECONDS, is_shared=True)
+@_keep_answers(8, seconds=_SCORES_AGE_SECONDS, is_shared=True)
 def _scores_of_version(text: str, like: str, image: str, by: str, version: tuple[int, int]) -> EpisodeScores:
     from ares.search import score_episodes
 
@@ -364,7 +369,7 @@ def find_best_moments(
     return _described_hits(ids, scores, text, like, image, by)
 
 
-@_keep(64, seconds=_MAX_AGE_SECONDS)
+@_keep_answers(64, seconds=_MAX_AGE_SECONDS)
 def _described_hits(
     ids: Sequence[str], scores: Sequence[float], text: str, like: str, image: str, by: str
 ) -> list[Hit]:
@@ -380,7 +385,7 @@ def find_similar_episodes(episode_id: str, by: str, limit: int) -> list[Hit]:
     return _similar_hits(episode_id, by, limit)
 
 
-@_keep(64, seconds=_MAX_AGE_SECONDS)
+@_keep_answers(64, seconds=_MAX_AGE_SECONDS)
 def _similar_hits(episode_id: str, by: str, limit: int) -> list[Hit]:
     from ares.search import search
 
@@ -520,7 +525,7 @@ def read_episodes(ids: Sequence[str]) -> list[Episode]:
     return limited(lambda: workspace().stores.tables.episodes.get(ids))
 
 
-@_keep(1, seconds=_MAX_AGE_SECONDS)
+@_keep_answers(1, seconds=_MAX_AGE_SECONDS)
 def media_cache_bytes() -> int:
     """Return the disk space of playable videos and posters."""
     folder = workspace().stores.folder / "cache"

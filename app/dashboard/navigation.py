@@ -207,11 +207,6 @@ def change_view(change: Callable[[ViewState], ViewState]) -> None:
     write_parameters({**params, **kept})
 
 
-def write_view(view: ViewState) -> None:
-    """Replace all parameters of the URL by those of a view."""
-    write_parameters(view_to_params(view))
-
-
 def write_parameters(params: Mapping[str, Sequence[str]]) -> None:
     """Replace all parameters of the URL."""
     shown, written = _shown_parameters(), st.session_state.get(_WRITTEN, _NOTHING_WRITTEN)

@@ -98,6 +98,9 @@ def preload() -> None:
 
     Errors are ignored here: the page that needs the data reports them.
     """
+    from app.dashboard import cached_reads
+
+    cached_reads.preload_in_this_thread()
 
     with suppress(AresError):
         ids = _load_browse()

@@ -152,7 +152,7 @@ def _read_side(episode_id: str, maker: str, parameter: str) -> _Side:
     }
     if maker and maker not in makers:
         raise AddressError(parameter, f"no maker {maker!r} says anything of {episode_id}", "select one again")
-    said = [
+    shown_documents = [
         document
         for document in documents
         if (document["maker_id"] == maker if maker else document.get("shown"))
@@ -161,7 +161,7 @@ def _read_side(episode_id: str, maker: str, parameter: str) -> _Side:
         episode=episode,
         trajectory=cached_reads.limited(lambda: stores.tables.trajectories.get(episode.episode_id)),
         maker=maker,
-        documents=said,
+        documents=shown_documents,
         makers=makers,
         describers=list(
             dict.fromkeys(str(entry["maker_id"]) for entry in documents if entry["value"].get("text"))

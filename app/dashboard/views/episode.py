@@ -221,7 +221,7 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
 
     columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
     settings = cached_reads.workspace().stores.settings
-    judged, given_tags = annotations.judged, columns.get(TAGS) or ()
+    judged, episode_tags = annotations.judged, columns.get(TAGS) or ()
     if judged is not None:
         # Rulings of people change the grade that the judge gave, and leave its reason.
         grade = format_grade_label(columns)
@@ -244,7 +244,7 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
         # Behind a password the user of the server is not the one who looks.
         "isAsked": cached_reads.page_limits().needs_login and not person,
         "ticked": episode.episode_id in read_ticked_ids(),
-        "tags": [[tag, tag in given_tags] for tag in dict.fromkeys([*used, *given_tags])],
+        "tags": [[tag, tag in episode_tags] for tag in dict.fromkeys([*used, *episode_tags])],
         "outcome": {**outcome, "label": f"as {outcome['person']} says" if outcome.get("verdict") else source},
         "kinds": list[Json](settings.failure_kinds),
         "severities": list[Json](settings.failure_severities),

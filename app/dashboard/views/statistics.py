@@ -343,10 +343,10 @@ def _number_spread(
     """A row of the comparison: the histogram of a column, and the bin of the episode in colour."""
     column, most = facet.column, max(facet.histogram) or 1
     value = values[episode_id][column]
-    marked = [0.0] * len(facet.histogram)
+    bins = [0.0] * len(facet.histogram)
     if value is not None and math.isfinite(value):
-        index = min(max(bisect_right(facet.edges, value) - 1, 0), len(marked) - 1)
-        marked[index] = max(facet.histogram[index] / most, 0.08)
+        index = min(max(bisect_right(facet.edges, value) - 1, 0), len(bins) - 1)
+        bins[index] = max(facet.histogram[index] / most, 0.08)
     low, high = (
         _episode_link(end, _number_text(values[end][column])) if end in values else None
         for end in (extremes[column], extremes[f"{column} DESC"])
@@ -354,7 +354,7 @@ def _number_spread(
     shares: list[Json] = [count / most for count in facet.histogram]
     text = f"{_number_text(value)}{f' {facet.unit}' if facet.unit and value is not None else ''}"
     return {
-        "name": format_column_label(column), "all": shares, "own": list[Json](marked), "text": text,
+        "name": format_column_label(column), "all": shares, "own": list[Json](bins), "text": text,
         "low": low, "high": high,
     }  # fmt: skip
 
@@ -413,7 +413,7 @@ def _dimension_row(
     import numpy as np
 
     finite = {id: part[np.isfinite(part[:, index]), index] for id, part in values.items()}
-    marked, known = finite[episode_id], {id: part for id, part in finite.items() if len(part)}
+    compared, known = finite[episode_id], {id: part for id, part in finite.items() if len(part)}
     if not known:
         return {"name": name, "all": [0.0], "own": [0.0], "text": "no value", "low": None, "high": None}
     first = min(known, key=lambda id: float(known[id].min()))
@@ -421,12 +421,12 @@ def _dimension_row(
     low, high = float(known[first].min()), float(known[last].max())
     bounds = (low, high) if low < high else (low - 0.5, high + 0.5)
     everything = np.concatenate(list(known.values()))
-    shares, marked_shares = (
-        np.histogram(part, _BINS, bounds)[0] / max(1, len(part)) for part in (everything, marked)
+    shares, episode_shares = (
+        np.histogram(part, _BINS, bounds)[0] / max(1, len(part)) for part in (everything, compared)
     )
-    most = max(float(shares.max()), float(marked_shares.max()))
+    most = max(float(shares.max()), float(episode_shares.max()))
     return {
-        "name": name, "all": (shares / most).tolist(), "own": (marked_shares / most).tolist(),
-        "text": f"{marked.min():.4g} to {marked.max():.4g}" if len(marked) else "no value",
+        "name": name, "all": (shares / most).tolist(), "own": (episode_shares / most).tolist(),
+        "text": f"{compared.min():.4g} to {compared.max():.4g}" if len(compared) else "no value",
         "low": _episode_link(first, f"{low:.4g}"), "high": _episode_link(last, f"{high:.4g}"),
     }  # fmt: skip
