@@ -13,7 +13,7 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.column_words import time_words
 from app.dashboard.components import draw_table
-from app.dashboard.job_panels import READ_ONLY, draw_jobs
+from app.dashboard.job_panels import READ_ONLY, draw_command_line, draw_jobs
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import PLAN, Job, list_jobs, make_option, start_command
@@ -55,6 +55,13 @@ class Retry:
         """What its jobs are shown with: the episode, or all that has failed."""
         return self.episode_id or ALL_FAILURES
 
+    @property
+    def plain_words(self) -> list[str]:
+        """The command that tries it again, with the usual options."""
+        where = f"episode_id = '{self.episode_id}'" if self.episode_id else ""
+        selected = [*make_option("reason", self.reason), *make_option("where", where)]
+        return ["annotate", self.work, "--retry-failed", *selected]
+
     def words(self, stores: Stores) -> list[str]:
         """The command that tries it again, with those options of the run that failed that are not the default."""
         options = _options_of_run(stores, self)
@@ -65,9 +72,7 @@ class Retry:
             if value != fields[name].get_default(call_default_factory=True)
             for item in (value if isinstance(value, list | tuple) else [value])
         ]
-        where = f"episode_id = '{self.episode_id}'" if self.episode_id else ""
-        selected = [*make_option("reason", self.reason), *make_option("where", where)]
-        return ["annotate", self.work, "--retry-failed", *selected, *flags]
+        return [*self.plain_words, *flags]
 
 
 def plan_retry(stores: Stores, retry: Retry, person: str) -> Job:
@@ -109,7 +114,7 @@ def _model_servers(value: Json) -> set[str]:
 
 
 def draw_retry_button(retry: Retry, label: str) -> None:
-    """Draw the button that plans another try of failed work; the panel of the plan names its command.
+    """Draw the button that plans another try of failed work, and the command with the usual options.
 
     Args:
         retry: The failed work.
@@ -122,6 +127,7 @@ def draw_retry_button(retry: Retry, label: str) -> None:
         disabled=not is_writable, help="Says first what it costs" if is_writable else READ_ONLY,
     )  # fmt: skip
     navigation.draw_refusal(key)
+    draw_command_line(retry.plain_words)
 
 
 def _plan_retry(retry: Retry) -> None:
