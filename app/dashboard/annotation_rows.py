@@ -45,16 +45,16 @@ _SOURCES = {
 def group_rulings(rulings: Sequence[Mapping[str, Any]]) -> list[Json]:
     """Groups of rulings, in the order of their first members; those of code come last.
 
-    Rulings of one source with the same observation from the same frames form a group, which names both. The others of a
-    source form a group in which each has its own. A reason that several rulings of a group share is said with the
-    group, after their verdict.
+    Rulings of one source with the same observation from the same frames form a group, which names both. The others of
+    a source form a group in which each has an observation. A reason that several rulings of a group share is said with
+    the group, after their verdict.
 
     Args:
         rulings: As stored, see `ares.rubric.Ruling.to_json`.
 
     Returns:
         Of each group "source", "observed", "seconds", "reasons" and "rulings"; of each ruling criterion, category,
-        verdict, what is its own, and the votes of a panel whose judges differ.
+        verdict, what the group does not say, and the votes of a panel whose judges differ.
     """
     sizes = Counter(_ruling_basis(ruling) for ruling in rulings)
     groups: dict[_Basis, list[Mapping[str, Any]]] = {}
@@ -252,14 +252,14 @@ def _judged_criteria(log: _EpisodeLog, text: Annotation, rulings: Sequence[Mappi
             by_people[annotation.part] = next(iter(_grade_rulings(annotation)), {})
     criteria: list[Json] = []
     for ruling in rulings:
-        own = by_people.get(str(ruling.get("criterion") or ""), {})
-        shown = own or ruling
+        by_person = by_people.get(str(ruling.get("criterion") or ""), {})
+        shown = by_person or ruling
         criteria.append(
             {
                 "id": str(ruling.get("criterion") or ""),
                 "verdict": _verdict_and_reason(shown)[0],
-                "ruled": _verdict_and_reason(own)[0].lower(),
-                "by": str(own.get("judge") or ""),
+                "ruled": _verdict_and_reason(by_person)[0].lower(),
+                "by": str(by_person.get("judge") or ""),
                 "reason": _verdict_and_reason(shown)[1],
                 "observed": _ruling_basis(ruling)[1],
                 "seconds": list[Json](_ruling_basis(ruling)[2]),
@@ -372,10 +372,10 @@ MOST_SEGMENTS = 10_000
 
 def read_segments(stores: Stores, episode: Episode) -> list[dict[str, Json]]:
     """Return the first segments of an episode that the tables show, in order of time, whoever made them."""
-    own_columns = {*(field.name for field in segment_schema()), "style", "author"}
+    usual_columns = {*(field.name for field in segment_schema()), "style", "author"}
     rows = stores.tables.segments.read(ids_filter([episode.episode_id])).slice(0, MOST_SEGMENTS).to_pylist()
     makers = stores.annotations.makers()
-    return [_segment_data(row, own_columns, makers) for row in rows]
+    return [_segment_data(row, usual_columns, makers) for row in rows]
 
 
 def _is_verdict_column(name: str) -> bool:
@@ -385,12 +385,12 @@ def _is_verdict_column(name: str) -> bool:
 
 
 def _segment_data(
-    row: Mapping[str, Any], own_columns: set[str], makers: Mapping[str, Maker]
+    row: Mapping[str, Any], usual_columns: set[str], makers: Mapping[str, Maker]
 ) -> dict[str, Json]:
     values: list[Json] = [
         [format_column_label(name), value_words(name, format_value_for_people(value), makers)]
         for name, value in row.items()
-        if name not in own_columns and value not in (None, []) and not _is_verdict_column(name)
+        if name not in usual_columns and value not in (None, []) and not _is_verdict_column(name)
     ]
     return {
         "id": row["annotation_id"],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from functools import partial
+from contextlib import nullcontext, suppress
+from functools import partial, wraps
 from threading import BoundedSemaphore, Lock, Thread, local
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import streamlit as st
 
@@ -28,9 +30,9 @@ if TYPE_CHECKING:
     from ares.reports import DatasetHealth
     from ares.review import Calibration, InstructionAudit, JudgedQuestion, JudgementCount
     from ares.search import EpisodeScores
-    from ares.workspace import NameHit
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # Queries that run at once, with those that no page waits for any more and that could not be ended.
@@ -193,34 +195,15 @@ def limited(query: Callable[[], T], where: str = "") -> T:
     return run_with_time_limit(query, page_limits().query_seconds, where)
 
 
+# What makes each cached read forget.
+_forgetters: list[Callable[[], object]] = []
+
+
 def clear_caches() -> None:
     """Drop every cached read, so that the next page shows the current state."""
-    for reader in (
-        _columns_of_version,
-        _count_of_version,
-        _facets_of_version,
-        _groups_of_version,
-        _scores_of_version,
-        _described_hits,
-        _similar_hits,
-        _ids_of_version,
-        _map_points_of_version,
-        _map_colours_of_version,
-        _map_tile_of_version,
-        _captions_of_version,
-        _datasets_of_version,
-        _health_of_version,
-        _judgements_of_version,
-        _calibrations_of_version,
-        _audits_of_version,
-    ):
-        reader.clear()
+    for forget in _forgetters:
+        forget()
     forget_slow_filters()
-
-
-def filter_columns() -> dict[str, str]:
-    """Return the columns that can be filtered, with their types; a new one is seen at once, whoever made it."""
-    return _columns_of_version(newest_version())
 
 
 def newest_version() -> int:
@@ -228,21 +211,65 @@ def newest_version() -> int:
     return limited(lambda: workspace().stores.tables.episodes.version())
 
 
-@st.cache_data(max_entries=4, show_spinner=False)
-def _columns_of_version(version: int) -> dict[str, str]:
+def _keep_answers(
+    entries: int, *, seconds: float | None = None, is_shared: bool = False
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Keep what a function returns, by its arguments, until the caches are cleared.
+
+    Args:
+        entries: How many answers are kept.
+        seconds: How long one is kept; None for ever.
+        is_shared: Whether all pages get one object, which none of them changes; otherwise each gets a copy.
+    """
+    cache: Any = st.cache_resource if is_shared else st.cache_data
+
+    def decorate(read: Callable[P, T]) -> Callable[P, T]:
+        kept = cache(read, max_entries=entries, ttl=seconds, show_spinner=False)
+        _forgetters.append(kept.clear)
+        answer: Callable[P, T] = kept
+        return answer
+
+    return decorate
+
+
+def _keep_by_version(
+    entries: int, *, seconds: float | None = None, is_shared: bool = False
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """As `_keep_answers`, as long as the table of the episodes has the same version."""
+
+    def decorate(read: Callable[P, T]) -> Callable[P, T]:
+        signature = inspect.signature(read)
+        plain: Callable[..., T] = read
+
+        @_keep_answers(entries, seconds=seconds, is_shared=is_shared)
+        @wraps(read)
+        def read_version(version: int, *arguments: Any) -> T:
+            return plain(*arguments)
+
+        @wraps(read)
+        def read_newest(*arguments: P.args, **keywords: P.kwargs) -> T:
+            bound = signature.bind(*arguments, **keywords)
+            bound.apply_defaults()
+            return read_version(newest_version(), *bound.args)
+
+        return read_newest
+
+    return decorate
+
+
+@_keep_by_version(4)
+def filter_columns() -> dict[str, str]:
+    """Return the columns that can be filtered, with their types; a new one is seen at once, whoever made it."""
     return limited(lambda: workspace().stores.tables.episodes.columns())
 
 
+@_keep_by_version(256)
 def count_episodes(where: str) -> int:
     """Return the number of episodes that match a filter."""
-    return _count_of_version(where, newest_version())
-
-
-@st.cache_data(max_entries=256, show_spinner=False)
-def _count_of_version(where: str, version: int) -> int:
     return limited(lambda: workspace().stores.tables.episodes.count(where), where)
 
 
+@_keep_by_version(64)
 def read_facets(where: str, only: str = "", cut: SearchThresholdIds | None = None) -> list[Facet]:
     """Return counts and histograms of the episodes that match a filter.
 
@@ -251,11 +278,6 @@ def read_facets(where: str, only: str = "", cut: SearchThresholdIds | None = Non
         only: One column; "" for every column that has a facet.
         cut: Only episodes that a search scores so high; None for all.
     """
-    return _facets_of_version(where, only, newest_version(), cut)
-
-
-@st.cache_data(max_entries=64, show_spinner=False)
-def _facets_of_version(where: str, only: str, version: int, cut: SearchThresholdIds | None) -> list[Facet]:
     from ares.search import compute_facets
 
     columns = [only] if only else [name for name in filter_columns() if name not in _WITHOUT_FACET]
@@ -263,13 +285,9 @@ def _facets_of_version(where: str, only: str, version: int, cut: SearchThreshold
     return limited(lambda: compute_facets(workspace().stores, where, columns, rows), where)
 
 
+@_keep_by_version(64)
 def read_groups(where: str, name: str) -> GroupStatistics:
     """Return counts of the episodes that match a filter by the values of a name; see `Episodes.count_by`."""
-    return _groups_of_version(where, name, newest_version())
-
-
-@st.cache_data(max_entries=64, show_spinner=False)
-def _groups_of_version(where: str, name: str, version: int) -> GroupStatistics:
     view = workspace().episodes
 
     def read() -> GroupStatistics:
@@ -280,16 +298,16 @@ def _groups_of_version(where: str, name: str, version: int) -> GroupStatistics:
     return limited(read, where)
 
 
-# By model: its load, which is waited for by every page that needs it.
-_loads: dict[str, Future[object]] = {}
-# What is loaded before a page asks for it has no page that could say so.
+# Models that are loaded, by their use; every page that needs one waits for it.
+_loaded: set[str] = set()
+_load_lock = Lock()
 _thread = local()
 # Rankers that compare by the vectors of a model.
 _MODEL_RANKERS = ("frames", "meaning")
 
 
 def preload_in_this_thread() -> None:
-    """Let no read of this thread draw anything."""
+    """Let no load of this thread draw anything."""
     _thread.is_preloading = True
 
 
@@ -304,30 +322,21 @@ def warm_up(*, text: str = "", like: str = "", image: str = "", by: str = "") ->
     for space in list(spaces.values())[-1:]:
         # The texts of a space may have a smaller encoder of their own.
         load = partial(load_encoder, space) if image else partial(prepare_text_search, stores, space)
-        _wait_for_load(f"{space.name} {'images' if image else 'texts'}", space.model, load)
+        _load_once(f"{space.name} {'images' if image else 'texts'}", space.model, load)
 
 
-def _wait_for_load(name: str, model: str, load: Callable[[], object]) -> None:
-    with _lock:
-        future = _loads.get(name)
-        if future is None or (future.done() and future.exception()):
-            future = _loads[name] = Future()
-            Thread(target=_load_model, args=(load, future), name="load", daemon=True).start()
-    if future.done():
+def _load_once(use: str, model: str, load: Callable[[], object]) -> None:
+    if use in _loaded:
         return
-    if getattr(_thread, "is_preloading", False):
-        wait([future])
-        return
+    # What is loaded before a page asks for it has no page that could say so.
+    has_page = not getattr(_thread, "is_preloading", False)
     code = model.replace("`", "")
-    with st.spinner(f"Loading the model `{code}`, once for this server", show_time=True):
-        wait([future])
-
-
-def _load_model(load: Callable[[], object], future: Future[object]) -> None:
-    try:
-        future.set_result(load())
-    except BaseException as error:
-        future.set_exception(error)
+    text = f"Loading the model `{code}`, once for this server"
+    waiting = st.spinner(text, show_time=True) if has_page else nullcontext()
+    with waiting, _load_lock, suppress(Exception):
+        if use not in _loaded:
+            load()
+            _loaded.add(use)
 
 
 def read_search_scores(*, text: str = "", like: str = "", image: str = "", by: str = "") -> EpisodeScores:
@@ -338,7 +347,7 @@ def read_search_scores(*, text: str = "", like: str = "", image: str = "", by: s
     return _scores_of_version(text, like, image, by, version)
 
 
-@st.cache_resource(ttl=_SCORES_AGE_SECONDS, max_entries=8, show_spinner=False)
+@_keep_answers(8, seconds=_SCORES_AGE_SECONDS, is_shared=True)
 def _scores_of_version(text: str, like: str, image: str, by: str, version: tuple[int, int]) -> EpisodeScores:
     from ares.search import score_episodes
 
@@ -360,7 +369,7 @@ def find_best_moments(
     return _described_hits(ids, scores, text, like, image, by)
 
 
-@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=64, show_spinner=False)
+@_keep_answers(64, seconds=_MAX_AGE_SECONDS)
 def _described_hits(
     ids: Sequence[str], scores: Sequence[float], text: str, like: str, image: str, by: str
 ) -> list[Hit]:
@@ -376,7 +385,7 @@ def find_similar_episodes(episode_id: str, by: str, limit: int) -> list[Hit]:
     return _similar_hits(episode_id, by, limit)
 
 
-@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=64, show_spinner=False)
+@_keep_answers(64, seconds=_MAX_AGE_SECONDS)
 def _similar_hits(episode_id: str, by: str, limit: int) -> list[Hit]:
     from ares.search import search
 
@@ -388,13 +397,9 @@ def _search_query(text: str, like: str, image: str, by: str) -> Query:
     return Query(text=text, like=like, image=search_image(workspace().stores, image), by=by)
 
 
+@_keep_by_version(256)
 def read_ids(where: str, order_by: str, offset: int, limit: int) -> list[str]:
     """Return the ids of one page of the episodes that match a filter."""
-    return _ids_of_version(where, order_by, offset, limit, newest_version())
-
-
-@st.cache_data(max_entries=256, show_spinner=False)
-def _ids_of_version(where: str, order_by: str, offset: int, limit: int, version: int) -> list[str]:
     table = workspace().stores.tables.episodes
 
     def read() -> list[str]:
@@ -404,100 +409,63 @@ def _ids_of_version(where: str, order_by: str, offset: int, limit: int, version:
     return limited(read, where)
 
 
+@_keep_by_version(4, is_shared=True)
 def read_map_points(where: str) -> MapPoints:
     """Return the places and the ids of the episodes that match a filter, a few bytes each."""
-    return _map_points_of_version(where, newest_version())
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _map_points_of_version(where: str, version: int) -> MapPoints:
     table = workspace().stores.tables.episodes
     return limited(lambda: map_points.read_map_points(table, where), where)
 
 
+@_keep_by_version(16, is_shared=True)
 def read_map_colours(where: str, column: str) -> MapColours:
     """Return the colours of the same episodes by a column, a byte each."""
-    return _map_colours_of_version(where, column, newest_version())
-
-
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _map_colours_of_version(where: str, column: str, version: int) -> MapColours:
     table = workspace().stores.tables.episodes
     return limited(lambda: map_points.read_map_colours(table, where, column), where)
 
 
+@_keep_by_version(32)
 def read_map_tile(where: str, column: str, view: View) -> dict[str, Json]:
     """Return the points of a part of the map as the browser gets them; a click beside the map changes none."""
-    return _map_tile_of_version(where, column, view, newest_version())
-
-
-@st.cache_data(max_entries=32, show_spinner=False)
-def _map_tile_of_version(where: str, column: str, view: View, version: int) -> dict[str, Json]:
     return map_points.make_tile(read_map_points(where), read_map_colours(where, column), view)
 
 
+@_keep_by_version(256)
 def read_captions(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """Return captions, grades, and the columns that compare makers, of some episodes by episode id."""
-    return _captions_of_version(ids, newest_version())
+    return read_values(ids, [name for name in filter_columns() if name in _CARD_COLUMNS])
 
 
-@st.cache_data(max_entries=256, show_spinner=False)
-def _captions_of_version(ids: Sequence[str], version: int) -> dict[str, Mapping[str, Any]]:
-    if not ids:
-        return {}
-    columns = [name for name in filter_columns() if name in _CARD_COLUMNS]
-    id_list = ", ".join(f"'{episode_id}'" for episode_id in ids)
-    table = workspace().stores.tables.episodes
-    rows = limited(lambda: table.read_columns(["episode_id", *columns], f"episode_id IN ({id_list})"))
-    return {str(row["episode_id"]): row for row in rows.to_pylist()}
-
-
+@_keep_by_version(1)
 def read_makers() -> Mapping[str, Maker]:
     """Return every maker by its id."""
-    return _makers_of_version(newest_version())
-
-
-@st.cache_data(max_entries=1, show_spinner=False)
-def _makers_of_version(version: int) -> Mapping[str, Maker]:
     return limited(workspace().stores.annotations.makers)
 
 
+@_keep_by_version(64)
 def read_values(ids: Sequence[str], columns: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Return columns of some episodes by episode id, for a table of one page."""
-    return _values_of_version(tuple(ids), tuple(columns), newest_version())
-
-
-@st.cache_data(max_entries=64, show_spinner=False)
-def _values_of_version(
-    ids: tuple[str, ...], columns: tuple[str, ...], version: int
-) -> dict[str, Mapping[str, Any]]:
+    """Return columns of some episodes by episode id, for one page."""
+    if not ids:
+        return {}
     table, names = workspace().stores.tables.episodes, dict.fromkeys(("episode_id", *columns))
     rows = limited(lambda: table.read_columns(list(names), in_condition("episode_id", ids)))
     return {str(row["episode_id"]): row for row in rows.to_pylist()}
 
 
+@_keep_by_version(1)
 def count_datasets() -> Mapping[str, int]:
     """Return the number of episodes of each dataset."""
-    return _datasets_of_version(newest_version())
-
-
-@st.cache_data(max_entries=1, show_spinner=False)
-def _datasets_of_version(version: int) -> Mapping[str, int]:
     return limited(lambda: workspace().status()).datasets
 
 
+@_keep_by_version(64, seconds=_HEALTH_AGE_SECONDS, is_shared=True)
 def read_health(dataset: str) -> DatasetHealth:
     """Return what is typical of a dataset, and what the checks say of a sample of its episodes."""
-    return _health_of_version(dataset, newest_version())
-
-
-@st.cache_resource(ttl=_HEALTH_AGE_SECONDS, max_entries=64, show_spinner=False)
-def _health_of_version(dataset: str, version: int) -> DatasetHealth:
     from ares.reports import dataset_health
 
     return limited(lambda: dataset_health(workspace().stores, dataset))
 
 
+@_keep_by_version(64)
 def read_judgements(question: JudgedQuestion | None, group: str) -> list[JudgementCount]:
     """Return how much judges accept, by the values of a column.
 
@@ -505,11 +473,6 @@ def read_judgements(question: JudgedQuestion | None, group: str) -> list[Judgeme
         question: What they were asked; None for everything that they were.
         group: Column of the episodes table; "" for all together.
     """
-    return _judgements_of_version(question, group, newest_version())
-
-
-@st.cache_data(max_entries=64, show_spinner=False)
-def _judgements_of_version(question: JudgedQuestion | None, group: str, version: int) -> list[JudgementCount]:
     from ares.review import count_judgements, list_judged_questions
 
     stores = workspace().stores
@@ -520,28 +483,28 @@ def _judgements_of_version(question: JudgedQuestion | None, group: str, version:
 
 def read_calibrations() -> list[Calibration]:
     """Return how far each judge agrees with people."""
-    from ares.review import read_audit_stamp
-
-    stamp = limited(lambda: read_audit_stamp(workspace().stores))
-    return _calibrations_of_version(stamp, newest_version())
+    return _newest_calibrations(_audit_stamp())
 
 
-@st.cache_data(max_entries=1, show_spinner=False)
-def _calibrations_of_version(stamp: str, version: int) -> list[Calibration]:
+@_keep_by_version(1)
+def _newest_calibrations(stamp: str) -> list[Calibration]:
     return limited(workspace().review.report)
 
 
 def read_instruction_audits() -> list[InstructionAudit]:
     """Return the last audit of each dataset: read once after an audit, and after a change of the episodes."""
+    return _newest_audits(_audit_stamp())
+
+
+@_keep_by_version(2, is_shared=True)
+def _newest_audits(stamp: str) -> list[InstructionAudit]:
+    return limited(workspace().review.audits)
+
+
+def _audit_stamp() -> str:
     from ares.review import read_audit_stamp
 
-    stamp = limited(lambda: read_audit_stamp(workspace().stores))
-    return _audits_of_version(stamp, newest_version())
-
-
-@st.cache_resource(max_entries=2, show_spinner=False)
-def _audits_of_version(stamp: str, version: int) -> list[InstructionAudit]:
-    return limited(workspace().review.audits)
+    return limited(lambda: read_audit_stamp(workspace().stores))
 
 
 def list_sets() -> list[CurationSet]:
@@ -557,22 +520,12 @@ def list_saved_views() -> list[SavedView]:
     return limited(lambda: list_views(workspace().stores))
 
 
-def find_exact_names(text: str) -> list[NameHit]:
-    """Return the sets, datasets and tags of exactly this name."""
-    from ares.workspace import MOST_CHARACTERS, find_names
-
-    hits = limited(lambda: find_names(workspace().stores, text)) if len(text) <= MOST_CHARACTERS else []
-    return [
-        hit for hit in hits if hit.why == "name" and text.casefold() == hit.name.partition("@")[0].casefold()
-    ]
-
-
 def read_episodes(ids: Sequence[str]) -> list[Episode]:
     """Return episodes in the order of the ids; unknown ids are left out."""
     return limited(lambda: workspace().stores.tables.episodes.get(ids))
 
 
-@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=1, show_spinner=False)
+@_keep_answers(1, seconds=_MAX_AGE_SECONDS)
 def media_cache_bytes() -> int:
     """Return the disk space of playable videos and posters."""
     folder = workspace().stores.folder / "cache"

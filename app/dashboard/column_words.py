@@ -208,9 +208,9 @@ def value_line(column: str, value: object, unit: str, makers: Mapping[str, Maker
         unit: Its unit, as far as one is declared; that of the label counts, too.
         makers: Makers by id.
     """
-    label, _, own_unit = format_column_label(column).removesuffix(")").partition(" (")
-    if own_unit not in ("s", "Hz"):
-        label, own_unit = (
+    label, _, label_unit = format_column_label(column).removesuffix(")").partition(" (")
+    if label_unit not in ("s", "Hz"):
+        label, label_unit = (
             format_column_label(column),
             _SNAKE_CASE.sub(lambda part: format_column_label(part[0]), unit),
         )
@@ -219,7 +219,7 @@ def value_line(column: str, value: object, unit: str, makers: Mapping[str, Maker
     if column == _DURATION and isinstance(value, int | float):
         return f"{label}: {format_duration(value)}"
     text = value_words(column, format_value_for_people(value), makers)
-    return f"{label}: {text} {own_unit}".rstrip()
+    return f"{label}: {text} {label_unit}".rstrip()
 
 
 def time_words(created: str) -> str:

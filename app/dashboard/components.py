@@ -26,10 +26,10 @@ _EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
 
 @cache
 def load_component(name: str) -> ComponentRenderer:
-    """Register a component and return the function that draws it.
+    """Register a component and return the function that draws it, with its `data` and the Streamlit `key`.
 
     Args:
-        name: Folder beside this file, with `index.js` and `style.css`.
+        name: Folder beside this file, with `index.js`, which says what the data are, and `style.css`.
     """
     import streamlit as st
 
@@ -68,6 +68,28 @@ def sent_value(key: str, name: str) -> Any:
     return getattr(st.session_state.get(key), name, None)
 
 
+def _when_sent(key: str, name: str, react: Callable[[Any], object]) -> Callable[[], None]:
+    """A reaction to a click on a component, called with what the component has sent by a name."""
+
+    def handle() -> None:
+        if (sent := sent_value(key, name)) is not None:
+            react(sent)
+
+    return handle
+
+
+def _when_clicked(
+    key: str, name: str, react: Callable[[list[Mapping[str, Any]]], object]
+) -> Callable[[], None]:
+    """A reaction to clicks of which each counts, called with those that are not known yet."""
+
+    def handle() -> None:
+        if clicks := _take_new_clicks(key, name):
+            react(clicks)
+
+    return handle
+
+
 def draw_filters(
     facets: Sequence[Mapping[str, Json]], key: str, on_change: Callable[[list[ColumnFilter]], None]
 ) -> None:
@@ -80,13 +102,9 @@ def draw_filters(
             again.
     """
 
-    def handle_change() -> None:
-        clicks = _take_new_clicks(key, "changed")
-        if clicks:
-            on_change([_column_filter(click) for click in clicks])
-
+    handle = _when_clicked(key, "changed", lambda clicks: on_change(list(map(_column_filter, clicks))))
     data: dict[str, Json] = {"facets": list[Json](facets), "number": _newest_click(key)}
-    load_component("filters")(data=data, key=key, on_changed_change=handle_change)
+    load_component("filters")(data=data, key=key, on_changed_change=handle)
 
 
 def _newest_click(key: str) -> int:
@@ -121,17 +139,6 @@ def _column_filter(value: Mapping[str, Any]) -> ColumnFilter:
     )
 
 
-def draw_findings(lanes: Sequence[Json], duration_seconds: float, key: str) -> None:
-    """Draw a lane for each code.
-
-    Args:
-        lanes: Lanes of `app.dashboard.annotation_rows.make_finding_lanes`.
-        duration_seconds: Length of the episode.
-        key: Streamlit key of the component.
-    """
-    load_component("findings")(data={"lanes": list(lanes), "duration": duration_seconds}, key=key)
-
-
 def draw_grid(
     cards: Sequence[Json],
     key: str,
@@ -152,15 +159,12 @@ def draw_grid(
             drawn again.
     """
 
-    def handle_opened() -> None:
-        opened = sent_value(key, "opened")
-        if opened:
-            episode_id, position, second = opened
-            on_open(str(episode_id), int(position), float(second))
+    def open_card(sent: Sequence[Any]) -> None:
+        episode_id, position, second = sent
+        on_open(str(episode_id), int(position), float(second))
 
-    def handle_ticked() -> None:
-        clicks = _take_new_clicks(key, "ticked")
-        if clicks and on_tick:
+    def tick(clicks: list[Mapping[str, Any]]) -> None:
+        if on_tick:
             on_tick({str(click["id"]): bool(click["on"]) for click in clicks})
 
     data: dict[str, Json] = {
@@ -169,7 +173,10 @@ def draw_grid(
         "ticked": None if ticked is None else list[Json](sorted(ticked)),
         "number": 0 if ticked is None else _newest_click(key),
     }
-    load_component("grid")(data=data, key=key, on_opened_change=handle_opened, on_ticked_change=handle_ticked)
+    load_component("grid")(
+        data=data, key=key, on_opened_change=_when_sent(key, "opened", open_card),
+        on_ticked_change=_when_clicked(key, "ticked", tick),
+    )  # fmt: skip
 
 
 def draw_table(
@@ -194,9 +201,8 @@ def draw_table(
     names = list(dict.fromkeys(name for row in rows for name in row))
     state = f"{key}.row"
 
-    def handle_selected() -> None:
-        sent = sent_value(key, "selected")
-        if sent and int(sent["row"]) < len(rows):
+    def select(sent: Mapping[str, Any]) -> None:
+        if int(sent["row"]) < len(rows):
             st.session_state[state] = None if on_action else int(sent["row"])
             if on_action:
                 on_action(int(sent["row"]))
@@ -209,7 +215,7 @@ def draw_table(
         "action": action,
         "selected": -1 if selected is None else selected,
     }
-    load_component("table")(data=data, key=key, on_selected_change=handle_selected)
+    load_component("table")(data=data, key=key, on_selected_change=_when_sent(key, "selected", select))
     return selected
 
 
@@ -218,16 +224,6 @@ def _text_and_tip(value: Any) -> list[Json]:
     if isinstance(value, tuple):
         return list(value)
     return ["" if value is None else format_value_for_people(value), ""]
-
-
-def draw_headline(data: dict[str, Json], key: str) -> None:
-    """Draw the title, the notes and the place of an episode; the browser opens its neighbours by their address.
-
-    Args:
-        data: What `app.dashboard.views.episode` says of it.
-        key: Streamlit key of the component, the same for every episode.
-    """
-    load_component("headline")(data=data, key=key)
 
 
 def draw_map(
@@ -246,17 +242,9 @@ def draw_map(
         on_region: Called with the corners of a lasso.
         on_opened: Called with the id of an episode that is clicked.
     """
-
-    def handler(name: str, call: Callable[[Any], None]) -> Callable[[], None]:
-        def handle() -> None:
-            if (sent := sent_value(key, name)) is not None:
-                call(sent)
-
-        return handle
-
     load_component("map")(
-        data=data, key=key, on_view_change=handler("view", on_view),
-        on_region_change=handler("region", on_region), on_opened_change=handler("opened", on_opened),
+        data=data, key=key, on_view_change=_when_sent(key, "view", on_view),
+        on_region_change=_when_sent(key, "region", on_region), on_opened_change=_when_sent(key, "opened", on_opened),
     )  # fmt: skip
 
 
@@ -276,35 +264,11 @@ def draw_player(
         on_frame_search: Called with "EPISODE_ID/CAMERA@SECONDS" when the user searches for frames like that one.
         on_acts: Called with what the user ruled, ticked, tagged, corrected or took back, in order.
     """
-
-    def handle_frame() -> None:
-        frame = sent_value(key, "frame")
-        if frame:
-            on_frame_search(str(frame))
-
-    def handle_acts() -> None:
-        acts = _take_new_clicks(key, "acts")
-        if acts:
-            on_acts(acts)
-
     shown = {**data, "judge": {**judge, "number": _newest_click(key)}}
-    load_component("player")(data=shown, key=key, on_frame_change=handle_frame, on_acts_change=handle_acts)
-
-
-def draw_find(pages: Mapping[str, str], key: str) -> None:
-    """Draw the button that opens anything by its name; its dialog opens by Ctrl+K too.
-
-    Args:
-        pages: Titles of the pages by their addresses.
-        key: Streamlit key of the component, the same on every page.
-    """
-    named: list[Json] = [{"name": name, "title": title} for name, title in pages.items()]
-    load_component("find")(data={"pages": named}, key=key)
-
-
-def draw_compare(data: dict[str, Json], key: str) -> None:
-    """Draw two episodes on one clock, and what differs; see `components/compare/index.js`."""
-    load_component("compare")(data=data, key=key)
+    load_component("player")(
+        data=shown, key=key, on_frame_change=_when_sent(key, "frame", on_frame_search),
+        on_acts_change=_when_clicked(key, "acts", on_acts),
+    )  # fmt: skip
 
 
 def draw_tab_state(data: dict[str, Json], key: str, on_restored: Callable[[list[str], Any], None]) -> None:
@@ -316,28 +280,13 @@ def draw_tab_state(data: dict[str, Json], key: str, on_restored: Callable[[list[
         on_restored: Called with the ids that were ticked, and the view of which all was selected or None.
     """
 
-    def handle_restored() -> None:
-        stored = sent_value(key, "restored")
-        if stored:
-            on_restored([str(id) for id in stored["ticked"]], stored["all"])
+    def restore(stored: Mapping[str, Any]) -> None:
+        on_restored([str(id) for id in stored["ticked"]], stored["all"])
 
-    load_component("tab_state")(data=data, key=key, on_restored_change=handle_restored)
+    load_component("tab_state")(data=data, key=key, on_restored_change=_when_sent(key, "restored", restore))
 
 
-def draw_rulings(captions: Sequence[Json], key: str) -> None:
-    """Draw captions with their grades; see `components/rulings/index.js`."""
-    load_component("rulings")(data={"captions": list(captions), "pairs": []}, key=key)
-
-
-def draw_pairs(rows: Mapping[str, str], key: str) -> None:
-    """Draw names with their values as text."""
-    pairs = [[name, value] for name, value in rows.items()]
-    load_component("rulings")(data={"captions": [], "pairs": pairs}, key=key)
-
-
-def draw_bars(
-    rows: Sequence[Json], name: str, measure: str, key: str, on_act: Callable[[int], None] | None = None
-) -> None:
+def draw_bars(rows: Sequence[Json], name: str, measure: str, key: str) -> None:
     """Draw shares as bars whose parts are links.
 
     Args:
@@ -345,20 +294,9 @@ def draw_bars(
         name: What the rows are.
         measure: What their numbers are.
         key: Streamlit key of the component.
-        on_act: Called with the number of a row whose episodes shall be tagged, excluded or frozen; None offers none.
     """
-
-    def handle_act() -> None:
-        if on_act and (sent := sent_value(key, "acted")):
-            on_act(int(sent["row"]))
-
-    data: dict[str, Json] = {"rows": list(rows), "name": name, "measure": measure, "acts": on_act is not None}
-    load_component("bars")(data=data, key=key, on_acted_change=handle_act)
-
-
-def draw_spreads(rows: Sequence[Json], key: str) -> None:
-    """Draw how numbers spread over a dataset with one episode among them; see `components/spreads/index.js`."""
-    load_component("spreads")(data={"rows": list(rows)}, key=key)
+    data: dict[str, Json] = {"rows": list(rows), "name": name, "measure": measure, "acts": False}
+    load_component("bars")(data=data, key=key)
 
 
 def draw_review(
@@ -372,12 +310,8 @@ def draw_review(
         on_answer: Called with the answers of the user, before the page is drawn again.
     """
 
-    def handle_answer() -> None:
-        click = sent_value(key, "said")
-        if click:
-            on_answer([click])
-
-    load_component("review")(data=data, key=key, on_said_change=handle_answer)
+    handle = _when_sent(key, "said", lambda click: on_answer([click]))
+    load_component("review")(data=data, key=key, on_said_change=handle)
 
 
 def draw_search_input(key: str, on_image: Callable[[bytes], None]) -> None:
@@ -388,12 +322,8 @@ def draw_search_input(key: str, on_image: Callable[[bytes], None]) -> None:
         on_image: Called with a JPEG of at most 768 pixels, before the page is drawn again.
     """
 
-    def handle_drop() -> None:
-        dropped = sent_value(key, "dropped")
-        if dropped:
-            on_image(_decode_data_url(str(dropped)))
-
-    load_component("search_input")(data={}, key=key, on_dropped_change=handle_drop)
+    handle = _when_sent(key, "dropped", lambda dropped: on_image(_decode_data_url(str(dropped))))
+    load_component("search_input")(data={}, key=key, on_dropped_change=handle)
 
 
 def _decode_data_url(data_url: str) -> bytes:
@@ -402,8 +332,3 @@ def _decode_data_url(data_url: str) -> bytes:
         return base64.b64decode(data_url.partition(",")[2], validate=True)
     except binascii.Error:
         raise RequestError("the image cannot be read", "drop a PNG, JPEG or WebP file") from None
-
-
-def draw_segments(segments: Sequence[Mapping[str, Json]], key: str) -> None:
-    """Draw segments with their columns."""
-    load_component("segments")(data={"segments": [dict(segment) for segment in segments]}, key=key)

@@ -1,9 +1,8 @@
-"""Failed work on the pages: what failed, what another try costs, and the job that tries again."""
+"""Failed work on the pages: what failed, the plan that says what another try costs, and the job that tries again."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -14,30 +13,24 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.column_words import time_words
 from app.dashboard.components import draw_table
-from app.dashboard.job_panels import draw_jobs
+from app.dashboard.job_panels import READ_ONLY, draw_command_line, draw_jobs
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.selection_bar import read_person_name
-from app.server import Job, list_jobs, make_option, start_command
-from ares.console import count_of
+from app.server import PLAN, Job, list_jobs, make_option, start_command
 from ares.curation import Failure, FailureSelection, episodes_of_failures, failures_of, list_failures
 from ares.episode import Json
 from ares.errors import AresError, RequestError
-from ares.jobs import AnnotateRequest, EpisodeSelection
 from ares.store import Stores
-from ares.workspace import estimate_operation
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-    from ares.jobs import AnnotateEstimate
-    from ares.workspace import Workspace
-
 
 # What the jobs are shown with that try again more than one episode.
 ALL_FAILURES = "failures"
-_OTHER_OPTIONS = RequestError(
-    "the run that failed had another model or other options than the settings of this server",
-    "give them to the command below",
+_OTHER_OPTIONS = (
+    "the run that failed had another model or other options than the settings of this server; "
+    "give them to the command line"
 )
 
 
@@ -63,22 +56,15 @@ class Retry:
         return self.episode_id or ALL_FAILURES
 
     @property
-    def where(self) -> str:
-        """SQL filter over the episodes."""
-        return f"episode_id = '{self.episode_id}'" if self.episode_id else ""
+    def plain_words(self) -> list[str]:
+        """The command that tries it again, with the usual options."""
+        where = f"episode_id = '{self.episode_id}'" if self.episode_id else ""
+        selected = [*make_option("reason", self.reason), *make_option("where", where)]
+        return ["annotate", self.work, "--retry-failed", *selected]
 
-    def request(self, options: Mapping[str, Json]) -> AnnotateRequest:
-        """The run that tries it again, with these options of the annotator."""
-        return AnnotateRequest(
-            names=(self.work,),
-            selection=EpisodeSelection(where=self.where),
-            options={self.work: options},
-            retry_failed=True,
-            reason=self.reason,
-        )
-
-    def words(self, options: Mapping[str, Json]) -> list[str]:
-        """The command that tries it again, with those of these options of the annotator that are not the default."""
+    def words(self, stores: Stores) -> list[str]:
+        """The command that tries it again, with those options of the run that failed that are not the default."""
+        options = _options_of_run(stores, self)
         fields = _option_fields(self.work) if options else {}
         flags = [
             f"--{self.work}.{name.replace('_', '-')}={item}"
@@ -86,70 +72,28 @@ class Retry:
             if value != fields[name].get_default(call_default_factory=True)
             for item in (value if isinstance(value, list | tuple) else [value])
         ]
-        selected = [*make_option("reason", self.reason), *make_option("where", self.where)]
-        return ["annotate", self.work, "--retry-failed", *selected, *flags]
+        return [*self.plain_words, *flags]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryQuote:
-    """What another try would do.
-
-    Attributes:
-        retry: What is tried again.
-        words: The command that tries it, with options that give the same maker.
-        estimate: Subjects, calls and money.
-    """
-
-    retry: Retry
-    words: Sequence[str]
-    estimate: AnnotateEstimate
-
-    @property
-    def is_free(self) -> bool:
-        """Whether no call is paid for."""
-        return self.estimate.cost.usd == 0.0
-
-
-def quote_retry(workspace: Workspace, retry: Retry) -> RetryQuote:
-    """What another try would do and cost, without a model being loaded.
+def plan_retry(stores: Stores, retry: Retry, person: str) -> Job:
+    """Start the plan of another try, which says what it costs; the panel of the plan starts the try itself.
 
     Raises:
-        RequestError: The settings of this server name another model than the run that failed.
-    """
-    refused: AresError = _OTHER_OPTIONS
-    for options in _possible_options(workspace.stores, retry):
-        try:
-            (estimate,) = estimate_operation()(workspace.stores, retry.request(options))
-        except RequestError as error:
-            refused = error
-            continue
-        # Whether a model that was never loaded here is the same is known once it is.
-        if estimate.planned or estimate.already is None:
-            return RetryQuote(retry=retry, words=retry.words(options), estimate=estimate)
-        refused = _OTHER_OPTIONS
-    raise refused
-
-
-def start_retry(stores: Stores, quote: RetryQuote, person: str) -> Job:
-    """Start another try.
-
-    Raises:
-        RequestError: It runs already.
+        RequestError: The same plan is being made.
         ReadOnlyWorkspace: The workspace cannot be written.
     """
-    return start_command(stores, quote.words, person, quote.retry.subject)
+    return start_command(stores, [*retry.words(stores), PLAN], person, retry.subject)
 
 
-def _possible_options(stores: Stores, retry: Retry) -> Iterator[Mapping[str, Json]]:
-    """Those that the maker holds; then the default ones, as a maker may hold a hash in place of a path."""
+def _options_of_run(stores: Stores, retry: Retry) -> Mapping[str, Json]:
+    """The options that the maker holds; none where they name a server that the settings do not."""
     maker = stores.annotations.makers().get(retry.maker_id)
     kept = maker.settings if maker else {}
     options = {field: kept[field] for field in _option_fields(retry.work) if field in kept}
     settings = stores.settings
     # Whoever made the workspace must not choose the server that gets the key and the frames.
-    if _model_servers(options) <= _model_servers([settings.caption_model, settings.judge_model]):
-        yield options
-    yield {}
+    is_ours = _model_servers(options) <= _model_servers([settings.caption_model, settings.judge_model])
+    return options if is_ours else {}
 
 
 def _option_fields(work: str) -> Mapping[str, FieldInfo]:
@@ -169,87 +113,42 @@ def _model_servers(value: Json) -> set[str]:
     return set().union(*map(_model_servers, items))
 
 
-_READ_ONLY = "The workspace is read-only for the user of this server."
-
-
 def draw_retry_button(retry: Retry, label: str) -> None:
-    """Draw the button that tries failed work again; where it is paid for, what it costs is said before it starts.
+    """Draw the button that plans another try of failed work, and the command with the usual options.
 
     Args:
         retry: The failed work.
         label: Text of the button.
     """
-    key = f"retry.{'/'.join(asdict(retry).values())}"
     is_writable = cached_reads.workspace().stores.is_writable
-    answer: RetryQuote | AresError | None = st.session_state.get(key)
+    key = f"retry.{'/'.join(asdict(retry).values())}"
     st.button(
-        label, key=f"{key}.ask", icon=":material/replay:", on_click=_quote_or_start, args=(key, retry),
-        disabled=not is_writable, help=None if is_writable else _READ_ONLY,
+        label, key=key, icon=":material/replay:", on_click=navigation.guard_field(key, _plan_retry), args=(retry,),
+        disabled=not is_writable, help="Says first what it costs" if is_writable else READ_ONLY,
     )  # fmt: skip
-    if isinstance(answer, AresError):
-        navigation.show_error(answer)
-    elif answer is not None:
-        _draw_quote(key, answer)
+    navigation.draw_refusal(key)
+    draw_command_line(retry.plain_words)
+
+
+def _plan_retry(retry: Retry) -> None:
+    plan_retry(cached_reads.workspace().stores, retry, read_person_name())
 
 
 def draw_retry_jobs(subject: str = ALL_FAILURES) -> None:
-    """Draw the jobs that try again what failed: of one episode, or of all."""
+    """Draw the jobs that try again what failed, and their plans: of one episode, or of all."""
     stores = cached_reads.workspace().stores
     draw_jobs(lambda: list_jobs(stores, "annotate", subject), summarise=_summarise_retry, most=3)
-
-
-def _quote_or_start(key: str, retry: Retry) -> None:
-    """Start what is free; keep the price of the rest for the page."""
-    workspace = cached_reads.workspace()
-    try:
-        quote = cached_reads.limited(lambda: quote_retry(workspace, retry))
-        st.session_state[key] = quote
-        if quote.is_free:
-            _start_quoted_retry(key, quote)
-    except AresError as error:
-        st.session_state[key] = error
-
-
-def _start_quoted_retry(key: str, quote: RetryQuote) -> None:
-    try:
-        start_retry(cached_reads.workspace().stores, quote, read_person_name())
-    except AresError as error:
-        st.session_state[key] = error
-    else:
-        st.session_state[key] = None
-
-
-def _cancel_quote(key: str) -> None:
-    st.session_state[key] = None
-
-
-def _draw_quote(key: str, quote: RetryQuote) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"{_price_text(quote)} {_calls_text(quote)}", width="content")
-        st.button(
-            "Start", key=f"{key}.start", type="primary", on_click=_start_quoted_retry, args=(key, quote)
-        )
-        st.button("Cancel", key=f"{key}.cancel", type="tertiary", on_click=_cancel_quote, args=(key,))
-
-
-def _price_text(quote: RetryQuote) -> str:
-    usd = quote.estimate.cost.usd
-    if usd is None:
-        return "**The price is not known** (`ARES_PRICE` sets it)."
-    return f"**About {usd:.2g} US dollars.**" if usd < 0.1 else f"**About {usd:,.2f} US dollars.**"
-
-
-def _calls_text(quote: RetryQuote) -> str:
-    cost = quote.estimate.cost
-    tokens_in = count_of(cost.tokens_in, "token", comma=True)
-    return f"{count_of(cost.calls, 'call', comma=True)}, {tokens_in} in and {cost.tokens_out:,} out."
 
 
 def _summarise_retry(job: Job) -> str | AresError:
     """For example "caption again: 2 done, 1 failed: no reply (1)"; an error where no failure was tried."""
     report = job.document
+    if PLAN in job.words:
+        # Whether a model that was never loaded here is the same is known once it is.
+        is_known = report["planned"] or report["already"] is None
+        return "" if is_known else RequestError("nothing would be tried", _OTHER_OPTIONS)
     if not (report["kept"] or report["failed"]):
-        return RequestError("nothing was tried", str(_OTHER_OPTIONS))
+        return RequestError("nothing was tried", _OTHER_OPTIONS)
     reasons = ", ".join(f"{failure['reason']} ({failure['count']:,})" for failure in report["failures"])
     failed = f"{report['failed']:,} failed: {reasons}" if report["failed"] else "none failed"
     return f"{job.words[1]} again: {report['kept']:,} done, {failed}"
@@ -274,23 +173,12 @@ def draw_episode_failures(episode_id: str, subjects: Sequence[str]) -> None:
     for work, maker_id in _failed_makers(failures):
         retry = Retry(work=work, maker_id=maker_id, episode_id=episode_id)
         draw_retry_button(retry, f"Try {escape_markdown(work)} again")
-        _draw_command(retry)
     draw_retry_jobs(episode_id)
 
 
 def _failed_makers(failures: Sequence[Failure]) -> list[tuple[str, str]]:
     """The annotators that failed and their makers, each once."""
     return list(dict.fromkeys((failure.work, failure.maker_id) for failure in failures))
-
-
-def _draw_command(retry: Retry) -> None:
-    with st.expander("The same on the command line, with the options of the run that failed"):
-        st.code(make_retry_command(retry), language=None, wrap_lines=True)
-
-
-def make_retry_command(retry: Retry) -> str:
-    """The command line that tries failed work again."""
-    return shlex.join(["ares", *retry.words({}), "--workspace", cached_reads.workspace().path])
 
 
 def draw_failed_work(work: str, reason: str) -> None:
@@ -309,7 +197,6 @@ def draw_failed_work(work: str, reason: str) -> None:
         if maker_id:
             retry = Retry(work=work, maker_id=maker_id, reason=reason)
             draw_retry_button(retry, f"Try all of them again with {escape_markdown(work)}")
-            _draw_command(retry)
 
 
 def make_failure_rows(stores: Stores, failures: Sequence[Failure]) -> list[dict[str, str]]:

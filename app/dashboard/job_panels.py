@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.column_words import document_words
-from app.dashboard.components import draw_pairs, draw_table
+from app.dashboard.components import draw_table, load_component
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import PLAN, Job, describe_plan, last_lines_of, resume_job, stop_job
 from ares.episode import describe_seconds
 from ares.errors import AresError
 
+READ_ONLY = "The workspace is read-only for the user of this server."
 # Jobs that are shown of one subject, and how often their progress is read.
 _MOST_JOBS, _REFRESH_SECONDS = 5, 0.5
 _ICONS = {
@@ -25,6 +27,13 @@ _ICONS = {
     "stopped": ":material/stop_circle:",
     "lost": ":material/error:",
 }
+
+
+def draw_command_line(words: Sequence[str]) -> None:
+    """Draw what a person types in a terminal for what a button of the page starts."""
+    st.caption("The same on the command line:")
+    line = shlex.join(["ares", *words, "--workspace", cached_reads.workspace().path])
+    st.code(line, language=None, wrap_lines=True)
 
 
 def draw_jobs(
@@ -129,7 +138,8 @@ def _draw_outcome(job: Job) -> None:
         draw_table(describe_plan(job.document), f"jobs.table.{job.name}")
     elif job.document:
         with st.expander("Report"):
-            draw_pairs(document_words(job.document, {}), f"jobs.report.{job.name}")
+            pairs = [list(pair) for pair in document_words(job.document, {}).items()]
+            load_component("rulings")(data={"captions": [], "pairs": pairs}, key=f"jobs.report.{job.name}")
     if lines := last_lines_of(cached_reads.workspace().stores, job):
         with st.expander("What it printed", expanded=not job.ended):
             st.code("\n".join(lines), language=None, wrap_lines=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -14,16 +14,13 @@ from app.dashboard.components import draw_bars
 from app.dashboard.navigation import entered_text, escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.view_state import ColumnFilter, ViewState, browse_address
-from ares.console import count_of
 from ares.episode import Json
-from ares.errors import AresError
-from ares.rubric import describe_kind, read_judge_trust
 from ares.settings import acting_as
 from ares.store import maker_column
 
 if TYPE_CHECKING:
     from ares.annotation import Maker
-    from ares.review import Calibration, JudgedQuestion, JudgementCount, MakerComparison, ShareEstimate
+    from ares.review import Calibration, JudgedQuestion, JudgementCount, ShareEstimate
 
 
 _JUDGE, _CAPTIONER = maker_column("grade"), maker_column("caption")
@@ -62,8 +59,6 @@ def draw_judges() -> None:
     _draw_certificates()
     _draw_groups([count.question for count in counts], makers)
     _draw_agreement(makers)
-    _draw_controls(makers)
-    _draw_captioners(makers)
 
 
 def _draw_groups(questions: Sequence[JudgedQuestion], makers: Mapping[str, Maker]) -> None:
@@ -201,39 +196,6 @@ def _agreement_row(
     return _make_row(name, _browse_link(reviewed), parts, share, text)
 
 
-def _draw_controls(makers: Mapping[str, Maker]) -> None:
-    """Draw how many controls each judge accepts, beside the most that it may."""
-    st.subheader("Controls: false captions that are accepted")
-    trust = cached_reads.limited(partial(read_judge_trust, cached_reads.workspace().stores.annotations))
-    rows = [
-        _control_row(maker_id, dataset, kind, rate, makers)
-        for maker_id, by_dataset in sorted(trust.items())
-        for dataset, document in sorted(by_dataset.items())
-        for kind, rate in cast("Mapping[str, Mapping[str, Json]]", document.get("kinds", {})).items()
-    ]
-    if rows:
-        _draw_rows(
-            "controls", "kind, dataset, judge", rows, "accepted of all; most that may be; what it shows"
-        )
-    else:
-        st.caption("No controls yet: `ares annotate grade --calibrate yes`.")
-
-
-def _control_row(
-    maker_id: str, dataset: str, kind: str, rate: Mapping[str, Json], makers: Mapping[str, Maker]
-) -> dict[str, Json]:
-    accepted, total = cast("int", rate["accepted"]), cast("int", rate["total"])
-    low, high = cast("Sequence[float]", rate["bounds"])
-    judged = [
-        ColumnFilter(column="dataset", values=(dataset,)),
-        ColumnFilter(column=_JUDGE, values=(maker_id,)),
-    ]
-    name = f"{describe_kind(kind)}, {dataset}, {_maker_name(makers, maker_id)}"
-    part = _make_part("bad", accepted / total if total else 0.0, "graded", judged)
-    text = f"{accepted} of {total}; at most {cast('float', rate['limit']):.0%}; {rate['state']}"
-    return {**_make_row(name, _browse_link(judged), [part], None, text), "low": low, "high": high}
-
-
 def _draw_certificates() -> None:
     """Draw what people certify, and why it holds no more."""
     from ares.workspace import find_certified_sets
@@ -269,51 +231,3 @@ def _certify_set() -> None:
     sets = cached_reads.workspace().sets
     with acting_as(read_person_name()):
         cached_reads.limited(partial(sets.create_certified, name, precision, where=where), where)
-
-
-def _draw_captioners(makers: Mapping[str, Maker]) -> None:
-    """Draw two captioners on the same episodes, once it is asked for: the log of all of them is read."""
-    ids = [count.group for count in cached_reads.read_judgements(None, _CAPTIONER)]
-    known = [key for key, maker in makers.items() if maker.annotator == "caption" and maker.kind == "model"]
-    captioners = sorted(set(known), key=lambda key: (key not in ids, key))
-    if len(captioners) < 2:
-        return
-    st.subheader("Two captioners on the same episodes")
-    judges = [key for key, maker in makers.items() if maker.annotator == "grade" and maker.kind == "model"]
-    name = partial(_maker_name, makers)
-    with st.form("review.judge.captioners"):
-        columns = st.columns(3)
-        first = columns[0].selectbox("First", captioners, 0, name, key="review.judge.first")
-        second = columns[1].selectbox("Second", captioners, 1, name, key="review.judge.second")
-        judge = columns[2].selectbox("Graded by", judges, 0, name, key="review.judge.by")
-        is_submitted = st.form_submit_button("Compare")
-    if is_submitted:
-        _draw_comparison(str(first), str(second), str(judge or ""), makers)
-
-
-def _draw_comparison(first: str, second: str, judge: str, makers: Mapping[str, Maker]) -> None:
-    from ares.review import compare_makers
-
-    stores = cached_reads.workspace().stores
-    try:
-        comparison = cached_reads.limited(lambda: compare_makers(stores, first, second, judge=judge))
-    except AresError as error:
-        navigation.show_error(error)
-        return
-    _draw_rows(
-        "captioners", "captioner", list(_comparison_rows(comparison, makers)), "accepted of the same captions"
-    )
-    change = comparison.change
-    st.caption(
-        f"Difference {change.difference:+.2f} ({change.low:+.2f} to {change.high:+.2f}, 95 %). "
-        f"Left out: {count_of(comparison.unpaired, 'caption', comma=True)} with a grade of one side only."
-    )
-
-
-def _comparison_rows(comparison: MakerComparison, makers: Mapping[str, Maker]) -> Iterator[dict[str, Json]]:
-    sides = ((comparison.first, comparison.first_rate), (comparison.second, comparison.second_rate))
-    for maker_id, rate in sides:
-        captioned = [ColumnFilter(column=_CAPTIONER, values=(maker_id,))]
-        part = _make_part("good", rate, "captioned", captioned)
-        text = f"{rate:.2f} of {comparison.change.num_items:,}"
-        yield _make_row(_maker_name(makers, maker_id), _browse_link(captioned), [part], None, text)

@@ -91,8 +91,8 @@ def read_map_points(table: EpisodeTable, where: str) -> MapPoints:
         parts.append((x, y, np.frombuffer(bytes.fromhex(digits), ">u8").astype(np.uint64)))
     x, y, ids = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     sides = []
-    for own in (x, y):
-        finite = own[np.isfinite(own)]
+    for axis in (x, y):
+        finite = axis[np.isfinite(axis)]
         low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
         margin = _MARGIN * (high - low) or 1.0
         sides.append((low - margin, high + margin))

@@ -43,7 +43,7 @@ PAGES = {
     "browse": PageEntry("Browse", ":material/grid_view:", _VIEW_PARAMETERS),
     "map": PageEntry("Map", ":material/scatter_plot:", (*_VIEW_PARAMETERS, "colour")),
     "statistics": PageEntry(
-        "Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number", "worst", "episode")
+        "Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number", "episode")
     ),
     "episode": PageEntry("Episode", ":material/movie:", (*_VIEW_PARAMETERS, "episode", "at", "t")),
     "compare": PageEntry(
@@ -207,11 +207,6 @@ def change_view(change: Callable[[ViewState], ViewState]) -> None:
     write_parameters({**params, **kept})
 
 
-def write_view(view: ViewState) -> None:
-    """Replace all parameters of the URL by those of a view."""
-    write_parameters(view_to_params(view))
-
-
 def write_parameters(params: Mapping[str, Sequence[str]]) -> None:
     """Replace all parameters of the URL."""
     shown, written = _shown_parameters(), st.session_state.get(_WRITTEN, _NOTHING_WRITTEN)
@@ -273,7 +268,7 @@ def draw_header(title: str) -> None:
     Args:
         title: Name of the page, which the title of the tab begins with.
     """
-    from app.dashboard.components import draw_find, load_component
+    from app.dashboard.components import load_component
 
     # The dataset that the address names, by itself or by an episode; none for several or all.
     datasets = st.query_params.get_all(f"{FILTER_PREFIX}dataset") or st.query_params.get_all("dataset")
@@ -283,9 +278,9 @@ def draw_header(title: str) -> None:
     named = [datasets[0][:60]] if len(datasets) == 1 and not datasets[0].startswith("~") else []
     shown = [*named, cached_reads.workspace().path.rstrip("/").rpartition("/")[2]]
     st.set_page_config(page_title=" · ".join((title, *shown, "ARES")))
-    pages = {"" if name == "browse" else name: page.title for name, page in PAGES.items()}
+    pages = [{"name": "" if name == "browse" else name, "title": page.title} for name, page in PAGES.items()]
     with st.container(key="find"):
-        draw_find(pages, "find.dialog")
+        load_component("find")(data={"pages": pages}, key="find.dialog")
     version = cached_reads.newest_version()
     load_component("changes")(
         data={"version": version, "shown": " · ".join(reversed(shown))},
@@ -307,7 +302,7 @@ def draw_job_button(label: str, kind: str, names: Sequence[str] = (), key: str =
 
     Args:
         label: Text of the button.
-        kind: "ingest", "annotate", "check" or "review".
+        kind: "ingest", "annotate" or "check".
         names: Annotators that the form has selected.
         key: What tells the button from others on the page.
     """

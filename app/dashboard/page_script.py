@@ -101,6 +101,7 @@ def preload() -> None:
     from app.dashboard import cached_reads
 
     cached_reads.preload_in_this_thread()
+
     with suppress(AresError):
         ids = _load_browse()
         # In the order in which people need it: a click on a card needs the order, for the episodes beside it.
@@ -143,7 +144,7 @@ def _load_episode(ids: Sequence[str]) -> None:
     from app.dashboard import cached_reads
     from app.dashboard.annotation_rows import read_annotations, read_segments
     from app.dashboard.navigation import import_view
-    from app.dashboard.player_data import make_timeline_ticks
+    from app.dashboard.timeline_ticks import make_timeline_ticks
 
     import_view("episode")
     stores = cached_reads.workspace().stores

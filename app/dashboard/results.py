@@ -225,8 +225,8 @@ def unknown_values(view: ViewState) -> list[str]:
 
 
 def _only_value(column: str, value: str) -> str:
-    own = ViewState(filters={column: ColumnFilter(column=column, values=(value,))})
-    return view_filter_sql(own, cached_reads.filter_columns())
+    view = ViewState(filters={column: ColumnFilter(column=column, values=(value,))})
+    return view_filter_sql(view, cached_reads.filter_columns())
 
 
 def _unknown_text(column: str, value: str) -> str:

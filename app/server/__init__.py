@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from app.server.jobs import (
         Job as Job,
         find_job_path as find_job_path,
-        keep_upload as keep_upload,
         last_lines_of as last_lines_of,
         list_all_jobs as list_all_jobs,
         list_jobs as list_jobs,

@@ -169,8 +169,9 @@ def make_api(workspace: Workspace, *, people_by_login: bool = False) -> FastAPI:
         dependencies=[Depends(_refuse_unknown_parameters), Depends(_refuse_unusable_characters)],
     )  # fmt: skip
     for method, path, endpoint in Endpoints(workspace, people_by_login).table():
+        answer = _limit_query_time(workspace, endpoint)
         api.add_api_route(
-            path, endpoint, methods=[method], response_model=None, summary=inspect.getdoc(endpoint)
+            path, answer, methods=[method], response_model=None, summary=inspect.getdoc(endpoint)
         )
     api.add_exception_handler(AresError, _answer_error)
     api.add_exception_handler(RequestValidationError, _answer_wrong_request)
@@ -203,17 +204,16 @@ async def _refuse_unusable_characters(request: Request) -> None:
             open_values.extend(value.items() if isinstance(value, Mapping) else value)
 
 
-def _limit_query_time(endpoint: Callable[..., Response]) -> Callable[..., Response]:
+def _limit_query_time(workspace: Workspace, endpoint: Callable[..., Response]) -> Callable[..., Response]:
     """Give a request the time that a query of a page has; a header says what the tables do not show (yet)."""
 
     @wraps(endpoint)
-    def answer(self: Endpoints, *args: Any, **keywords: Any) -> Response:
-        stores = self.workspace.stores
-        complete_interrupted(stores)
-        with limit_time(Deadline(self.workspace.settings.query_seconds)):
-            response = endpoint(self, *args, **keywords)
-        if stores.lag_message:
-            response.headers[LAG_HEADER] = ascii(stores.lag_message)[1:-1]
+    def answer(*args: Any, **keywords: Any) -> Response:
+        complete_interrupted(workspace.stores)
+        with limit_time(Deadline(workspace.settings.query_seconds)):
+            response = endpoint(*args, **keywords)
+        if workspace.stores.lag_message:
+            response.headers[LAG_HEADER] = ascii(workspace.stores.lag_message)[1:-1]
         return response
 
     return answer
@@ -259,12 +259,10 @@ class Endpoints:
             ("DELETE", "/jobs/{job_id}", self.stop_job),
         )
 
-    @_limit_query_time
     def status(self) -> Response:
         """Counts of episodes, annotations, sets and failures."""
         return _as_json(self.workspace.status().to_json())
 
-    @_limit_query_time
     def list_episodes(
         self,
         where: Filter = "",
@@ -281,14 +279,12 @@ class Endpoints:
         rows = view[offset : offset + limit].to_arrow(_split_names(columns) or None)
         return _as_json({"total": len(view), "offset": offset, "episodes": rows.to_pylist()})
 
-    @_limit_query_time
     def show_episode(self, episode_id: str) -> Response:
         """Everything known of one episode, as `ares show --json` prints it, with the addresses of its videos."""
         episode = self.workspace.episodes[episode_id]
         media = {name: _media_addresses(episode.episode_id, name) for name in episode.camera_names}
         return _as_json({**episode.to_json(), "media": media})
 
-    @_limit_query_time
     def show_signal(
         self, episode_id: str, signal: str, start: Offset = 0, stop: Offset | None = None
     ) -> Response:
@@ -309,12 +305,10 @@ class Endpoints:
             }
         )
 
-    @_limit_query_time
     def find(self, text: str = "", limit: Annotated[int, Field(ge=1, le=MOST_NAMES)] = 20) -> Response:
         """Episodes by id, record or file, and datasets, tags and sets by name, the surest first."""
         return _as_json({"hits": [hit.to_json() for hit in find_names(self.workspace.stores, text, limit)]})
 
-    @_limit_query_time
     def search(
         self,
         text: str = "",
@@ -337,19 +331,16 @@ class Endpoints:
             )
         return _as_json({"hits": [hit.to_json() for hit in search(self.workspace.stores, query)]})
 
-    @_limit_query_time
     def search_segments(self, text: str = "", where: Filter = "", limit: Hits = 20) -> Response:
         """Spans of episodes by words of their texts, best first."""
         segments = self.workspace.search_segments(text, where=where, limit=limit)
         return _as_json({"segments": [segment.to_json() for segment in segments]})
 
-    @_limit_query_time
     def count_facets(self, where: Filter = "", columns: Columns = "") -> Response:
         """Counts of the values of columns among the episodes of a filter."""
         facets = self.workspace.facets(where, _split_names(columns))
         return _as_json({"facets": [facet.to_json() for facet in facets]})
 
-    @_limit_query_time
     def count_groups(self, by: str, where: Filter = "") -> Response:
         """Hours, outcomes, accepted captions and reviewed episodes by task, robot, operator, day or any name."""
         view = self.workspace.episodes
@@ -357,13 +348,11 @@ class Endpoints:
         assert groups.statistics is not None
         return _as_json(groups.statistics.to_json())
 
-    @_limit_query_time
     def list_rulings(self, queue: str = "", person: str = "") -> Response:
         """What people say, the newest first."""
         rows = self.workspace.review.answers(queue=queue, person=person)
         return _as_json({"rulings": [row.to_json() for row in rows]})
 
-    @_limit_query_time
     def add_ruling(self, ruling: NewRuling, request: Request) -> Response:
         """Store what a person says; it takes the place of what the same person said of the same before."""
         from ares.review import answer_from_row
@@ -372,81 +361,68 @@ class Endpoints:
         answer = answer_from_row({**ruling.model_dump(exclude_none=True), "person": person})
         return _as_json({"ruling_id": self.workspace.review.give(answer)}, HTTPStatus.CREATED)
 
-    @_limit_query_time
     def withdraw_ruling(self, ruling_id: str, person: str, request: Request) -> Response:
         """Take back what a person has said."""
         self.workspace.review.withdraw(ruling_id, self._check_person(request, person))
         return _as_json({"ruling_id": ruling_id})
 
-    @_limit_query_time
     def list_sets(self) -> Response:
         """The newest version of every set."""
         return _as_json({"sets": [stored.to_json() for stored in self.workspace.sets.values()]})
 
-    @_limit_query_time
     def create_set(self, new: NewSet, request: Request) -> Response:
         """Freeze a selection as the next version of a name; the same selection again gives the same version."""
         with self._acting(request, new.person):
             stored = self.workspace.sets.create(new.name, **new.arguments())
         return _as_json(stored.to_json(), HTTPStatus.CREATED)
 
-    @_limit_query_time
     def show_set(self, label: str, offset: Offset = 0, limit: Rows = 100) -> Response:
         """A set, and some of the ids of its episodes."""
         stored = self._find_set(label)
         ids = stored.members[offset : offset + limit].ids()
         return _as_json({**stored.to_json(), "offset": offset, "ids": list(ids)})
 
-    @_limit_query_time
     def delete_set(self, label: str, request: Request, person: Person = "") -> Response:
         """Delete a set; its episodes stay, and undo brings it back."""
         self._find_set(label)
         with self._acting(request, person):
             return _as_json(self.workspace.sets.delete(label).to_json())
 
-    @_limit_query_time
     def list_tags(self) -> Response:
         """The tags, and how many episodes have each."""
         return _as_json({"tags": [use.to_json() for use in self.workspace.tags]})
 
-    @_limit_query_time
     def add_tag(self, tag: str, episodes: EpisodeChoice, request: Request) -> Response:
         """Add a tag to episodes."""
         with self._acting(request, episodes.person):
             return _as_json(self.workspace.tag(tag, **episodes.arguments()).to_json())
 
-    @_limit_query_time
     def remove_tag(self, tag: str, episodes: EpisodeChoice, request: Request) -> Response:
         """Remove a tag from episodes."""
         with self._acting(request, episodes.person):
             return _as_json(self.workspace.untag(tag, **episodes.arguments()).to_json())
 
-    @_limit_query_time
     def undo(self, request: Request, number: int | None = None, person: Person = "") -> Response:
         """Take back an action by its number, by default the last of the person."""
         with self._acting(request, person):
             return _as_json(self.workspace.undo(number).undone.to_json())
 
-    @_limit_query_time
     def list_jobs(self) -> Response:
         """The jobs that pages and programs have started, the newest first."""
         return _as_json({"jobs": [self._describe_job(job) for job in list_all_jobs(self.workspace.stores)]})
 
-    @_limit_query_time
     def start_job(self, new: NewJob, request: Request) -> Response:
         """Start a job, or a plan of one."""
         person = self._check_person(request, new.person)
         job = start_command(self.workspace.stores, new.words(self.workspace.settings), person)
         return _as_json(self._describe_job(job), HTTPStatus.CREATED)
 
-    @_limit_query_time
     def resume_job(self, job_id: str, person: str, request: Request) -> Response:
         """Start an ended job again; it goes on with what is open."""
         person = self._check_person(request, person)
         job = resume_job(self.workspace.stores, self._find_job(job_id), person)
         return _as_json(self._describe_job(job), HTTPStatus.CREATED)
 
-    @_limit_query_time
     def stop_job(self, job_id: str, person: str, request: Request) -> Response:
         """Ask a job to end; what it has done stays."""
         person, job = self._check_person(request, person), self._find_job(job_id)

@@ -1,4 +1,4 @@
-"""The server process: pages, media routes, log-in, bounds on connections; here, or as a child that a program ends."""
+"""The server process: pages, media routes, log-in; here, or as a child that a program ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import time
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from ipaddress import ip_network
@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from app.server.jobs import clean_jobs, start_module_process
-from app.server.login import IdentityProvider, LoginSessions
+from app.server.login import IdentityProvider
 from ares.console import escape_logs, print_message, showing_progress
 from ares.errors import AresError, RequestError
 from ares.imports import needs_extra
-from ares.io import is_url
 from ares.settings import Settings
-from ares.store import check_may_be_created, workspace_exists
+from ares.store import workspace_exists
 from ares.workspace import Dashboard, Workspace, open_workspace
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def serve(
     """Serve a workspace until interrupted; the address is printed on standard error.
 
     Args:
-        workspace: Workspace to show; one that does not exist is made when a person presses a button on the first page.
+        workspace: Workspace to show; one that does not exist is made.
         pages: The pages.
         host: Address to listen on.
         port: Port to listen on; 0 for any free one.
@@ -149,24 +148,16 @@ def serve(
         RequestError: The port is in use, the host needs a log-in, an option or the log-in cannot be used, the extra
             `app` is not installed, or no workspace can be made there.
     """
-    access = _decide_access(workspace.settings, host, trusted_proxies)
-    exists = workspace_exists(workspace.path)
-    first = _make_dashboard(workspace, pages, access) if exists else _make_first_server(workspace, access)
-    with _open_listener(host, port) as listener:
-        address = _address_of(host, listener)
+    with listening(workspace, pages, host, port, trusted_proxies=trusted_proxies) as (
+        server,
+        listener,
+        address,
+    ):
         print_message(f"ARES dashboard: {address}  (Ctrl+C ends it)")
         if open_browser:
             threading.Timer(_BROWSER_SECONDS, webbrowser.open, [address]).start()
-        # A server closes its socket; requests wait at the other one until the next server has begun.
-        with showing_progress(), listener.dup() as waiting:
-            _run_server(first, listener)
-            if not exists and workspace_exists(workspace.path):
-                _run_server(_make_dashboard(workspace, pages, access), waiting)
-
-
-def _run_server(server: uvicorn.Server, listener: socket.socket) -> None:
-    with _ending_on_signals(server):
-        server.run(sockets=[listener])
+        with showing_progress(), _ending_on_signals(server):
+            server.run(sockets=[listener])
 
 
 @contextmanager
@@ -214,14 +205,15 @@ def listening(
 ) -> Iterator[tuple[uvicorn.Server, socket.socket, str]]:
     """The server, the socket that it listens on, and its address. Raises as `serve`."""
     access = _decide_access(workspace.settings, host, trusted_proxies)
-    server = _make_dashboard(workspace, pages, access)
     with _open_listener(host, port) as listener:
+        if not workspace_exists(workspace.path):
+            assert workspace.stores  # made now
+            print_message(f"a new workspace is made at {workspace.path}")
+        server = _make_dashboard(workspace, pages, access)
         yield server, listener, _address_of(host, listener)
 
 
 def _make_server(app: ASGIApp) -> uvicorn.Server:
-    from app.server.connection_bounds import make_bounded_protocol
-
     with needs_extra("app"):
         import uvicorn
 
@@ -235,7 +227,6 @@ def _make_server(app: ASGIApp) -> uvicorn.Server:
         server_header=False,
         timeout_graceful_shutdown=3,
         limit_concurrency=_MOST_CONNECTIONS,
-        http=make_bounded_protocol(),
     )
     return uvicorn.Server(config)
 
@@ -253,14 +244,12 @@ class _Access:
         password: What everybody needs to log in, or "".
         proxies: Networks of trusted proxies, which say who it is.
         provider: The identity provider that says so, or None.
-        sessions: Browsers that are logged in by the password.
     """
 
     host: str
     password: str
     proxies: list[str]
     provider: IdentityProvider | None
-    sessions: LoginSessions = field(default_factory=LoginSessions)
 
 
 def _decide_access(settings: Settings, host: str, trusted_proxies: Sequence[str]) -> _Access:
@@ -279,39 +268,6 @@ def _decide_access(settings: Settings, host: str, trusted_proxies: Sequence[str]
         remedy = "set ARES_APP_PASSWORD, or stay on 127.0.0.1 and use a tunnel"
         raise RequestError(f"listening on {host!r} needs a login", remedy)
     return _Access(host, password, proxies, provider)
-
-
-def _make_first_server(workspace: Workspace, access: _Access) -> uvicorn.Server:
-    """The server that offers to make the workspace, and ends when it is made.
-
-    Raises:
-        RequestError: It cannot be made there, or the extra `app` is not installed.
-    """
-    with needs_extra("app"):
-        import_module("streamlit")  # the next server needs it at once
-        from starlette.applications import Starlette
-
-    from app.server.routes import build_first_routes
-
-    def create() -> None:
-        workspace.stores.catch_up()
-
-    def end() -> None:
-        for listening in server.servers:  # what connects from now on waits for the next server
-            listening.close()
-        server.should_exit = True
-
-    if access.provider:  # whose answers are for the pages of Streamlit
-        remedy = "where people log in by [auth], no page makes one: fill it by `ares ingest` first"
-        raise RequestError(f"there is no workspace at {workspace.path!r}", remedy)
-    check_may_be_created(workspace.path, workspace.settings)
-    if not is_url(workspace.path):
-        ancestor = next(path for path in Path(workspace.path).absolute().parents if path.exists())
-        if not ancestor.is_dir():
-            raise RequestError(f"there can be no workspace at {workspace.path!r}", f"{ancestor} is no folder")
-    routes = build_first_routes(workspace.path, create, end)
-    server = _make_server(Starlette(routes=routes, middleware=_list_access_checks(access)))
-    return server
 
 
 def _make_dashboard(workspace: Workspace, pages: ServedPages, access: _Access) -> uvicorn.Server:
@@ -379,7 +335,7 @@ def _list_access_checks(access: _Access) -> list[Middleware]:
         Middleware(SecurityHeadersMiddleware, behind_https=behind_https),
         Middleware(SameOriginMiddleware, own_host=own_host),
         *([Middleware(IdentityLoginMiddleware, provider=provider)] if provider else []),
-        *([Middleware(LoginMiddleware, password=password, sessions=access.sessions)] if password else []),
+        *([Middleware(LoginMiddleware, password=password)] if password else []),
     ]
 
 

@@ -26,7 +26,7 @@ from ares.console import escape_logs
 from ares.errors import ReadOnlyWorkspace, RequestError
 from ares.jobs import watch_progress
 from ares.settings import PERSON_VARIABLE, inherited_environment, inherited_path, settings_environment
-from ares.store import Stores, quote_literal
+from ares.store import Stores
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -204,7 +204,7 @@ def is_job_process_alive(path: Path) -> bool:
 
 
 # Files of jobs that have ended are deleted beyond so many.
-_MAX_KEPT, _DAY_SECONDS, _UPLOADS = 100, 86_400.0, "uploads"
+_MAX_KEPT, _DAY_SECONDS = 100, 86_400.0
 # A page that asks whether the process lives has its lock for a moment; a process that has written its end, for longer.
 _LOCK_SECONDS, _END_SECONDS = 0.2, 5.0
 
@@ -225,7 +225,7 @@ def start_command(stores: Stores, words: Sequence[str], person: str, subject: st
     if not stores.is_writable:
         raise ReadOnlyWorkspace("the workspace is read-only", str(stores.folder))
     path = find_job_path(stores, words)
-    clean_jobs(stores, words)
+    clean_jobs(stores)
     lock = _wait_for_job_lock(path)
     started = datetime.now(UTC).isoformat(timespec="milliseconds")
     job = Job(words=tuple(words), subject=subject, person=person, started=started)
@@ -245,13 +245,8 @@ def start_command(stores: Stores, words: Sequence[str], person: str, subject: st
     return job
 
 
-def clean_jobs(stores: Stores, used_words: Sequence[str] = ()) -> None:
-    """Delete the files of jobs that ended long ago, and uploaded files that nothing refers to any more.
-
-    Args:
-        stores: Stores of the workspace.
-        used_words: Words of a command that is about to start, which may name an uploaded file.
-    """
+def clean_jobs(stores: Stores) -> None:
+    """Delete the files of jobs that ended long ago."""
     folder, oldest = find_job_folder(stores), time.time() - stores.settings.job_days * _DAY_SECONDS
     times = {path: _modified_at(path) for path in folder.glob("*.json")}
     newest_first = sorted(times, key=lambda path: times[path], reverse=True)
@@ -259,18 +254,8 @@ def clean_jobs(stores: Stores, used_words: Sequence[str] = ()) -> None:
         if (number >= _MAX_KEPT or times[path] < oldest) and not is_job_process_alive(path):
             for ending in (".json", ".lock", ".stop", ".log", ".out"):
                 path.with_suffix(ending).unlink(missing_ok=True)
-    open_words, finished_words = set(used_words), set[str]()
-    for job in list_all_jobs(stores):
-        names = finished_words if job.state == "finished" else open_words
-        names.update(job.words)
     for path in folder.glob("*.csv"):  # reasons of a composition
-        if f"--reasons={path}" not in open_words | finished_words:
-            path.unlink(missing_ok=True)
-    for path in (folder / _UPLOADS).glob("*"):
-        is_new = _modified_at(path) > time.time() - _DAY_SECONDS and str(path) not in finished_words
-        # What a dataset was read from stays.
-        source = f"starts_with(source, {quote_literal(str(path))})"
-        if not (is_new or str(path) in open_words or stores.tables.episodes.count(source)):
+        if _modified_at(path) < oldest:
             path.unlink(missing_ok=True)
 
 
@@ -279,15 +264,6 @@ def _modified_at(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:  # another server has deleted it
         return time.time()
-
-
-def keep_upload(stores: Stores, name: str, content: bytes) -> Path:
-    """Store an uploaded file until the job that it is for has finished, once; returns its path."""
-    path = find_job_folder(stores) / _UPLOADS / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():  # a page is drawn many times
-        path.write_bytes(content)
-    return path
 
 
 def _wait_for_job_lock(path: Path) -> int:
@@ -319,7 +295,7 @@ def stop_job(stores: Stores, job: Job, person: str) -> None:
 
 
 def name_person(person: str) -> dict[str, str]:
-    """The variable that says whose name the log has for what a process does; none for nobody."""
+    """The variable with the name that the log has for what a process does; none for nobody."""
     printable = "".join(character for character in person if character.isprintable())
     return {PERSON_VARIABLE: printable} if printable else {}
 

@@ -1,4 +1,4 @@
-"""Log-in by a password (its form, limits on failed attempts, session tokens) or by an identity provider."""
+"""Log-in by a password (its form, limits on failed attempts, signed cookies) or by an identity provider."""
 
 from __future__ import annotations
 
@@ -126,46 +126,24 @@ def group_client_address(address: str) -> str:
     return str(parsed)
 
 
-# A session ends so long after its last request, and so long after its log-in.
-IDLE_SECONDS, MAX_AGE_SECONDS = 12 * 3600.0, 7 * 24 * 3600.0
-_MAX_SESSIONS = 10_000
+# A log-in ends so long after it has begun.
+MAX_AGE_SECONDS = 7 * 24 * 3600
+_MAX_ENDED = 10_000
 
 
-class LoginSessions:
-    """Sessions of logged-in browsers; the oldest end when there are too many.
+class _EndedLogins:
+    """Hashes of the signed cookies of log-ins that have ended: nobody can use a copy. The newest are kept."""
 
-    Args:
-        clock: Seconds that only increase.
-    """
+    def __init__(self) -> None:
+        self._hashes: OrderedDict[bytes, None] = OrderedDict()
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        # By hash of the token: when it was issued and last used.
-        self._sessions: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
+    def add(self, cookie: str | bytes) -> None:
+        self._hashes[_hash_secret(cookie)] = None
+        if len(self._hashes) > _MAX_ENDED:
+            self._hashes.popitem(last=False)
 
-    def open(self) -> str:
-        """Return the token of a new session; a token of the browser is never taken over."""
-        token, now = secrets.token_urlsafe(32), self._clock()
-        self._sessions[_hash_secret(token)] = (now, now)
-        while len(self._sessions) > _MAX_SESSIONS:
-            self._sessions.popitem(last=False)
-        return token
-
-    def is_open(self, token: str) -> bool:
-        """Return whether a token belongs to a session, which this use prolongs."""
-        key, now = _hash_secret(token), self._clock()
-        if key not in self._sessions:
-            return False
-        issued, used = self._sessions[key]
-        if now - used > IDLE_SECONDS or now - issued > MAX_AGE_SECONDS:
-            del self._sessions[key]
-            return False
-        self._sessions[key] = (issued, now)
-        return True
-
-    def close(self, token: str) -> None:
-        """End a session; an unknown token is ignored."""
-        self._sessions.pop(_hash_secret(token), None)
+    def __contains__(self, cookie: str | bytes) -> bool:
+        return _hash_secret(cookie) in self._hashes
 
 
 def _hash_secret(secret: str | bytes) -> bytes:
@@ -182,13 +160,13 @@ _log = logging.getLogger("ares.login")
 
 # Pages with one form or link, which need nothing else of this server.
 _PAGE_HEAD = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>ARES: {title}</title>
+<html lang="en"><head><meta charset="utf-8"><title>ARES: log in</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; display: grid; place-items: center; min-height: 90vh;
   color: light-dark(#0f172a, #e2e8f0); background: light-dark(#fff, #0f172a); }}
-.box {{ display: grid; gap: .75rem; width: min(90vw, {width}); overflow-wrap: anywhere; }}
+.box {{ display: grid; gap: .75rem; width: min(90vw, 18rem); overflow-wrap: anywhere; }}
 h1 {{ font-size: 1rem; margin: 0; }}
 input, button, a {{ font: inherit; padding: .5rem .75rem; border-radius: .5rem; }}
 input {{ border: 1px solid light-dark(#cbd5e1, #475569); }}
@@ -198,42 +176,38 @@ p {{ margin: 0; }}
 [role=alert] {{ min-height: 1.5em; color: light-dark(#b91c1c, #fca5a5); }}
 </style></head><body>
 """
-FORM_PAGE = f"""{_PAGE_HEAD}<main><form class="box" method="post" action="{{path}}">
-{{fields}}
-<button type="submit">{{button}}</button><p role="alert">{{message}}</p>
+_FORM_PAGE = f"""{_PAGE_HEAD}<main><form class="box" method="post" action="{LOGIN_PATH}"><h1>ARES dashboard</h1>
+<input type="hidden" name="next" value="{{next}}">
+<input type="password" name="password" aria-label="Password" placeholder="Password"
+ autocomplete="current-password" required autofocus>
+<button type="submit">Log in</button><p role="alert">{{message}}</p>
 </form></main></body></html>
 """
 # A link, since the form of a page with our policy may not lead to another server.
 _LINK_PAGE = f"""{_PAGE_HEAD}<main class="box"><h1>ARES dashboard</h1>
 <a href="{{path}}">Log in</a><p role="alert">{{message}}</p></main></body></html>
 """
-_FIELDS = """<h1>ARES dashboard</h1>
-<input type="hidden" name="next" value="{next}">
-<input type="password" name="password" aria-label="Password" placeholder="Password"
- autocomplete="current-password" required autofocus>"""
 
 
 class LoginMiddleware:
-    """Lets pass who has the password; a cookie carries the log-in to later requests and the websocket.
+    """Lets pass who has the password; a signed cookie carries the log-in to later requests and the websocket.
+
+    The key that signs is new in each process, which so ends all log-ins of the one before.
 
     Args:
         app: Application behind the check.
         password: The password; compared in constant time.
         attempts: Limit of failed attempts; by default a new one.
-        sessions: Browsers that are logged in; by default none.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        password: str,
-        attempts: LoginAttempts | None = None,
-        sessions: LoginSessions | None = None,
-    ) -> None:
+    def __init__(self, app: ASGIApp, password: str, attempts: LoginAttempts | None = None) -> None:
+        from itsdangerous import TimestampSigner
+
         self._app = app
         self._password_digest = _hash_secret(password)
         self._attempts = attempts or LoginAttempts()
-        self._sessions = sessions or LoginSessions()
+        self._signer = TimestampSigner(secrets.token_bytes(32))
+        self._ended = _EndedLogins()
         self._sockets = OpenSockets()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -243,9 +217,9 @@ class LoginMiddleware:
             await self._log_in_by_form(scope, receive, send)
         elif scope["type"] == "http" and scope["path"] == LOGOUT_PATH:
             await self._log_out(scope, send)
-        elif self._sessions.is_open(token := _session_token(scope)):
-            is_open = functools.partial(self._sessions.is_open, token)
-            await self._sockets.serve(self._app, scope, receive, send, token, is_open)
+        elif self._is_open(cookie := _login_cookie(scope)):
+            is_open = functools.partial(self._is_open, cookie)
+            await self._sockets.serve(self._app, scope, receive, send, cookie, is_open)
         elif header(scope, b"authorization").lower().startswith("basic "):
             await self._log_in_by_header(scope, receive, send)
         else:
@@ -265,7 +239,7 @@ class LoginMiddleware:
             await _send_redirect(send, "/")
             return
         form = parse_qs((await _read_body(receive)).decode("utf-8", "replace"))
-        next_url = _own_url(form.get("next", ["/"])[0])
+        next_url = _local_url(form.get("next", ["/"])[0])
         wait = self._try(scope, form.get("password", [""])[0].encode())
         if wait is None:
             await _send_redirect(send, next_url, self._new_cookie(scope))
@@ -289,17 +263,30 @@ class LoginMiddleware:
         _log.warning("failed log-in from %s, number %d; next in %.0f s", address, failures, pause)
         return 0.0
 
+    def _is_open(self, cookie: str) -> bool:
+        from itsdangerous import BadData
+
+        try:
+            self._signer.unsign(cookie, max_age=MAX_AGE_SECONDS)
+        except BadData:
+            return False
+        return cookie not in self._ended
+
     async def _log_out(self, scope: Scope, send: Send) -> None:
-        self._sessions.close(_session_token(scope))
+        self._end(_login_cookie(scope))
         self._sockets.close_ended()
         await _send_redirect(send, "/", _cookie_header(scope, "", "; Max-Age=0"))
 
     def _new_cookie(self, scope: Scope) -> tuple[bytes, bytes]:
-        self._sessions.close(_session_token(scope))
-        return _cookie_header(scope, self._sessions.open())
+        self._end(_login_cookie(scope))
+        return _cookie_header(scope, self._signer.sign(secrets.token_urlsafe()).decode())
+
+    def _end(self, cookie: str) -> None:
+        if self._is_open(cookie):  # what is signed by nobody must not fill the list
+            self._ended.add(cookie)
 
 
-def _session_token(scope: Scope) -> str:
+def _login_cookie(scope: Scope) -> str:
     return _cookies_of(scope).get(_COOKIE, "")
 
 
@@ -345,11 +332,8 @@ async def _ask_to_log_in(scope: Scope, send: Send, reason: str = _NO_PASSWORD) -
 async def _send_form(
     send: Send, status: int, next_url: str, message: str, headers: list[tuple[bytes, bytes]] | None = None
 ) -> None:
-    page = FORM_PAGE.format(
-        title="log in", width="18rem", path=LOGIN_PATH, button="Log in", message=html.escape(message),
-        fields=_FIELDS.format(next=html.escape(next_url)),
-    )  # fmt: skip
-    # Not Basic: a browser would then show a dialogue of its own, and could not log out.
+    page = _FORM_PAGE.format(next=html.escape(next_url), message=html.escape(message))
+    # Not Basic: a browser would then show a dialogue, and could not log out.
     challenge = (b"www-authenticate", b'Form realm="ARES"')
     await respond(send, status, b"text/html; charset=utf-8", page.encode(), [challenge, *(headers or [])])
 
@@ -361,10 +345,10 @@ async def _send_redirect(send: Send, url: str, *headers: tuple[bytes, bytes]) ->
 
 def _requested_url(scope: Scope) -> str:
     path, query = scope.get("raw_path") or b"/", scope.get("query_string", b"")
-    return _own_url(b"?".join(part for part in (path, query) if part).decode("latin-1"))
+    return _local_url(b"?".join(part for part in (path, query) if part).decode("latin-1"))
 
 
-def _own_url(url: str) -> str:
+def _local_url(url: str) -> str:
     """A path of this server with its query; "/" for anything that leads elsewhere."""
     is_path = url.startswith("/") and not url.startswith(("//", "/\\", "/api/"))
     return url if is_path and url.isascii() and url.isprintable() else "/"
@@ -427,11 +411,11 @@ def read_identity_provider() -> IdentityProvider | None:
     named = [name for name, value in section.items() if isinstance(value, dict) and "client_id" in value]
     if len(named) > 1 or (named and "client_id" in section):
         raise RequestError("[auth] names several identity providers", f"keep one of {', '.join(named)}")
-    name, own = (named[0], section[named[0]]) if named else ("default", section)
+    name, client = (named[0], section[named[0]]) if named else ("default", section)
     if "_" in name:  # Streamlit would not know it again
         raise RequestError("a provider of [auth.NAME] has no underscore in its name", f"got {name!r}")
     lacking = [key for key in ("redirect_uri", "cookie_secret") if not section.get(key)]
-    lacking += [key for key in ("client_id", "client_secret", "server_metadata_url") if not own.get(key)]
+    lacking += [key for key in ("client_id", "client_secret", "server_metadata_url") if not client.get(key)]
     if lacking:
         raise RequestError(f"[auth] lacks {', '.join(lacking)}", "docs/people.md has an example")
     secret, address = str(section["cookie_secret"]), urlsplit(str(section["redirect_uri"]))
@@ -445,7 +429,7 @@ def read_identity_provider() -> IdentityProvider | None:
             "redirect_uri of [auth] is not the address of the dashboard",
             f"{address.geturl()!r}; it is such as https://ares.example.org{_PROVIDER_CALLBACK}",
         )
-    if not isinstance(verifies_email := own.get(_VERIFIES_EMAIL, False), bool):
+    if not isinstance(verifies_email := client.get(_VERIFIES_EMAIL, False), bool):
         raise RequestError(f"{_VERIFIES_EMAIL} of [auth] is neither true nor false", repr(verifies_email))
     print_message(f"people log in by [auth] of {source}")
     origin = f"{address.scheme}://{address.netloc}"
@@ -502,8 +486,7 @@ class IdentityLoginMiddleware:
     def __init__(self, app: ASGIApp, provider: IdentityProvider) -> None:
         self._app, self._provider = app, provider
         self._sockets = OpenSockets()
-        # Hashes of what cookies of log-ins state that have ended: nobody can use a copy.
-        self._ended: OrderedDict[bytes, None] = OrderedDict()
+        self._ended = _EndedLogins()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, is_http = scope.get("path"), scope["type"] == "http"
@@ -527,13 +510,13 @@ class IdentityLoginMiddleware:
         payload = self._read_cookie(scope)
         claims: dict[str, Any] = json.loads(payload) if payload else {}
         is_ours = claims.get("origin") == self._provider.origin and claims.get("is_logged_in") is True
-        return claims if is_ours and _hash_secret(payload) not in self._ended else {}
+        return claims if is_ours and payload not in self._ended else {}
 
     def _read_cookie(self, scope: Scope) -> bytes:
         """What Streamlit has signed in the last days, in one cookie or in parts; b"" for anything else."""
         from itsdangerous import BadData, URLSafeTimedSerializer
 
-        cookies, oldest = _cookies_of(scope), int(MAX_AGE_SECONDS)
+        cookies, oldest = _cookies_of(scope), MAX_AGE_SECONDS
 
         def read(name: str) -> str:
             serializer = URLSafeTimedSerializer(self._provider.secret, salt=name)
@@ -555,7 +538,7 @@ class IdentityLoginMiddleware:
         claims, key = {"provider": self._provider.name}, OctKey.import_key(self._provider.secret)
         token = jwt.encode({"alg": "HS256"}, {**claims, "exp": int(time.time()) + 120}, key)
         next_url = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("next", ["/"])[0]
-        cookie = f"{_NEXT_COOKIE}={quote(_own_url(next_url), safe='')}; Max-Age=600"
+        cookie = f"{_NEXT_COOKIE}={quote(_local_url(next_url), safe='')}; Max-Age=600"
         kept = (b"set-cookie", f"{cookie}; HttpOnly; SameSite=Lax; Path=/".encode())
         await _send_redirect(send, f"{_PROVIDER_LOGIN}?{urlencode({'provider': token})}", kept)
 
@@ -565,10 +548,8 @@ class IdentityLoginMiddleware:
         elif scope["path"] == LOGOUT_PATH:
             await _send_redirect(send, _PROVIDER_LOGOUT)
         else:
-            self._ended[_hash_secret(self._read_cookie(scope))] = None
+            self._ended.add(self._read_cookie(scope))
             self._sockets.close_ended()
-            if len(self._ended) > _MAX_SESSIONS:
-                self._ended.popitem(last=False)
             await self._app(scope, receive, send)
 
     async def _ask_to_log_in(self, scope: Scope, send: Send, claims: dict[str, Any]) -> None:
@@ -579,10 +560,8 @@ class IdentityLoginMiddleware:
             await refuse(scope, send, 403, reason)
             return
         next_url = _requested_url(scope)
-        page = _LINK_PAGE.format(
-            title="log in", width="18rem", message=message,
-            path=html.escape(f"{self._provider.origin}{LOGIN_PATH}?next={quote(next_url, safe='')}"),
-        )  # fmt: skip
+        path = html.escape(f"{self._provider.origin}{LOGIN_PATH}?next={quote(next_url, safe='')}")
+        page = _LINK_PAGE.format(message=message, path=path)
         challenge = (b"www-authenticate", b'Form realm="ARES"')
         await respond(send, 401, b"text/html; charset=utf-8", page.encode(), [challenge])
 
@@ -598,7 +577,7 @@ def _name_person(claims: dict[str, Any], provider: IdentityProvider) -> bytes:
 
 def _send_to_next(scope: Scope, send: Send) -> Send:
     """Let the answer that ends a log-in lead to where the browser was to go, in place of the first page."""
-    next_url = _own_url(unquote(_cookies_of(scope).get(_NEXT_COOKIE, "/")))
+    next_url = _local_url(unquote(_cookies_of(scope).get(_NEXT_COOKIE, "/")))
     forgotten = (b"set-cookie", f"{_NEXT_COOKIE}=; Max-Age=0; HttpOnly; SameSite=Lax; Path=/".encode())
 
     def lead_to_next(headers: Headers) -> Headers:

@@ -62,8 +62,8 @@ def change_headers(send: Send, change: Callable[[Headers], Headers]) -> Send:
 
 async def respond(send: Send, status: int, content_type: bytes, body: bytes, headers: Headers = ()) -> None:
     """Send a whole response."""
-    own = [(b"content-type", content_type), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
+    basic = [(b"content-type", content_type), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*basic, *headers]})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -85,7 +85,7 @@ class OpenSockets:
     """The open websockets of people: so many of each at most, and those of a log-in end with it."""
 
     def __init__(self) -> None:
-        # By the event that closes it: whose it is, and whether the log-in is open.
+        # By the event that closes it: the person, and whether the log-in is open.
         self._open: dict[asyncio.Event, tuple[object, IsOpen]] = {}
 
     async def serve(
@@ -98,7 +98,7 @@ class OpenSockets:
             scope: The request.
             receive: What it receives from.
             send: What it sends to.
-            person: Whose request it is; empty where nobody says it, and for this server's own user.
+            person: Who sends the request; empty where nobody says it, and for the user of this server.
             is_open: Whether the log-in is open still.
         """
         if scope["type"] != "websocket" or not person:
@@ -261,7 +261,7 @@ _TRANSPORT_SECURITY = (b"strict-transport-security", b"max-age=15552000")
 
 
 class SecurityHeadersMiddleware:
-    """Adds the headers to every response; those that limit caching only where a response has none of its own.
+    """Adds the headers to every response; those that limit caching only where a response has none.
 
     Args:
         app: Application whose responses get them.

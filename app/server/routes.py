@@ -1,4 +1,4 @@
-"""Routes of the server: pages, the first one of a workspace, videos, posters, and the order of a page's messages.
+"""Routes of the server: pages, videos, posters, and the order of a page's messages.
 
 A browser's messages reach Streamlit one at a time: each when the reactions to the one before have run. For every
 message Streamlit ends the script of the one before, also before or within its reactions: the click that it brought
@@ -8,7 +8,6 @@ would be lost, and the address that it has written could be undone by the end of
 from __future__ import annotations
 
 import asyncio
-import html
 import math
 import re
 import threading
@@ -21,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from app.server.login import FORM_PAGE
 from app.server.protection import header, respond
 from ares.errors import AresError, RequestError
 
@@ -99,61 +97,6 @@ async def answer_base_script(request: Request) -> Response:
     from starlette.responses import Response
 
     return Response(_BASE_SCRIPT, media_type="text/javascript")
-
-
-_NEW_WORKSPACE_PATH = "/api/workspace"
-_LAST_ANSWER = {"connection": "close"}
-_NEW_WORKSPACE_FIELDS = """<h1>There is no workspace yet</h1>
-<p>It is to be at <code>{path}</code>. It keeps episodes, annotations and sets; datasets stay where they are.</p>"""
-
-
-def build_first_routes(location: str, create: Callable[[], None], end: Callable[[], None]) -> list[BaseRoute]:
-    """The routes of a server whose workspace does not exist: a page with one button, which makes it.
-
-    Args:
-        location: Where the workspace is to be.
-        create: Makes it; raises AresError.
-        end: Called when it is made: the dashboard can take over.
-    """
-    from starlette.concurrency import run_in_threadpool
-    from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
-    from starlette.routing import Route
-
-    is_created = threading.Event()
-
-    def answer_page(message: str, status: int) -> Response:
-        page = FORM_PAGE.format(
-            title="make a workspace", width="32rem", path=_NEW_WORKSPACE_PATH, button="Make the workspace",
-            fields=_NEW_WORKSPACE_FIELDS.format(path=html.escape(location)), message=html.escape(message),
-        )  # fmt: skip
-        return HTMLResponse(page, status)
-
-    async def answer_health(request: Request) -> Response:
-        return JSONResponse({"status": "ok", "workspace": None})
-
-    async def make(request: Request) -> Response:
-        try:
-            await run_in_threadpool(create)
-        except AresError as error:
-            return answer_page(str(error), 409)
-        is_created.set()
-        end()
-        return RedirectResponse("/", 303, _LAST_ANSWER)
-
-    async def show(request: Request) -> Response:
-        if is_created.is_set():  # a browser asks again on a connection that it has kept
-            return RedirectResponse(request.url, 307, _LAST_ANSWER)
-        return answer_page("", 200)
-
-    async def refuse_request(request: Request) -> Response:
-        return JSONResponse({"reason": "there is no workspace yet", "detail": location}, 503)
-
-    return [
-        Route("/api/health", answer_health),
-        Route(_NEW_WORKSPACE_PATH, make, methods=["POST"]),
-        Route("/api/{path:path}", refuse_request),
-        Route("/{path:path}", show),
-    ]
 
 
 Endpoint = Callable[["Request"], Awaitable["Response"]]

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ares.store.filters import parse_polygon as parse_polygon, polygon_fault as polygon_fault
     from ares.store.folder import (
         WorkspaceBusy as WorkspaceBusy,
-        check_may_be_created as check_may_be_created,
         workspace_exists as workspace_exists,
     )
     from ares.store.foreign_answers import (
@@ -86,11 +85,6 @@ if TYPE_CHECKING:
         segment_schema as segment_schema,
     )
     from ares.store.lance.text import TextHashes as TextHashes, WordRows as WordRows
-    from ares.store.lance.trajectories import (
-        SignalPart as SignalPart,
-        SignalSpread as SignalSpread,
-        measure_spread as measure_spread,
-    )
     from ares.store.lance_tables import Tables as Tables
     from ares.store.log.protocol import (
         ACTIONS as ACTIONS,

@@ -157,7 +157,10 @@ def _create_remote_manifest(path: str, text: str) -> None:
 
 
 def _create_local_manifest(folder: Path, text: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except NotADirectoryError:
+        raise RequestError(f"there can be no workspace at {str(folder)!r}", "a part of it is a file") from None
     partial = folder / f"{_NAME}.{uuid.uuid4().hex}.tmp"
     partial.write_text(text)
     try:

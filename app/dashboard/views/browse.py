@@ -13,9 +13,7 @@ from app.dashboard.browse_panels import (
     draw_duplicate_groups,
     draw_facets,
     draw_layout_choice,
-    draw_named,
     draw_saved_views,
-    draw_search_bar,
     draw_unknown,
     draw_words_filter,
 )
@@ -24,6 +22,7 @@ from app.dashboard.column_words import WITHOUT_VALUE, WORST_ORDERS
 from app.dashboard.components import draw_grid
 from app.dashboard.navigation import change_view, escape_markdown, read_view
 from app.dashboard.results import ResultPage, check_view, find_lower_threshold, list_table_columns, read_page
+from app.dashboard.search_bar import draw_search_bar
 from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, read_ticked_ids
 from app.dashboard.view_state import ColumnFilter, ViewState, describe_filter, view_to_params
 from ares.episode import Json
@@ -40,7 +39,6 @@ def render() -> None:
         _draw_empty_workspace()
         return
     draw_search_bar(view)
-    named = st.container()
     with st.container():
         # Here, and not among the filters, the page says that it waits for a model.
         cached_reads.warm_up(**view.query)
@@ -64,9 +62,6 @@ def render() -> None:
     _draw_result_line(view, page)
     draw_selection_bar(view, page.shown)
     _draw_results(view, page, cards)
-    if view.text:  # last, as the cards do not wait for it
-        with named:
-            draw_named(view.text)
 
 
 def _draw_empty_workspace() -> None:

@@ -19,9 +19,10 @@ from app.dashboard.column_words import (
     maker_words,
     value_words,
 )
-from app.dashboard.components import draw_compare
+from app.dashboard.components import load_component
 from app.dashboard.navigation import entered_text, read_parameter, write_parameter
-from app.dashboard.player_data import group_dimensions, make_gripper_ticks, make_player_source, short_name
+from app.dashboard.player_data import group_dimensions, make_player_source, short_name
+from app.dashboard.timeline_ticks import make_gripper_ticks
 from app.dashboard.view_state import AddressError
 from ares.curation import list_duplicate_pairs
 from ares.episode import Episode, Json, Signal, Trajectory
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 # Points of a curve: more than the pixels of a plot.
 _POINTS = 600
 # Columns that tell one episode from every other, or say nothing of what is in it.
-_OWN_COLUMNS = frozenset(
+_UNLIKE_COLUMNS = frozenset(
     ("episode_id", "key", "source", "content_hash", "ingested", "source_stamp", "camera_stamps", "metadata")
 )
 _SIDES = ("a", "b")
@@ -104,7 +105,7 @@ def render() -> None:
     if aligned:
         at = [seconds[aligned - 1] for seconds in events]
         shifts = (max(0.0, at[1] - at[0]), max(0.0, at[0] - at[1]))
-    draw_compare(_compare_data((first, second), shifts, events), key="compare.pair")
+    load_component("compare")(data=_compare_data((first, second), shifts, events), key="compare.pair")
 
 
 def _draw_pairs(group: str, ids: list[str]) -> list[str]:
@@ -151,7 +152,7 @@ def _read_side(episode_id: str, maker: str, parameter: str) -> _Side:
     }
     if maker and maker not in makers:
         raise AddressError(parameter, f"no maker {maker!r} says anything of {episode_id}", "select one again")
-    own_documents = [
+    shown_documents = [
         document
         for document in documents
         if (document["maker_id"] == maker if maker else document.get("shown"))
@@ -160,7 +161,7 @@ def _read_side(episode_id: str, maker: str, parameter: str) -> _Side:
         episode=episode,
         trajectory=cached_reads.limited(lambda: stores.tables.trajectories.get(episode.episode_id)),
         maker=maker,
-        documents=own_documents,
+        documents=shown_documents,
         makers=makers,
         describers=list(
             dict.fromkeys(str(entry["maker_id"]) for entry in documents if entry["value"].get("text"))
@@ -294,7 +295,7 @@ def _values_of(side: _Side) -> dict[str, str]:
             for field, value in document["value"].items()
             if field not in _SHOWN_ELSEWHERE and not isinstance(value, dict)
         }
-    names = sorted(set(cached_reads.filter_columns()) - _OWN_COLUMNS)
+    names = sorted(set(cached_reads.filter_columns()) - _UNLIKE_COLUMNS)
     table = cached_reads.workspace().stores.tables.episodes
     rows = cached_reads.limited(
         lambda: table.read_columns(names, ids_filter([side.episode.episode_id])).to_pylist()

@@ -33,18 +33,14 @@ from app.dashboard.column_words import (
     maker_words,
 )
 from app.dashboard.components import (
-    draw_findings,
     draw_grid,
-    draw_headline,
-    draw_pairs,
     draw_player,
-    draw_rulings,
-    draw_segments,
     draw_table,
+    load_component,
 )
 from app.dashboard.failed_work import draw_episode_failures
 from app.dashboard.navigation import escape_markdown, read_parameter, read_view
-from app.dashboard.player_data import make_player_source, make_signal_plots, make_timeline_ticks
+from app.dashboard.player_data import make_player_source, make_signal_plots
 from app.dashboard.results import Neighbourhood, check_view, find_best_second, find_neighbours
 from app.dashboard.selection_bar import (
     change_ticks,
@@ -54,6 +50,7 @@ from app.dashboard.selection_bar import (
     read_ticked_ids,
     remember_person_name,
 )
+from app.dashboard.timeline_ticks import make_timeline_ticks
 from app.dashboard.view_state import AddressError, ViewState, view_to_params
 from ares.console import count_of
 from ares.episode import Episode, Json, Trajectory, format_duration
@@ -139,7 +136,7 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
             "Results", icon=":material/arrow_back:", key="episode.back",
             on_click=navigation.open_page, args=("browse", view_to_params(view)),
         )  # fmt: skip
-        draw_headline(_headline_data(view, episode, columns), key="episode.headline")
+        load_component("headline")(data=_headline_data(view, episode, columns), key="episode.headline")
         st.button(
             "Compare makers", key="episode.compare", help="What two makers say of this episode, side by side",
             on_click=navigation.open_page, args=("compare", {"a": [episode.episode_id]}),
@@ -224,7 +221,7 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
 
     columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
     settings = cached_reads.workspace().stores.settings
-    judged, own_tags = annotations.judged, columns.get(TAGS) or ()
+    judged, episode_tags = annotations.judged, columns.get(TAGS) or ()
     if judged is not None:
         # Rulings of people change the grade that the judge gave, and leave its reason.
         grade = format_grade_label(columns)
@@ -238,7 +235,7 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
     # After a reload the log knows what can be taken back; behind a password nobody is named before the first ruling.
     is_known = bool(person) or not cached_reads.page_limits().needs_login
     has_ruled = any(entry["kind"] == "person" for entry in annotations.annotations)
-    last = _find_own_last(episode.episode_id) if is_known and has_ruled and not done else ""
+    last = _find_last_of_person(episode.episode_id) if is_known and has_ruled and not done else ""
     if TAGS in cached_reads.filter_columns():
         used = [str(tag) for tag, _ in cached_reads.read_facets("", TAGS)[0].counts][:_MOST_TAGS]
     return {
@@ -247,7 +244,7 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
         # Behind a password the user of the server is not the one who looks.
         "isAsked": cached_reads.page_limits().needs_login and not person,
         "ticked": episode.episode_id in read_ticked_ids(),
-        "tags": [[tag, tag in own_tags] for tag in dict.fromkeys([*used, *own_tags])],
+        "tags": [[tag, tag in episode_tags] for tag in dict.fromkeys([*used, *episode_tags])],
         "outcome": {**outcome, "label": f"as {outcome['person']} says" if outcome.get("verdict") else source},
         "kinds": list[Json](settings.failure_kinds),
         "severities": list[Json](settings.failure_severities),
@@ -273,13 +270,13 @@ def _apply_acts(acts: Sequence[Mapping[str, Any]]) -> None:
             remember_person_name(str(act["person"]))
         st.session_state[_NAMED] = read_person_name()
         if act["act"] == "undo":
-            undo = done.pop().undo if done else partial(_take_own_last_back, str(act["episode"]))
+            undo = done.pop().undo if done else partial(_take_last_back, str(act["episode"]))
             undo()
         else:
             done.append(_ACTS[act["act"]](str(act["episode"]), act))
 
 
-def _find_own_last(episode_id: str) -> str:
+def _find_last_of_person(episode_id: str) -> str:
     """What the person ruled last on the episode, as the log has it; "" for nothing."""
     from ares.review import find_last_answer
 
@@ -287,7 +284,7 @@ def _find_own_last(episode_id: str) -> str:
     return _describe_answer(last[1]) if last else ""
 
 
-def _take_own_last_back(episode_id: str) -> None:
+def _take_last_back(episode_id: str) -> None:
     """Take the last ruling of the person on the episode back, as `ares undo ID` does."""
     from ares.review import find_last_answer, withdraw_answer
 
@@ -401,7 +398,8 @@ def _draw_findings(episode: Episode, trajectory: Trajectory) -> None:
         return
     lanes = make_finding_lanes(findings, episode.duration_seconds)
     if lanes:
-        draw_findings(lanes, episode.duration_seconds, key="episode.findings")
+        data = {"lanes": lanes, "duration": episode.duration_seconds}
+        load_component("findings")(data=data, key="episode.findings")
 
 
 def _draw_captions(episode: Episode, annotations: EpisodeAnnotations) -> None:
@@ -416,7 +414,7 @@ def _draw_captions(episode: Episode, annotations: EpisodeAnnotations) -> None:
             else caption
             for caption in cast("list[dict[str, Json]]", annotations.captions)
         ]
-        draw_rulings(captions, key="episode.rulings")
+        load_component("rulings")(data={"captions": captions, "pairs": []}, key="episode.rulings")
         if len(annotations.captions) < annotations.counts[0]:
             _draw_rest(episode, len(annotations.captions), annotations.counts[0], "texts with their grades")
     else:
@@ -428,7 +426,7 @@ def _draw_captions(episode: Episode, annotations: EpisodeAnnotations) -> None:
 def _draw_segments(episode: Episode, segments: list[dict[str, Json]]) -> None:
     if segments:
         st.subheader("Segments")
-        draw_segments(segments[:_MOST_ROWS], key="episode.segments")
+        load_component("segments")(data={"segments": segments[:_MOST_ROWS]}, key="episode.segments")
     if len(segments) > _MOST_ROWS:
         least = "" if len(segments) < MOST_SEGMENTS else "at least "
         count = f"{least}{count_of(len(segments), 'segment', comma=True)}"
@@ -467,7 +465,8 @@ def _draw_identity(episode: Episode) -> None:
         "hash of the content": episode.content_hash,
         "id": episode.episode_id,
     }
-    draw_pairs({name: value for name, value in rows.items() if value}, key="episode.identity")
+    pairs = [[name, value] for name, value in rows.items() if value]
+    load_component("rulings")(data={"captions": [], "pairs": pairs}, key="episode.identity")
     if episode.metadata:
         with st.expander("Metadata of the source"):
             st.json(dict(episode.metadata))

@@ -1,19 +1,17 @@
-"""Page "Jobs": plan, start, watch, stop and resume what `ares ingest`, `annotate`, `check` and `review import` do."""
+"""Page "Jobs": plan, start, watch, stop and resume what `ares ingest`, `annotate` and `check` do."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.job_panels import draw_jobs
+from app.dashboard.job_panels import READ_ONLY, draw_command_line, draw_jobs
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter
 from app.dashboard.selection_bar import read_person_name
 from app.server import (
     PLAN,
-    keep_upload,
     list_all_jobs,
     make_annotate_words,
     make_check_words,
@@ -28,9 +26,7 @@ _KINDS = {
     "ingest": "Ingest a dataset",
     "annotate": "Annotate episodes",
     "check": "Check episodes",
-    "review": "Import answers of people",
 }
-_READ_ONLY = "The workspace is read-only for the user of this server."
 
 
 def render() -> None:
@@ -56,7 +52,6 @@ def _draw_form() -> None:
         "ingest": _draw_ingest,
         "annotate": _draw_annotate,
         "check": _draw_check,
-        "review": _draw_review,
     }
     try:
         words = fields[str(kind)]()
@@ -117,17 +112,6 @@ def _draw_check() -> list[str]:
     return make_check_words(instructions)
 
 
-def _draw_review() -> list[str]:
-    file = st.file_uploader(
-        "File of answers, as `ares review export` writes it", ["csv", "jsonl"], key="jobs.answers"
-    )
-    if file is None:
-        return []
-    name = f"answers-{file.file_id}{'.jsonl' if file.name.endswith('.jsonl') else '.csv'}"
-    path = keep_upload(cached_reads.workspace().stores, name, file.getvalue())
-    return ["review", "import", str(path)]
-
-
 def _draw_buttons(words: Sequence[str]) -> None:
     is_writable = cached_reads.workspace().stores.is_writable
     can_plan = words[:1] in (["ingest"], ["annotate"])
@@ -140,13 +124,11 @@ def _draw_buttons(words: Sequence[str]) -> None:
         st.button(
             "Start", key="jobs.start", type="primary", icon=":material/play_arrow:",
             disabled=not (words and is_writable), on_click=start, args=(list(words),),
-            help=None if is_writable else _READ_ONLY,
+            help=None if is_writable else READ_ONLY,
         )  # fmt: skip
     navigation.draw_refusal("jobs.start")
     if words:
-        line = shlex.join(["ares", *words, "--workspace", cached_reads.workspace().path])
-        st.caption("The same on the command line:")
-        st.code(line, language=None, wrap_lines=True)
+        draw_command_line(words)
 
 
 def _start_job(words: Sequence[str]) -> None:

@@ -96,8 +96,8 @@ def _without_region(view: ViewState) -> ViewState:
 
 
 def _map_where(view: ViewState, columns: Mapping[str, str]) -> str:
-    own = view_filter_sql(_without_region(view), columns)
-    return " AND ".join(part for part in (own, "map_x IS NOT NULL") if part)
+    where = view_filter_sql(_without_region(view), columns)
+    return " AND ".join(part for part in (where, "map_x IS NOT NULL") if part)
 
 
 def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from threading import Lock, Thread
+from threading import Lock, Thread, Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
@@ -54,11 +53,11 @@ _NEW_SIZE, _NEW_WHERE = "review.new.size", "review.new.where"
 # Episodes of the item and of the next ones, by id.
 _EPISODES = "review.episodes"
 _QUEUE, _PERSON, _ANSWERS = "review.queue", "review.person", "review.answers"
-_lock = Lock()
-# The tables follow when nobody has answered for so long, and in any case after so long.
-_PAUSE_SECONDS, _LONGEST_WAIT_SECONDS = 2.0, 20.0
-# By location of a workspace: whether its tables are to be written once more after the write that runs.
-_follows_again: dict[str, bool] = {}
+# The tables follow when nobody has answered for so long.
+_PAUSE_SECONDS = 2.0
+# By location of a workspace: what writes its tables then.
+_timers: dict[str, Timer] = {}
+_lock, _write_lock = Lock(), Lock()
 
 
 def render() -> None:
@@ -209,7 +208,7 @@ def _read_item(queue: ReviewQueue, stores: Stores, person: str, episodes: dict[s
 
 @st.fragment
 def _draw_item(named: str, person: str) -> None:
-    """Draw what is asked; a key draws this part of the page anew, and no other."""
+    """Draw what is asked; a key draws this part of the page again, and no other."""
     navigation.accept_next_message()
     stores = cached_reads.workspace().stores
     queue = ReviewQueue(stores, named)
@@ -390,36 +389,18 @@ def _change_answer(queue: ReviewQueue, row: AnswerRow, verdict: str, person: str
 
 
 def _follow_answers(stores: Stores) -> None:
-    """Let filters and counts show what is in the log, in a thread: who answers does not wait for the tables.
+    """Let filters and counts show what is in the log, once nobody has answered for a moment: nobody waits for them.
 
-    They are written once nobody has answered for a moment, and while people go on now and then; what comes while they
-    are written is written after that, all at once. An error is left to the next command, which says what they lack.
+    An error is left to the next command, which says what the tables lack.
     """
     with _lock:
-        is_running = stores.location in _follows_again
-        _follows_again[stores.location] = is_running
-    if not is_running:
-        Thread(target=_follow_log, args=(stores,), name="follow", daemon=True).start()
+        if (waiting := _timers.get(stores.location)) is not None:
+            waiting.cancel()
+        timer = _timers[stores.location] = Timer(_PAUSE_SECONDS, _write_tables, (stores,))
+        timer.daemon = True
+        timer.start()
 
 
-def _follow_log(stores: Stores) -> None:
-    is_requested = True
-    while is_requested:
-        _wait_for_pause(stores.location)
-        with suppress(AresError):
-            stores.sync()
-        with _lock:
-            is_requested = _follows_again.get(stores.location, False)
-            _follows_again[stores.location] = False
-            if not is_requested:
-                del _follows_again[stores.location]
-
-
-def _wait_for_pause(location: str) -> None:
-    """Wait until nobody has answered for `_PAUSE_SECONDS`, at most `_LONGEST_WAIT_SECONDS`."""
-    end = time.monotonic() + _LONGEST_WAIT_SECONDS
-    is_answered = True
-    while is_answered and time.monotonic() < end:
-        time.sleep(_PAUSE_SECONDS)
-        with _lock:
-            is_answered, _follows_again[location] = _follows_again[location], False
+def _write_tables(stores: Stores) -> None:
+    with _write_lock, suppress(AresError):
+        stores.sync()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -18,7 +17,7 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import build_cards, make_episode_page_params
 from app.dashboard.column_words import code_words, time_words
 from app.dashboard.components import draw_grid, draw_table
-from app.dashboard.job_panels import draw_jobs
+from app.dashboard.job_panels import draw_command_line, draw_jobs
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter, write_parameter
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.user_limits import choose_export_destination, find_default_export_folder
@@ -145,10 +144,7 @@ def _draw_export(episode_set: CurationSet) -> None:
         on_click=navigation.guard_field("sets.export", _start_export), args=(episode_set,),
     )  # fmt: skip
     navigation.draw_refusal("sets.export")
-    st.caption("The same on the command line:")
-    command = make_export_words(episode_set.label, folder / (name or "NAME"), format, task)
-    line = shlex.join(["ares", *command, "--workspace", workspace.path])
-    st.code(line, language=None, wrap_lines=True)
+    draw_command_line(make_export_words(episode_set.label, folder / (name or "NAME"), format, task))
     draw_jobs(lambda: list_jobs(workspace.stores, "export", episode_set.label), summarise=_summarise_export)
 
 
@@ -205,8 +201,6 @@ _ACTIONS = {
     "rules": "A set by rules: without copies, kinds of a size, datasets in shares",
     "split": "A split that keeps copies together",
     "combine": "A union, an intersection or a difference",
-    "overlap": "The overlap with another set or a dataset",
-    "controls": "Two control sets",
 }
 _BY_HELP = "Names with commas: task, scene, operator, day, columns, or keys of the metadata."
 # The option that names the file of reasons, and how many of these are drawn.
@@ -227,17 +221,13 @@ def _draw_action(episode_set: CurationSet, others: list[CurationSet], action: st
         "rules": _draw_rules,
         "split": _draw_split,
         "combine": _draw_combination,
-        "overlap": _draw_overlap,
-        "controls": _draw_controls,
     }
     words = fields[action](episode_set, others)
     make = navigation.guard_field("sets.make", _start_action)
     st.button("Make it", type="primary", key="sets.make", on_click=make, args=(episode_set, words))
     navigation.draw_refusal("sets.make")
-    st.caption("The same on the command line:")
+    draw_command_line(["set", *words])
     workspace = cached_reads.workspace()
-    line = shlex.join(["ares", "set", *words, "--workspace", workspace.path])
-    st.code(line, language=None, wrap_lines=True)
     draw_jobs(
         lambda: list_jobs(workspace.stores, "set", episode_set.label), summarise=_summarise_action,
         draw_more=_draw_reasons, most=3,
@@ -304,18 +294,6 @@ def _draw_combination(episode_set: CurationSet, others: list[CurationSet]) -> li
     return [operation, name or "NAME", episode_set.label, *parts]
 
 
-def _draw_overlap(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
-    (datasets,) = cached_reads.read_facets("", "dataset")
-    sides = [other.label for other in others] + [str(value) for value, _ in datasets.counts]
-    against = st.selectbox("Against", sides, key=f"sets.compose.against.{episode_set.label}")
-    return ["overlap", episode_set.label, f"--against={against}"]
-
-
-def _draw_controls(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
-    where = _enter_text("Draw from the episodes of this filter", "where", help="SQL; empty is all of them.")
-    return ["controls", episode_set.label, *make_option("where", where), *_draw_seed()]
-
-
 def _summarise_action(job: Job) -> str:
     """For example "all-train@1 has 90 episodes, all-val@1 has 10 episodes; on two sides: copies 0"."""
     report: Mapping[str, Any] = job.document
@@ -323,10 +301,6 @@ def _summarise_action(job: Job) -> str:
     parts = [
         f"{part['name']}@{part['version']} has {count_of(part['episodes'], 'episode')}" for part in new_sets
     ]
-    if "shared" in report:
-        parts.append(
-            f"{report['shared']} are the same, {report['members_with_copies']} more have a copy there"
-        )
     shared = ", ".join(f"{name} {count}" for name, count in report.get("on_two_sides", {}).items())
     return ", ".join(parts) + (f"; on two sides: {shared} ({report['known']})" if shared else "")
 

@@ -6,13 +6,10 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
-from itertools import chain
-from threading import Lock, Thread
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -20,43 +17,39 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import draw_unknown
 from app.dashboard.cards import add_value_lines, build_cards, make_episode_page_params
 from app.dashboard.column_words import (
-    WITHOUT_VALUE,
-    WORST_ORDERS,
     column_choice,
     column_rank,
     format_column_label,
 )
-from app.dashboard.components import draw_bars, draw_grid, draw_spreads
+from app.dashboard.components import draw_bars, draw_grid, load_component
 from app.dashboard.navigation import read_parameter, read_view, write_parameter
 from app.dashboard.results import check_view
-from app.dashboard.selection_bar import draw_selection_bar, draw_set_form, select_all
 from app.dashboard.view_state import (
     AddressError,
     ColumnFilter,
     ViewState,
     browse_address,
     view_filter_sql,
-    view_from_params,
     view_to_params,
 )
 from ares.console import count_of
 from ares.episode import Json, format_duration
 from ares.errors import RequestError
 from ares.rubric import TRUST_COLUMN
-from ares.store import SignalPart, SignalSpread, conjunction, in_condition, measure_spread
+from ares.store import conjunction
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ares.curation import GroupCounts, GroupStatistics
     from ares.episode import Episode, Signal
     from ares.search import Facet
-    from ares.store import Tables
 
 # What is offered to count by; any other name can be typed, and one that no episode has is refused in one line.
 _NAMES = ("task", "dataset", "robot", "operator", "scene", "day", "split")
 _MOST_GROUPS, _EXTREMES = 200, 6
-# Session key of the row whose episodes are acted on: its name, and its view as parameters.
-_ACTED = "statistics.acted"
-_GROUP, _NUMBER, _WORST = "statistics.group", "statistics.number", "statistics.worst_by"
+_GROUP, _NUMBER = "statistics.group", "statistics.number"
 # Columns whose distribution says something of the motion come first.
 _FIRST_NUMBERS = (
     "duration_seconds",
@@ -71,8 +64,6 @@ _NUMBER_TYPES = ("int64", "float64")
 _EPISODE_ID = re.compile("[0-9a-f]{16}")
 # An episode is compared in so many columns, with so many episodes, and in so many dimensions of a signal.
 _MOST_NUMBERS, _SAMPLE, _MOST_DIMENSIONS, _BINS = 10, 100, 64, 32
-# A page waits so long for the spread over all episodes, and shows that of a sample until it is there.
-_SPREAD_SECONDS = 3.0
 
 
 def render() -> None:
@@ -93,28 +84,7 @@ def render() -> None:
     if statistics is not None:
         _draw_tiles(statistics.total, columns, where)
         _draw_groups(view, columns, statistics)
-    _draw_worst(view, columns, where)
     _draw_distribution(view, columns, where)
-
-
-def _act_on(views: Sequence[tuple[str, ViewState]], row: int) -> None:
-    """Select the episodes of a row; the page then offers what can be done with them."""
-    name, view = views[row]
-    select_all(view)
-    st.session_state[_ACTED] = (name, view_to_params(view))
-
-
-def _draw_actions(key: str, views: Sequence[tuple[str, ViewState]]) -> None:
-    """Draw what can be done with the episodes of the row that was clicked, if it is one of these."""
-    name, params = st.session_state.get(_ACTED) or ("", None)
-    if params not in [view_to_params(view) for _, view in views]:
-        return
-    view = view_from_params(params)
-    count = cached_reads.count_episodes(view_filter_sql(view, cached_reads.filter_columns()))
-    with st.container(border=True, key=f"{key}.actions"):
-        st.markdown(f"**{navigation.escape_markdown(name)}**: {count_of(count, 'episode')}")
-        draw_set_form(view, count)
-        draw_selection_bar(view, count)
 
 
 def _draw_selection(view: ViewState) -> None:
@@ -201,13 +171,7 @@ def _draw_groups(view: ViewState, columns: Mapping[str, str], statistics: GroupS
         _group_row(group, statistics.outcome, partial(_group_view, view, columns, statistics.by, group))
         for group in groups
     ]
-    views = [
-        (str(row["name"]), _group_view(view, columns, statistics.by, group, ""))
-        for row, group in zip(rows, groups, strict=True)
-    ]
-    measure = "success of those known, 95 %; duration; episodes"
-    draw_bars(rows, statistics.by, measure, "statistics.groups", on_act=partial(_act_on, views))
-    _draw_actions("statistics.groups", views)
+    draw_bars(rows, statistics.by, "success of those known, 95 %; duration; episodes", "statistics.groups")
     if statistics.num_groups > len(groups):
         more = f"{len(groups):,} of {statistics.num_groups:,}, those with the most episodes."
         st.caption(f"{more} `ares statistics {statistics.by}` lists up to 1,000.")
@@ -247,7 +211,7 @@ def _make_part(
 def _group_view(
     view: ViewState, columns: Mapping[str, str], by: str, group: GroupCounts, where: str
 ) -> ViewState:
-    """The view of the episodes of a group that fulfil a condition; of a text column it is a filter of its own."""
+    """The view of the episodes of a group that fulfil a condition; of a text column it is a separate filter."""
     column = "instruction" if by == "task" else by
     if columns.get(column) == "string" and group.value is not None:
         view = view.with_filter(ColumnFilter(column=column, values=(group.value,)))
@@ -274,25 +238,13 @@ def _draw_distribution(view: ViewState, columns: Mapping[str, str], where: str) 
     if not facet.histogram:
         st.caption("No episode has a value.")
         return
-    rows = list(make_histogram_rows(view, facet))
     unit = f" ({facet.unit})" if facet.unit else ""
-    # The address of a row says which episodes it counts.
-    views = [
-        (
-            f"{format_column_label(column)} {row['name']}",
-            view_from_params(parse_qs(urlsplit(str(row["href"])).query)),
-        )
-        for row in rows
-    ]
     title = f"{format_column_label(column)}{unit}"
-    draw_bars(rows, title, "episodes", "statistics.bins", on_act=partial(_act_on, views))
-    _draw_actions("statistics.bins", views)
+    draw_bars(list(make_histogram_rows(view, facet)), title, "episodes", "statistics.bins")
     if facet.meaning:
         st.caption(facet.meaning)
-    worst = WORST_ORDERS.get(column)
-    for title, is_down in (("Highest", True), ("Lowest", False)):
-        words = f"{title}, the worst first" if worst and worst.descending == is_down else title
-        _draw_extremes(words, where, f"{column} DESC" if is_down else column)
+    _draw_extremes("Highest", where, f"{column} DESC")
+    _draw_extremes("Lowest", where, column)
 
 
 def _number_columns(columns: Mapping[str, str]) -> list[str]:
@@ -327,43 +279,13 @@ def _bin_row(name: str, count: int, share: float, href: str) -> dict[str, Json]:
     return {"name": name, "href": href, "parts": [part], "low": None, "high": None, "text": ""}
 
 
-def _draw_worst(view: ViewState, columns: Mapping[str, str], where: str) -> None:
-    """Draw the worst episodes by one of the stored measures, and lead to all of them."""
-    orders = {name: order for name, order in WORST_ORDERS.items() if name in columns}
-    if not orders:
-        return
-    st.subheader("Worst episodes")
-    named = read_parameter("worst") or next(iter(orders))
-    if named not in orders:
-        raise AddressError(
-            "worst", f"{named!r} orders nothing worst first", f"there are: {', '.join(orders)}"
-        )
-    navigation.show_value(_WORST, named)
-    column = str(
-        st.segmented_control(
-            "Worst first by", list(orders), key=_WORST, format_func=lambda name: orders[name].label,
-            on_change=lambda: write_parameter("worst", navigation.entered_text(_WORST)), required=True,
-        )
-    )  # fmt: skip
-    worst = orders[column]
-    sorted_view = replace(view, sort=column, descending=worst.descending, page=1)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"{worst.sentence} {WITHOUT_VALUE}", width="content")
-        st.button(
-            "All in Browse, worst first", key="statistics.worst.all", type="tertiary", icon=":material/sort:",
-            on_click=navigation.open_page, args=("browse", view_to_params(sorted_view)),
-        )  # fmt: skip
-    _draw_extremes("", where, f"{column} DESC" if worst.descending else column)
-
-
 def _draw_extremes(title: str, where: str, order: str) -> None:
     """Draw the first episodes in an order, each with the value that it is ordered by."""
     column = order.partition(" ")[0]
     where = conjunction([where, f"{column} IS NOT NULL"])
     ids = cached_reads.read_ids(where, order, 0, _EXTREMES)
     episodes, captions = cached_reads.read_episodes(ids), cached_reads.read_captions(ids)
-    if title:
-        st.markdown(f"**{title}**")
+    st.markdown(f"**{title}**")
     if not ids:
         st.caption("No episode has a value.")
         return
@@ -371,7 +293,7 @@ def _draw_extremes(title: str, where: str, order: str) -> None:
     cards = build_cards(episodes, captions, {}, params)
     add_value_lines(cards, cached_reads.read_values(ids, (column,)), column, cached_reads.read_makers())
     draw_grid(
-        cards, f"statistics.{title.lower() or 'worst'}", size="small",
+        cards, f"statistics.{title.lower()}", size="small",
         on_open=lambda *card: navigation.open_page("episode", make_episode_page_params(params, *card)),
     )  # fmt: skip
 
@@ -400,10 +322,10 @@ def _draw_comparison(columns: Mapping[str, str]) -> None:
     facets = [facet for facet in facets if len(facet.histogram) > 1]
     orders = [order for facet in facets for order in (facet.column, f"{facet.column} DESC")]
     extremes = {order: _first_id(where, order) for order in orders}
-    values = _read_numbers([episode_id, *extremes.values()], [facet.column for facet in facets])
-    draw_spreads(
-        [_number_spread(facet, episode_id, extremes, values) for facet in facets], "statistics.spreads"
-    )
+    ids = [episode_id, *filter(None, extremes.values())]
+    values = cached_reads.read_values(ids, [facet.column for facet in facets])
+    spreads = [_number_spread(facet, episode_id, extremes, values) for facet in facets]
+    load_component("spreads")(data={"rows": spreads}, key="statistics.spreads")
     _draw_dimension_spreads(episode, where)
 
 
@@ -412,24 +334,19 @@ def _first_id(where: str, order: str) -> str:
     return next(iter(cached_reads.read_ids(present, order, 0, 1)), "")
 
 
-def _read_numbers(ids: Sequence[str], columns: Sequence[str]) -> dict[str, Mapping[str, float | None]]:
-    """The numbers of some episodes by their ids."""
-    where = in_condition("episode_id", [id for id in ids if id])
-    table = cached_reads.workspace().stores.tables.episodes
-    rows = cached_reads.limited(lambda: table.read_columns(["episode_id", *columns], where)).to_pylist()
-    return {str(row["episode_id"]): row for row in rows}
-
-
 def _number_spread(
-    facet: Facet, own_id: str, extremes: Mapping[str, str], values: Mapping[str, Mapping[str, float | None]]
+    facet: Facet,
+    episode_id: str,
+    extremes: Mapping[str, str],
+    values: Mapping[str, Mapping[str, float | None]],
 ) -> dict[str, Json]:
     """A row of the comparison: the histogram of a column, and the bin of the episode in colour."""
     column, most = facet.column, max(facet.histogram) or 1
-    value = values[own_id][column]
-    own = [0.0] * len(facet.histogram)
+    value = values[episode_id][column]
+    bins = [0.0] * len(facet.histogram)
     if value is not None and math.isfinite(value):
-        index = min(max(bisect_right(facet.edges, value) - 1, 0), len(own) - 1)
-        own[index] = max(facet.histogram[index] / most, 0.08)
+        index = min(max(bisect_right(facet.edges, value) - 1, 0), len(bins) - 1)
+        bins[index] = max(facet.histogram[index] / most, 0.08)
     low, high = (
         _episode_link(end, _number_text(values[end][column])) if end in values else None
         for end in (extremes[column], extremes[f"{column} DESC"])
@@ -437,7 +354,7 @@ def _number_spread(
     shares: list[Json] = [count / most for count in facet.histogram]
     text = f"{_number_text(value)}{f' {facet.unit}' if facet.unit and value is not None else ''}"
     return {
-        "name": format_column_label(column), "all": shares, "own": list[Json](own), "text": text,
+        "name": format_column_label(column), "all": shares, "own": list[Json](bins), "text": text,
         "low": low, "high": high,
     }  # fmt: skip
 
@@ -450,103 +367,66 @@ def _episode_link(episode_id: str, label: str) -> dict[str, Json] | None:
     return {"label": label, "href": f"episode?{urlencode({'episode': episode_id})}"} if episode_id else None
 
 
-# Spreads over all episodes of a dataset, by version of the table: they are read once, and to their end.
-_spreads: dict[tuple[object, ...], Future[SignalSpread]] = {}
-_lock = Lock()
-_MOST_SPREADS = 32
-
-
 def _draw_dimension_spreads(episode: Episode, where: str) -> None:
-    """Draw the values of every dimension of state and action; all of the dataset in grey, a sample until it is read."""
-    trajectories, total = (
-        cached_reads.workspace().stores.tables.trajectories,
-        cached_reads.count_episodes(where),
-    )
-    trajectory = cached_reads.limited(lambda: trajectories.get(episode.episode_id))
-    for name, signal in (("state", trajectory.state), ("action", trajectory.action)):
-        if signal is None or not len(signal.values):
+    """Draw the values of every dimension of state and action over those of a sample of the dataset, in grey."""
+    trajectories = cached_reads.workspace().stores.tables.trajectories
+    total = cached_reads.count_episodes(where)
+    # Ids are hashes: the first ones are a sample.
+    ids = cached_reads.read_ids(where, "episode_id", 0, _SAMPLE)
+    sample = {
+        episode.episode_id: cached_reads.limited(lambda: trajectories.get(episode.episode_id)),
+        **cached_reads.limited(lambda: dict(trajectories.read(ids))),
+    }
+    of = "all" if total <= _SAMPLE else f"a sample of {_SAMPLE} of"
+    for name in ("state", "action"):
+        compared: Signal | None = getattr(sample[episode.episode_id], name)
+        if compared is None or not len(compared.values):
             continue
-        spread, own = _read_spread(name, signal.names, where), _signal_part(episode.episode_id, signal)
-        of = "all" if spread else f"a sample of {min(_SAMPLE, total):,} of"
-        shown = f"; the first {_MOST_DIMENSIONS} dimensions" if len(signal.names) > _MOST_DIMENSIONS else ""
+        signals: list[tuple[str, Signal | None]] = [(id, getattr(read, name)) for id, read in sample.items()]
+        values = {
+            id: signal.values
+            for id, signal in signals
+            if signal is not None and signal.names == compared.names
+        }
+        shown = f"; the first {_MOST_DIMENSIONS} dimensions" if len(compared.names) > _MOST_DIMENSIONS else ""
         st.markdown(
             f"**{name.capitalize()}**, values of {of} {count_of(total, 'episode', comma=True)}{shown}"
         )
-        if spread is None:
-            st.caption("The others are being read. Load the page again to see the extremes of all.")
-            spread = _sample_spread(name, signal.names, where, own)
         rows = [
-            _dimension_row(spread, own, index, label)
-            for index, label in enumerate(signal.names[:_MOST_DIMENSIONS])
+            _dimension_row(values, episode.episode_id, index, label)
+            for index, label in enumerate(compared.names[:_MOST_DIMENSIONS])
         ]
-        draw_spreads(rows, f"statistics.spreads.{name}")
+        load_component("spreads")(data={"rows": rows}, key=f"statistics.spreads.{name}")
 
 
-def _signal_part(episode_id: str, signal: Signal) -> SignalPart:
+def _dimension_row(
+    values: Mapping[str, NDArray[np.float32]], episode_id: str, index: int, name: str
+) -> dict[str, Json]:
+    """A row of the comparison: how a dimension spreads over episodes, and over one of them in colour.
+
+    Args:
+        values: (T, D) of each episode by its id.
+        episode_id: That one.
+        index: Number of the dimension.
+        name: Its name.
+    """
     import numpy as np
 
-    return SignalPart([episode_id], np.asarray(signal.values, np.float32), np.zeros(1, np.int64))
-
-
-def _read_spread(name: str, names: tuple[str, ...], where: str) -> SignalSpread | None:
-    """The spread of a signal over all episodes of a filter; None while they are still being read."""
-    key = (cached_reads.workspace().path, cached_reads.newest_version(), where, name, names)
-    with _lock:
-        future = _spreads.get(key)
-        if future is None or (future.done() and future.exception()):
-            while len(_spreads) >= _MOST_SPREADS:
-                del _spreads[next(iter(_spreads))]
-            future = _spreads[key] = Future()
-            tables = cached_reads.workspace().stores.tables
-            Thread(
-                target=_scan_spread, args=(tables, name, names, where, future), name="spread", daemon=True
-            ).start()
-    wait([future], timeout=_SPREAD_SECONDS)
-    return future.result() if future.done() else None
-
-
-def _scan_spread(
-    tables: Tables, name: str, names: tuple[str, ...], where: str, future: Future[SignalSpread]
-) -> None:
-    import pyarrow as pa
-
-    try:
-        ids = pa.array(chain.from_iterable(tables.episodes.id_batches(where)), pa.string())
-        future.set_result(
-            measure_spread(lambda: tables.trajectories.scan_signal(name, names, ids), len(names), _BINS)
-        )
-    except BaseException as error:
-        future.set_exception(error)
-
-
-def _sample_spread(name: str, names: tuple[str, ...], where: str, own: SignalPart) -> SignalSpread:
-    """The spread of a signal over a sample, with the episode itself: ids are hashes."""
-    ids = cached_reads.read_ids(where, "episode_id", 0, _SAMPLE)
-    trajectories = cached_reads.workspace().stores.tables.trajectories
-    read = cached_reads.limited(lambda: list(trajectories.read(ids)))
-    signals = [(id, getattr(trajectory, name)) for id, trajectory in read]
-    parts = [
-        _signal_part(id, signal) for id, signal in signals if signal is not None and signal.names == names
-    ]
-    return measure_spread(lambda: [own, *parts], len(names), _BINS)
-
-
-def _dimension_row(spread: SignalSpread, own: SignalPart, index: int, name: str) -> dict[str, Json]:
-    import numpy as np
-
-    low, high = (float(ends[index]) for ends in spread.ends)
-    is_known = math.isfinite(low)
-    values = own.values[:, index].astype(np.float64)
-    values = values[np.isfinite(values)]
+    finite = {id: part[np.isfinite(part[:, index]), index] for id, part in values.items()}
+    compared, known = finite[episode_id], {id: part for id, part in finite.items() if len(part)}
+    if not known:
+        return {"name": name, "all": [0.0], "own": [0.0], "text": "no value", "low": None, "high": None}
+    first = min(known, key=lambda id: float(known[id].min()))
+    last = max(known, key=lambda id: float(known[id].max()))
+    low, high = float(known[first].min()), float(known[last].max())
     bounds = (low, high) if low < high else (low - 0.5, high + 0.5)
-    shares = np.histogram(values, _BINS, bounds)[0] / len(values) if len(values) else np.zeros(_BINS)
-    most = max(float(spread.shares[index].max()), float(shares.max())) or 1.0
-    first, last = (
-        _episode_link(ids[index], f"{end:.4g}") if is_known else None
-        for ids, end in zip(spread.end_ids, (low, high), strict=True)
+    everything = np.concatenate(list(known.values()))
+    shares, episode_shares = (
+        np.histogram(part, _BINS, bounds)[0] / max(1, len(part)) for part in (everything, compared)
     )
+    most = max(float(shares.max()), float(episode_shares.max()))
     return {
-        "name": name, "all": (spread.shares[index] / most).tolist(), "own": (shares / most).tolist(),
-        "text": f"{values.min():.4g} to {values.max():.4g}" if len(values) else "no value",
-        "low": first, "high": last,
+        "name": name, "all": (shares / most).tolist(), "own": (episode_shares / most).tolist(),
+        "text": f"{compared.min():.4g} to {compared.max():.4g}" if len(compared) else "no value",
+        "low": _episode_link(first, f"{low:.4g}"), "high": _episode_link(last, f"{high:.4g}"),
     }  # fmt: skip

@@ -213,7 +213,7 @@ def test_a_reader_finds_the_worst_under_a_menu_that_stays_and_a_caption_under_it
     expect(card.locator(".short-id")).to_have_attribute("title", re.compile(episode))
     with_filters = menu()
     page.get_by_role("link", name="Statistics").click()
-    page.get_by_role("heading", name="Worst episodes").wait_for()
+    page.get_by_role("heading", name="How a number spreads").wait_for()
     assert menu() == with_filters and len(with_filters) == 10
     page.set_viewport_size({"width": 390, "height": 844})
     first, second = sorted(workspace.stores.tables.episodes.ids("grade = 'unsure'"))[:2]

@@ -1,4 +1,4 @@
-"""The page Statistics in a real browser: a row is acted on at once, and an episode is compared with its dataset."""
+"""The page Statistics in a real browser: the episodes of a row, and an episode beside its dataset."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
         yield tab
 
 
-def test_the_episodes_of_a_row_are_tagged_and_frozen_at_once(
+def test_the_episodes_of_a_row_are_tagged_and_frozen_in_browse(
     page: Page, address: str, counted: Workspace
 ) -> None:
     page.goto(f"{address}/statistics")
-    row = page.get_by_role("row").filter(has=page.get_by_role("button", name="Act on")).first
+    row = page.locator(".st-key-statistics-groups tbody").get_by_role("row").first
     task = row.get_by_role("rowheader").inner_text()
     alike = counted.stores.tables.episodes.ids(f"instruction = '{task}'")
-    row.get_by_role("button", name="Act on").click()
+    row.get_by_role("rowheader").get_by_role("link").click()
+    page.get_by_role("button", name=f"Select all {len(alike)}").click()
     page.get_by_text(f"{len(alike)} selected").wait_for()
     page.get_by_role("button", name="Tags").click()
     page.get_by_label("New tag").fill("row")

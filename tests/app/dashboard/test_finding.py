@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from app.dashboard.player_data import make_gripper_ticks
+from app.dashboard.timeline_ticks import make_gripper_ticks
 from ares.workspace import Workspace
 from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, open_tab, serve
 from tests.thinning import some_by_day

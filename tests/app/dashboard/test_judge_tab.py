@@ -13,7 +13,6 @@ from streamlit.testing.v1 import AppTest
 from app.dashboard import cached_reads, judge_tab
 from app.dashboard.view_state import view_filter_sql, view_from_params
 from ares.review import QueueRequest, count_judgements, list_judged_questions
-from ares.rubric import ControlKindRate
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.ares.review.audited_world import fill_audited_world
@@ -87,18 +86,6 @@ def test_each_part_of_a_bar_opens_as_many_episodes_as_it_counts(
     assert sum(count for count, _ in _counted_parts(bars["dataset"])) == sum(
         count for count, _ in _counted_parts([whole])
     )
-
-
-def test_controls_stand_beside_the_most_that_may_be_accepted(
-    displayed: Workspace, bars: dict[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rate = ControlKindRate(kind="foreign", accepted=2, total=60, effective=60.0)
-    document = {"kinds": {rate.kind: rate.to_json()}}
-    monkeypatch.setattr(judge_tab, "read_judge_trust", lambda log: {"0" * 16: {"lids": document}})
-    _draw(tab="judges")
-    (row,) = bars["controls"]
-    assert row["name"].startswith("captions of other episodes, lids")
-    assert row["text"] == "2 of 60; at most 5%; unproven" and row["low"] < 2 / 60 < row["high"]
 
 
 def test_a_set_is_certified_by_a_form_which_says_how_many_answers_are_missing(displayed: Workspace) -> None:

@@ -1,4 +1,4 @@
-"""Failed work that is tried again from the page: free of charge at once, for money after its price was said."""
+"""Failed work that is tried again from the page, after a plan has said what that costs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from annotators.caption import CaptionAnnotator
 from annotators.options import AnnotatorOptions, select_options_by_annotator, takes_options
 from app.cli.main import build_parser
 from app.dashboard import Retry, cached_reads
-from app.dashboard.failed_work import ALL_FAILURES, _possible_options, quote_retry, start_retry
-from app.server import Job, find_job_path, list_jobs, stop_job
+from app.dashboard.failed_work import ALL_FAILURES, plan_retry
+from app.server import PLAN, Job, find_job_path, list_jobs, resume_job, start_command, stop_job
 from app.server.jobs import write_job
 from ares.annotation import Maker
 from ares.curation import list_failures
@@ -95,11 +95,11 @@ def test_a_workspace_does_not_choose_the_server_of_another_try(tmp_path: Path) -
     maker = Maker(annotator="grade", version="1", settings={"judge": [stranger], "rubric": "caption"})
     workspace.stores.annotations.add_maker(maker)
     retry = Retry(work="grade", maker_id=maker.maker_id)
-    assert list(_possible_options(workspace.stores, retry)) == [{}]
+    assert retry.words(workspace.stores) == ["annotate", "grade", "--retry-failed"]
     usual = Maker(annotator="grade", version="1", settings={"judge": [own], "rubric": "caption"})
     workspace.stores.annotations.add_maker(usual)
-    options, _ = _possible_options(workspace.stores, replace(retry, maker_id=usual.maker_id))
-    assert options == {"judge": [own], "rubric": "caption"}
+    words = replace(retry, maker_id=usual.maker_id).words(workspace.stores)
+    assert f"--grade.judge={own}" in words
     workspace.close()
 
 
@@ -112,6 +112,7 @@ def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(
         page.goto(f"{address}/episode?episode={first}")
         page.get_by_text(REASON).wait_for()
         page.get_by_role("button", name="Try caption again").click()
+        page.get_by_role("button", name="Start it").click()
         page.get_by_text("caption again: 1 done, none failed").wait_for()
         page.get_by_text(REASON).wait_for(state="detached")
         page.locator(".caption .text", has_text="open the drawer").wait_for()
@@ -127,6 +128,7 @@ def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(
         page.go_back()
         show.click()
         page.get_by_role("button", name="Try all of them again with caption").click()
+        page.get_by_role("button", name="Start it").click()
         page.get_by_text("caption again: 2 done, none failed").wait_for()
         page.get_by_text("nothing has failed").wait_for()
     assert not list(list_failures(workspace.stores))
@@ -135,12 +137,13 @@ def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(
 
 def test_a_try_is_stopped_and_its_end_is_seen_by_another_server(free: tuple[Workspace, Retry]) -> None:
     workspace, retry = free
-    quote = quote_retry(workspace, retry)
-    assert (quote.estimate.planned, quote.is_free) == (3, True)
-    started = start_retry(workspace.stores, quote, "Ada")
+    plan_retry(workspace.stores, retry, "Ada")
+    plan = _wait(workspace.stores, ALL_FAILURES, lambda job: job.ended)
+    assert plan.document["planned"] == 3
+    started = resume_job(workspace.stores, plan, "Ada")
     job = _wait(workspace.stores, ALL_FAILURES, _suspend)
     with pytest.raises(RequestError, match="is running"):
-        start_retry(workspace.stores, quote, "Ada")
+        resume_job(workspace.stores, plan, "Ada")
     stop_job(workspace.stores, started, "Ben")
     os.kill(job.pid, signal.SIGCONT)
     assert _wait(workspace.stores, ALL_FAILURES, lambda job: job.ended).state == "stopped"
@@ -161,16 +164,16 @@ def _draw_episode(episode_id: str) -> AppTest:
 
 
 def test_what_another_try_costs_is_said_before_it_starts(paid: tuple[Workspace, Retry]) -> None:
-    workspace, retry = paid
+    workspace, _ = paid
     cached_reads.use_workspace(workspace)
     episode_id = min(workspace.stores.tables.episodes.ids())
     app = _draw_episode(episode_id)
-    app = next(button for button in app.button if button.label == "Try caption again").click().run()
-    assert not list_jobs(workspace.stores, "annotate", episode_id)
-    (price,) = (text.value for text in app.markdown if "US dollars" in text.value)
-    usd = quote_retry(workspace, retry).estimate.cost.usd
-    assert usd and price.startswith(f"**About {usd / 3:.2g} US dollars.** 1 call")
-    next(button for button in app.button if button.label == "Start").click().run()
+    next(button for button in app.button if button.label == "Try caption again").click().run()
+    plan = _wait(workspace.stores, episode_id, lambda job: job.ended)
+    assert PLAN in plan.words and (plan.document["planned"], plan.document["calls"]) == (1, 1)
+    assert plan.document["usd"] > 0
+    app = _draw_episode(episode_id)
+    next(button for button in app.button if button.label == "Start it").click().run()
     job = _wait(workspace.stores, episode_id, lambda job: job.ended)
     assert (job.state, job.reason) == ("failed", REASON)
 
@@ -179,9 +182,9 @@ def test_a_try_with_another_model_than_the_run_that_failed_is_no_success(
     free: tuple[Workspace, Retry],
 ) -> None:
     workspace, retry = free
-    quote = quote_retry(workspace, retry)
+    words = retry.words(workspace.stores)
     with open_workspace(workspace.path, Settings(caption_model="stub:close the drawer")) as other:
-        start_retry(other.stores, quote, "Ada")
+        start_command(other.stores, words, "Ada", ALL_FAILURES)
         assert _wait(other.stores, ALL_FAILURES, lambda job: job.ended).state == "finished"
     cached_reads.use_workspace(workspace)
     app = _draw_status()
@@ -194,7 +197,7 @@ def test_a_try_with_another_model_than_the_run_that_failed_is_no_success(
 def test_a_job_without_a_document_is_drawn(free: tuple[Workspace, Retry]) -> None:
     """As its output may be, of an earlier version too, where a plug-in has printed into it."""
     workspace, retry = free
-    words = tuple(retry.words({}))
+    words = tuple(retry.words(workspace.stores))
     job = Job(words=words, subject=ALL_FAILURES, started="2026-01-01", state="finished")
     write_job(find_job_path(workspace.stores, words), job, report={"status": 0, "document": {}})
     cached_reads.use_workspace(workspace)
@@ -214,12 +217,15 @@ class _Options(AnnotatorOptions):
     usual: str = "as it is"
 
 
-def test_another_try_has_every_option_that_is_not_the_default() -> None:
+def test_another_try_has_every_option_that_is_not_the_default(tmp_path: Path) -> None:
     annotators.add("mine", takes_options(_Options)(lambda options, stores: None))
     options: dict[str, Json] = {
         "is_strict": False, "votes": 0, "share": 0.0, "hint": "", "views": ["a", "b"], "usual": "as it is",
     }  # fmt: skip
-    words = Retry(work="mine", maker_id="m").words(options)
+    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
+        maker = Maker(annotator="mine", version="1", settings=options)
+        workspace.stores.annotations.add_maker(maker)
+        words = Retry(work="mine", maker_id=maker.maker_id).words(workspace.stores)
     given = build_parser("annotate").parse_args(words).option_values
     values = select_options_by_annotator(given, {"mine": _Options})["mine"]
     assert _Options.model_validate(values) == _Options.model_validate(options)
@@ -234,27 +240,42 @@ def test_only_the_newest_jobs_are_kept(
     monkeypatch.setattr("app.server.jobs._MAX_KEPT", 1)
     ids = sorted(workspace.stores.tables.episodes.ids())
     for episode_id in ids:
-        quote = quote_retry(workspace, replace(retry, episode_id=episode_id))
-        start_retry(workspace.stores, quote, "Ada")
+        plan_retry(workspace.stores, replace(retry, episode_id=episode_id), "Ada")
         _wait(workspace.stores, episode_id, lambda job: job.ended)
     assert [len(list_jobs(workspace.stores, "annotate", episode_id)) for episode_id in ids] == [0, 1, 1]
 
 
 def test_failures_of_another_model_say_so_and_start_nothing(paid: tuple[Workspace, Retry]) -> None:
-    workspace, retry = paid
+    workspace, _ = paid
     other = open_workspace(workspace.path, Settings(caption_model=FREE))
-    with pytest.raises(RequestError, match="had another model"):
-        quote_retry(other, retry)
+    words = ["annotate", "caption", "--retry-failed", PLAN]
+    start_command(other.stores, words, "Ada", ALL_FAILURES)
+    _wait(other.stores, ALL_FAILURES, lambda job: job.ended)
+    cached_reads.use_workspace(other)
+    assert any("nothing would be tried" in box.value for box in _draw_status().error)
+
+
+def test_failed_work_of_an_annotator_that_is_gone_is_shown(free: tuple[Workspace, Retry]) -> None:
+    workspace, _ = free
+    episode_id = min(workspace.stores.tables.episodes.ids())
+    maker = Maker(annotator="gone", version="1")
+    workspace.stores.annotations.add_maker(maker)
+    log = FailureLog(workspace.stores.annotations, f"gone/{maker.maker_id}")
+    log.record({episode_id: ModelError(REASON, "")}, ())
+    cached_reads.use_workspace(workspace)
+    app = _draw_episode(episode_id)
+    assert not app.error
+    next(button for button in app.button if button.label == "Try gone again").click().run()
+    assert any("gone" in box.value for box in app.error) and not app.exception
 
 
 def test_a_read_only_workspace_offers_no_other_try(
     paid: tuple[Workspace, Retry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace, retry = paid
-    quote = quote_retry(workspace, retry)
     monkeypatch.setattr(Stores, "is_writable", False)
     cached_reads.use_workspace(workspace)
     app = _draw_episode(min(workspace.stores.tables.episodes.ids()))
     assert [button.disabled for button in app.button if button.label == "Try caption again"] == [True]
     with pytest.raises(ReadOnlyWorkspace):
-        start_retry(workspace.stores, quote, "Ada")
+        plan_retry(workspace.stores, retry, "Ada")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.dashboard.annotation_rows import group_rulings
-from app.dashboard.player_data import make_ruling_ticks
+from app.dashboard.timeline_ticks import make_ruling_ticks
 
 SAW = "push the green drawer closed"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -11,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from app.dashboard import cached_reads
 from app.dashboard.cached_reads import forget_slow_filters
 from app.dashboard.user_limits import UserLimits
+from app.dashboard.views import review
 from ares.store import EpisodeSnapshot
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.workspace import Workspace
@@ -65,3 +67,17 @@ def test_a_page_over_a_store_that_hangs_is_one_line(
     again = _draw(page, episode_id)
     assert not again.exception
     assert not again.error
+
+
+def test_the_tables_follow_once_for_answers_that_come_close_to_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = threading.Semaphore(0)
+    stores = SimpleNamespace(location="here", sync=written.release)
+    monkeypatch.setattr(review, "_PAUSE_SECONDS", 0.5)
+    for _ in range(3):
+        review._follow_answers(stores)  # type: ignore[arg-type]
+    assert written.acquire(timeout=60)
+    assert not written.acquire(timeout=1.0)
+    review._follow_answers(stores)  # type: ignore[arg-type]
+    assert written.acquire(timeout=60)

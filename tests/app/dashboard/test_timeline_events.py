@@ -7,7 +7,7 @@ import pytest
 
 from annotators.motion import find_gripper_events
 from annotators.motion.annotator import measure_motion
-from app.dashboard.player_data import is_evenly_sampled, make_gripper_ticks, make_ruling_ticks
+from app.dashboard.timeline_ticks import is_evenly_sampled, make_gripper_ticks, make_ruling_ticks
 from ares.episode import Signal, Trajectory
 from ares.signals import classify_by_name
 

@@ -266,8 +266,6 @@ def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
         ("rules", {"sets.compose.balance": "task", "sets.compose.cap": 1}, ["even-composed"]),
         ("split", {"sets.compose.val": 0.5, "sets.compose.train": 0.5}, ["even-train", "even-val"]),
         ("combine", {"sets.compose.parts.even@1": ["few@1"]}, ["even-union"]),
-        ("controls", {"sets.compose.seed": 4}, ["even-random", "even-matched"]),
-        ("overlap", {"sets.compose.against.even@1": "few@1"}, []),
     ],
 )
 def test_the_page_makes_the_request_of_the_command_that_it_shows(
@@ -424,17 +422,10 @@ def test_statistics_say_in_words_why_no_caption_counts(
     assert any(caption.value.startswith(reason) for caption in app.caption)
 
 
-def test_the_worst_episodes_have_a_heading_an_order_and_their_value(displayed: Workspace) -> None:
+def test_the_worst_episodes_have_an_order_and_their_value(displayed: Workspace) -> None:
     worst = displayed.stores.tables.episodes.read_columns(["episode_id", "quality_findings"]).to_pylist()
     most = max(row["quality_findings"] or 0 for row in worst)
-    app = _draw("statistics", {"worst": "quality_findings"})
-    assert "Worst episodes" in [heading.value for heading in app.subheader]
-    cards = component_data(app, "grid")[0]["cards"]
-    assert cards[0]["value"] == f"number of findings: {most}"
-    app.button(key="statistics.worst.all").click().run()
-    _, params = app.session_state["pages.next"]
-    assert params == {"sort": ["-quality_findings"]}
-    browse = _draw("browse", params)
+    browse = _draw("browse", {"sort": "-quality_findings"})
     (order,) = [choice for choice in browse.selectbox if choice.label == "Sort by"]
     assert order.value == "worst first: quality_findings"
     assert order.options[:4] == [
@@ -445,8 +436,6 @@ def test_the_worst_episodes_have_a_heading_an_order_and_their_value(displayed: W
     assert [card["value"] for card in grid["cards"][:2]] == [f"number of findings: {most}"] * 2
     order.select("duration_seconds").run()
     assert dict(browse.query_params) == {"sort": "duration_seconds"}
-    refused = _draw("statistics", {"worst": "dataset"})
-    assert "orders nothing worst first" in refused.error[0].value
 
 
 def test_health_shows_what_the_instruction_audit_names_and_what_can_be_done(

@@ -21,7 +21,6 @@ from app.server.jobs import (
     JobProgress,
     clean_jobs,
     find_job_path,
-    keep_upload,
     list_all_jobs,
     name_person,
     read_job,
@@ -33,7 +32,6 @@ from app.server.routes import build_changes_route
 from ares.errors import StoreError
 from ares.settings import Price, Settings, settings_environment, settings_from_environment
 from ares.workspace import open_workspace
-from tests.ingesting import ingest_paths
 
 
 @pytest.fixture
@@ -146,31 +144,22 @@ def test_what_a_plug_in_prints_does_not_hide_the_report(
     assert (job["state"], job["report"]["document"]["annotator"]) == ("finished", "noisy")
 
 
-def test_old_jobs_and_unused_uploads_are_deleted(tmp_path: Path, demo_samples: Path) -> None:
+def test_old_jobs_and_their_files_are_deleted(tmp_path: Path) -> None:
     with open_workspace(str(tmp_path / "w"), Settings(job_days=3)) as workspace:
-        stores, video = workspace.stores, next((demo_samples / "video").rglob("*.mp4"))
-        paths = {
-            name: keep_upload(stores, f"{name}.mp4", video.read_bytes())
-            for name in ("finished", "failed", "starting", "fresh", "forgotten", "ingested")
-        }
-        ingest_paths(stores, [str(paths["ingested"])], quiet=True)
-        assert stores.tables.episodes.count() == 1
-        for days, name in ((0, "finished"), (2, "failed"), (9, "old")):
-            words = ("review", "import", str(paths.get(name, name)))
-            job = Job(words=words, started="2026-01-01", state="failed")
+        stores, folder = workspace.stores, workspace.stores.folder / "jobs"
+        for days, state in ((0, "finished"), (2, "failed"), (9, "finished")):
+            words = ("check", str(days))
             file = find_job_path(stores, words)
-            write_job(file, job, **({"state": "finished"} if name == "finished" else {}))
+            write_job(file, Job(words=words, started="2026-01-01"), state=state)
             file.with_suffix(".log").touch()
-            os.utime(file, times=(time.time() - 86_400 * days,) * 2)
-        for name in ("failed", "forgotten", "ingested", "starting"):
-            os.utime(paths[name], times=(time.time() - 86_400 * 2,) * 2)
-        clean_jobs(stores, ["review", "import", str(paths["starting"])])
-        kept = {name for name, path in paths.items() if path.exists()}
-        assert kept == {"failed", "starting", "fresh", "ingested"}
-        assert {job.words[-1] for job in list_all_jobs(stores)} == {
-            str(paths[name]) for name in ("finished", "failed")
-        }
-        assert len(list((stores.folder / "jobs").glob("*.log"))) == 2
+            reasons = folder / f"{days}.csv"
+            reasons.touch()
+            for path in (file, reasons):
+                os.utime(path, times=(time.time() - 86_400 * days,) * 2)
+        clean_jobs(stores)
+        assert {job.words[-1] for job in list_all_jobs(stores)} == {"0", "2"}
+        assert {path.stem for path in folder.glob("*.csv")} == {"0", "2"}
+        assert len(list(folder.glob("*.log"))) == 2
 
 
 def test_a_job_works_in_the_name_of_who_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

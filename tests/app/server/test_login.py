@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import time
 from typing import Any
 
 import pytest
 
 from app.server.login import (
     FREE_FAILURES,
-    IDLE_SECONDS,
     MAX_AGE_SECONDS,
     MAX_FAILURES_PER_MINUTE,
     MAX_WAIT_SECONDS,
     LoginAttempts,
     LoginMiddleware,
-    LoginSessions,
     group_client_address,
 )
 from tests.app.server.asgi_client import Messages, answer_ok, headers_of, send_request, status_of
@@ -209,16 +208,15 @@ def test_each_login_and_each_failure_is_one_line_without_the_password(
     ]
 
 
-def test_a_session_ends_when_it_is_not_used_and_at_last_in_any_case() -> None:
-    clock = _Clock()
-    sessions = LoginSessions(clock)
-    idle, busy = sessions.open(), sessions.open()
-    for _ in range(int(MAX_AGE_SECONDS / IDLE_SECONDS)):
-        clock.now += IDLE_SECONDS - 1
-        assert sessions.is_open(busy)
-    assert not sessions.is_open(idle)
-    clock.now += IDLE_SECONDS
-    assert not sessions.is_open(busy)
+def test_a_log_in_ends_after_some_days_and_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    middleware = LoginMiddleware(answer_ok, password="s3cret")
+    cookie = ("cookie", _cookie(_post(middleware, "s3cret")))
+    began = time.time()
+    monkeypatch.setattr(time, "time", lambda: began + MAX_AGE_SECONDS - 60)
+    assert status_of(send_request(middleware, "http", [cookie])) == 200
+    assert status_of(send_request(LoginMiddleware(answer_ok, password="s3cret"), "http", [cookie])) == 401
+    monkeypatch.setattr(time, "time", lambda: began + MAX_AGE_SECONDS + 60)
+    assert status_of(send_request(middleware, "http", [cookie])) == 401
 
 
 def test_a_form_without_end_is_not_read() -> None:
