@@ -114,7 +114,7 @@ def find_check_code(code: str) -> CheckCode:
 # A period between steps longer than this many medians is a gap.
 GAP_PERIODS = 3.0
 # No robot is recorded for longer in one episode.
-_LONGEST_SECONDS = IMPOSSIBLE_LENGTH.strength
+_LONGEST_SECONDS = 86_400.0
 _FEW_STEPS = 10
 # Limits that drivers and simulators cut actions off at: of normalised values, and of percentages.
 _LIMITS = (1.0, 100.0)
