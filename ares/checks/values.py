@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ares.checks.codes import (
@@ -19,6 +20,7 @@ from ares.checks.record import (
     check_constant,
     finding_confidence,
     findings_of,
+    make_finding,
 )
 from ares.signals import (
     CHECKED_KINDS,
@@ -118,14 +120,7 @@ def _check_dead(
     lost = np.where((ranges == 0) & arms, expected / typical.state.scale, np.nan)
     bars = np.full(len(ranges), _DEAD_SHARE)
     for finding in findings_of(DEAD_CHANNEL, "state", signals.state_names, lost, bars, np.zeros(len(ranges))):
-        yield QualityFinding(
-            code=finding.code,
-            signal="state",
-            dimension=finding.dimension,
-            seconds=0.0,
-            size=float(len(signals.state)),
-            confidence=finding.confidence,
-        )
+        yield replace(finding, size=float(len(signals.state)))
 
 
 def _expected_ranges(signals: EpisodeSignals, typical: TypicalEpisode) -> NDArray[np.float64]:
@@ -179,26 +174,14 @@ def _check_stuck(signals: EpisodeSignals, typical: TypicalEpisode, number: int) 
     jump, start, stop = worst
     if jump:
         seconds = float(signals.seconds[start])
-        yield _value_finding(
-            STUCK.code,
+        yield make_finding(
+            STUCK,
+            "state",
             signals.state_names[number],
             seconds,
             float(signals.seconds[stop - 1]) - seconds,
             finding_confidence(jump, bar),
         )
-
-
-def _value_finding(
-    code: str, dimension: str, seconds: float, size: float, confidence: float
-) -> QualityFinding:
-    return QualityFinding(
-        code=code,
-        signal="state",
-        dimension=dimension,
-        seconds=round(seconds, 3),
-        size=round(size, 6),
-        confidence=confidence,
-    )
 
 
 def _check_grid(signals: EpisodeSignals, typical: TypicalSignal, number: int) -> Iterator[QualityFinding]:
@@ -215,7 +198,7 @@ def _check_grid(signals: EpisodeSignals, typical: TypicalSignal, number: int) ->
     bar = max(_COARSE_SHARE * typical.scale, finest)
     if step >= bar and (np.abs(multiples - np.round(multiples)) < 0.05).all():
         confidence = finding_confidence(step, bar)
-        yield _value_finding(QUANTISED.code, signals.state_names[number], 0.0, step, confidence)
+        yield make_finding(QUANTISED, "state", signals.state_names[number], 0.0, step, confidence)
 
 
 def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int) -> Iterator[QualityFinding]:
@@ -241,7 +224,7 @@ def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int
         if share >= _CUT_OFF_SHARE:
             seconds = float(signals.seconds[cut[0][0]])
             confidence = finding_confidence(share, _CUT_OFF_SHARE)
-            yield _value_finding(SATURATED.code, signals.state_names[number], seconds, share, confidence)
+            yield make_finding(SATURATED, "state", signals.state_names[number], seconds, share, confidence)
             return
 
 
