@@ -168,23 +168,6 @@ class ExportReader:
     notes: ReadingNotes = NO_NOTES
     num_parts: int | None = None
 
-    def batches(self, failures: ExportFailures, ids: Iterable[str] | None = None) -> Iterator[ExportBatch]:
-        """Read whole episodes in the order of their ids.
-
-        Args:
-            failures: Where episodes are added that the workspace no longer has, or that cannot be converted.
-            ids: Their ids; None for all of the set.
-
-        Raises:
-            RequestError: The members of the set are spans, which `member_batches` reads.
-        """
-        if self.are_spans:
-            detail = f"{self.set.label} has {self.set.size}"
-            if self.set.num_spans is None:
-                detail = "leave out what trims the episodes"
-            raise RequestError("this format writes whole episodes, not spans", detail)
-        return self.member_batches(failures, ids)
-
     def member_batches(
         self, failures: ExportFailures, members: Iterable[str] | None = None
     ) -> Iterator[ExportBatch]:

@@ -88,16 +88,10 @@ def _read_row(dataset: Any, row_number: int) -> Any:
 
 
 def read_hdf5_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB; a repeated number yields the same array again.
-
-    Raises MediaError.
-    """
-    decoded_number, frame = -1, None
+    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB. Raises MediaError."""
     with _open_images(ref) as dataset:
         for number in frame_numbers:
-            if frame is None or number != decoded_number:
-                decoded_number, frame = number, _read_frame(ref, dataset, number)
-            yield frame
+            yield _read_frame(ref, dataset, number)
 
 
 def read_hdf5_images(ref: MediaRef) -> list[bytes]:
@@ -364,11 +358,8 @@ def read_zarr_image(array: Any, row: int, scale: float) -> NDArray[np.uint8]:
 
 
 def read_zarr_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB; a repeated number yields the same array again.
-
-    Raises MediaError.
-    """
-    first_row, decoded_number, frame = round(ref.start_seconds * ref.rate_hz), -1, None
+    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB. Raises MediaError."""
+    first_row = round(ref.start_seconds * ref.rate_hz)
     try:
         with open_zarr(ref.uri) as store:
             array = store.array(ref.key)
@@ -376,10 +367,9 @@ def read_zarr_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[ND
                 raise MediaError("store has no such images", f"{ref.key!r} in {ref.uri}: {array.shape}")
             with translate_zarr_errors(f"{ref.uri} {ref.key}"):
                 scale = find_zarr_pixel_scale(array)
-            for number in frame_numbers:
-                if frame is None or number != decoded_number:
-                    with translate_zarr_errors(f"{ref.uri} {ref.key} row {first_row + number}"):
-                        decoded_number, frame = number, read_zarr_image(array, first_row + number, scale)
+            for row in (first_row + number for number in frame_numbers):
+                with translate_zarr_errors(f"{ref.uri} {ref.key} row {row}"):
+                    frame = read_zarr_image(array, row, scale)
                 yield frame
     except SourceError as error:
         raise MediaError(error.reason, error.detail) from None
