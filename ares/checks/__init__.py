@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         check_signals as check_signals,
         count_idle_steps as count_idle_steps,
     )
+    from ares.checks.jumps import find_spikes as find_spikes, find_turns as find_turns
     from ares.checks.record import (
         QualityFinding as QualityFinding,
         check_metadata as check_metadata,
@@ -36,11 +37,7 @@ if TYPE_CHECKING:
         finding_reason as finding_reason,
         missing_cameras as missing_cameras,
     )
-    from ares.checks.values import (
-        commanded_position as commanded_position,
-        find_spikes as find_spikes,
-        find_turns as find_turns,
-    )
+    from ares.checks.values import commanded_position as commanded_position
     from ares.checks.video.dataset import (
         TypicalVideo as TypicalVideo,
         VideoCheck as VideoCheck,
@@ -53,9 +50,9 @@ if TYPE_CHECKING:
         begins_as_other_ends as begins_as_other_ends,
         frame_edges as frame_edges,
     )
+    from ares.checks.video.frame_reading import camera_features as camera_features
     from ares.checks.video.frame_summary import (
         VideoSummary as VideoSummary,
-        camera_features as camera_features,
         summarise_video as summarise_video,
     )
 

@@ -25,6 +25,7 @@ from ares.checks.codes import (
     TURNED,
 )
 from ares.checks.conventions import check_conventions, check_joint_unit
+from ares.checks.jumps import check_jumps
 from ares.checks.readings import (
     check_levels,
     check_repeats,
@@ -40,7 +41,7 @@ from ares.checks.record import (
     findings_of,
     make_finding,
 )
-from ares.checks.values import check_jumps, check_state_values, find_zero_runs
+from ares.checks.values import check_state_values, find_zero_runs
 from ares.console import count_of
 from ares.signals import (
     ActionLagEstimate,

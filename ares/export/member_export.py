@@ -22,15 +22,9 @@ from ares.export.base import (
     open_span_texts,
     read_rows,
 )
+from ares.export.resume import staging_folder
 from ares.export.retime import ClockChanges, describe_part, written_record
-from ares.export.run import (
-    ExportBatch,
-    ExportMember,
-    ExportReader,
-    MemberTask,
-    member_tasks,
-    staging_folder,
-)
+from ares.export.run import ExportBatch, ExportMember, ExportReader, MemberTask, member_tasks
 from ares.registry import exporters, plugin_fault
 
 

@@ -29,8 +29,9 @@ from ares.export.base import (
     open_span_texts,
     read_rows,
 )
+from ares.export.resume import staging_folder
 from ares.export.retime import ClockChanges, describe_part, written_record
-from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks, staging_folder
+from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks
 from ares.export.segments import SegmentCounts, SegmentReader, read_segments, segments_schema
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from ares.io import copy_file
 from ares.media.frames import all_frames
 from ares.media.readers.images import image_file_seconds
 from ares.media.recordings.images import find_topic_images, image_seconds, is_keyframe, read_access_units
-from ares.media.video.codec import VideoEncoding, encode_mp4, read_video_frames
+from ares.media.video.codec import read_video_frames
+from ares.media.video.encode import VideoEncoding, encode_mp4
 from ares.media.video.packets import NotCopyable, write_span
 from ares.media.video.probe import probe_video
 

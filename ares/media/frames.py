@@ -19,7 +19,8 @@ from ares.media.fingerprint import (
     verify_source,
     were_outside_links_allowed,
 )
-from ares.media.readers.arrays import read_hdf5_frames, read_hdf5_images, read_zarr_frames
+from ares.media.readers.arrays import read_zarr_frames
+from ares.media.readers.hdf5 import read_hdf5_frames, read_hdf5_images
 from ares.media.readers.images import (
     frame_numbers,
     read_image_file_frames,

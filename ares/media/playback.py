@@ -16,7 +16,8 @@ from ares.io import describe_os_error, file_state, is_url
 from ares.media.fingerprint import verify_source
 from ares.media.frames import all_frames, frames_at, frames_in_order
 from ares.media.recordings.images import image_seconds
-from ares.media.video.codec import VideoCodec, encode_mp4, read_video_frames
+from ares.media.video.codec import read_video_frames
+from ares.media.video.encode import VideoCodec, encode_mp4
 from ares.media.video.packets import NotCopyable, write_span
 from ares.media.video.probe import VideoInfo, probe_video
 

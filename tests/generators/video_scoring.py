@@ -20,7 +20,8 @@ from ares.checks.video.dataset import (
     check_videos,
     learn_typical_video,
 )
-from ares.checks.video.frame_summary import VideoSummary, camera_features, summarise_video
+from ares.checks.video.frame_reading import camera_features
+from ares.checks.video.frame_summary import VideoSummary, summarise_video
 from ares.episode import Camera, Episode, MediaRef, Signal, Trajectory
 from ares.media import encode_mp4, open_video_stream
 from ares.statistics import format_share

@@ -143,7 +143,8 @@ def test_a_camera_that_fails_costs_its_own_record(images: Path, make_rlds: Any, 
 def damage(shard: Path, magic: bytes) -> None:
     """Spoil the last picture of a record, whose checksums stay right."""
     from ares.formats import RecordLocation, read_record, scan_record_file
-    from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
+    from ares.formats.tf_example import make_tf_example_class
+    from ares.formats.tfrecord import write_tfrecords
 
     (span,) = scan_record_file(str(shard))
     assert isinstance(span, RecordLocation)
