@@ -18,7 +18,7 @@ from ares.doctor import run_checks
 from ares.errors import DiskFull
 from ares.jobs import ComputePlan
 from ares.media import all_frames, browser_video, copies as media_copy, frames_at
-from ares.media.video import codec
+from ares.media.video import encode
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
@@ -237,13 +237,13 @@ def test_a_full_disk_ends_the_run_in_one_line(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ws = open_at(tmp_path / "ws")
-    real, calls = codec.encode_mp4, []
+    real, calls = encode.encode_mp4, []
 
     def full(frames: Any, path: Path, *rest: Any) -> int:
         """The third file meets a device on which every write fails for want of room."""
         calls.append(path)
         return (
-            codec._write_video_frames(frames, Path("/dev/full"), *rest)
+            encode._write_video_frames(frames, Path("/dev/full"), *rest)
             if len(calls) == 3
             else real(frames, path, *rest)
         )
