@@ -27,6 +27,7 @@ from ares.checks.codes import (
 from ares.checks.conventions import check_conventions, check_joint_unit
 from ares.checks.jumps import check_jumps
 from ares.checks.readings import (
+    check_clock_values,
     check_levels,
     check_repeats,
     check_single_values,
@@ -442,7 +443,11 @@ def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> Ep
         *check_levels(signals, typical, values),
         *check_single_values(signals, typical, values),
     )
-    values = (*values, *check_unusual_steps(signals, typical, values))
+    values = (
+        *values,
+        *check_clock_values(signals, typical.state),
+        *check_unusual_steps(signals, typical, values),
+    )
     values = tuple(finding for finding in values if not _is_at_singularity(signals, typical, finding))
     merged = merge_stale(values, signals, typical.state)
     findings = (*merged, *commanded, *single, *jitter, *check_conventions(signals, typical))

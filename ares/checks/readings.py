@@ -60,6 +60,8 @@ _FEWEST_LEVELS = 12
 # A change in one step is unusual from so many times the largest of the other episodes on, more of a finger that grips,
 # and this share of the range, in this share of the dimensions.
 _STEP_FACTOR, _FINGER_FACTOR, _STEP_SHARE, _STEP_DIMENSIONS = 1.5, 2.0, 0.2, 0.34
+# Nearly all steps of a clock are even within this share; so many of them at once are a gap.
+_CLOCK_EVEN, _CLOCK_SHARE, _CLOCK_PERIODS = 0.02, 0.8, 3.0
 _OF_JUMPS = frozenset(
     check.code for check in (STUCK, SPIKE, WRAP_AROUND, OFFSET, STALE_VALUES, DROPPED_STEPS)
 )
@@ -293,6 +295,26 @@ def _is_commanded(signals: EpisodeSignals, typical: TypicalEpisode, number: int,
     command = signals.action[max(0, early) : step + 3, pairs[number]]
     jump = abs(float(signals.state[step + 1, number] - signals.state[step, number]))
     return bool(len(command) and np.ptp(command) >= 0.5 * jump)
+
+
+def check_clock_values(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+    """A004, A016 or A019 of a dimension of the state that is a clock: it rises evenly, but for one step or two."""
+    import numpy as np
+
+    if len(signals.state) < FEWEST_STEPS:
+        return
+    changes = np.diff(signals.state, axis=0)
+    usual = np.median(changes, axis=0)
+    off = np.abs(changes - usual)
+    is_clock = (usual > 0) & ((off <= _CLOCK_EVEN * np.abs(usual)).mean(axis=0) >= _CLOCK_SHARE)
+    is_clock &= ~are_smooth_kinds(typical.kinds)
+    for number in np.flatnonzero(is_clock & (off.max(axis=0) > _CLOCK_PERIODS * usual)).tolist():
+        step, bar = int(off[:, number].argmax()), _CLOCK_PERIODS * float(usual[number])
+        forward = float(changes[step, number]) > 0
+        other = DROPPED_STEPS if forward else OFFSET
+        check = SPIKE if _comes_back(signals.state[:, number], step) else other
+        sizes = (float(off[step, number]), bar)
+        yield _reading_finding(check, signals.state_names[number], signals.seconds[step + 1], sizes)
 
 
 def _comes_back(column: NDArray[np.float64], step: int) -> bool:
