@@ -167,7 +167,6 @@ def check(
     limit: int | None = None,
     baseline: str | os.PathLike[str] = "",
     write_baseline: str | os.PathLike[str] = "",
-    evidence: str | os.PathLike[str] = "",
     num_listed: int = 20,
     video: bool = False,
 ) -> CheckReport:
@@ -185,7 +184,6 @@ def check(
         limit: Number of episodes to check at most; all by default.
         baseline: File of findings that are known: they are counted apart.
         write_baseline: File to write with all findings, for later checks.
-        evidence: Empty folder for plots and frames of the findings that are listed.
         num_listed: Findings of each code that are listed with their episode, the worst; all are counted.
         video: Whether to decode the videos, each file once, and check them too.
 
@@ -209,7 +207,6 @@ def check(
         datasets=datasets,
         baseline=os.fspath(baseline),
         write_baseline=os.fspath(write_baseline),
-        evidence=os.fspath(evidence),
         num_listed=num_listed,
         video=video,
     )

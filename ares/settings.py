@@ -59,7 +59,6 @@ class ConfigFile(TypedDict, total=False):
     reader_gb: float | int
     record_seconds: float | int
     follow_links: bool
-    video_device: str
     failure_kinds: str | tuple[str, ...]
     failure_severities: str | tuple[str, ...]
     review_guideline: str
@@ -118,10 +117,16 @@ def _as_text(name: str, value: Any) -> str:
     return separator.join(expanded)
 
 
+# Keys that an earlier version had, each with what is so now.
+_GONE_KEYS = {"video_device": "the processors decode all videos; remove the line"}
+
+
 def _config_error(path: Path, error: ValidationError) -> RequestError:
     first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
     names = list(ConfigFile.__annotations__)
+    if key in _GONE_KEYS:
+        return RequestError(f"{key} is gone from the config file", f"{_GONE_KEYS[key]} ({path})")
     if first["type"] == "extra_forbidden":
         from difflib import get_close_matches
 
@@ -165,7 +170,6 @@ _VARIABLES = {
     "reader_gb": "ARES_READER_GB",
     "record_seconds": "ARES_RECORD_SECONDS",
     "follow_links": "ARES_FOLLOW_LINKS",
-    "video_device": "ARES_VIDEO_DEVICE",
     "failure_kinds": "ARES_FAILURE_KINDS",
     "failure_severities": "ARES_FAILURE_SEVERITIES",
     "review_guideline": "ARES_REVIEW_GUIDELINE",
@@ -223,8 +227,6 @@ class Settings:
         reader_gb: Gigabytes of memory that reading a dataset may add to a process (ARES_READER_GB).
         record_seconds: Seconds in which one record must be read (ARES_RECORD_SECONDS).
         follow_links: Whether symbolic links may lead out of a dataset (ARES_FOLLOW_LINKS, 0 or 1).
-        video_device: FFmpeg device that decodes videos, such as "cuda" or "cuda:1" (ARES_VIDEO_DEVICE); "" for the
-            processors.
         failure_kinds: Kinds of failure that people choose from in a review (ARES_FAILURE_KINDS, separated by commas).
         failure_severities: How bad a failure may be, the least first (ARES_FAILURE_SEVERITIES, separated by commas).
         review_guideline: File whose text takes the place of every guideline of a review (ARES_REVIEW_GUIDELINE).
@@ -250,7 +252,6 @@ class Settings:
     reader_gb: float = 4.0
     record_seconds: float = 300.0
     follow_links: bool = False
-    video_device: str = ""
     failure_kinds: tuple[str, ...] = FAILURE_KINDS
     failure_severities: tuple[str, ...] = FAILURE_SEVERITIES
     review_guideline: str = ""

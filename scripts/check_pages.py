@@ -1,6 +1,6 @@
 """Writes a page for each code of `ares check` into docs/checks, from the catalogue and its part of the manual.
 
-.venv/bin/python scripts/check_pages.py --write
+.venv/bin/python -m scripts.check_pages --write
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from ares.checks import CODES, CheckCode
+from tests.generators.strengths import STRENGTHS
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "checks"
@@ -48,7 +49,7 @@ def _page(code: CheckCode, section: str) -> str:
 |---|---|
 | severity | {_SEVERITIES[code.severity]} |
 | size of a finding in | {unit} |
-| made to find | {code.strength:g} {code.strength_unit} |
+| made to find | {STRENGTHS[code.code]} |
 | measured | [benchmarks/RESULTS.md](../../benchmarks/RESULTS.md) |
 | all codes | [codes](../check-codes.md) |
 """

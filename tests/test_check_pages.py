@@ -7,4 +7,4 @@ from scripts.check_pages import FOLDER, pages
 
 def test_the_pages_of_the_codes_are_as_the_catalogue_and_the_manual_say() -> None:
     written = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
-    assert written == pages(), "run `.venv/bin/python scripts/check_pages.py --write`"
+    assert written == pages(), "run `.venv/bin/python -m scripts.check_pages --write`"

@@ -128,7 +128,7 @@ def parse_user_path(text: str) -> str:
 
 
 # Options whose files or folders a command itself writes; those of methods of Python are checked there.
-_OUTPUTS = ("fix", "write_baseline", "evidence", "reasons", "write_options")
+_OUTPUTS = ("fix", "write_baseline", "reasons", "write_options")
 
 
 def refuse_output_urls(args: argparse.Namespace) -> None:

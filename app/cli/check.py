@@ -50,7 +50,7 @@ _CODE_HEADER = (
     "what is done",
 )
 # Options that say what a check reports; a correction reports what it changed.
-_OTHERS = ("limit", "video", "baseline", "write_baseline", "evidence")
+_OTHERS = ("limit", "video", "baseline", "write_baseline")
 
 
 def run_fix(args: argparse.Namespace) -> int:
@@ -213,7 +213,6 @@ _CODES_HEADER = (
 )
 # Findings of each code that are listed with their episodes in the JSON.
 _LISTED = 20
-# Code scanning keeps at most 25,000 results of a run.
 # Kinds of files that were not read, and groups of near duplicates; the JSON has all.
 _LISTED_UNREAD, _LISTED_GROUPS = 20, 50
 # Dimensions that are named in one row; the JSON has all.
@@ -296,9 +295,6 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--write-baseline", default="", metavar="FILE", help="write all findings as such a file"
     )
-    parser.add_argument(
-        "--evidence", default="", metavar="FOLDER", help="write a plot and frames of every listed finding"
-    )
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -322,7 +318,6 @@ def run_check(args: argparse.Namespace) -> int:
         datasets=_requested_datasets(args),
         baseline=args.baseline,
         write_baseline=args.write_baseline,
-        evidence=args.evidence,
         video=args.video,
     )
     report = check_operation()(request)
@@ -432,7 +427,6 @@ def _check_report_blocks(report: CheckReport) -> Iterator[Block]:
         yield f"{path} cannot be read: {reason}"
     if report.unread:
         yield _unread_file_lines(report)
-    yield from report.evidence_problems
     yield _check_conclusion(report)
 
 

@@ -20,6 +20,7 @@ GONE_OPTIONS: Mapping[str, str] = {
     ),
     "ares check --audit": "`python -m benchmarks.quality --real DATA` plants faults into data of yours",
     "ares check --audit-seed": "`python -m benchmarks.quality --real DATA --seeds A:B` has the seeds",
+    "ares check --evidence": "`ares ingest` the data: `ares app` plays each episode with its findings",
     "ares check --github": "the exit status is 1 where there are faults, and --json has the findings",
     "ares check --sarif": "--json has the findings, and --write-baseline keeps those that are known",
     "ares export --append": "`ares set union` joins the sets; export that into a new folder",

@@ -6,40 +6,16 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.checks.codes import (
-        ACTION_LAG as ACTION_LAG,
-        CHATTER as CHATTER,
-        CLOCK_JITTER as CLOCK_JITTER,
-        CLOCK_RATE as CLOCK_RATE,
         CODES as CODES,
-        DEAD_CHANNEL as DEAD_CHANNEL,
-        DRIFT as DRIFT,
-        DROPPED_STEPS as DROPPED_STEPS,
-        FILE_CODES as FILE_CODES,
-        GAIN as GAIN,
-        IDLE_END as IDLE_END,
-        IDLE_START as IDLE_START,
         INDEX_GAP as INDEX_GAP,
         LATE_FRAMES as LATE_FRAMES,
         MISSING_CAMERA as MISSING_CAMERA,
         MODALITY_KEY as MODALITY_KEY,
         NOT_FINITE as NOT_FINITE,
-        OFFSET as OFFSET,
-        QUANTISED as QUANTISED,
-        RECORD_CODES as RECORD_CODES,
-        REPEATED_STEPS as REPEATED_STEPS,
-        SATURATED as SATURATED,
-        SIGN_FLIP as SIGN_FLIP,
         SPIKE as SPIKE,
         STALE_STATISTICS as STALE_STATISTICS,
-        STALE_VALUES as STALE_VALUES,
-        STUCK as STUCK,
-        TRAINER_CODES as TRAINER_CODES,
-        TURNED as TURNED,
-        TURNED_MOTION as TURNED_MOTION,
-        UNIT_CLASH as UNIT_CLASH,
         UNKNOWN_TASK as UNKNOWN_TASK,
         UNUSED_FRAMES as UNUSED_FRAMES,
-        VIDEO_CODES as VIDEO_CODES,
         WRAP_AROUND as WRAP_AROUND,
         WRONG_SPLIT as WRONG_SPLIT,
         WRONG_TOTAL as WRONG_TOTAL,
@@ -52,6 +28,7 @@ if TYPE_CHECKING:
         check_signals as check_signals,
         count_idle_steps as count_idle_steps,
     )
+    from ares.checks.jumps import find_spikes as find_spikes, find_turns as find_turns
     from ares.checks.record import (
         QualityFinding as QualityFinding,
         check_metadata as check_metadata,
@@ -60,11 +37,7 @@ if TYPE_CHECKING:
         finding_reason as finding_reason,
         missing_cameras as missing_cameras,
     )
-    from ares.checks.values import (
-        commanded_position as commanded_position,
-        find_spikes as find_spikes,
-        find_turns as find_turns,
-    )
+    from ares.checks.values import commanded_position as commanded_position
     from ares.checks.video.dataset import (
         TypicalVideo as TypicalVideo,
         VideoCheck as VideoCheck,
@@ -77,9 +50,9 @@ if TYPE_CHECKING:
         begins_as_other_ends as begins_as_other_ends,
         frame_edges as frame_edges,
     )
+    from ares.checks.video.frame_reading import camera_features as camera_features
     from ares.checks.video.frame_summary import (
         VideoSummary as VideoSummary,
-        camera_features as camera_features,
         summarise_video as summarise_video,
     )
 

@@ -19,8 +19,6 @@ class CheckCode:
         name: Stable name, such as "action-lag".
         meaning: What the data do, in one sentence.
         size_unit: Unit of `QualityFinding.size`; "value" is the unit of the signal.
-        strength: Size of the planted fault by which the check is scored: committed before the check was written.
-        strength_unit: Unit of the strength.
         remedy: What the user can do.
         severity: "fault" where the check passed its bar on planted faults, see benchmarks/RESULTS.md; idle ends are
             "information" although theirs passed, since a recording may well begin at rest.
@@ -30,8 +28,6 @@ class CheckCode:
     name: str
     meaning: str
     size_unit: str
-    strength: float
-    strength_unit: str
     remedy: str
     severity: Severity = "information"
 
@@ -59,8 +55,6 @@ CLOCK_BACKWARDS = CheckCode(
     name="clock-backwards",
     meaning="stamps repeat or run backwards",
     size_unit="steps",
-    strength=1,
-    strength_unit="steps",
     remedy="sort the steps by their stamps, or number them at the true rate",
     severity="fault",
 )
@@ -69,8 +63,6 @@ SINGLE_STEP = CheckCode(
     name="one-step",
     meaning="the episode has one step",
     size_unit="steps",
-    strength=1,
-    strength_unit="steps that are left",
     remedy="leave the episode out; check why the recording ended",
     severity="fault",
 )
@@ -79,8 +71,6 @@ FRAME_COUNT = CheckCode(
     name="frame-count",
     meaning="a camera has not one frame for each step",
     size_unit="frames",
-    strength=3,
-    strength_unit="frames",
     remedy="check where the recorder drops frames; pair frames and steps by their stamps",
     severity="fault",
 )
@@ -89,8 +79,6 @@ NO_INSTRUCTION = CheckCode(
     name="no-instruction",
     meaning="there is no instruction",
     size_unit="characters",
-    strength=1,
-    strength_unit="text that is lost",
     remedy="give the task in the metadata or in a spec, or caption the episode",
 )
 IMPOSSIBLE_LENGTH = CheckCode(
@@ -98,8 +86,6 @@ IMPOSSIBLE_LENGTH = CheckCode(
     name="impossible-length",
     meaning="the episode lasts a day or longer by its stamps",
     size_unit="s",
-    strength=86_400,
-    strength_unit="s between two steps",
     remedy="check the clock of the recorder, which changed from one epoch to another; cut the steps before it out",
     severity="fault",
 )
@@ -108,8 +94,6 @@ MISSING_CAMERA = CheckCode(
     name="missing-camera",
     meaning="the source names a camera of which the episode has no pictures",
     size_unit="steps",
-    strength=1,
-    strength_unit="camera that is lost",
     remedy="fetch the missing files; or leave the camera out by a spec, or all of them by --media none",
     severity="fault",
 )
@@ -118,8 +102,6 @@ EMPTY_INSTRUCTION = CheckCode(
     name="empty-instruction",
     meaning="the instruction is a placeholder that says nothing",
     size_unit="characters",
-    strength=1,
-    strength_unit="text that is replaced",
     remedy="give the task in the metadata or in a spec, or caption the episode",
 )
 
@@ -134,8 +116,6 @@ STALE_STATISTICS = CheckCode(
     name="stale-statistics",
     meaning="stored statistics of a column are not those of its rows",
     size_unit="episodes",
-    strength=1,
-    strength_unit="column of another dataset",
     remedy="compute the statistics anew, as after every merge or deletion of episodes",
     severity="fault",
 )
@@ -144,8 +124,6 @@ MODALITY_KEY = CheckCode(
     name="modality-key",
     meaning="modality.json names a column that is not there, or dimensions that it does not have",
     size_unit="dimensions",
-    strength=1,
-    strength_unit="part of another layout",
     remedy="correct the part in modality.json",
     severity="fault",
 )
@@ -154,8 +132,6 @@ WRONG_TOTAL = CheckCode(
     name="wrong-total",
     meaning="a total of info.json, or a statistic of row numbers, is not that of the rows, episodes or tasks",
     size_unit="count",
-    strength=1,
-    strength_unit="frame or task too many",
     remedy="count them anew; check whether files are missing",
 )
 INDEX_GAP = CheckCode(
@@ -163,8 +139,6 @@ INDEX_GAP = CheckCode(
     name="index-gap",
     meaning="numbers of rows, frames or episodes have gaps or repeats, or a range of rows is another one",
     size_unit="numbers",
-    strength=1,
-    strength_unit="number",
     remedy="number the rows anew; check whether rows are missing",
     severity="fault",
 )
@@ -173,8 +147,6 @@ UNKNOWN_TASK = CheckCode(
     name="unknown-task",
     meaning="rows have a number of a task that the list of tasks does not have",
     size_unit="tasks",
-    strength=1,
-    strength_unit="task past the list",
     remedy="add the task to the list of tasks, or correct the number",
     severity="fault",
 )
@@ -183,8 +155,6 @@ WRONG_SPLIT = CheckCode(
     name="wrong-split",
     meaning="a split names episodes that are not there, or that another split has",
     size_unit="episodes",
-    strength=1,
-    strength_unit="episode",
     remedy="correct splits in info.json",
 )
 
@@ -198,8 +168,6 @@ BLUR = CheckCode(
     name="video-blur",
     meaning="the picture loses its detail for a time, or in one episode",
     size_unit="s",
-    strength=0.01,
-    strength_unit="of the picture's width: deviation of a Gaussian blur, for 1 s",
     remedy="check the focus and the lens; cut the span out",
 )
 OVEREXPOSED = CheckCode(
@@ -207,8 +175,6 @@ OVEREXPOSED = CheckCode(
     name="video-overexposed",
     meaning="the picture is much brighter than usual and loses its light parts",
     size_unit="stops",
-    strength=2,
-    strength_unit="stops too much light for 1 s",
     remedy="fix the exposure of the camera; cut the span out",
 )
 UNDEREXPOSED = CheckCode(
@@ -216,8 +182,6 @@ UNDEREXPOSED = CheckCode(
     name="video-underexposed",
     meaning="the picture is much darker than usual",
     size_unit="stops",
-    strength=2,
-    strength_unit="stops too little light for 1 s",
     remedy="fix the exposure and the light; cut the span out",
 )
 BLACK = CheckCode(
@@ -225,8 +189,6 @@ BLACK = CheckCode(
     name="video-black",
     meaning="frames are black",
     size_unit="s",
-    strength=0.2,
-    strength_unit="s",
     remedy="check the camera and its cable; leave the camera or the span out",
     severity="fault",
 )
@@ -235,8 +197,6 @@ FROZEN = CheckCode(
     name="video-frozen",
     meaning="the picture stands still for half a second or longer while the robot or the scene moves",
     size_unit="s",
-    strength=1,
-    strength_unit="s during motion",
     remedy="check the camera and the load of the recorder; cut the span out",
 )
 REPEATED_FRAMES = CheckCode(
@@ -244,8 +204,6 @@ REPEATED_FRAMES = CheckCode(
     name="repeated-frames",
     meaning="frames are shown again for less than half a second while the robot or the scene moves",
     size_unit="s",
-    strength=0.2,
-    strength_unit="s during motion",
     remedy="check the rate of the camera and the load of the recorder",
 )
 DROPPED_FRAMES = CheckCode(
@@ -253,8 +211,6 @@ DROPPED_FRAMES = CheckCode(
     name="dropped-frames",
     meaning="frames are missing: the picture jumps ahead, or the stamps of the frames have a gap",
     size_unit="s",
-    strength=0.3,
-    strength_unit="s missing during motion, stamps numbered through",
     remedy="split the episode there: ares export SET DEST --keep-spans FILE; check the load of the recorder",
 )
 COLOUR_ORDER = CheckCode(
@@ -262,8 +218,6 @@ COLOUR_ORDER = CheckCode(
     name="colour-order",
     meaning="red and blue are swapped against the other episodes of the camera",
     size_unit="times nearer when swapped",
-    strength=1,
-    strength_unit="camera of one episode with red and blue swapped",
     remedy="swap the channels back; check the colour order of the recorder (OpenCV has BGR)",
 )
 SWAPPED_CAMERAS = CheckCode(
@@ -271,8 +225,6 @@ SWAPPED_CAMERAS = CheckCode(
     name="swapped-cameras",
     meaning="a camera shows what another camera shows in the other episodes",
     size_unit="times nearer to the other camera",
-    strength=1,
-    strength_unit="pair of cameras of one episode exchanged",
     remedy="rename the cameras of the episode; bind cameras to ports or serial numbers",
 )
 COMPRESSION_DAMAGE = CheckCode(
@@ -280,8 +232,6 @@ COMPRESSION_DAMAGE = CheckCode(
     name="compression-damage",
     meaning="the video cannot be decoded in places, or shows blocks",
     size_unit="s",
-    strength=0.05,
-    strength_unit="of the bytes of 0.5 s replaced, or blocks of 8 pixels with one colour each for 0.5 s",
     remedy="copy the file again from its origin; cut the span out",
     severity="fault",
 )
@@ -290,8 +240,6 @@ VIDEO_LENGTH = CheckCode(
     name="video-length",
     meaning="the video is shorter or longer than the signals",
     size_unit="s",
-    strength=0.5,
-    strength_unit="s",
     remedy="check when the recorder starts and stops each stream; trim the longer one",
     severity="fault",
 )
@@ -300,8 +248,6 @@ VIDEO_LAG = CheckCode(
     name="video-lag",
     meaning="the video shows the motion of the robot earlier or later than its state says",
     size_unit="s",
-    strength=0.2,
-    strength_unit="s",
     remedy="shift the video by the lag; stamp frames when they are taken",
 )
 CAMERA_LAG = CheckCode(
@@ -309,8 +255,6 @@ CAMERA_LAG = CheckCode(
     name="camera-lag",
     meaning="one camera shows the motion earlier or later than another",
     size_unit="s",
-    strength=0.2,
-    strength_unit="s",
     remedy="shift the camera by the lag; synchronise the cameras",
 )
 VIDEO_RATE = CheckCode(
@@ -318,8 +262,6 @@ VIDEO_RATE = CheckCode(
     name="video-rate",
     meaning="the video runs faster or slower than its stamps say: its lag grows over the episode",
     size_unit="share of the rate",
-    strength=0.1,
-    strength_unit="of the rate",
     remedy="give the true rate of the camera; stamp frames when they are taken",
 )
 CAMERA_RATE = CheckCode(
@@ -327,8 +269,6 @@ CAMERA_RATE = CheckCode(
     name="camera-rate",
     meaning="the camera delivers fewer pictures than the video has frames: every second or third frame is a repeat",
     size_unit="share of frames",
-    strength=0.5,
-    strength_unit="of the frames repeated",
     remedy="record at the rate of the camera; check its exposure time and its connection",
 )
 
@@ -343,8 +283,6 @@ UNUSED_FRAMES = CheckCode(
     name="unused-frames",
     meaning="a video that episodes share has frames that belong to none of them",
     size_unit="frames",
-    strength=20,
-    strength_unit="frames after the last episode",
     remedy="check whether the spans of the episodes are right; a take may have been discarded and not cut out",
 )
 LATE_FRAMES = CheckCode(
@@ -352,8 +290,6 @@ LATE_FRAMES = CheckCode(
     name="late-frames",
     meaning="the first frame is the last one of the episode before",
     size_unit="frames",
-    strength=1,
-    strength_unit="frame",
     remedy="shift the span of the episode in its video by one frame",
     severity="fault",
 )
@@ -369,8 +305,6 @@ NOT_FINITE = CheckCode(
     name="not-finite",
     meaning="values are NaN or infinite",
     size_unit="steps",
-    strength=1,
-    strength_unit="steps",
     remedy="remove the steps, or fill them in the recorder",
     severity="fault",
 )
@@ -379,8 +313,6 @@ DEAD_CHANNEL = CheckCode(
     name="dead-channel",
     meaning="a dimension has one value, though it is commanded or moves in other episodes, or the whole signal has",
     size_unit="steps",
-    strength=0.2,
-    strength_unit="rad of motion that is lost",
     remedy="check the encoder and its name in the recorder; leave the episode out",
     severity="fault",
 )
@@ -389,8 +321,6 @@ STUCK = CheckCode(
     name="stuck",
     meaning="a dimension repeats one value for a time while it should move",
     size_unit="s",
-    strength=0.05,
-    strength_unit="of the steps, 0.05 rad of motion lost",
     remedy="check the bus and the encoder at that second; cut the span out",
     severity="fault",
 )
@@ -399,8 +329,6 @@ SPIKE = CheckCode(
     name="spike",
     meaning="single values lie far from those before and after",
     size_unit="value",
-    strength=0.2,
-    strength_unit="rad at one step",
     remedy="filter the value, or remove the step",
     severity="fault",
 )
@@ -409,8 +337,6 @@ QUANTISED = CheckCode(
     name="quantised",
     meaning="values lie on a coarse grid",
     size_unit="value",
-    strength=0.02,
-    strength_unit="rad between neighbouring values",
     remedy="record with more digits",
     severity="fault",
 )
@@ -419,8 +345,6 @@ SATURATED = CheckCode(
     name="saturated",
     meaning="a dimension is cut off at a limit while it moves",
     size_unit="share of steps",
-    strength=0.05,
-    strength_unit="of the steps cut off",
     remedy="check the limits of the recorder and of the controller",
 )
 WRAP_AROUND = CheckCode(
@@ -428,8 +352,6 @@ WRAP_AROUND = CheckCode(
     name="wrap-around",
     meaning="an angle jumps by a whole turn",
     size_unit="jumps",
-    strength=1,
-    strength_unit="jumps by 2 pi",
     remedy="unwrap the angle before training",
     severity="fault",
 )
@@ -438,8 +360,6 @@ DRIFT = CheckCode(
     name="drift",
     meaning="the difference of state and action grows over the episode",
     size_unit="value",
-    strength=0.15,
-    strength_unit="rad over the episode",
     remedy="calibrate the encoder; check for a slipping joint",
 )
 CHATTER = CheckCode(
@@ -447,8 +367,6 @@ CHATTER = CheckCode(
     name="chatter",
     meaning="a dimension jumps to and fro at every step",
     size_unit="value",
-    strength=0.03,
-    strength_unit="rad for 0.5 s",
     remedy="check the controller and the bus; filter the signal",
     severity="fault",
 )
@@ -457,8 +375,6 @@ IDLE_START = CheckCode(
     name="idle-start",
     meaning="nothing moves at the start",
     size_unit="s",
-    strength=3,
-    strength_unit="s",
     remedy="cut the start off: ares export SET DEST --trim-idle",
 )
 IDLE_END = CheckCode(
@@ -466,8 +382,6 @@ IDLE_END = CheckCode(
     name="idle-end",
     meaning="nothing moves at the end",
     size_unit="s",
-    strength=3,
-    strength_unit="s",
     remedy="cut the end off: ares export SET DEST --trim-idle",
 )
 ACTION_LAG = CheckCode(
@@ -475,8 +389,6 @@ ACTION_LAG = CheckCode(
     name="action-lag",
     meaning="the state follows the action earlier or later than in other episodes, or than a robot can",
     size_unit="s",
-    strength=0.2,
-    strength_unit="s",
     remedy="shift the actions by the lag; check how the recorder pairs actions and states",
     severity="fault",
 )
@@ -485,8 +397,6 @@ SIGN_FLIP = CheckCode(
     name="sign-flip",
     meaning="a dimension moves against its command",
     size_unit="correlation",
-    strength=1,
-    strength_unit="sign",
     remedy="turn the sign of the dimension in the action or in the state",
     severity="fault",
 )
@@ -495,8 +405,6 @@ GAIN = CheckCode(
     name="gain",
     meaning="a dimension moves by another factor of its command than in other episodes",
     size_unit="factor",
-    strength=2,
-    strength_unit="times",
     remedy="check the scale of the action; convert the episodes to one scale",
 )
 UNIT_CLASH = CheckCode(
@@ -504,8 +412,6 @@ UNIT_CLASH = CheckCode(
     name="unit-clash",
     meaning="an episode has degrees where the others have radians, or the other way round",
     size_unit="factor",
-    strength=57.2958,
-    strength_unit="times: degrees among radians",
     remedy="convert the episodes to one unit",
     severity="fault",
 )
@@ -514,8 +420,6 @@ DROPPED_STEPS = CheckCode(
     name="dropped-steps",
     meaning="steps are missing: all dimensions jump ahead at once, or the stamps have a gap",
     size_unit="s",
-    strength=0.3,
-    strength_unit="s missing during motion, stamps numbered through",
     remedy="split the episode there: ares export SET DEST --keep-spans FILE; check the load of the recorder",
 )
 REPEATED_STEPS = CheckCode(
@@ -523,8 +427,6 @@ REPEATED_STEPS = CheckCode(
     name="repeated-steps",
     meaning="whole steps are repeated without any noise while the robot moves",
     size_unit="s",
-    strength=0.2,
-    strength_unit="s during motion",
     remedy="remove the repeated steps; check the rate of the source",
     severity="fault",
 )
@@ -533,8 +435,6 @@ CLOCK_RATE = CheckCode(
     name="clock-rate",
     meaning="the stamps have another rate than the dataset claims",
     size_unit="Hz",
-    strength=0.1,
-    strength_unit="of the rate",
     remedy="give the true rate with --rate, or correct the metadata",
     severity="fault",
 )
@@ -543,8 +443,6 @@ OFFSET = CheckCode(
     name="offset",
     meaning="a dimension is off by a constant, against its command, the other episodes or the steps before",
     size_unit="value",
-    strength=0.3,
-    strength_unit="rad",
     remedy="calibrate the joint; take the offset away, or leave the episode out",
     severity="fault",
 )
@@ -553,8 +451,6 @@ STALE_VALUES = CheckCode(
     name="held-samples",
     meaning="readings are stale: a value is held for several steps while the robot moves",
     size_unit="steps for each value",
-    strength=3,
-    strength_unit="steps for each value",
     remedy="check the rate at which the recorder reads the robot; keep the steps with new values",
     severity="fault",
 )
@@ -563,8 +459,6 @@ CLOCK_JITTER = CheckCode(
     name="clock-jitter",
     meaning="the periods between stamps spread more than in other episodes, or by a seventh of the period",
     size_unit="share of the period",
-    strength=0.5,
-    strength_unit="of the period",
     remedy="stamp values when they are read, and not when they are written; or number the steps at the true rate",
     severity="fault",
 )
@@ -573,8 +467,6 @@ TURNED = CheckCode(
     name="turned-convention",
     meaning="a sign, or the open end of a gripper, is the other way round than in the other episodes",
     size_unit="share of the episodes that differ",
-    strength=1,
-    strength_unit="sign turned in state and action of half of the episodes",
     remedy="find out which convention is right; turn the dimension in state and action of the others",
     severity="fault",
 )
@@ -583,8 +475,6 @@ TURNED_MOTION = CheckCode(
     name="turned-motion",
     meaning="a dimension moves to the other side than in the other episodes of its task, from a start between them",
     size_unit="share of the episodes that differ",
-    strength=1,
-    strength_unit="sign turned in state and action of half of the episodes",
     remedy="look whether these episodes are of another place; else turn the sign in state and action",
 )
 

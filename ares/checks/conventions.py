@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ares.checks.codes import (
@@ -11,9 +10,8 @@ from ares.checks.codes import (
     TURNED,
     TURNED_MOTION,
     UNIT_CLASH,
-    CheckCode,
 )
-from ares.checks.record import QualityFinding, finding_confidence, findings_of
+from ares.checks.record import QualityFinding, finding_confidence, findings_of, make_finding
 from ares.signals import (
     CHECKED_KINDS,
     EpisodePositions,
@@ -75,17 +73,6 @@ def check_conventions(signals: EpisodeSignals, typical: TypicalEpisode) -> Itera
     yield from (finding for finding in by_start if finding.dimension not in known)
 
 
-def _convention_finding(check: CheckCode, dimension: str, size: float, bar: float) -> QualityFinding:
-    return QualityFinding(
-        code=check.code,
-        signal="state",
-        dimension=dimension,
-        seconds=0.0,
-        size=round(size, 6),
-        confidence=finding_confidence(size, bar),
-    )
-
-
 def check_joint_unit(
     signals: EpisodeSignals, typical: TypicalSignal, num_episodes: int = 0
 ) -> Iterator[QualityFinding]:
@@ -117,7 +104,7 @@ def check_joint_unit(
         or 1 / _LARGEST_UNIT_FACTOR <= factor <= 1 / _UNIT_FACTOR
     ):
         confidence = finding_confidence(max(factor, 1 / factor), _UNIT_FACTOR)
-        yield replace(_convention_finding(UNIT_CLASH, "", factor, _UNIT_FACTOR), confidence=confidence)
+        yield make_finding(UNIT_CLASH, "state", size=factor, confidence=confidence)
 
 
 def _check_turned(
@@ -126,7 +113,9 @@ def _check_turned(
     for turned in typical.positions.turned:
         if find_turned(positions, turned):
             check = TURNED if turned.is_certain else TURNED_MOTION
-            yield _convention_finding(check, signals.state_names[turned.number], 1 - turned.share, 0.5)
+            name, size = signals.state_names[turned.number], 1 - turned.share
+            confidence = finding_confidence(size, 0.5)
+            yield make_finding(check, "state", name, size=size, confidence=confidence)
 
 
 def _check_offsets(

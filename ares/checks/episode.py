@@ -23,9 +23,9 @@ from ares.checks.codes import (
     SIGN_FLIP,
     SPIKE,
     TURNED,
-    CheckCode,
 )
 from ares.checks.conventions import check_conventions, check_joint_unit
+from ares.checks.jumps import check_jumps
 from ares.checks.readings import (
     check_clock_values,
     check_levels,
@@ -40,8 +40,9 @@ from ares.checks.record import (
     check_single_episode,
     finding_confidence,
     findings_of,
+    make_finding,
 )
-from ares.checks.values import check_jumps, check_state_values, find_zero_runs
+from ares.checks.values import check_state_values, find_zero_runs
 from ares.console import count_of
 from ares.signals import (
     ActionLagEstimate,
@@ -98,25 +99,12 @@ def check_step_timing(signals: EpisodeSignals, typical: TypicalSignal) -> Iterat
         yield from _check_repeated(signals)
 
 
-def _time_finding(
-    check: CheckCode, signal: str, seconds: float, size: float, confidence: float
-) -> QualityFinding:
-    return QualityFinding(
-        code=check.code,
-        signal=signal,
-        dimension="",
-        seconds=round(float(seconds), 3),
-        size=round(float(size), 6),
-        confidence=confidence,
-    )
-
-
 def _check_rate(signals: EpisodeSignals) -> Iterator[QualityFinding]:
     claimed, measured = signals.claimed_rate_hz, signals.measured_rate_hz
     if claimed and measured and abs(measured / claimed - 1) > _RATE_TOLERANCE:
         difference = abs(measured - claimed)
         confidence = finding_confidence(difference / claimed, _RATE_TOLERANCE)
-        yield _time_finding(CLOCK_RATE, "clock", 0.0, measured - claimed, confidence)
+        yield make_finding(CLOCK_RATE, "clock", "", 0.0, measured - claimed, confidence)
 
 
 def _check_jitter(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
@@ -124,7 +112,7 @@ def _check_jitter(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[
     bar = min(max(_JITTER_SHARE, _JITTER_FACTOR * typical.positions.jitter), _LARGEST_JITTER)
     jitter = period_jitter(signals.seconds)
     if jitter >= bar:
-        yield _time_finding(CLOCK_JITTER, "clock", 0.0, jitter, finding_confidence(jitter, bar))
+        yield make_finding(CLOCK_JITTER, "clock", "", 0.0, jitter, finding_confidence(jitter, bar))
 
 
 def count_idle_steps(values: NDArray[np.float64], typical: TypicalSignal) -> tuple[int, int]:
@@ -147,7 +135,7 @@ def _check_idle(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[Qua
             first = 0 if check is IDLE_START else len(signals.state) - steps
             seconds = steps / signals.rate_hz
             confidence = finding_confidence(seconds, _IDLE_SECONDS)
-            yield _time_finding(check, "state", signals.seconds[first], seconds, confidence)
+            yield make_finding(check, "state", "", signals.seconds[first], seconds, confidence)
 
 
 def _check_dropped(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
@@ -176,7 +164,7 @@ def _check_dropped(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[
         worst = int(np.where(is_drop, ratio, 0).argmax())
         confidence = finding_confidence(float(ratio[worst]), _DROP_EXCESS)
         lost = min(ratio[worst], len(share)) / signals.rate_hz
-        yield _time_finding(DROPPED_STEPS, "state", signals.seconds[worst + 2], lost, confidence)
+        yield make_finding(DROPPED_STEPS, "state", "", signals.seconds[worst + 2], lost, confidence)
 
 
 def _commands_jump(
@@ -219,7 +207,7 @@ def _check_repeated(signals: EpisodeSignals) -> Iterator[QualityFinding]:
         start, stop = max(moving, key=lambda run: int(run[1] - run[0]))
         seconds = float(stop - start - 1) / signals.rate_hz
         confidence = finding_confidence(seconds, _REPEATED_SECONDS)
-        yield _time_finding(REPEATED_STEPS, "", signals.seconds[start], seconds, confidence)
+        yield make_finding(REPEATED_STEPS, "", "", signals.seconds[start], seconds, confidence)
 
 
 # A lag is unlike that of the other episodes by at least so much, and beyond its own interval.
@@ -258,17 +246,6 @@ class EpisodeActionLag:
     low_steps: float = 0.0
     high_steps: float = 0.0
     could_say: bool = True
-
-
-def _command_finding(code: str, dimension: str, size: float, confidence: float) -> QualityFinding:
-    return QualityFinding(
-        code=code,
-        signal="action",
-        dimension=dimension,
-        seconds=0.0,
-        size=round(size, 6),
-        confidence=confidence,
-    )
 
 
 def check_state_against_action(
@@ -312,7 +289,8 @@ def _check_lag(
     nearest = min(max(typical.lag_steps, aligned.low_steps), aligned.high_steps) / signals.rate_hz
     is_certain = abs(nearest - usual) > 0.5 * bar or usual == 0.0
     if abs(seconds - usual) >= bar and is_certain:
-        yield _command_finding(ACTION_LAG.code, "", seconds, finding_confidence(abs(seconds - usual), bar))
+        confidence = finding_confidence(abs(seconds - usual), bar)
+        yield make_finding(ACTION_LAG, "action", size=seconds, confidence=confidence)
 
 
 def _check_pairs(
@@ -368,14 +346,8 @@ def _check_responses(
 
     for number in turned_dimensions(typical.turned_responses, aligned.responses):
         size = 1 - float(typical.turned_responses.share[number])
-        yield QualityFinding(
-            code=TURNED.code,
-            signal="state",
-            dimension=signals.state_names[number],
-            seconds=0.0,
-            size=round(size, 6),
-            confidence=finding_confidence(size, 0.5),
-        )
+        name, confidence = signals.state_names[number], finding_confidence(size, 0.5)
+        yield make_finding(TURNED, "state", name, size=size, confidence=confidence)
 
 
 def _drift_slopes_and_errors(

@@ -18,7 +18,7 @@ from ares.checks.codes import (
     WRAP_AROUND,
     CheckCode,
 )
-from ares.checks.record import QualityFinding, finding_confidence
+from ares.checks.record import QualityFinding, finding_confidence, make_finding
 from ares.checks.values import find_zero_runs
 from ares.signals import (
     FEWEST_STEPS,
@@ -75,14 +75,7 @@ def _reading_finding(
     check: CheckCode, dimension: str, seconds: float, sizes: tuple[float, float], signal: str = "state"
 ) -> QualityFinding:
     """A finding of a size and its threshold."""
-    return QualityFinding(
-        code=check.code,
-        signal=signal,
-        dimension=dimension,
-        seconds=round(float(seconds), 3),
-        size=round(float(sizes[0]), 6),
-        confidence=finding_confidence(float(sizes[0]), float(sizes[1])),
-    )
+    return make_finding(check, signal, dimension, seconds, sizes[0], finding_confidence(*sizes))
 
 
 def check_still(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:

@@ -8,15 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from ares.checks.codes import (
+    BLACK,
     CLOCK_BACKWARDS,
     CODES,
     DEAD_CHANNEL,
     DROPPED_STEPS,
     EMPTY_INSTRUCTION,
     FRAME_COUNT,
+    FROZEN,
     IMPOSSIBLE_LENGTH,
     MISSING_CAMERA,
     NO_INSTRUCTION,
@@ -74,6 +77,25 @@ def finding_confidence(size: float, threshold: float) -> float:
     return round(size / (size + threshold), 3) if threshold > 0 else 1.0
 
 
+def make_finding(
+    check: CheckCode,
+    signal: str = "",
+    dimension: str = "",
+    seconds: float = 0.0,
+    size: float = 1.0,
+    confidence: float = 1.0,
+) -> QualityFinding:
+    """A finding with rounded numbers; what has no second is at the start of the episode."""
+    return QualityFinding(
+        code=check.code,
+        signal=signal,
+        dimension=dimension,
+        seconds=round(float(seconds), 3) if isfinite(seconds) else 0.0,
+        size=round(float(size), 6),
+        confidence=confidence,
+    )
+
+
 def findings_of(
     check: CheckCode,
     signal: str,
@@ -94,14 +116,8 @@ def findings_of(
     """
     for number in (sizes >= thresholds).nonzero()[0]:
         size, threshold = float(sizes[number]), float(thresholds[number])
-        yield QualityFinding(
-            code=check.code,
-            signal=signal,
-            dimension=names[number],
-            seconds=round(float(seconds[number]), 3),
-            size=round(size, 6),
-            confidence=finding_confidence(size, threshold),
-        )
+        confidence = finding_confidence(size, threshold)
+        yield make_finding(check, signal, names[number], seconds[number], size, confidence)
 
 
 def find_check_code(code: str) -> CheckCode:
@@ -114,7 +130,7 @@ def find_check_code(code: str) -> CheckCode:
 # A period between steps longer than this many medians is a gap.
 GAP_PERIODS = 3.0
 # No robot is recorded for longer in one episode.
-_LONGEST_SECONDS = IMPOSSIBLE_LENGTH.strength
+_LONGEST_SECONDS = 86_400.0
 _FEW_STEPS = 10
 # Limits that drivers and simulators cut actions off at: of normalised values, and of percentages.
 _LIMITS = (1.0, 100.0)
@@ -123,7 +139,7 @@ _SATURATED_SHARE, _FEWEST_SATURATED = 0.05, 3
 # It comes or leaves at this share of its usual speed, or its joint moves by this share of its range; else it is parked.
 _ARRIVES, _PARKED_SHARE = 0.3, 0.05
 # The code of each flag that a camera may have, worst first: a black camera is also frozen, and is named once.
-_FLAG_CODES = {"black": "A033", "frozen": "A034"}
+_FLAG_CODES = {"black": BLACK, "frozen": FROZEN}
 _PLACEHOLDERS = frozenset(
     {"none", "null", "nan", "n/a", "na", "unknown", "unspecified", "test", "task", "valid", "todo"}
 )
@@ -144,34 +160,15 @@ def finding_reason(finding: QualityFinding) -> str:
     return f"{check.code} {check.name}: {check.meaning}" + (f" ({subject})" if subject else "")
 
 
-def _record_finding(
-    check: CheckCode | str,
-    *,
-    signal: str = "",
-    dimension: str = "",
-    seconds: float = 0.0,
-    size: float = 1.0,
-    confidence: float = 1.0,
-) -> QualityFinding:
-    return QualityFinding(
-        code=check if isinstance(check, str) else check.code,
-        signal=signal,
-        dimension=dimension,
-        seconds=round(seconds, 3) if seconds == seconds and abs(seconds) != float("inf") else 0.0,
-        size=round(size, 6),
-        confidence=confidence,
-    )
-
-
 def check_metadata(episode: Episode) -> Iterator[QualityFinding]:
     """A051, A052, A053, A054 and A056, and A033 or A034 of cameras that the ingester flagged."""
     if episode.num_steps <= 1:
-        yield _record_finding(SINGLE_STEP, size=episode.num_steps)
+        yield make_finding(SINGLE_STEP, size=episode.num_steps)
     for camera in episode.cameras:
         flag = next((flag for flag in _FLAG_CODES if flag in camera.flags), "")
         if flag:
             length = camera.media.num_frames / camera.media.rate_hz
-            yield _record_finding(_FLAG_CODES[flag], signal="video", dimension=camera.name, size=length)
+            yield make_finding(_FLAG_CODES[flag], signal="video", dimension=camera.name, size=length)
         if camera.media.kind in TOPIC_KINDS:
             continue  # topics have clocks of their own; their ingester warns of gaps
         # A recorder may drop the very first or last frame of a video; a TFRecord holds one image a step.
@@ -179,16 +176,16 @@ def check_metadata(episode: Episode) -> Iterator[QualityFinding]:
         missing = abs(camera.media.num_frames - episode.num_steps)
         if missing > tolerance:
             seconds = min(camera.media.num_frames, episode.num_steps) / episode.rate_hz
-            yield _record_finding(
+            yield make_finding(
                 FRAME_COUNT, signal="video", dimension=camera.name, seconds=seconds, size=missing
             )
     for name in missing_cameras(episode):
-        yield _record_finding(MISSING_CAMERA, signal="video", dimension=name, size=episode.num_steps)
+        yield make_finding(MISSING_CAMERA, signal="video", dimension=name, size=episode.num_steps)
     text = episode.instruction.strip().lower()
     if not text:
-        yield _record_finding(NO_INSTRUCTION, size=0.0)
+        yield make_finding(NO_INSTRUCTION, size=0.0)
     elif text in _PLACEHOLDERS or not re.search(r"[^\W\d_]{2}", text):
-        yield _record_finding(EMPTY_INSTRUCTION, size=len(text))
+        yield make_finding(EMPTY_INSTRUCTION, size=len(text))
 
 
 def missing_cameras(episode: Episode) -> tuple[str, ...]:
@@ -205,22 +202,20 @@ def check_timestamps(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:
         return
     length = float(seconds[-1] - seconds[0])
     if length >= _LONGEST_SECONDS:
-        yield _record_finding(IMPOSSIBLE_LENGTH, signal="clock", size=length)
+        yield make_finding(IMPOSSIBLE_LENGTH, signal="clock", size=length)
     periods = np.diff(seconds)
     shortest = periods.min()
     if shortest > 0 and periods.max() <= GAP_PERIODS * shortest:
         return  # the usual case, without the slow median
     wrong = np.flatnonzero(~(periods > 0))
     if len(wrong):
-        yield _record_finding(
-            CLOCK_BACKWARDS, signal="clock", seconds=float(seconds[wrong[0]]), size=len(wrong)
-        )
+        yield make_finding(CLOCK_BACKWARDS, signal="clock", seconds=float(seconds[wrong[0]]), size=len(wrong))
     rising = periods[periods > 0]
     if not len(rising):
         return
     usual, worst = float(np.median(rising)), int(np.where(periods > 0, periods, 0).argmax())
     if periods[worst] > GAP_PERIODS * usual:
-        yield _record_finding(
+        yield make_finding(
             DROPPED_STEPS,
             signal="clock",
             seconds=float(seconds[worst]),
@@ -258,7 +253,7 @@ def _check_finite(
         return
     for number in np.flatnonzero(~finite.all(axis=0)):
         steps = np.flatnonzero(~finite[:, number])
-        yield _record_finding(
+        yield make_finding(
             NOT_FINITE,
             signal=name,
             dimension=names[number],
@@ -276,7 +271,7 @@ def check_constant(state: NDArray[np.floating], action: NDArray[np.floating]) ->
         name for name, values in signals.items() if values.shape[1] and not (values != values[0]).any()
     ]
     if constant:
-        yield _record_finding(DEAD_CHANNEL, signal=constant[0], size=len(state))
+        yield make_finding(DEAD_CHANNEL, signal=constant[0], size=len(state))
 
 
 def _check_action_limits(signals: EpisodeSignals) -> Iterator[QualityFinding]:
@@ -302,7 +297,7 @@ def _check_action_limits(signals: EpisodeSignals) -> Iterator[QualityFinding]:
         cut_off = _cut_off_steps(action[:, number], float(largest[number]), state)[1:] & others_move
         share = float(cut_off.mean())
         if share >= _SATURATED_SHARE and cut_off.sum() >= _FEWEST_SATURATED and moves[:, number].any():
-            yield _record_finding(
+            yield make_finding(
                 SATURATED,
                 signal="action",
                 dimension=names[number],

@@ -5,16 +5,18 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.clock.settle import (
-        LEAST_RATE_SPREAD as LEAST_RATE_SPREAD,
+    from ares.clock.pairing import (
         camera_seconds as camera_seconds,
         compute_camera_rate_hz as compute_camera_rate_hz,
-        compute_measured_clock_fields as compute_measured_clock_fields,
-        measure_clock as measure_clock,
         nearest_steps as nearest_steps,
         needs_timestamps as needs_timestamps,
-        settle_measured_clock as settle_measured_clock,
         time_tolerance as time_tolerance,
+    )
+    from ares.clock.settle import (
+        LEAST_RATE_SPREAD as LEAST_RATE_SPREAD,
+        compute_measured_clock_fields as compute_measured_clock_fields,
+        measure_clock as measure_clock,
+        settle_measured_clock as settle_measured_clock,
     )
     from ares.clock.stamps import (
         SECONDS_BY_UNIT as SECONDS_BY_UNIT,

@@ -6,18 +6,17 @@ from collections.abc import Mapping, Sequence
 from math import log
 from typing import TYPE_CHECKING
 
-from ares.contract.candidates import (
+from ares.contract.action_mode import (
     Following,
-    ValueRange,
-    estimate_gripper_open_end,
     log_likelihoods_of_mode_and_units,
     measure_action_following,
+    score_action_mode_by_level,
+)
+from ares.contract.candidates import (
+    ValueRange,
     mixed_angle_units,
     normalize_log_likelihoods,
-    rotation_estimate,
-    score_action_mode_by_level,
     score_angle_units,
-    score_gripper_ranges,
     score_length_units,
     scores_to_estimate,
     value_range,
@@ -42,6 +41,8 @@ from ares.contract.evidence import (
     pair_dimensions,
     pool_contract_evidence,
 )
+from ares.contract.gripper_ends import estimate_gripper_open_end, score_gripper_ranges
+from ares.contract.rotation_convention import rotation_estimate
 from ares.signals import episode_signals, name_tokens
 
 if TYPE_CHECKING:

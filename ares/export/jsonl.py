@@ -30,8 +30,9 @@ from ares.export.base import (
     open_span_texts,
     read_rows,
 )
+from ares.export.resume import staging_folder
 from ares.export.retime import cut_record, describe_part
-from ares.export.run import ExportBatch, ExportMember, ExportReader, member_tasks, staging_folder
+from ares.export.run import ExportBatch, ExportMember, ExportReader, member_tasks
 from ares.export.segments import (
     EpisodeSegments,
     ExportSegment,

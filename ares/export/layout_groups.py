@@ -31,6 +31,7 @@ from ares.export.base import (
     make_export_report,
     open_span_texts,
 )
+from ares.export.resume import StagedExport, staging_folder
 from ares.export.retime import (
     ClockChanges,
     RetimedEpisode,
@@ -39,7 +40,7 @@ from ares.export.retime import (
     join_measured_rates,
     retime_episode,
 )
-from ares.export.run import ExportReader, StagedExport, member_tasks, staging_folder
+from ares.export.run import ExportReader, member_tasks
 from ares.export.segments import EpisodeSegments, PlannedTexts, SegmentCounts, SegmentReader
 
 # Fields of the sources' metadata that are counted and listed at most.

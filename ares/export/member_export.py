@@ -22,15 +22,9 @@ from ares.export.base import (
     open_span_texts,
     read_rows,
 )
-from ares.export.retime import ClockChanges, cut_record, describe_part, retime_episode
-from ares.export.run import (
-    ExportBatch,
-    ExportMember,
-    ExportReader,
-    MemberTask,
-    member_tasks,
-    staging_folder,
-)
+from ares.export.resume import staging_folder
+from ares.export.retime import ClockChanges, describe_part, written_record
+from ares.export.run import ExportBatch, ExportMember, ExportReader, MemberTask, member_tasks
 from ares.registry import exporters, plugin_fault
 
 
@@ -136,7 +130,8 @@ class _MemberExport:
     def _write_member(self, member: ExportMember, batch: ExportBatch, task: MemberTask) -> None:
         """Write a member. Raises AresError where it cannot be cut, retimed or written."""
         number, id = self._manifest.episodes, member.episode.episode_id
-        episode, trajectory, kept = self._convert_clock(member, batch.trajectories[id])
+        stored, clock = batch.trajectories[id], self._request.clock
+        episode, trajectory, kept = written_record(member.episode, stored, member.span, clock, self._changes)
         name = id if member.span is None else f"{id}-{number:06d}"
         exported = ExportedMember(
             number=number, name=name, task=task.task.text, episode=episode, trajectory=trajectory
@@ -156,17 +151,6 @@ class _MemberExport:
         self._frames += steps
         self._tasks.add(task.task.text)
         self._task_sources[task.task.source] += 1
-
-    def _convert_clock(self, member: ExportMember, stored: Trajectory) -> tuple[Episode, Trajectory, range]:
-        """The member at the rate of the export, and the stored steps that it is of."""
-        if self._request.fps:
-            retimed = retime_episode(member.episode, stored, self._request.clock, member.span)
-            self._changes.add(retimed)
-            return retimed.episode, retimed.trajectory, retimed.kept
-        if member.span:
-            cut = cut_record(member.episode, stored, member.span)
-            return cut.episode, cut.trajectory, cut.kept
-        return member.episode, stored, range(member.episode.num_steps)
 
     def make_report(self, seconds: float, left_out: Sequence[str]) -> ExportReport:
         """The report of what was written."""

@@ -29,8 +29,9 @@ from ares.export.base import (
     open_span_texts,
     read_rows,
 )
-from ares.export.retime import ClockChanges, RetimedEpisode, cut_record, describe_part, retime_episode
-from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks, staging_folder
+from ares.export.resume import staging_folder
+from ares.export.retime import ClockChanges, describe_part, written_record
+from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks
 from ares.export.segments import SegmentCounts, SegmentReader, read_segments, segments_schema
 
 if TYPE_CHECKING:
@@ -78,19 +79,13 @@ def export_parquet(
     ):
         failures, written, num_members = ExportFailures(staged.folder, request.strict), _ParquetCounts(), 0
         with ExitStack() as stack:
-            are_spans = reader.are_spans
             files = _ParquetFiles(stack, staged.folder, reader, bool(request.weights))
             changes, span_texts = ClockChanges(request.clock), open_span_texts(reader.stores, request)
             job = _ParquetExport(request, reader, manifest, files, written, changes, span_texts)
-            for stored in reader.member_batches(failures):
-                if are_spans:
-                    _write_spans(job, stored, failures)
-                else:
-                    batch = _retime_batch(job, stored, failures) if request.fps else stored
-                    if batch.episodes:
-                        _write_batch(job, batch)
-                num_members += len(stored.requested_ids)
-                progress(len(stored.requested_ids))
+            for batch in reader.member_batches(failures):
+                _write_batch(job, batch, failures)
+                num_members += len(batch.requested_ids)
+                progress(len(batch.requested_ids))
         failures.check(num_members)
         report = _make_export_report(job, failures, time.monotonic() - start)
         if request.plan is not None:
@@ -137,7 +132,7 @@ class _ParquetCounts:
         task_sources: Where they come from.
         extra_signals: Names of signals without a column.
         segments: Spans whose text is not their task.
-        last_id: The last episode of which a span was written.
+        last_id: The last episode that was written, or of which a span was.
     """
 
     frames: int = 0
@@ -194,10 +189,20 @@ def _span_schema() -> pa.Schema:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _SpanPart:
-    """A span as it is written: its steps as an episode, and the reason why its text is not the task, or ""."""
+class _WrittenPart:
+    """A member as it is written: an episode, or the steps of a span as one.
 
-    span: Span
+    Attributes:
+        span: The span; None for a whole episode.
+        episode: The episode, or the part of it.
+        trajectory: Its signals.
+        kept: The stored steps that they are of.
+        lacks_values: Whether it is a part, of which nothing is known that is said of the whole.
+        task: Its task.
+        withheld: Why the text of the span is not the task, or "".
+    """
+
+    span: Span | None
     episode: Episode
     trajectory: Trajectory
     kept: range
@@ -206,24 +211,24 @@ class _SpanPart:
     withheld: str
 
 
-def _write_spans(job: _ParquetExport, batch: ExportBatch, failures: ExportFailures) -> None:
-    """Write the spans of a batch as episodes; what is said of whole episodes is written once for each."""
+def _write_batch(job: _ParquetExport, batch: ExportBatch, failures: ExportFailures) -> None:
+    """Write the members of a batch; of spans what is said of whole episodes is written once for each episode."""
     stores = job.reader.stores
     annotations = stores.annotations.find_annotations(batch.ids)
     rows = read_rows(stores, job.files.columns, batch.ids)
-    parts = list(_cut_spans(job, batch, failures, _tasks_by_name(job, batch, rows, annotations)))
+    parts = list(_written_parts(job, batch, failures, _tasks_by_name(job, batch, rows, annotations)))
     if not parts:
         return
-    _write_span_rows(job, batch, parts, rows)
+    _write_rows(job, batch, parts, rows)
     # Spans are sorted by episode, of which the first may have been in the batch before.
     new_ids = [
         id for id in dict.fromkeys(part.episode.episode_id for part in parts) if id != job.written.last_id
     ]
     job.written.last_id = parts[-1].episode.episode_id
     job.files.segments.write_table(_segment_table(job, batch, new_ids))
-    own = [annotation for annotation in annotations if annotation.episode_id in set(new_ids)]
-    job.files.annotations.write_table(_annotation_table(own))
-    job.manifest.maker_ids.update(annotation.maker_id for annotation in annotations)
+    of_new = [annotation for annotation in annotations if annotation.episode_id in set(new_ids)]
+    job.files.annotations.write_table(_annotation_table(of_new))
+    job.manifest.maker_ids.update(annotation.maker_id for annotation in of_new)
 
 
 def _segment_table(job: _ParquetExport, batch: ExportBatch, ids: Sequence[str]) -> pa.Table:
@@ -249,115 +254,72 @@ def _tasks_by_name(
     return member_tasks(job.request, batch, documents, job.span_texts, annotations)
 
 
-def _cut_spans(
+def _written_parts(
     job: _ParquetExport,
     batch: ExportBatch,
     failures: ExportFailures,
     tasks: Mapping[str, MemberTask],
-) -> Iterator[_SpanPart]:
-    """Yield the spans as episodes, those that cannot be cut left out."""
+) -> Iterator[_WrittenPart]:
+    """Yield the members as they are written; those that cannot be cut or retimed are added to the failures."""
     for name, episode, span in batch.members:
-        assert span is not None
         stored = batch.trajectories[episode.episode_id]
         try:
-            if job.request.fps:
-                retimed = retime_episode(episode, stored, job.request.clock, span)
-                job.changes.add(retimed)
-                part, trajectory, kept = retimed.episode, retimed.trajectory, retimed.kept
-            else:
-                cut = cut_record(episode, stored, span)
-                part, trajectory, kept = cut.episode, cut.trajectory, cut.kept
+            part, trajectory, kept = written_record(episode, stored, span, job.request.clock, job.changes)
         except AresError as error:
             failures.add(name, error)
             continue
-        lacks_values = len(kept) < episode.num_steps and not span.stands_for_episode
-        named = replace(span, annotation_id="") if span.stands_for_episode else span
-        yield _SpanPart(named, part, trajectory, kept, lacks_values, *tasks[name])
+        stands_for_episode = span is None or span.stands_for_episode
+        lacks_values = len(kept) < episode.num_steps and not stands_for_episode
+        named = replace(span, annotation_id="") if span and stands_for_episode else span
+        yield _WrittenPart(named, part, trajectory, kept, lacks_values, *tasks[name])
 
 
-def _write_span_rows(
-    job: _ParquetExport, batch: ExportBatch, parts: Sequence[_SpanPart], rows: pa.Table
+def _write_rows(
+    job: _ParquetExport, batch: ExportBatch, parts: Sequence[_WrittenPart], rows: pa.Table
 ) -> None:
-    """Write the rows of spans and of their steps; a part has none of the values of annotators."""
+    """Write the rows of members and of their steps; a part has none of the values of annotators."""
     import pyarrow as pa
 
     positions = {id: position for position, id in enumerate(batch.ids)}
     rows = rows.take(pa.array([positions[part.episode.episode_id] for part in parts]))
     episodes = [part.episode for part in parts]
     rows = _with_fields(rows, episodes, (*_CLOCK_FIELDS, *_NAME_FIELDS))
-    lacks_values = pa.array([part.lacks_values for part in parts])
-    for name in {*annotator_columns(job.reader.stores), *_OUTCOME_COLUMNS} & set(rows.column_names):
-        rows = _with_nulls(rows, name, lacks_values)
-    first = job.manifest.episodes
-    numbers = range(first, first + len(parts))
-    columns = [numbers, *([getattr(part.span, name) for part in parts] for name in _SPAN_COLUMNS[1:])]
-    rows = _with_tasks(rows, [part.task for part in parts])
-    for field_, values in zip(_span_schema(), columns, strict=True):
-        rows = rows.append_column(field_, pa.array(values, field_.type))
+    lacks_values = [part.lacks_values for part in parts]
+    if any(lacks_values):
+        for name in {*annotator_columns(job.reader.stores), *_OUTCOME_COLUMNS} & set(rows.column_names):
+            rows = _with_nulls(rows, name, lacks_values)
+    rows = rows.append_column(_TASK_COLUMN, pa.array([part.task.text for part in parts], pa.string()))
+    steps = [_episode_steps(part.episode, part.trajectory) for part in parts]
+    if job.reader.are_spans:
+        numbers = range(job.manifest.episodes, job.manifest.episodes + len(parts))
+        columns = [numbers, *([getattr(part.span, name) for part in parts] for name in _SPAN_COLUMNS[1:])]
+        for field_, values in zip(_span_schema(), columns, strict=True):
+            rows = rows.append_column(field_, pa.array(values, field_.type))
+        steps = [
+            table.append_column("episode_index", pa.array([number] * table.num_rows, pa.int64()))
+            for number, table in zip(numbers, steps, strict=True)
+        ]
     job.files.episodes.write_table(rows)
-    steps = [
-        _episode_steps(part.episode, part.trajectory).append_column(
-            "episode_index", pa.array([number] * part.episode.num_steps, pa.int64())
-        )
-        for number, part in zip(numbers, parts, strict=True)
-    ]
     job.files.steps.write_table(pa.concat_tables(steps))
     for part in parts:
-        described = describe_part(part.span, part.kept, part.episode.num_steps)
+        steps_written = part.episode.num_steps
+        described = describe_part(part.span, part.kept, steps_written) if part.span else None
         job.manifest.add(part.episode, ".", job.manifest.episodes, described)
         job.reader.conversion.count(batch.reasons.get(part.episode.episode_id, ()))
         job.written.segments.task_withheld.update([part.withheld] if part.withheld else [])
-    _count_batch(job.written, [(part.episode, part.trajectory, part.task) for part in parts])
+        job.written.frames += steps_written
+        job.written.tasks.add(part.task.text)
+        job.written.task_sources[part.task.source] += 1
+        job.written.extra_signals.update(part.trajectory.extra)
 
 
-def _with_nulls(rows: pa.Table, name: str, is_null: pa.Array) -> pa.Table:
+def _with_nulls(rows: pa.Table, name: str, is_null: Sequence[bool]) -> pa.Table:
     """The rows without the values of a column where one is set."""
     import pyarrow as pa
 
     field_ = rows.schema.field(name)
-    values = [
-        None if null else value
-        for null, value in zip(is_null.to_pylist(), rows[name].to_pylist(), strict=True)
-    ]
+    values = [None if null else value for null, value in zip(is_null, rows[name].to_pylist(), strict=True)]
     return rows.set_column(rows.schema.get_field_index(name), field_, pa.array(values, field_.type))
-
-
-def _retime_batch(job: _ParquetExport, batch: ExportBatch, failures: ExportFailures) -> ExportBatch:
-    """The episodes at the rate of the export; those that cannot be retimed are added to the failures."""
-    retimed: list[RetimedEpisode] = []
-    for episode in batch.episodes:
-        try:
-            retimed.append(retime_episode(episode, batch.trajectories[episode.episode_id], job.request.clock))
-        except AresError as error:
-            failures.add(episode.episode_id, error)
-        else:
-            job.changes.add(retimed[-1])
-    episodes = [entry.episode for entry in retimed]
-    trajectories = {entry.episode.episode_id: entry.trajectory for entry in retimed}
-    return ExportBatch(batch.requested_ids, episodes, trajectories, batch.reasons)
-
-
-def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
-    stores, conversion = job.reader.stores, job.reader.conversion
-    annotations = stores.annotations.find_annotations(batch.ids)
-    rows = read_rows(stores, job.files.columns, batch.ids)
-    if job.request.fps:
-        rows = _with_fields(rows, batch.episodes, _CLOCK_FIELDS)
-    if conversion.changes_signals:
-        rows = _with_fields(rows, batch.episodes, _NAME_FIELDS)
-    tasks = [member.task for member in _tasks_by_name(job, batch, rows, annotations).values()]
-    job.files.episodes.write_table(_with_tasks(rows, tasks))
-    job.files.steps.write_table(_step_table(batch))
-    job.files.segments.write_table(_segment_table(job, batch, batch.ids))
-    job.files.annotations.write_table(_annotation_table(annotations))
-    job.manifest.maker_ids.update(annotation.maker_id for annotation in annotations)
-    for episode in batch.episodes:
-        job.manifest.add(episode, ".", job.manifest.episodes)
-        conversion.count(batch.reasons.get(episode.episode_id, ()))
-    written = zip(batch.episodes, tasks, strict=True)
-    _count_batch(
-        job.written, [(episode, batch.trajectories[episode.episode_id], task) for episode, task in written]
-    )
 
 
 def _with_fields(rows: pa.Table, episodes: Sequence[Episode], names: Sequence[str]) -> pa.Table:
@@ -369,21 +331,6 @@ def _with_fields(rows: pa.Table, episodes: Sequence[Episode], names: Sequence[st
         values = pa.array([getattr(episode, name) for episode in episodes], field.type)
         rows = rows.set_column(rows.schema.get_field_index(name), field, values)
     return rows
-
-
-def _with_tasks(rows: pa.Table, tasks: Sequence[EpisodeTaskText]) -> pa.Table:
-    import pyarrow as pa
-
-    return rows.append_column(_TASK_COLUMN, pa.array([task.text for task in tasks], pa.string()))
-
-
-def _count_batch(
-    written: _ParquetCounts, episodes: Sequence[tuple[Episode, Trajectory, EpisodeTaskText]]
-) -> None:
-    written.frames += sum(episode.num_steps for episode, _, _ in episodes)
-    written.tasks |= {task.text for _, _, task in episodes}
-    written.task_sources.update(task.source for _, _, task in episodes)
-    written.extra_signals |= {name for _, trajectory, _ in episodes for name in trajectory.extra}
 
 
 def _open_writer(stack: ExitStack, path: Path, schema: pa.Schema) -> Any:
@@ -399,14 +346,6 @@ def steps_schema() -> pa.Schema:
     vector = pa.list_(pa.float32())
     fields = [("episode_id", pa.string()), ("step", pa.int64()), ("timestamp", pa.float64())]
     return pa.schema([*fields, ("state", vector), ("action", vector), ("reward", pa.float32())])
-
-
-def _step_table(batch: ExportBatch) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.concat_tables(
-        _episode_steps(episode, batch.trajectories[episode.episode_id]) for episode in batch.episodes
-    )
 
 
 def _episode_steps(episode: Episode, trajectory: Trajectory) -> pa.Table:

@@ -12,12 +12,15 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ares.annotation import canonical_json
 from ares.episode import Json
+from ares.errors import RequestError, StoreError, is_disk_full
 from ares.media import StreamFormat
 
 if TYPE_CHECKING:
@@ -155,3 +158,129 @@ class WholeTable:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+# In the folder of an unfinished export: a line that names its request, and a line for each unit that is whole.
+STAGING_MARKER = ".ares-export"
+
+
+class StagedExport:
+    """The folder that an export is written in, and what of it is whole: its units.
+
+    A unit is a file that is finished, or a result that takes long to make again. The next run of the same request
+    keeps the units that an earlier one left, and writes the rest.
+
+    Args:
+        folder: The folder.
+        key: Hash of the request and of what the workspace held.
+
+    Attributes:
+        folder: The folder.
+        earlier: The values of the units that an earlier run left, by name.
+        has_units: Whether anything is whole.
+    """
+
+    def __init__(self, folder: Path, key: str) -> None:
+        self.folder, self.earlier, self._lock = folder, dict[str, Json](), Lock()
+        marker = folder / STAGING_MARKER
+        if marker.is_file():
+            self.earlier = read_earlier_units(marker, key)
+        elif folder.exists() and any(folder.iterdir()):  # an empty one was left before it had a marker
+            raise RequestError(
+                "the folder for the unfinished export exists already", f"{folder}; move it away"
+            )
+        if not marker.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            marker.write_text(canonical_json({"key": key}) + "\n", encoding="utf-8")
+        self.has_units = bool(self.earlier)
+
+    def keep(self, name: str, value: Json, file: Path | None = None) -> None:
+        """Note a unit that is whole.
+
+        Args:
+            name: Its name; a file is named by its path in the export.
+            value: What the next run has to know of it.
+            file: The file that has it.
+        """
+        line: dict[str, Json] = {"name": name, "value": value}
+        if file is not None:
+            with file.open("rb") as opened:
+                sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
+            line |= {"file": file.relative_to(self.folder).as_posix(), "sha256": sha256}
+        with self._lock, (self.folder / STAGING_MARKER).open("a", encoding="utf-8") as marker:
+            marker.write(canonical_json(line) + "\n")
+        self.has_units = True
+
+
+@contextmanager
+def staging_folder(destination: Path, *request: object) -> Iterator[StagedExport]:
+    """Yield a folder to write into, which is renamed to the destination on success.
+
+    On failure it is removed, unless units of it are whole and the next run of the same request can go on.
+
+    Args:
+        destination: The folder of the export.
+        request: What decides what is written: values with a `repr`.
+
+    Raises:
+        RequestError: The destination is not empty, cannot be created, or another process writes it.
+        StoreError: The disk is full.
+    """
+    destination = destination.expanduser().resolve()
+    with _hold_destination(destination):
+        yield from _write_staged(destination, request)
+
+
+@contextmanager
+def _hold_destination(destination: Path) -> Iterator[None]:
+    """Keep other processes from writing an export: they would take its folder for one that was stopped."""
+    import fcntl
+
+    path = destination.with_name(f"{destination.name}.tmp.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError as error:
+        raise RequestError("the export folder cannot be created", f"{destination}: {error}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RequestError(
+                "another process writes this export",
+                f"{destination}; wait for its end, or name another folder",
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _write_staged(destination: Path, request: tuple[object, ...]) -> Iterator[StagedExport]:
+    partial = destination.with_name(destination.name + ".tmp")
+    try:
+        if (destination / STAGING_MARKER).is_file() and not partial.exists():
+            destination.replace(partial)  # it was complete, and its marker was about to go
+        # A device such as /dev/null is no file, and no folder either.
+        if any(destination.iterdir()) if destination.is_dir() else destination.exists():
+            raise RequestError(
+                "the export folder is not empty", f"{destination}; name a new or an empty folder"
+            )
+        staged = StagedExport(partial, hashlib.sha256(repr(request).encode()).hexdigest())
+    except OSError as error:
+        raise RequestError("the export folder cannot be created", f"{destination}: {error}") from None
+    try:
+        yield staged
+        partial.replace(destination)
+        (destination / STAGING_MARKER).unlink()
+    except BaseException as error:
+        stopped = isinstance(error, OSError | StoreError) or not isinstance(error, Exception)
+        if not (stopped and staged.has_units):
+            shutil.rmtree(partial, ignore_errors=True)
+        if is_disk_full(error):
+            rest = f"{partial} has what is whole: run the same command again, or remove it"
+            detail = rest if staged.has_units else f"nothing is left of the export to {destination}"
+            raise StoreError("the disk is full", detail) from error
+        raise

@@ -399,6 +399,34 @@ class ClockChanges:
         return tuple({"reason": reason, **asdict(change)} for reason, change in sorted(self._changes.items()))
 
 
+def written_record(
+    episode: Episode, trajectory: Trajectory, span: Span | None, clock: ExportRate, changes: ClockChanges
+) -> tuple[Episode, Trajectory, range]:
+    """An episode, or a span of it, where a format needs no even clock: at the announced rate, else at its stamps.
+
+    Args:
+        episode: The episode as it is stored.
+        trajectory: Its signals.
+        span: The part of it that is written; None for all of it.
+        clock: The rate to write.
+        changes: Where a change of the clock is counted.
+
+    Returns:
+        The episode and the signals that are written, and the stored steps that they are of.
+
+    Raises:
+        SourceError: As `cut_record` and `retime_episode`.
+    """
+    if clock.fps:
+        retimed = retime_episode(episode, trajectory, clock, span)
+        changes.add(retimed)
+        return retimed.episode, retimed.trajectory, retimed.kept
+    if span:
+        part = cut_record(episode, trajectory, span)
+        return part.episode, part.trajectory, part.kept
+    return episode, trajectory, range(episode.num_steps)
+
+
 # Frames decoded at once where they have to be selected by time.
 _BATCH_FRAMES = 64
 

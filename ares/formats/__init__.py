@@ -51,18 +51,20 @@ if TYPE_CHECKING:
         video_columns as video_columns,
         zarr_metadata_files as zarr_metadata_files,
     )
+    from ares.formats.tf_example import (
+        ExampleValues as ExampleValues,
+        append_identity as append_identity,
+        encode_example as encode_example,
+        parse_tf_example as parse_tf_example,
+        read_identity_hash as read_identity_hash,
+    )
     from ares.formats.tfrecord import (
         DATASET_INFO_FILE as DATASET_INFO_FILE,
         DATASET_METADATA_FILE as DATASET_METADATA_FILE,
         FEATURES_FILE as FEATURES_FILE,
         SHARD_TEMPLATE as SHARD_TEMPLATE,
-        ExampleValues as ExampleValues,
         RecordLocation as RecordLocation,
-        append_identity as append_identity,
-        encode_example as encode_example,
         encode_tfrecord as encode_tfrecord,
-        parse_tf_example as parse_tf_example,
-        read_identity_hash as read_identity_hash,
         read_record as read_record,
         scan_record_file as scan_record_file,
         write_tfrecords as write_tfrecords,

@@ -12,7 +12,6 @@ from ares.io import is_url
 
 if TYPE_CHECKING:
     import numpy as np
-    from av.codec.hwaccel import HWAccel
     from av.container import InputContainer
     from numpy.typing import NDArray
 
@@ -142,12 +141,8 @@ def _pillow_size(data: bytes, where: str) -> tuple[int, int]:
         raise SourceError("image cannot be decoded", f"{where}: {type(error).__name__}") from None
 
 
-def open_video(path: str, device: HWAccel | None = None) -> InputContainer:
+def open_video(path: str) -> InputContainer:
     """A video file or URL, open for reading: one file, no playlist; of a URL only the needed blocks are fetched.
-
-    Args:
-        path: File or URL.
-        device: Decodes the streams that it can decode; None for the processors.
 
     Raises SourceError for a file that may not be opened or whose header gives more pixels than allowed, what PyAV
     raises, and OSError.
@@ -157,10 +152,10 @@ def open_video(path: str, device: HWAccel | None = None) -> InputContainer:
     options = {"format_whitelist": _CONTAINERS}
     if is_url(path):
         # FFmpeg's own clients of object stores have no access to the credentials.
-        return _limit_pixels(av.open(open_input(path), "r", options=options, hwaccel=device), path)
+        return _limit_pixels(av.open(open_input(path), "r", options=options), path)
     check_input_file(path)
     options["protocol_whitelist"] = "file"
-    return _limit_pixels(av.open(path, "r", options=options, hwaccel=device), path)
+    return _limit_pixels(av.open(path, "r", options=options), path)
 
 
 def _limit_pixels(container: InputContainer, path: str) -> InputContainer:

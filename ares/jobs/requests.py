@@ -100,7 +100,6 @@ class CheckRequest:
         datasets: What is read; its `limit` is the number of episodes to check at most.
         baseline: File of findings that are known, or "".
         write_baseline: File to write with all findings, or "".
-        evidence: Empty folder for plots and frames of the findings that are listed, or "".
         num_listed: Findings of each code that are listed with their episode.
         video: Whether the videos are decoded and checked too.
     """
@@ -108,7 +107,6 @@ class CheckRequest:
     datasets: IngestRequest
     baseline: str = ""
     write_baseline: str = ""
-    evidence: str = ""
     num_listed: int = 20
     video: bool = False
 

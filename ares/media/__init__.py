@@ -35,14 +35,16 @@ if TYPE_CHECKING:
     )
     from ares.media.readers.arrays import (
         ZarrStore as ZarrStore,
-        has_encoded_images as has_encoded_images,
-        has_raw_images as has_raw_images,
         has_zarr_images as has_zarr_images,
         image_size as image_size,
         open_zarr as open_zarr,
+        translate_zarr_errors as translate_zarr_errors,
+    )
+    from ares.media.readers.hdf5 import (
+        has_encoded_images as has_encoded_images,
+        has_raw_images as has_raw_images,
         read_encoded_image as read_encoded_image,
         read_raw_bytes as read_raw_bytes,
-        translate_zarr_errors as translate_zarr_errors,
     )
     from ares.media.readers.images import (
         IMAGE_SUFFIXES as IMAGE_SUFFIXES,
@@ -84,11 +86,8 @@ if TYPE_CHECKING:
         message_type as message_type,
     )
     from ares.media.recordings.recording import scan_messages as scan_messages
-    from ares.media.video.codec import (
-        OpenVideos as OpenVideos,
-        VideoEncoding as VideoEncoding,
-        encode_mp4 as encode_mp4,
-    )
+    from ares.media.video.codec import OpenVideos as OpenVideos
+    from ares.media.video.encode import VideoEncoding as VideoEncoding, encode_mp4 as encode_mp4
     from ares.media.video.packets import (
         NotCopyable as NotCopyable,
         PacketJoiner as PacketJoiner,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ares.clock import time_tolerance
@@ -18,7 +19,8 @@ from ares.media.fingerprint import (
     verify_source,
     were_outside_links_allowed,
 )
-from ares.media.readers.arrays import read_hdf5_frames, read_hdf5_images, read_zarr_frames
+from ares.media.readers.arrays import read_zarr_frames
+from ares.media.readers.hdf5 import read_hdf5_frames, read_hdf5_images
 from ares.media.readers.images import (
     frame_numbers,
     read_image_file_frames,
@@ -39,6 +41,17 @@ if TYPE_CHECKING:
 
     from ares.episode import Episode, MediaRef
     from ares.media.video.codec import OpenVideos
+
+
+# Yields the frames of rising, distinct numbers, by the kind of a source that has an image for each of them.
+_READERS: Mapping[str, Callable[[MediaRef, Sequence[int]], Iterator[NDArray[np.uint8]]]] = {
+    "tfrecord": read_tfrecord_frames,
+    "hdf5": read_hdf5_frames,
+    "parquet": read_parquet_frames,
+    "zarr": read_zarr_frames,
+    "images": read_image_file_frames,
+    "npy": read_npy_frames,
+}
 
 
 def frames_at(ref: MediaRef, seconds: Sequence[float], videos: OpenVideos | None = None) -> NDArray[np.uint8]:
@@ -152,20 +165,13 @@ def _decode_at(
 
 
 def _decode_numbers(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames of rising numbers."""
-    if ref.kind == "tfrecord":
-        return read_tfrecord_frames(ref, numbers)
-    if ref.kind == "hdf5":
-        return read_hdf5_frames(ref, numbers)
-    if ref.kind == "parquet":
-        return read_parquet_frames(ref, numbers)
-    if ref.kind == "zarr":
-        return read_zarr_frames(ref, numbers)
-    if ref.kind == "images":
-        return read_image_file_frames(ref, numbers)
-    if ref.kind == "npy":
-        return read_npy_frames(ref, numbers)
-    raise _unknown_kind(ref)
+    """Yield the frames of rising numbers, each decoded once; a repeated number yields the same array again."""
+    if ref.kind not in _READERS:
+        raise _unknown_kind(ref)
+    frames = _READERS[ref.kind](ref, [number for number, _ in groupby(numbers)])
+    for frame, (_, repeats) in zip(frames, groupby(numbers), strict=True):
+        for _ in repeats:
+            yield frame
 
 
 def _to_rgb(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,8 +16,9 @@ from ares.io import describe_os_error, file_state, is_url
 from ares.media.fingerprint import verify_source
 from ares.media.frames import all_frames, frames_at, frames_in_order
 from ares.media.recordings.images import image_seconds
-from ares.media.video.codec import VideoCodec, encode_mp4, read_video_frames
-from ares.media.video.packets import NotCopyable, PacketJoiner, cut_packets
+from ares.media.video.codec import read_video_frames
+from ares.media.video.encode import VideoCodec, encode_mp4
+from ares.media.video.packets import NotCopyable, write_span
 from ares.media.video.probe import VideoInfo, probe_video
 
 if TYPE_CHECKING:
@@ -138,9 +140,12 @@ def browser_video(ref: MediaRef, codec: VideoCodec, cache: FileCache) -> Path:
         return Path(ref.uri)
 
     def write(path: Path) -> None:
-        if not (is_playable and _try_packet_copy(ref, path)):
-            seconds = image_seconds(ref) if ref.kind in TOPIC_KINDS else None
-            encode_mp4(_constant_rate_frames(ref), path, ref.rate_hz, codec, seconds)
+        if is_playable:
+            with suppress(NotCopyable):
+                write_span(ref, path)
+                return
+        seconds = image_seconds(ref) if ref.kind in TOPIC_KINDS else None
+        encode_mp4(_constant_rate_frames(ref), path, ref.rate_hz, codec, seconds)
 
     return cache.path(f"{_cache_key(ref, 'video', codec)}.mp4", write)
 
@@ -203,24 +208,6 @@ def _constant_rate_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     if info is None or info.seconds is None:
         return all_frames(ref)
     return read_video_frames(ref, [number / ref.rate_hz for number in range(ref.num_frames)])
-
-
-def _try_packet_copy(ref: MediaRef, path: Path) -> bool:
-    """Copy the packets of a reference to a file; False where that would not be exact."""
-    rate = round(ref.rate_hz)
-    if rate < 1 or abs(ref.rate_hz - rate) > 1e-6:
-        return False
-    try:
-        span = cut_packets(ref, ref.num_frames, ref.rate_hz)
-    except NotCopyable:
-        return False
-    try:
-        joiner = PacketJoiner(path, rate, span)
-        joiner.append(span)
-        joiner.close()
-    finally:
-        span.close()
-    return True
 
 
 def _probe_source(ref: MediaRef) -> VideoInfo:

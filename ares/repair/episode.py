@@ -275,10 +275,6 @@ def _span_changes(
     )
 
 
-# Angles first: a whole turn hides the spikes of its dimension.
-_CORRECTIONS = ((WRAP_AROUND.code, unwrap_turns), (SPIKE.code, repair_spikes))
-
-
 def repair_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> tuple[Correction, ...]:
     """What is corrected in an episode, and what of the same codes is left with a reason.
 
@@ -295,7 +291,8 @@ def repair_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> t
     signals = _apply_corrections(signals, done)
     if typical is None or len(typical.state.range) != signals.state.shape[1]:
         return tuple(done)
-    for code, correct in _CORRECTIONS:
+    # Angles first: a whole turn hides the spikes of its dimension.
+    for code, correct in ((WRAP_AROUND.code, unwrap_turns), (SPIKE.code, repair_spikes)):
         findings = check_signals(signals, typical).findings
         named = [finding.dimension for finding in findings if finding.code == code]
         for correction in correct(signals, typical, named) if named else ():
@@ -329,8 +326,8 @@ def _verify_correction(
         return correction
     before = _finding_keys(check_signals(signals, typical).findings)
     after = _finding_keys(check_signals(_apply_corrections(signals, [correction]), typical).findings)
-    own_key = (correction.code, correction.signal, correction.dimension)
-    if own_key in after:
+    corrected = (correction.code, correction.signal, correction.dimension)
+    if corrected in after:
         return replace(correction, changes=(), left="the check names it again after a correction")
     new = sorted({code for code, _, _ in after - before})
     if new:

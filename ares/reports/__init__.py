@@ -1,4 +1,4 @@
-"""Reports of checks: findings counted, health, evidence, and baselines of accepted findings."""
+"""Reports of checks: findings counted, health, corrections, and baselines of accepted findings."""
 
 from typing import TYPE_CHECKING
 
@@ -12,17 +12,13 @@ if TYPE_CHECKING:
         baseline_key as baseline_key,
         read_baseline as read_baseline,
     )
-    from ares.reports.evidence import frame_strip as frame_strip, plot_finding as plot_finding
     from ares.reports.finding_counts import (
         CheckReport as CheckReport,
         DatasetCheck as DatasetCheck,
-        EvidenceFile as EvidenceFile,
         FindingCodeCount as FindingCodeCount,
         FindingCounter as FindingCounter,
         ListedFinding as ListedFinding,
         VideoTotals as VideoTotals,
-        evidence_files as evidence_files,
-        write_evidence_page as write_evidence_page,
     )
     from ares.reports.fix_report import (
         CORRECTED as CORRECTED,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import heapq
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.checks import CODES, TRAINER_CODES, QualityFinding, Severity
+from ares.checks import CODES, QualityFinding, Severity
 from ares.contract import MeaningContract
 
 if TYPE_CHECKING:
@@ -195,13 +192,11 @@ class CheckReport:
         datasets: One per dataset.
         failed: Why each dataset that could not be opened could not be, by path.
         unread: Files that hold data, or stand for it, and were not read.
-        evidence_problems: Why parts of the evidence could not be drawn, one line each.
     """
 
     datasets: tuple[DatasetCheck, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
     unread: tuple[UnreadFile, ...] = ()
-    evidence_problems: tuple[str, ...] = ()
 
     @property
     def num_accepted(self) -> int:
@@ -240,7 +235,6 @@ class CheckReport:
             "datasets": [dataset.to_json() for dataset in self.datasets],
             "failed": dict(self.failed),
             "unread": [file.to_json() for file in self.unread],
-            "evidence_problems": list(self.evidence_problems),
         }
 
 
@@ -303,68 +297,3 @@ class FindingCounter:
             worst=tuple(listed for _, _, listed in sorted(self.worst[code], reverse=True)),
             remedy=check.remedy,
         )
-
-
-# Findings of each code that are drawn, the worst first.
-_DRAWN = 20
-_PAGE = (
-    "<!doctype html><html lang=en><meta charset=utf-8><title>Evidence of ares check</title>"
-    "<style>:root{color-scheme:light dark}body{font:14px sans-serif;margin:2em}"
-    "img{display:block;max-width:100%}</style>"
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceFile:
-    """Where the evidence of a finding is written.
-
-    Attributes:
-        dataset: Name of the dataset.
-        listed: The finding.
-        stem: Path below the folder without suffix: ".svg" is the plot, ".jpg" the frames.
-    """
-
-    dataset: str
-    listed: ListedFinding
-    stem: str
-
-
-def evidence_files(report: CheckReport) -> Iterator[EvidenceFile]:
-    """The files of the findings that a report lists, at most 20 of a code; metadata have no picture."""
-    metadata = {check.code for check in TRAINER_CODES}
-    for number, dataset in enumerate(report.datasets):
-        folder = f"{number:03d}_{_safe_file_name(dataset.dataset)}"
-        for count in [count for count in dataset.counts if count.code not in metadata]:
-            for rank, listed in enumerate(count.worst[:_DRAWN]):
-                name = f"{rank:03d}_{listed.episode_id}_{_safe_file_name(listed.finding.dimension)}".rstrip(
-                    "_"
-                )
-                stem = f"{folder}/{count.code}_{count.name}/{name}"
-                yield EvidenceFile(dataset=dataset.dataset, listed=listed, stem=stem)
-
-
-def _safe_file_name(name: str) -> str:
-    """A name without what file systems refuse; two names may become one, so a number always stands before it."""
-    return re.sub(r"[^A-Za-z0-9-]+", "-", name).strip("-")[:60]
-
-
-def _capitalise_first_letter(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def write_evidence_page(folder: str, files: Sequence[EvidenceFile]) -> None:
-    """Write `index.html` with the evidence that lies in the folder. Raises OSError when it cannot be written."""
-    lines = [_PAGE, "<h1>Evidence of <code>ares check</code></h1>"]
-    for file in files:
-        finding, check = file.listed.finding, CODES[file.listed.finding.code]
-        lines.append(
-            f"<h2>{check.code} {check.name}: {escape(finding.dimension or finding.signal or 'all signals')}</h2>"
-            f"<p>{escape(file.dataset)}, {escape(file.listed.key)}, {finding.seconds:g} s: {escape(check.meaning)}. "
-            f"{escape(_capitalise_first_letter(check.remedy))}. Severity: {check.severity}.</p>"
-        )
-        lines += [
-            f'<img loading=lazy alt="{kind} of the finding" src="{file.stem}{suffix}">'
-            for suffix, kind in ((".svg", "plot"), (".jpg", "frames"))
-            if (Path(folder) / f"{file.stem}{suffix}").exists()
-        ]
-    (Path(folder) / "index.html").write_text("\n".join(lines), encoding="utf-8")

@@ -8,35 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ares.checks import (
-    ACTION_LAG,
-    CHATTER,
-    CLOCK_JITTER,
-    CLOCK_RATE,
-    CODES,
-    DEAD_CHANNEL,
-    DRIFT,
-    DROPPED_STEPS,
-    GAIN,
-    IDLE_END,
-    IDLE_START,
-    NOT_FINITE,
-    OFFSET,
-    QUANTISED,
-    RECORD_CODES,
-    REPEATED_STEPS,
-    SATURATED,
-    SIGN_FLIP,
-    SPIKE,
-    STALE_VALUES,
-    STUCK,
-    TRAINER_CODES,
-    TURNED,
-    TURNED_MOTION,
-    UNIT_CLASH,
-    WRAP_AROUND,
-    Severity,
-)
+from ares.checks import CODES, NOT_FINITE, SPIKE, WRAP_AROUND, Severity
 from ares.reports.finding_counts import CheckReport
 from ares.signals import EpisodeRepair, SignalChange
 
@@ -51,38 +23,6 @@ CORRECTED: Mapping[str, str] = {
     SPIKE.code: "single spikes become what their neighbours say",
     WRAP_AROUND.code: "angles count on beyond a turn",
 }
-_LOST = "the values that were lost cannot be computed"
-_WHICH = "the data do not tell whether the state or the action is wrong"
-_STEPS = "steps are not removed: the frames of all cameras would have to be encoded anew"
-_NOT_CORRECTED: Mapping[str, str] = {
-    DEAD_CHANNEL.code: _LOST,
-    STUCK.code: _LOST,
-    QUANTISED.code: _LOST,
-    SATURATED.code: _LOST,
-    DRIFT.code: _WHICH,
-    CHATTER.code: "a filter would change what the robot did beside it",
-    IDLE_START.code: _STEPS,
-    IDLE_END.code: _STEPS,
-    ACTION_LAG.code: "shifted actions would be missing at one end of the episode",
-    SIGN_FLIP.code: _WHICH,
-    GAIN.code: _WHICH,
-    UNIT_CLASH.code: "convert the episode in its source, or leave it out",
-    DROPPED_STEPS.code: _LOST,
-    REPEATED_STEPS.code: _STEPS,
-    CLOCK_RATE.code: "only you know the true rate: give it with --rate",
-    OFFSET.code: _WHICH,
-    STALE_VALUES.code: _LOST,
-    CLOCK_JITTER.code: "number the steps at the true rate in the source",
-    TURNED.code: "the data do not tell which part of the episodes is right",
-    TURNED_MOTION.code: "the data do not tell whether it is a fault",
-    **dict.fromkeys((code.code for code in (*RECORD_CODES, *TRAINER_CODES)), "it is no value of a signal"),
-}
-_VIDEO = "videos are copied as they are"
-
-
-def explain_not_corrected(code: str) -> str:
-    """Why findings of a code are left; "" for one that can be corrected."""
-    return "" if code in CORRECTED else _NOT_CORRECTED.get(code, _VIDEO)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +37,7 @@ class CodeFix:
         corrected: Episodes in which some or all of these are corrected.
         left: Episodes in which some or all are left as they are.
         after: Episodes of the copy with a finding; None where there is no copy, or it cannot be checked.
-        done: What is done about findings of the code, or why they are left.
+        done: What is done about findings of the code, or what you can do about those that are left.
         reasons: Number of places that are left by the reason, of a code that can be corrected.
     """
 
@@ -184,7 +124,7 @@ class FixReport:
             corrected=sum(any(part.changes for part in parts) for parts in own),
             left=left,
             after=after,
-            done=CORRECTED[code] if is_corrected else f"left: {explain_not_corrected(code)}",
+            done=CORRECTED[code] if is_corrected else f"left: {CODES[code].remedy}",
             reasons=Counter(part.left for parts in own for part in parts if part.left),
         )
 

@@ -80,14 +80,9 @@ def check(request: CheckRequest) -> CheckReport:
     """Check the datasets at and below some paths; see `ares.check` for the errors."""
     accepted = _accepted_findings(request.baseline)
     writer = BaselineWriter(path=request.write_baseline) if request.write_baseline else None
-    if request.evidence:
-        from ingest.check.evidence import make_empty_folder
-
-        make_empty_folder(request.evidence)
-    find = partial(find_datasets, None, request.datasets)
-    planned = find()
-    # Items are listed once, so the pass over the videos has a list of its own.
-    for_video = find().sources if request.video else ()
+    planned = find_datasets(None, request.datasets)
+    # Items are listed once, so the pass over the videos has its list.
+    for_video = find_datasets(None, request.datasets).sources if request.video else ()
     remaining, checked = request.datasets.limit, []
     for source, with_video in zip_longest(planned.sources, for_video):
         counter = FindingCounter(num_listed=request.num_listed)
@@ -99,11 +94,6 @@ def check(request: CheckRequest) -> CheckReport:
     report = make_check_report(planned, checked)
     if writer is not None:
         writer.write()
-    if request.evidence:
-        from ingest.check.evidence import write_evidence_plots
-
-        problems = write_evidence_plots(report, find().sources, request.evidence)
-        report = replace(report, evidence_problems=problems)
     return report
 
 

@@ -11,7 +11,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
+from ares.formats.tf_example import make_tf_example_class
+from ares.formats.tfrecord import write_tfrecords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

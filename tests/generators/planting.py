@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ares.checks import (
+from ares.checks.codes import (
     ACTION_LAG,
     CHATTER,
     CLOCK_RATE,

@@ -18,6 +18,7 @@ from tests.generators.contracts import GeneratedDataset, random_meaning
 from tests.generators.foreign_robots import foreign_dataset, foreign_robot
 from tests.generators.planting import ANGLES, NEED_LAG, PLANTERS, FaultSite
 from tests.generators.robots import random_dataset, random_robot
+from tests.generators.strengths import STRENGTHS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,9 +82,8 @@ class AuditScore:
             check = CODES[code]
             recall = format_share(self.hits[code], self.planted[code])
             alarms = format_share(self.false_alarms[code], self.num_clean)
-            strength = f"{check.strength:g} {check.strength_unit}"
             unknown = self.unknown[code] or ""
-            yield f"| {code} {check.name} | {strength} | {recall} | {unknown} | {alarms} | {check.severity} |"
+            yield f"| {code} {check.name} | {STRENGTHS[code]} | {recall} | {unknown} | {alarms} | {check.severity} |"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -205,7 +205,7 @@ def fault_site(
     """A site in a dimension of the state and that of its name in the action, at a multiple of the code's strength."""
     name = episode.state_names[dim]
     names = episode.action_names
-    strength = CODES[code].strength * multiple * (unit_scale if code in ANGLES else 1.0)
+    strength = STRENGTHS[code].size * multiple * (unit_scale if code in ANGLES else 1.0)
     action_dim = names.index(name) if name in names else 0
     return FaultSite(dim=dim, action_dim=action_dim, strength=strength, unit_scale=unit_scale)
 

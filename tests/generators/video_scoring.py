@@ -20,11 +20,13 @@ from ares.checks.video.dataset import (
     check_videos,
     learn_typical_video,
 )
-from ares.checks.video.frame_summary import VideoSummary, camera_features, summarise_video
+from ares.checks.video.frame_reading import camera_features
+from ares.checks.video.frame_summary import VideoSummary, summarise_video
 from ares.episode import Camera, Episode, MediaRef, Signal, Trajectory
 from ares.media import encode_mp4, open_video_stream
 from ares.statistics import format_share
 from tests.generators.scenes import FilmedEpisode, VideoFault, filmed_dataset, plant_video_fault, random_scene
+from tests.generators.strengths import STRENGTHS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,7 +87,7 @@ class VideoScore:
         for check in VIDEO_CODES:
             recall = format_share(self.hits[check.code], self.planted[check.code])
             alarms = format_share(self.false_alarms[check.code], self.num_clean)
-            unknown, strength = self.unknown[check.code], f"{check.strength:g} {check.strength_unit}"
+            unknown, strength = self.unknown[check.code], STRENGTHS[check.code]
             name = f"{check.code} {check.name}"
             yield f"| {name} | {strength} | {recall} | {unknown} | {alarms} | {check.severity} |"
 
@@ -152,7 +154,7 @@ def audit_films(
     for check in VIDEO_CODES:
         number = int(rng.integers(len(films)))
         camera = str(rng.choice(list(films[number].cameras)))
-        fault = plant_video_fault(check.code, films[number], camera, check.strength, rng)
+        fault = plant_video_fault(check.code, films[number], camera, STRENGTHS[check.code].size, rng)
         if fault is not None:
             faulty = faulty_summary(films[number], clean[number], fault, folder)
             others = clean[:number] + clean[number + 1 :]

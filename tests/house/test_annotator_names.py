@@ -33,7 +33,9 @@ NAMED = {
     "ares/input/span_files.py": {"caption"},
     "ares/export/segments.py": {"grade"},
     # A style of LeRobot as well.
-    "ares/export/lerobot/language.py": {"grade", "motion"},
+    "ares/export/lerobot/language.py": {"motion"},
+    # A column of the file of segments.
+    "ares/export/lerobot/segment_file.py": {"grade"},
     # The extra that installs UMAP.
     "ares/imports.py": {"map"},
     "ares/workspace/episodes.py": {"caption"},
@@ -57,7 +59,6 @@ COMPARED = {
     "ares/export/base.py": {"caption"},
     "ares/media/video/codec.py": {"avi"},
     "ares/media/video/probe.py": {"matroska", "mp4"},
-    "ares/media/copies.py": {"avi"},
 }
 
 

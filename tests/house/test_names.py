@@ -29,6 +29,8 @@ WITHOUT_CALLERS = (
     "ares/export/member_export.py: export_members",
     "ares/review/labels.py",
     "ares/loader/dataset.py: make_weighted_sampler",
+    "ares/workspace/episode.py: plot",
+    "ares/workspace/episodes.py: plot",
     "ares/workspace/episodes.py: similar",
     "ares/workspace/workspace.py: torch_dataset",
     "ingest/file_ingester.py: FileIngester",

@@ -14,7 +14,8 @@ import cv2
 import numpy as np
 import pytest
 
-from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
+from ares.formats.tf_example import make_tf_example_class
+from ares.formats.tfrecord import write_tfrecords
 
 _TFDS = "tensorflow_datasets.core.features."
 

@@ -17,6 +17,7 @@ from ares.checks.codes import (
 from ares.checks.record import (
     QualityFinding,
     finding_confidence,
+    make_finding,
 )
 from ares.statistics import DEVIATIONS_PER_MAD
 
@@ -207,14 +208,7 @@ def video_finding(
     check: CheckCode, camera: str, seconds: float, size: float, confidence: float
 ) -> QualityFinding:
     """A finding of a camera."""
-    return QualityFinding(
-        code=check.code,
-        signal="video",
-        dimension=camera,
-        seconds=round(max(float(seconds), 0.0), 3),
-        size=round(float(size), 4),
-        confidence=confidence,
-    )
+    return make_finding(check, "video", camera, max(seconds, 0.0), round(float(size), 4), confidence)
 
 
 def find_true_runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -26,7 +26,8 @@ from ares.export.layout_groups import (
     export_groups,
     prefetched,
 )
-from ares.export.lerobot.language import NO_COLUMNS, SegmentFileWriter
+from ares.export.lerobot.language import NO_COLUMNS
+from ares.export.lerobot.segment_file import SegmentFileWriter
 from ares.export.lerobot.tables import (
     QUANTILES,
     ares_schema,
@@ -51,8 +52,9 @@ from ares.export.lerobot.writer import (
     prepare_depth,
     prepare_video,
 )
+from ares.export.resume import SizedPacket, StagedExport, WrittenSpan
 from ares.export.retime import RetimedEpisode
-from ares.export.run import ExportReader, StagedExport
+from ares.export.run import ExportReader
 from ares.formats import (
     CHUNK_FILES,
     EPISODE_LINES_PATH,
@@ -415,7 +417,6 @@ def _recall_video(
     """
     import numpy as np
 
-    from ares.export.resume import SizedPacket, WrittenSpan
     from ares.media import StreamFormat
 
     noted = cast("Mapping[str, Any]", value)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ares.export.base import annotator_columns, is_column_signal
 from ares.export.layout_groups import DatasetCounts, DatasetGroup
 from ares.export.lerobot.language import LANGUAGE_DTYPE, describe_language, language_type
-from ares.export.run import StagedExport
+from ares.export.resume import StagedExport, WholeTable
 from ares.formats import (
     ACTION_KEY,
     ARES_PREFIX,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
-    from ares.export.resume import WholeTable
     from ares.media import StreamFormat
     from ares.store import Stores
 
@@ -341,8 +340,6 @@ class RollingParquetWriter:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._unit, self._bytes = path.relative_to(self._staged.folder).as_posix(), 0
             if self._unit in self._staged.earlier:
-                from ares.export.resume import WholeTable
-
                 self._writer = WholeTable()
             else:
                 self._writer = pq.ParquetWriter(path, self._schema, compression="snappy", use_dictionary=True)

@@ -18,12 +18,8 @@ from ares.export.layout_groups import (
     ExportItem,
     read_depth_videos,
 )
-from ares.export.lerobot.language import (
-    SegmentFileWriter,
-    arrange_language,
-    language_columns,
-    text_features,
-)
+from ares.export.lerobot.language import arrange_language, language_columns, text_features
+from ares.export.lerobot.segment_file import SegmentFileWriter
 from ares.export.lerobot.tables import (
     MAX_SAMPLED_FRAMES,
     VIDEO_FILE_MB,
@@ -46,8 +42,8 @@ from ares.export.lerobot.tables import (
     write_numbered_texts,
     write_subtasks,
 )
+from ares.export.resume import StagedExport, WholeVideo
 from ares.export.retime import RetimedEpisode, step_frames
-from ares.export.run import StagedExport
 from ares.formats import (
     ACTION_KEY,
     ARES_PREFIX,
@@ -75,7 +71,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from ares.export.resume import WholeVideo
     from ares.export.weights import ProgressFileWriter
     from ares.store import Stores
 
@@ -336,8 +331,6 @@ class CameraVideoWriter:
             )
             self._path, self._unit = path, path.relative_to(self._staged.folder).as_posix()
             if self._unit in self._staged.earlier:
-                from ares.export.resume import WholeVideo
-
                 self._file = WholeVideo(self._rate_hz, span)
             else:
                 self._file = PacketJoiner(path, self._rate_hz, span)

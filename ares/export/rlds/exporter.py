@@ -27,6 +27,7 @@ from ares.export.layout_groups import (
     prefetched,
     rewrite_every_episode,
 )
+from ares.export.resume import StagedExport
 from ares.export.rlds.record import (
     ACTION_KEY,
     LANGUAGE_KEY,
@@ -43,7 +44,7 @@ from ares.export.rlds.record import (
     recall_record,
     rlds_keys,
 )
-from ares.export.run import ExportReader, StagedExport
+from ares.export.run import ExportReader
 from ares.formats import (
     DATASET_INFO_FILE,
     DATASET_METADATA_FILE,

@@ -32,18 +32,9 @@ _MAX_IMAGE_BYTES = 2**28
 
 
 def read_parquet_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB; a repeated number yields the same array again.
-
-    Raises MediaError.
-    """
-    distinct_numbers = list(dict.fromkeys(frame_numbers))
-    images = zip(distinct_numbers, read_parquet_images(ref, distinct_numbers), strict=True)
-    decoded_number, frame = -1, None
-    for number in frame_numbers:
-        if frame is None or number != decoded_number:
-            decoded_number, data = next(images)
-            frame = decode_image(data, f"{ref.key!r} frame {number} of {ref.uri}")
-        yield frame
+    """Yield the frames of rising, distinct numbers, (H, W, 3) uint8 RGB. Raises MediaError."""
+    for number, data in zip(frame_numbers, read_parquet_images(ref, frame_numbers), strict=True):
+        yield decode_image(data, f"{ref.key!r} frame {number} of {ref.uri}")
 
 
 def read_parquet_images(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[bytes]:
@@ -145,21 +136,14 @@ def read_tfrecord_images(ref: MediaRef) -> list[bytes]:
 
 
 def read_tfrecord_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB; a repeated number yields the same array again.
-
-    Raises MediaError.
-    """
+    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB. Raises MediaError."""
     images = read_tfrecord_images(ref)
-    decoded_number, frame = -1, None
     for number in frame_numbers:
         if number >= len(images):
             raise MediaError(
                 "record has fewer images", f"{ref.key!r} of {ref.uri}: {number} of {len(images)}"
             )
-        if frame is None or number != decoded_number:
-            where = f"{ref.key!r} frame {number} of {ref.uri}, byte {ref.byte_offset}"
-            decoded_number, frame = number, decode_image(images[number], where)
-        yield frame
+        yield decode_image(images[number], f"{ref.key!r} frame {number} of {ref.uri}, byte {ref.byte_offset}")
 
 
 # Memory that parsing takes at most, in sizes of the text.
@@ -368,13 +352,6 @@ def read_image_files(ref: MediaRef, numbers: Sequence[int]) -> Iterator[bytes]:
 
 
 def read_image_file_frames(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB; a repeated number yields the same array again.
-
-    Raises MediaError.
-    """
-    decoded_number, frame = -1, None
-    for number in numbers:
-        if frame is None or number != decoded_number:
-            (data,) = read_image_files(ref, [number])
-            decoded_number, frame = number, decode_image(data, f"image {number} of {ref.uri} {ref.key}")
-        yield frame
+    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB. Raises MediaError."""
+    for number, data in zip(numbers, read_image_files(ref, numbers), strict=True):
+        yield decode_image(data, f"image {number} of {ref.uri} {ref.key}")

@@ -223,11 +223,11 @@ class StackedSteps:
 
 
 def read_npy_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB; a repeated number yields the same array again.
+    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB.
 
     Where the array is one picture, the files whose names have the next numbers hold the next ones. Raises MediaError.
     """
-    first_row, decoded_number, frame = round(ref.start_seconds * ref.rate_hz), -1, None
+    first_row = round(ref.start_seconds * ref.rate_hz)
     try:
         with open_npy(ref.uri) as arrays:
             array: Any = arrays.get(ref.key)
@@ -239,8 +239,6 @@ def read_npy_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDA
                 raise MediaError("file has no such images", f"{ref.key!r} in {ref.uri}: {array.shape}")
             scale = find_zarr_pixel_scale(array)
             for number in frame_numbers:
-                if frame is None or number != decoded_number:
-                    decoded_number, frame = number, read_zarr_image(array, first_row + number, scale)
-                yield frame
+                yield read_zarr_image(array, first_row + number, scale)
     except SourceError as error:
         raise MediaError(error.reason, error.detail) from None

@@ -1,31 +1,22 @@
-"""Decodes frames of a video file, in software or in hardware, and encodes frames to an mp4 that browsers play."""
+"""Decodes frames of a video file, forward or by a seek, from files that stay open."""
 
 from __future__ import annotations
 
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from fractions import Fraction
-from functools import lru_cache
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from ares.console import print_message
 from ares.errors import MediaError, SourceError
 from ares.io import file_state
 from ares.media.video.packets import span_clock, tick_seconds
 from ares.media.video.probe import describe_ffmpeg_error, frame_orientation, open_video_stream
-from ares.process_tuning import kept_scheduling
-from ares.settings import settings_from_environment
 
 if TYPE_CHECKING:
     import numpy as np
-    from av.codec.hwaccel import HWAccel
-    from av.container import InputContainer, OutputContainer
+    from av.container import InputContainer
     from av.packet import Packet
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
@@ -33,54 +24,6 @@ if TYPE_CHECKING:
 
     from ares.episode import MediaRef
     from ares.io import FileState
-
-# Devices give planes of colour in turns, which FFmpeg converts to RGB otherwise than separate ones (up to 72 of 255).
-_SEPARATE_PLANES = {"nv12": "yuv420p", "p010le": "yuv420p10le", "nv16": "yuv422p", "nv24": "yuv444p"}
-# Contexts of CUDA are large and slow to make: decoders share the one of torch.
-_OPTIONS: dict[str, dict[str, object]] = {"cuda": {"primary_ctx": "1"}}
-
-
-@lru_cache(maxsize=1)
-def hardware_decoder() -> HWAccel | None:
-    """The device of ARES_VIDEO_DEVICE; None, after one line that says why, where there is no such device.
-
-    Raises RequestError for a setting that cannot be read.
-    """
-    import av
-    from av.codec.hwaccel import HWAccel, hwdevices_available
-
-    name = settings_from_environment().video_device
-    if not name:
-        return None
-    kind, _, number = name.partition(":")
-    if kind not in hwdevices_available():
-        known = ", ".join(hwdevices_available())
-        _announce_missing(name, f"PyAV has no device of this kind; its kinds are {known}")
-        return None
-    try:
-        device = HWAccel(kind, number or None, options=_OPTIONS.get(kind))
-        device.create(av.Codec("h264", "r"))
-    except (av.FFmpegError, NotImplementedError, OSError, ValueError) as error:
-        _announce_missing(name, getattr(error, "strerror", None) or str(error))
-        return None
-    return device
-
-
-def _announce_missing(name: str, reason: str) -> None:
-    print_message(f"the processors decode videos, not ARES_VIDEO_DEVICE {name!r}: {reason}")
-
-
-@lru_cache(maxsize=16)
-def announce_failure(reason: str) -> None:
-    """Say once for each reason that the device of ARES_VIDEO_DEVICE could not decode a video."""
-    print_message(f"the processors decode again what ARES_VIDEO_DEVICE could not: {reason}")
-
-
-def convert_device_frame(frame: VideoFrame) -> VideoFrame:
-    """A frame of a device as a decoder of the processors gives it, without loss; pixels in RGB are then the same."""
-    planar = _SEPARATE_PLANES.get(frame.format.name)
-    return frame.reformat(format=planar) if planar else frame
-
 
 # Without an index of keyframes: decode up to this far ahead, seek beyond it.
 _MAX_DECODE_AHEAD_SECONDS = 2.0
@@ -95,38 +38,7 @@ def read_video_frames(
 
     A second that shows the same frame as the one before yields the same array. Raises MediaError.
     """
-    return _decode_on_device(lambda skipped, device: _read_frames(ref, seconds[skipped:], device, videos))
-
-
-def read_all_video_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
-    """Yield every frame of the span in order; (H, W, 3) uint8 RGB. Raises MediaError."""
-    return _decode_on_device(lambda skipped, device: islice(_read_all_frames(ref, device), skipped, None))
-
-
-def _decode_on_device(
-    read: Callable[[int, HWAccel | None], Iterator[NDArray[np.uint8]]],
-) -> Iterator[NDArray[np.uint8]]:
-    """Yield frames that the device of the settings decodes, and from its first failure on the processors.
-
-    Args:
-        read: Yields the frames after so many, decoded by a device; None for the processors.
-    """
-    count = 0
-    if device := hardware_decoder():
-        try:
-            for pixels in read(0, device):
-                yield pixels
-                count += 1
-            return
-        except MediaError as error:  # what the processors say of the file is its error, if it has any
-            announce_failure(error.reason)
-    yield from read(count, None)
-
-
-def _read_frames(
-    ref: MediaRef, seconds: Sequence[float], device: HWAccel | None, videos: OpenVideos | None
-) -> Iterator[NDArray[np.uint8]]:
-    with _open_source(ref, device, videos) as cursor:
+    with _open_source(ref, videos) as cursor:
         clock = span_clock(ref, tick_seconds(cursor.stream))
         # Callers decode in parallel; several threads per decoder take a third longer (measured), even for one caller.
         if cursor.current is None:  # its decoder has not begun
@@ -138,34 +50,33 @@ def _read_frames(
             if frame is None or cursor.ends_before(frame, file_second, clock.scale / ref.rate_hz):
                 raise MediaError("video has no frame there", f"{ref.uri} at {file_second:.3f} s")
             if pixels is None or frame is not decoded_frame:
-                decoded_frame, pixels = frame, _to_pixels(frame, device)
+                decoded_frame, pixels = frame, _to_pixels(frame)
             yield pixels
 
 
-def _read_all_frames(ref: MediaRef, device: HWAccel | None) -> Iterator[NDArray[np.uint8]]:
-    with _open_source(ref, device) as cursor:
+def read_all_video_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
+    """Yield every frame of the span in order; (H, W, 3) uint8 RGB. Raises MediaError."""
+    with _open_source(ref) as cursor:
         clock = span_clock(ref, tick_seconds(cursor.stream))
         half_step = 0.5 * clock.scale / ref.rate_hz
         if cursor.frame_at(clock.start_second + clock.tolerance_seconds) is None:
             raise MediaError("video has no frame there", f"{ref.uri} at {clock.start_second:.3f} s")
         frame, remaining = cursor.current, max(ref.num_frames, 1)
         while frame is not None and remaining and cursor.frame_second(frame) < clock.last_second + half_step:
-            yield _to_pixels(frame, device)
+            yield _to_pixels(frame)
             frame, remaining = cursor.step(), remaining - 1
 
 
 @contextmanager
-def _open_source(
-    ref: MediaRef, device: HWAccel | None, videos: OpenVideos | None = None
-) -> Iterator[_VideoCursor]:
+def _open_source(ref: MediaRef, videos: OpenVideos | None = None) -> Iterator[_VideoCursor]:
     import av
 
     try:
-        if videos is not None and device is None:  # a device has few decoders: none stays open there
+        if videos is not None:
             with videos.open(ref.uri) as cursor:
                 yield cursor
         else:
-            with open_video_stream(ref.uri, device) as opened:
+            with open_video_stream(ref.uri) as opened:
                 yield _VideoCursor(*opened)
     except SourceError as error:
         raise MediaError(error.reason, error.detail) from None
@@ -173,9 +84,8 @@ def _open_source(
         raise MediaError("video cannot be decoded", f"{ref.uri}: {describe_ffmpeg_error(error)}") from None
 
 
-def _to_pixels(frame: VideoFrame, device: HWAccel | None) -> NDArray[np.uint8]:
-    planar = frame if device is None else convert_device_frame(frame)
-    pixels: NDArray[np.uint8] = planar.to_ndarray(format="rgb24", threads=1)  # type: ignore[assignment]
+def _to_pixels(frame: VideoFrame) -> NDArray[np.uint8]:
+    pixels: NDArray[np.uint8] = frame.to_ndarray(format="rgb24", threads=1)  # type: ignore[assignment]
     return frame_orientation(frame).apply(pixels)
 
 
@@ -336,128 +246,3 @@ class OpenVideos:
 def _open_cursor(path: str) -> tuple[ExitStack, _VideoCursor]:
     stack = ExitStack()
     return stack, _VideoCursor(*stack.enter_context(open_video_stream(path)))
-
-
-VideoCodec = Literal["h264", "av1"]
-
-
-@dataclass(frozen=True, slots=True)
-class VideoEncoding:
-    """Encoder settings.
-
-    Attributes:
-        encoder: FFmpeg's name of the encoder.
-        options: Its options.
-        keyframe_every: Frames from one keyframe to the next: reading any frame decodes at most that many.
-        even_size: Whether sides are padded to even numbers of at least 16 pixels; AV1 does not need it.
-    """
-
-    encoder: str
-    options: Mapping[str, str]
-    keyframe_every: int = 10
-    even_size: bool = True
-
-
-# One thread and no macroblock tree: with either, x264 now and then writes other bytes (3 of 60 runs).
-_ENCODINGS: dict[str, VideoEncoding] = {
-    "h264": VideoEncoding("libx264", {"preset": "veryfast", "crf": "21", "sc_threshold": "0", "mbtree": "0"}),
-    "av1": VideoEncoding("libsvtav1", {"preset": "10", "crf": "28", "svtav1-params": "lp=1"}),
-}
-_MIN_SIDE_PIXELS = 16
-# Fine enough for the timestamps of any camera, and a 32-bit duration still lasts 70 minutes.
-_TICKS_PER_SECOND = 1_000_000
-
-
-def encode_mp4(
-    frames: Iterable[NDArray[np.uint8]],
-    path: Path,
-    rate_hz: float,
-    codec: VideoCodec | VideoEncoding = "h264",
-    seconds: Sequence[float] | None = None,
-) -> int:
-    """Write frames as an mp4 (yuv420p, index at the front) and return how many there were.
-
-    The same frames give the same bytes. Odd sizes are padded by repeating the edge, since H.264 in yuv420p needs
-    even ones. The file appears under its name only when it is complete.
-
-    Args:
-        frames: (H, W, 3) uint8 RGB, all of one size.
-        path: File to write.
-        rate_hz: Frames per second.
-        codec: "h264" or "av1" with our settings, or other settings.
-        seconds: When each frame is shown, rising from 0; number / rate_hz by default.
-
-    Raises MediaError when there is no frame or the sizes differ.
-    """
-    partial = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-    try:
-        encoding = codec if isinstance(codec, VideoEncoding) else _ENCODINGS[codec]
-        count = _write_video_frames(frames, partial, rate_hz, encoding, seconds)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return count
-
-
-def _write_video_frames(
-    frames: Iterable[NDArray[np.uint8]],
-    path: Path,
-    rate_hz: float,
-    encoding: VideoEncoding,
-    seconds: Sequence[float] | None,
-) -> int:
-    import av
-
-    count, shape = 0, None
-    with av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"}) as container:
-        stream = None
-        for frame in frames:
-            if stream is None:
-                shape = frame.shape
-                stream = _add_stream(container, frame, rate_hz, encoding, seconds is not None)
-            elif frame.shape != shape:
-                raise MediaError(
-                    "frames of several sizes", f"{path}: {shape} and {frame.shape} at frame {count}"
-                )
-            video_frame = av.VideoFrame.from_ndarray(_pad_frame(frame, encoding), format="rgb24")
-            video_frame.pts = count if seconds is None else round(seconds[count] * _TICKS_PER_SECOND)
-            container.mux(stream.encode(video_frame))
-            count += 1
-        if stream is None:
-            raise MediaError("there is no frame to encode", str(path))
-        container.mux(stream.encode())
-    return count
-
-
-def _add_stream(
-    container: OutputContainer,
-    frame: NDArray[np.uint8],
-    rate_hz: float,
-    encoding: VideoEncoding,
-    has_own_times: bool,
-) -> VideoStream:
-    rate = Fraction(rate_hz).limit_denominator(100_000)
-    stream: VideoStream = container.add_stream(  # type: ignore[assignment]
-        encoding.encoder, rate=rate, options=dict(encoding.options)
-    )
-    stream.height, stream.width = _pad_frame(frame, encoding).shape[:2]
-    stream.pix_fmt = "yuv420p"
-    stream.codec_context.time_base = Fraction(1, _TICKS_PER_SECOND) if has_own_times else 1 / rate
-    stream.codec_context.gop_size = encoding.keyframe_every
-    stream.codec_context.max_b_frames = 0
-    stream.codec_context.thread_count = 1
-    with kept_scheduling():
-        stream.codec_context.open()
-    return stream
-
-
-def _pad_frame(frame: NDArray[np.uint8], encoding: VideoEncoding) -> NDArray[np.uint8]:
-    """The frame with even sides of at least 16 pixels where the encoding needs them."""
-    import numpy as np
-
-    if not encoding.even_size:
-        return np.ascontiguousarray(frame)
-    height, width = (max(side + side % 2, _MIN_SIDE_PIXELS) for side in frame.shape[:2])
-    if frame.shape[:2] == (height, width):
-        return np.ascontiguousarray(frame)
-    return np.pad(frame, ((0, height - frame.shape[0]), (0, width - frame.shape[1]), (0, 0)), mode="edge")

@@ -357,3 +357,32 @@ class PacketJoiner:
     def close(self) -> None:
         """Finish the file."""
         self._container.close()
+
+
+def write_span(ref: MediaRef, path: Path, *, with_neighbours: bool = False) -> int:
+    """Write the packets of a span to an mp4 of its own, at the rate of its episode.
+
+    Args:
+        ref: The span.
+        path: The file, whose name ends with ".mp4".
+        with_neighbours: Whether frames outside that the span depends on come along.
+
+    Returns:
+        How many frames come before those of the span.
+
+    Raises:
+        MediaError: The source does not exist or cannot be read.
+        NotCopyable: Its packets cannot be cut out or do not fit an mp4: encode it.
+    """
+    import av
+
+    span = cut_packets(ref, ref.num_frames, ref.rate_hz, with_neighbours=with_neighbours)
+    try:
+        joiner = PacketJoiner(path, ref.rate_hz, span)
+        joiner.append(span)
+        joiner.close()
+    except (ValueError, av.error.InvalidDataError, av.error.NotImplementedError) as error:
+        raise NotCopyable("its packets do not fit an mp4", f"{ref.uri}: {error}") from None
+    finally:
+        span.close()
+    return span.lead

@@ -16,7 +16,6 @@ from ares.io import file_state
 
 if TYPE_CHECKING:
     import numpy as np
-    from av.codec.hwaccel import HWAccel
     from av.container import InputContainer
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
@@ -227,10 +226,8 @@ class _FrameTimes(NamedTuple):
 
 
 @contextmanager
-def open_video_stream(
-    path: str | Path, device: HWAccel | None = None
-) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """A video file and its first video stream, closed afterwards; `device` decodes it, None for the processors.
+def open_video_stream(path: str | Path) -> Iterator[tuple[InputContainer, VideoStream]]:
+    """A video file and its first video stream, closed afterwards.
 
     Raises SourceError for a file that is missing, empty, truncated, or holds no video.
     """
@@ -239,7 +236,7 @@ def open_video_stream(
     try:
         if file_state(str(path)).size == 0:
             raise SourceError("video file is empty", f"{path}: 0 bytes")
-        container = open_video(str(path), device)
+        container = open_video(str(path))
     except FileNotFoundError:
         raise SourceError("video file is missing", str(path)) from None
     except OSError as error:  # of the system; what FFmpeg says of damaged bytes is none

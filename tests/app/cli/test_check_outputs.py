@@ -1,16 +1,13 @@
-"""`ares check` in continuous integration: baselines, evidence, and options that are gone."""
+"""`ares check` in continuous integration: baselines, and options that are gone."""
 
 from __future__ import annotations
 
-import io
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from app.cli.gone import GONE_OPTIONS
 from app.cli.main import main
@@ -129,42 +126,3 @@ def test_every_kind_of_report_links_to_the_page_of_the_code(
     assert [count["page"] for count in dataset["findings"]] == [page]
     main(["check", str(faulty)])
     assert page in capsys.readouterr().out
-
-
-def test_the_values_beside_the_right_plot_stand_off_the_left_one(faulty: Path, tmp_path: Path) -> None:
-    main(["check", str(faulty), "--evidence", str(tmp_path / "evidence")])
-    plot = next((tmp_path / "evidence").rglob("*.svg")).read_text()
-    left, right = (
-        (int(x), int(width)) for x, width in re.findall(r'<rect x="(\d+)" y="\d+" width="(\d+)"', plot)
-    )
-    ends = [int(x) for x in re.findall(r'x="(\d+)" y="\d+" text-anchor="end">-?[\d.e+-]+<', plot)]
-    # Ten characters of 7 pixels are the widest value of three digits.
-    assert min(end for end in ends if end > sum(left)) - 70 >= sum(left) - 7 and max(ends) < right[0]
-    page = (tmp_path / "evidence" / "index.html").read_text()
-    assert "Remove the steps" in page
-
-
-def test_evidence_is_a_plot_of_every_finding_and_a_page(
-    faulty: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "evidence"
-    assert main(["check", str(faulty), "--evidence", str(folder)]) == 1
-    plots = sorted(folder.rglob("*.svg"))
-    assert len(plots) == 2
-    assert all("A001 not-finite" in plot.read_text() and "elbow" in plot.read_text() for plot in plots)
-    page = (folder / "index.html").read_text()
-    assert all(str(plot.relative_to(folder)) in page for plot in plots)
-    capsys.readouterr()
-    assert main(["check", str(faulty), "--evidence", str(folder)]) == 2
-    assert "not empty" in capsys.readouterr().err
-
-
-def test_evidence_has_frames_where_there_is_video(tmp_path: Path, shared_data: Path) -> None:
-    """The real G1 episodes have one finding of signals, of all dimensions, and a camera; metadata have no picture."""
-    folder = tmp_path / "evidence"
-    main(["check", str(shared_data / "g1_bottle_lerobot_v30"), "--evidence", str(folder)])
-    (strip,) = folder.rglob("*.jpg")
-    image = Image.open(io.BytesIO(strip.read_bytes()))
-    assert image.height == 140 and image.width > 1000
-    (plot,) = folder.rglob("*.svg")
-    assert plot.read_text().count("<rect") == 6

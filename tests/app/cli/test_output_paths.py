@@ -20,7 +20,6 @@ COMMANDS = (
     f"set lock all {URL}.json",
     "set create new --where true --dedupe --reasons gs://lab/x.csv",
     f"set rebuild card.json --sources . --export {URL}",
-    f"check SAMPLES --evidence {URL}",
     f"check SAMPLES --write-baseline {URL}",
     f"check SAMPLES --fix {URL}",
     f"ingest SAMPLES --dry-run --write-options hf://{URL}",

@@ -17,9 +17,9 @@ import pytest
 
 import ares.export.base
 from ares import open as open_workspace
+from ares.export.resume import StagedExport
 from ares.export.rlds.exporter import TfdsWriter
 from ares.export.rlds.record import RldsRecord
-from ares.export.run import StagedExport
 from ares.formats import RecordLocation, read_record, scan_record_file
 from ares.store import ids_filter
 from ares.workspace import Workspace

@@ -18,9 +18,8 @@ import pytest
 from ares import open as open_workspace
 from ares.curation import CurationSet, Sets
 from ares.episode import Record, Span
-from ares.errors import MediaError, RequestError
-from ares.export import ExportReport, ExportRequest, open_reader
-from ares.export.base import ExportFailures
+from ares.errors import MediaError
+from ares.export import ExportReport
 from ares.workspace import Workspace
 from tests.ares.export.rlds.test_exporter import records, values
 from tests.ares.export.segments import CAPTIONER, PERSON, SEGMENTER, append, segment
@@ -222,12 +221,6 @@ def test_a_span_that_cannot_be_cut_costs_itself_alone(ws: Workspace, tmp_path: P
     assert "does not have" in failed["f" * 16, 0.0, 1.0]
     with pytest.raises(MediaError, match=r"not every episode.*0000000000000000, 1 to 1.05 s: the span has"):
         export(ws, tmp_path / "strict", format, strict=True)
-
-
-def test_an_exporter_of_whole_episodes_refuses_spans(ws: Workspace, tmp_path: Path) -> None:
-    request = ExportRequest(set=ws.sets["parts"], destination=tmp_path / "out", format="csv")
-    with pytest.raises(RequestError, match=r"whole episodes.*parts@1 has 4 spans of 2 episodes"):
-        next(open_reader(request, ws.stores).batches(ExportFailures(tmp_path, strict=False)))
 
 
 def test_the_loader_gives_the_steps_and_frames_of_the_spans(ws: Workspace) -> None:

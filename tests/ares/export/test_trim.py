@@ -22,7 +22,7 @@ from ares.export import ExportReport, ExportRequest, TrimRequest, export_set, op
 from ares.export.base import ExportFailures
 from ares.export.retime import cut_record
 from ares.media import encode_mp4, frames_at
-from ares.media.video.codec import VideoEncoding
+from ares.media.video.encode import VideoEncoding
 from ares.workspace import Workspace
 from tests.ares.export.rlds.test_exporter import records, values
 from tests.ares.export.segments import PERSON, SCORER, append, segment

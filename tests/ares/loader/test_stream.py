@@ -173,9 +173,9 @@ def test_steps_by_number_open_a_video_once_and_in_order_decode_each_frame_once(
     dataset = workspace.torch_dataset("video", cameras=["front"])
     opened = Counter[str]()
 
-    def counting(path: str, device: Any = None) -> Any:
+    def counting(path: str) -> Any:
         opened[path] += 1
-        return open_video_stream(path, device)
+        return open_video_stream(path)
 
     monkeypatch.setattr(codec, "open_video_stream", counting)
     counts = count_decoded(monkeypatch)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ares.episode import Channels, MediaRef
-from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
+from ares.formats.tf_example import make_tf_example_class
+from ares.formats.tfrecord import write_tfrecords
 from ares.media import (
     FileCache,
     NotCopyable,

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
+from ares.formats.tf_example import make_tf_example_class
+from ares.formats.tfrecord import write_tfrecords
 from ares.media import all_frames, encoded_frames, frames_at
 
 VIDEOS: dict[str, tuple[str, int, int, str, dict[str, Any]]] = {

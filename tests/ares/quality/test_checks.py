@@ -16,6 +16,7 @@ from tests.generators.foreign_robots import foreign_dataset, foreign_robot
 from tests.generators.planting import ANGLES, PLANTERS, FaultSite
 from tests.generators.robots import RandomRobot, random_dataset, random_robot
 from tests.generators.scoring import plant_fault
+from tests.generators.strengths import STRENGTHS
 
 # A small sample of the audit in benchmarks/RESULTS.md; the seeds are those of its development part.
 _SEEDS = range(300, 310)
@@ -38,7 +39,7 @@ def _check_last(episodes: list[EpisodeSignals]) -> EpisodeCheck:
 def _site(code: str, robot: RandomRobot, dim: int) -> FaultSite:
     unit = robot.unit_scale if code in ANGLES else 1.0
     return FaultSite(
-        dim=dim, action_dim=dim, strength=CODES[code].strength * unit, unit_scale=robot.unit_scale
+        dim=dim, action_dim=dim, strength=STRENGTHS[code].size * unit, unit_scale=robot.unit_scale
     )
 
 

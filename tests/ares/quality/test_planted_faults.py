@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ares.checks import CODES
 from ares.signals import paired_dimensions
 from tests.generators.planting import ANGLES, PLANTERS, FaultSite
 from tests.generators.robots import random_dataset, random_robot
 from tests.generators.scoring import plant_fault
+from tests.generators.strengths import STRENGTHS
 
 
 @pytest.mark.parametrize("code", PLANTERS)
@@ -22,7 +22,7 @@ def test_every_code_has_a_fault_that_can_be_planted(code: str) -> None:
         unit = robot.unit_scale if code in ANGLES else 1.0
         dim = robot.moving_joints[0]
         site = FaultSite(
-            dim=dim, action_dim=dim, strength=CODES[code].strength * unit, unit_scale=robot.unit_scale
+            dim=dim, action_dim=dim, strength=STRENGTHS[code].size * unit, unit_scale=robot.unit_scale
         )
         before = clean.state.copy(), clean.action.copy()
         faulty = plant_fault(code, clean, site, rng)

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ares.checks import CODES, FILE_CODES, VIDEO_CODES, check_signals
+from ares.checks import check_signals
 from ares.repair import repair_signals
-from ares.reports import CORRECTED
-from ares.reports.fix_report import explain_not_corrected
 from ares.signals import Correction, DatasetStatistics, EpisodeSignals
 from ares.signals.signal_changes import apply_signal_changes
 from ares.signals.statistics import TypicalEpisode
@@ -171,11 +169,3 @@ def test_state_and_command_are_unwrapped_together(wraps_action: bool) -> None:
 def test_clean_episodes_are_not_changed() -> None:
     for seed in range(20, 40):
         assert repair_signals(_episode(seed), _typical(_episode(seed))) == ()
-
-
-def test_every_code_is_corrected_or_says_why_not() -> None:
-    reasons = {code: explain_not_corrected(code) for code in CODES}
-    assert {code for code, reason in reasons.items() if not reason} == set(CORRECTED)
-    videos = {code.code for code in (*VIDEO_CODES, *FILE_CODES)}
-    for code, reason in reasons.items():
-        assert (reason == "videos are copied as they are") == (code in videos), code

@@ -18,7 +18,7 @@ from ares.doctor import run_checks
 from ares.errors import DiskFull
 from ares.jobs import ComputePlan
 from ares.media import all_frames, browser_video, copies as media_copy, frames_at
-from ares.media.video import codec
+from ares.media.video import encode
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
@@ -143,7 +143,8 @@ def test_a_camera_that_fails_costs_its_own_record(images: Path, make_rlds: Any, 
 def damage(shard: Path, magic: bytes) -> None:
     """Spoil the last picture of a record, whose checksums stay right."""
     from ares.formats import RecordLocation, read_record, scan_record_file
-    from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
+    from ares.formats.tf_example import make_tf_example_class
+    from ares.formats.tfrecord import write_tfrecords
 
     (span,) = scan_record_file(str(shard))
     assert isinstance(span, RecordLocation)
@@ -236,13 +237,13 @@ def test_a_full_disk_ends_the_run_in_one_line(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ws = open_at(tmp_path / "ws")
-    real, calls = codec.encode_mp4, []
+    real, calls = encode.encode_mp4, []
 
     def full(frames: Any, path: Path, *rest: Any) -> int:
         """The third file meets a device on which every write fails for want of room."""
         calls.append(path)
         return (
-            codec._write_video_frames(frames, Path("/dev/full"), *rest)
+            encode._write_video_frames(frames, Path("/dev/full"), *rest)
             if len(calls) == 3
             else real(frames, path, *rest)
         )

@@ -16,7 +16,8 @@ import pytest
 from ares.episode import Record
 from ares.errors import SourceError
 from ares.formats import RecordLocation, scan_record_file
-from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
+from ares.formats.tf_example import make_tf_example_class
+from ares.formats.tfrecord import write_tfrecords
 from ingest.base import Item, Source, SourceOptions
 from ingest.rlds import rlds
 

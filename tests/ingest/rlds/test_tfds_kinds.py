@@ -14,7 +14,8 @@ import pytest
 
 from ares.errors import SourceError
 from ares.formats import RecordLocation, read_record, scan_record_file
-from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
+from ares.formats.tf_example import make_tf_example_class
+from ares.formats.tfrecord import write_tfrecords
 from ares.media import frames_at
 from ingest.base import SourceOptions
 from ingest.rlds import rlds

@@ -96,7 +96,8 @@ def rewrite_example(folder: Path, values: dict[str, list[bytes]]) -> None:
     """Set values of the first record; the checksums are right."""
     from ares.errors import SourceError
     from ares.formats import read_record, scan_record_file
-    from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
+    from ares.formats.tf_example import make_tf_example_class
+    from ares.formats.tfrecord import write_tfrecords
 
     (path,) = folder.glob("*.tfrecord-*")
     spans = [span for span in scan_record_file(str(path)) if not isinstance(span, SourceError)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ares.checks import VideoSummary, check_videos, find_check_code, learn_typical_video
+from ares.checks import VideoSummary, check_videos, learn_typical_video
 from ares.checks.video.features import CameraFeatureBuilder
 from ares.checks.video.frame_changes import frame_changes
 from tests.generators.scenes import (
@@ -19,6 +19,7 @@ from tests.generators.scenes import (
     plant_video_fault,
     random_scene,
 )
+from tests.generators.strengths import STRENGTHS
 from tests.generators.video_scoring import faulty_summary, filmed_summary
 from tests.thinning import some_by_day
 
@@ -52,7 +53,7 @@ def test_a_planted_fault_is_found_in_its_camera(
 ) -> None:
     seed = _SEED_OF_JUMPS if code == "A036" else _SEED
     of_seed, rng = clean(seed), np.random.default_rng(seed)
-    fault = plant_video_fault(code, _films(seed)[-1], "camera_0", find_check_code(code).strength, rng)
+    fault = plant_video_fault(code, _films(seed)[-1], "camera_0", STRENGTHS[code].size, rng)
     assert fault is not None
     faulty = faulty_summary(_films(seed)[-1], of_seed[-1], fault, tmp_path)
     findings = check_videos(faulty, learn_typical_video([*of_seed[:-1], faulty])).findings
@@ -98,7 +99,7 @@ def test_a_long_recording_is_compared_in_parts() -> None:
 def test_every_video_code_has_a_fault_that_can_be_planted(films: list[FilmedEpisode]) -> None:
     rng = np.random.default_rng(_SEED)
     for code in VIDEO_PLANTERS:
-        fault = plant_video_fault(code, films[-1], "camera_0", find_check_code(code).strength, rng)
+        fault = plant_video_fault(code, films[-1], "camera_0", STRENGTHS[code].size, rng)
         if fault is not None and not fault.damaged_bytes:
             frames = fault.episode.cameras[fault.camera]
             assert not np.array_equal(frames, films[-1].cameras[fault.camera]), code

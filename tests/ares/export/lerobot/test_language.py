@@ -15,7 +15,7 @@ import pytest
 from ares.annotation import Annotation
 from ares.episode import Record
 from ares.errors import StoreError
-from ares.export.lerobot.language import SegmentFileWriter
+from ares.export.lerobot.segment_file import SegmentFileWriter
 from ares.rubric import JUDGE_TRUST
 from ares.workspace import Workspace
 from tests.ares.export.segments import (

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ares.errors import MediaError
 from ares.media import all_frames, encode_mp4, probe_video
-from ares.media.video.codec import VideoCodec
+from ares.media.video.encode import VideoCodec
 
 
 def pictures(count: int, height: int = 48, width: int = 64) -> list[NDArray[np.uint8]]:

@@ -1,8 +1,9 @@
-"""A trimmed span shows the frames of its source at the same seconds, wherever it is cut."""
+"""A copied span shows the frames of its source at the same seconds, wherever it is cut."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.episode import MediaRef
 from ares.media import NotCopyable, all_frames, frames_at
-from ares.media.copies import trim_video
+from ares.media.copies import _copy_span as copy_span
 
 MakeRef = Callable[..., MediaRef]
 
@@ -37,7 +38,7 @@ def test_same_frames_at_the_same_seconds(
     span_ref: MakeRef, source: Path, tmp_path: Path, first: int, count: int, seconds: list[float]
 ) -> None:
     ref = span_ref(source, min(count, 90 - first), 20.0, first / 20)
-    trimmed = trim_video(ref, tmp_path / "cut.mp4")
+    trimmed = copy_span(ref, tmp_path / "cut.mp4")
     assert (trimmed.num_frames, trimmed.rate_hz) == (ref.num_frames, ref.rate_hz)
     assert np.array_equal(frames_at(trimmed, seconds), frames_at(ref, seconds))
     assert np.array_equal(np.stack(list(all_frames(trimmed))), np.stack(list(all_frames(ref))))
@@ -47,13 +48,13 @@ def test_a_span_at_a_keyframe_holds_no_frame_too_many(
     span_ref: MakeRef, tmp_path: Path, make_video: Any
 ) -> None:
     source = make_video(tmp_path / "a.mp4", frames=60, g=10, bf=0)
-    trimmed = trim_video(span_ref(source, 20, 20.0, 1.0), tmp_path / "cut.mp4")
+    trimmed = copy_span(span_ref(source, 20, 20.0, 1.0), tmp_path / "cut.mp4")
     assert trimmed.start_seconds == 0.0
     with av.open(trimmed.uri) as container:
         assert container.streams.video[0].frames == 20
 
 
-def test_uneven_times_and_a_rate_of_the_user_are_kept(span_ref: MakeRef, tmp_path: Path) -> None:
+def test_a_span_at_uneven_times_is_not_copyable(span_ref: MakeRef, tmp_path: Path) -> None:
     source = tmp_path / "a.mp4"
     with av.open(str(source), "w") as container:
         stream: Any = container.add_stream("libx264", rate=30, options={"g": "8"})
@@ -63,10 +64,17 @@ def test_uneven_times_and_a_rate_of_the_user_are_kept(span_ref: MakeRef, tmp_pat
             frame.pts, frame.time_base = time, Fraction(1, 30)
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
-    ref = span_ref(source, 20, 15.0, 0.5)
-    trimmed = trim_video(ref, tmp_path / "cut.mp4")
-    seconds = [k / 29 for k in range(40)]
-    assert np.array_equal(frames_at(trimmed, seconds), frames_at(ref, seconds))
+    with pytest.raises(NotCopyable, match="constant rate"):
+        copy_span(span_ref(source, 20, 15.0, 0.5), tmp_path / "cut.mp4")
+
+
+def test_a_rate_of_the_user_is_kept(span_ref: MakeRef, tmp_path: Path, make_video: Any) -> None:
+    source = make_video(tmp_path / "a.mp4", frames=60, g=10, bf=2)
+    ref = replace(span_ref(source, 20, 20.0, 1.3), rate_hz=15.0)
+    copied = copy_span(ref, tmp_path / "cut.mp4")
+    assert np.array_equal(np.stack(list(all_frames(copied))), np.stack(list(all_frames(ref))))
+    seconds = [k / 15 for k in range(20)]
+    assert np.array_equal(frames_at(copied, seconds), frames_at(ref, seconds))
 
 
 def test_packets_that_do_not_fit_an_mp4_are_not_copyable(span_ref: MakeRef, tmp_path: Path) -> None:
@@ -79,4 +87,4 @@ def test_packets_that_do_not_fit_an_mp4_are_not_copyable(span_ref: MakeRef, tmp_
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
     with pytest.raises(NotCopyable):
-        trim_video(span_ref(source, 10, 20.0, 0.2), tmp_path / "cut.mp4")
+        copy_span(span_ref(source, 10, 20.0, 0.2), tmp_path / "cut.mp4")
