@@ -14,6 +14,18 @@ GONE_OPTIONS: Mapping[str, str] = {
     "ingested first",
     "ares annotate --span-unit": "the table says it: start_seconds and stop_seconds, or start_frame and stop_frame",
     "ares annotate --segment.span-unit": "the table says it: start_seconds and stop_seconds, or ..._frame",
+    **dict.fromkeys(
+        ("ares annotate --scores", "ares annotate --valuation.scores"),
+        "Python fills a column from a table: ws.set_values(NAME, frame.set_index('episode_id')['score'])",
+    ),
+    **dict.fromkeys(
+        ("ares annotate --valuer", "ares annotate --valuation.valuer"),
+        "valuation is by mutual information; scores of your own are those of an annotator that is a plug-in",
+    ),
+    **dict.fromkeys(
+        ("ares annotate --column", "ares annotate --valuation.column"), "valuation fills episode_value"
+    ),
+    **dict.fromkeys(("ares annotate --seed", "ares annotate --valuation.seed"), "valuation draws by seed 0"),
     "ares check --audit": "`python -m benchmarks.quality --real DATA` plants faults into data of yours",
     "ares check --audit-seed": "`python -m benchmarks.quality --real DATA --seeds A:B` has the seeds",
     "ares check --github": "the exit status is 1 where there are faults, and --json has the findings",
