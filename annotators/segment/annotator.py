@@ -58,16 +58,13 @@ class SegmentOptions(LocalModelOptions):
 
     # The signals have no camera; with a model it is part of the maker.
     # A file of spans has a maker of its own.
-    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {
-        *("camera", "spans", "subtask_names")
-    }
+    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {*("camera", "spans")}
 
     by: Literal["signals", "model"] = Field(
         default="signals", description="what tells of boundaries: signals, or model (also without signals)"
     )
     camera: str = Field(default="", description="camera that a model gets (default: the best view)")
     spans: str = Field(default="", description="file of spans, which become segments instead of made ones")
-    subtask_names: str = Field(default="", description="file of new texts for old ones of these spans")
 
 
 @takes_options(SegmentOptions)
@@ -89,7 +86,7 @@ class SegmentAnnotator:
         self._stores, self._meanings = stores, DatasetMeanings(stores)
         self._stated: SpanFileAnnotator | None = None
         if own.spans:
-            self._stated = SpanFileAnnotator(own.spans, own.subtask_names, stores)
+            self._stated = SpanFileAnnotator(own.spans, stores)
             self.maker, self.warnings = self._stated.maker, self._stated.warnings
             self.needs_signals, self.preflight = True, self._stated.preflight
             return

@@ -26,6 +26,10 @@ GONE_OPTIONS: Mapping[str, str] = {
         ("ares annotate --column", "ares annotate --valuation.column"), "valuation fills episode_value"
     ),
     **dict.fromkeys(("ares annotate --seed", "ares annotate --valuation.seed"), "valuation draws by seed 0"),
+    **dict.fromkeys(
+        ("ares annotate --subtask-names", "ares annotate --segment.subtask-names"),
+        "write the new texts into the table of --spans",
+    ),
     "ares check --audit": "`python -m benchmarks.quality --real DATA` plants faults into data of yours",
     "ares check --audit-seed": "`python -m benchmarks.quality --real DATA --seeds A:B` has the seeds",
     "ares check --github": "the exit status is 1 where there are faults, and --json has the findings",
