@@ -16,6 +16,5 @@ def test_an_episode_without_a_score_says_why(
     annotator = ValuationAnnotator(options, ws.stores)
     (result,) = annotator.process([work_for(next(iter(episodes.values())), [annotator])])
     assert isinstance(result, Result)
-    (reason,) = result.annotations[0].value["valuation_gaps"]  # type: ignore[misc]
-    assert str(reason).startswith("episode_value: ")
+    assert str(result.annotations[0].value["valuation_gaps"]).startswith("['episode_value: ")
     assert "episode_value" not in result.annotations[0].value
