@@ -95,7 +95,7 @@ def count_gripper_events(
         parts = _end_dimensions(signal.names, own_kinds, kind) if signal is not None else ()
         if signal is not None and parts:
             changes = [_closure_changes(signal.values[:, list(columns)], kind) for columns in parts]
-            return None if None in changes else sum(len(found) for found in changes if found is not None)
+            return None if None in changes else sum(map(len, filter(None, changes)))
     return None
 
 
