@@ -36,7 +36,6 @@ DEFAULT = "auto"
 _RATE_HZ, _MIN_FRAMES, _MAX_FRAMES = 1.0, 4, 240
 # Frames of one camera are in memory together: 1,000 of 1080p take 6 GB.
 _MOST_FRAMES = 1_000
-_CHANGE_RATE_HZ = 4.0
 _NUMBER = r"\d{1,6}(?:\.\d{1,6})?"
 
 
@@ -45,18 +44,14 @@ class FrameSampling:
     """How frames are sampled.
 
     Attributes:
-        name: "auto", "rate:HZ", "every:K" or "change:D".
-        rate_hz: Frames per second, or None for every K-th.
-        step: K, the distance of the frames in frames.
-        min_change: Smallest cosine distance between vectors that are kept, or 0 to keep all.
+        name: "auto" or "rate:HZ".
+        rate_hz: Frames per second.
         min_frames: Fewest frames of a camera.
         max_frames: Most frames of a camera.
     """
 
     name: str
-    rate_hz: float | None = None
-    step: int = 1
-    min_change: float = 0.0
+    rate_hz: float
     min_frames: int = 1
     max_frames: int = _MOST_FRAMES
 
@@ -71,46 +66,21 @@ class FrameSampling:
         cameras = [candidate for candidate in episode.good_cameras if not camera or candidate.name == camera]
         return {selected.name: self._camera_seconds(episode, selected) for selected in cameras}
 
-    def kept_rows(self, vectors: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Rows of the unit vectors (N, D) of one camera that are kept: the first, and each that differs enough."""
-        import numpy as np
-
-        if self.min_change <= 0:
-            return np.arange(len(vectors))
-        kept: list[int] = []
-        for row in range(len(vectors)):
-            if not kept or 1.0 - float(vectors[row] @ vectors[kept[-1]]) >= self.min_change:
-                kept.append(row)
-        return np.asarray(kept, np.int64)
-
     def _camera_seconds(self, episode: Episode, camera: Camera) -> list[float]:
-        frame_rate_hz, frames = compute_camera_rate_hz(episode, camera), camera.media.num_frames
-        if self.rate_hz is None and math.ceil(frames / self.step) <= self.max_frames:
-            # The middle of each frame: its edges belong to its neighbours up to rounding.
-            return [round((number + 0.5) / frame_rate_hz, 6) for number in range(0, frames, self.step)]
-        duration = frames / frame_rate_hz
-        rate_hz = frame_rate_hz / self.step if self.rate_hz is None else self.rate_hz
-        count = min(max(math.ceil(duration * rate_hz), self.min_frames), self.max_frames)
+        duration = camera.media.num_frames / compute_camera_rate_hz(episode, camera)
+        count = min(max(math.ceil(duration * self.rate_hz), self.min_frames), self.max_frames)
         # The middles of equal parts: the still scene before and after the action gets no extra vector.
         return [round(duration * (part + 0.5) / count, 6) for part in range(count)]
 
 
 def parse_frame_sampling(text: str) -> FrameSampling:
-    """Read "auto", "rate:HZ", "every:K" or "change:D". Raises RequestError for anything else."""
-    kind, _, value = text.partition(":")
-    number = float(value) if re.fullmatch(_NUMBER, value) else 0.0
+    """Read "auto" or "rate:HZ". Raises RequestError for anything else."""
     if text == DEFAULT:
         return FrameSampling(name=text, rate_hz=_RATE_HZ, min_frames=_MIN_FRAMES, max_frames=_MAX_FRAMES)
-    if kind == "rate" and number > 0:
-        return FrameSampling(name=text, rate_hz=number)
-    if kind == "every" and number >= 1 and number.is_integer():
-        return FrameSampling(name=text, step=int(number))
-    if kind == "change" and 0 < number < 2:
-        return FrameSampling(name=text, rate_hz=_CHANGE_RATE_HZ, min_change=number)
-    raise RequestError(
-        f"no sampling {text!r}",
-        "there are: auto, rate:HZ, every:K with a whole number K, change:D with a cosine distance D below 2",
-    )
+    kind, _, value = text.partition(":")
+    if kind == "rate" and re.fullmatch(_NUMBER, value) and float(value) > 0:
+        return FrameSampling(name=text, rate_hz=float(value))
+    raise RequestError(f"no sampling {text!r}", "there are: auto, and rate:HZ with frames a second")
 
 
 def _check_sampling(text: str) -> str:
@@ -132,8 +102,7 @@ class EmbedOptions(AnnotatorOptions):
     camera: str = Field(default="", description="camera to embed (default: every good one)")
     sample: SamplingName = Field(
         default=DEFAULT,
-        description="frames that are embedded: auto (one a second, 4 to 240 of a camera), rate:HZ, every:K, or "
-        "change:D (four a second, kept where the cosine distance to the last kept one is at least D)",
+        description="frames that are embedded: auto (one a second, 4 to 240 of a camera), or rate:HZ",
     )
 
 
@@ -165,7 +134,7 @@ class EmbedAnnotator:
         )
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
-        """The frames that are embedded, or compared to the last kept one."""
+        """The frames that are embedded."""
         return self._sampling.seconds(subject.episode, self._camera)
 
     def process(self, works: Sequence[Work]) -> list[Result | AresError]:
@@ -215,13 +184,12 @@ class EmbedAnnotator:
         start = 0
         for camera, seconds, _ in camera_frames:
             stop = start + len(seconds)
-            kept = self._sampling.kept_rows(vectors[start:stop])
             frame_vectors.append(
                 FrameVectors(
                     episode_id=work.episode.episode_id,
                     camera=camera,
-                    seconds=np.asarray(seconds, np.float64)[kept],
-                    vectors=vectors[start:stop][kept],
+                    seconds=np.asarray(seconds, np.float64),
+                    vectors=vectors[start:stop],
                 )
             )
             start = stop

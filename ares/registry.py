@@ -275,11 +275,6 @@ text_encoders = Registry(
     "text_encoder", protocol="ares.search.encoding:TextEncoder", folders=["annotators/models"]
 )
 rankers = Registry("ranker", protocol="ares.search.rankers.base:Ranker", folders=["ares/search/rankers"])
-valuers = Registry(
-    "valuer",
-    protocol="annotators.valuation.valuers:ValuerFactory",
-    folders=["annotators/valuation/valuers.py"],
-)
 projections = Registry(
     "projection",
     protocol="ares.store.sync.projection_plugins:Projection",

@@ -1,7 +1,6 @@
 """`ares annotate segment --by model` at a server that knows the log and errs as planted: errors, seams, cost, quotes.
 
 .venv/bin/python -m benchmarks.segment_model --episodes 40 --seconds 120
-.venv/bin/python -m benchmarks.segment_model --fused --part test --episodes 200
 
 A SCRIPTED SERVER: it says what ARES makes of replies, and nothing of how well any model segments.
 """
@@ -19,20 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from annotators.motion import infer_meaning_by_names
-from annotators.segment import (
-    LabelledTimes,
-    ModelArm,
-    ModelBoundary,
-    align_times,
-    choose_tolerance,
-    find_signal_boundaries,
-    fuse_spans,
-    name_spans,
-    plan_windows,
-)
-from benchmarks.segments import Found, format_row, score_episodes
-from tests.generators.event_logs import PARTS, LoggedEpisode, make_logged_episode, true_boundaries
+from annotators.segment import align_times, plan_windows
 from tests.generators.span_server import (
     PlantedErrors,
     SpanServer,
@@ -98,14 +84,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120.0, help="length of an episode")
     parser.add_argument("--rows", type=int, default=len(_ROWS), help="so many of the rows of planted errors")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--fused", action="store_true", help="signals, model and both on drawn robots, without a server"
-    )
-    parser.add_argument("--part", choices=list(PARTS), default="development", help="robots of --fused")
     arguments = parser.parse_args()
-    if arguments.fused:
-        print_fused(PARTS[arguments.part][: arguments.episodes])
-        return
     print_planted(_ROWS[: arguments.rows], arguments.episodes, arguments.seconds, arguments.seed)
 
 
@@ -256,82 +235,6 @@ def format_planted(planted: float, measured: float, interval: tuple[float, float
     is_inside = interval[0] - 1e-9 <= planted <= interval[1] + 1e-9
     verb = "holds" if is_inside else "without"
     return f"{measured:.3f} ({interval[0]:.3f} to {interval[1]:.3f}) {verb} {planted:.3f}"
-
-
-# What the model of --fused errs.
-_FUSED_ERRORS = PlantedErrors(noise=0.3, missed=0.15, invented=2.0)
-
-
-def print_fused(seeds: Sequence[int]) -> None:
-    """Boundaries by the signals, by a model with planted errors, and by both, against the log of drawn robots."""
-    episodes = [make_logged_episode(seed) for seed in seeds]
-    by_model = {
-        id(own): told_arms(own, random.Random(f"fused {seed}"))
-        for own, seed in zip(episodes, seeds, strict=True)
-    }
-    tolerance = choose_tolerance(
-        [label_episode(own, by_model[id(own)]) for own in episodes[: len(episodes) // 2]]
-    )
-    print(
-        f"model with planted errors: {_FUSED_ERRORS}; tolerance {tolerance.seconds} s of {tolerance.labelled} labels\n"
-    )
-    print(
-        "| boundaries by | F1 | recall, events under 2 s | precision | recall | edit | over | under | error |"
-    )
-    print("|---|" + "---|" * 8)
-    rest = episodes[len(episodes) // 2 :]
-    methods: dict[str, Callable[[LoggedEpisode], Found]] = {
-        "signals": lambda own: {arm.arm: [b.seconds for b in arm.boundaries] for arm in find_events(own)},
-        "model": lambda own: starts_by_arm(name_spans(by_model[id(own)], own.duration)),
-        "signals,model": lambda own: starts_by_arm(
-            fuse_spans(by_model[id(own)], find_events(own), tolerance, own.duration)
-        ),
-        "signals,model, confidence >= 0.7": lambda own: starts_by_arm(
-            fuse_spans(by_model[id(own)], find_events(own), tolerance, own.duration), 0.7
-        ),
-    }
-    for name, method in methods.items():
-        print(format_row(name, score_episodes(method, rest)))
-
-
-def find_events(episode: LoggedEpisode) -> Any:
-    """The events of the signals of a drawn robot, for each arm."""
-    signals = (episode.trajectory.state, episode.trajectory.action)
-    meaning = infer_meaning_by_names(*(signal.names if signal else () for signal in signals))
-    return find_signal_boundaries(episode.trajectory, meaning, episode.duration)
-
-
-def label_episode(episode: LoggedEpisode, told: Sequence[ModelArm]) -> LabelledTimes:
-    """The boundaries of the log as people would label them, those of the model, and the events of the signals."""
-    return LabelledTimes(
-        labelled=tuple(sorted({second for _, second in true_boundaries(episode)})),
-        by_model=tuple(sorted({own.seconds for arm in told for own in arm.boundaries})),
-        events=tuple(sorted({own.seconds for arm in find_events(episode) for own in arm.boundaries})),
-    )
-
-
-def told_arms(episode: LoggedEpisode, dice: random.Random) -> list[ModelArm]:
-    """What a model with planted errors tells of each arm of a drawn robot."""
-    arms = []
-    for name in dict.fromkeys(event.arm for event in episode.events):
-        events = [event for event in episode.events if event.arm == name]
-        told = tell(0, events, _FUSED_ERRORS, dice).told
-        kept = [change for change in told if 0 < change.seconds < episode.duration]
-        changes = [
-            ModelBoundary(seconds=own.seconds, text=own.name, arm=name, before="", window=0) for own in kept
-        ]
-        arms.append(ModelArm(arm=name, opening=events[0].name, boundaries=tuple(changes)))
-    return arms
-
-
-def starts_by_arm(spans: Sequence[Any], least_confidence: float = 0.0) -> Found:
-    """Where spans begin, by arm, without the start of the episode and without boundaries that are less sure."""
-    found: dict[str, list[float]] = {}
-    for span in spans:
-        starts = found.setdefault(span.arm, [])
-        if span.start_seconds > 0 and span.boundary.confidence >= least_confidence:
-            starts.append(span.start_seconds)
-    return found
 
 
 if __name__ == "__main__":

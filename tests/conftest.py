@@ -249,7 +249,7 @@ def no_messages_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests compare messages exactly: none may depend on how busy the machine is."""
     monkeypatch.setattr("ares.console._PATIENCE_SECONDS", 3600.0)
     monkeypatch.setattr("ares.console.LINE_SECONDS", 3600.0)
-    monkeypatch.setattr("ares.jobs.report.LINE_SECONDS", 3600.0)
+    monkeypatch.setattr("ares.jobs.progress.LINE_SECONDS", 3600.0)
 
 
 # A module's fixtures may add plug-ins for all of its tests; what a single test adds ends with it.

@@ -79,7 +79,6 @@ _COMMANDS = {
     "segment_model --episodes 2 --seconds 32 --rows 1": (
         r"(?m)^\| 0.1 s, 0.0, 0.0 \| \d\.\d{3} .* \| \d+, 0, 0 \| .* \| 0 calls \|$"
     ),
-    "segment_model --fused --episodes 4": r"(?m)^\| signals,model \| \d\.\d{3} ",
     "segments --seeds 5:9": r"(?m)^\| signals \| 0\.\d{3} \([^|]*\| [01]\.\d{3} .*[^$]*\| equal thirds \| 0\.\d{3} ",
     "video_quality --seeds 3:4": r"A033 video-black \| 0.2 s \| 1/1 [^$]*lag within one step: (\d+) of \1\n",
     "video_copies worlds --worlds 1 --episodes 4 --seed 3": (

@@ -23,7 +23,6 @@ from ares.registry import (
     projections,
     rankers,
     text_encoders,
-    valuers,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,7 +30,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benc
 # The changelog names what was; every other page what is.
 CURRENT_PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]
 MANUAL = "\n".join(path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))))
-REGISTRIES = (ingesters, annotators, exporters, encoders, projections, rankers, valuers)
+REGISTRIES = (ingesters, annotators, exporters, encoders, projections, rankers)
 GROUPS = {f"ares.{group.kind}s" for group in (*REGISTRIES, text_encoders, operations)}
 PLUGINS = [(registry.kind, name) for registry in REGISTRIES for name in registry.names()]
 

@@ -22,7 +22,7 @@ from tests.command_server import CommandServer
 
 PAGE = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()
 RECIPES = dict(re.findall(r"^## To add an? (\w+)\n(.*?)(?=^## )", PAGE, flags=re.M | re.S))
-PLUGINS = ("ranker", "valuer")
+PLUGINS = ("ranker",)
 # Their files stand on pages of their own, which tests/guests/test_mine.py runs.
 WITH_PAGES = ("ingester", "annotator", "exporter")
 
@@ -118,16 +118,6 @@ def test_the_ranker_finds_by_what_it_compares(run_ares: Ares, workspace: ares.Wo
         id for id, robot in robots.items() if word in robot.split()
     }
     assert run_ares("search", "nothing", "--by", "robot") == []
-
-
-def test_the_valuer_scores_every_episode(run_ares: Ares, workspace: ares.Workspace) -> None:
-    options = ["--valuer", "usual-speed", "--where", "format = 'rlds'"]
-    report = run_ares("annotate", "valuation", *options)
-    assert (report["kept"], report["failed"]) == (5, 0)
-    speeds = {id: np.abs(np.diff(values, axis=0)).mean() for id, values in _states(workspace).items()}
-    usual = np.median(list(speeds.values()))
-    expected = {id: -abs(speed - usual) for id, speed in speeds.items()}
-    assert _column(workspace, "episode_value") == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_page_is_drawn(

@@ -22,13 +22,11 @@ if TYPE_CHECKING:
     from annotators.caption.frame_plan import (
         CameraView as CameraView,
         CaptionLayout as CaptionLayout,
-        FrameLayout as FrameLayout,
         FramePlan as FramePlan,
         choose_camera as choose_camera,
         compute_even_seconds as compute_even_seconds,
         frame_range as frame_range,
         frame_second as frame_second,
-        parse_frame_layout as parse_frame_layout,
         plan_frames as plan_frames,
         plan_test_frames as plan_test_frames,
     )

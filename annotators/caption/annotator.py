@@ -23,7 +23,7 @@ from annotators.caption.captioner import (
 )
 from annotators.caption.episode_text import EpisodeWriter, episode_prompt_hash
 from annotators.caption.frame_plan import CaptionLayout, plan_test_frames
-from annotators.caption.slot_filler import FILL_REPLY_TOKENS, fill_prompt, read_phrases
+from annotators.caption.slot_filler import read_phrases
 from annotators.models import (
     LocalModelOptions,
     ReadableImages,
@@ -98,13 +98,12 @@ class CaptionOptions(LocalModelOptions):
     layout: CaptionLayout = Field(
         default="auto",
         description="frames that the captioner gets: auto (one in 2 seconds of each good camera, at most 60), sheets "
-        "(the same as contact sheets, for a model that takes few images), or those of one camera as tiles, collage or "
-        "frames:N",
+        "(the same as contact sheets, for a model that takes few images), or tiles (the first, middle and last frame "
+        "of one camera)",
     )
     camera: str = Field(
         default="",
-        description="camera that the captioner gets (default: all good ones, for tiles, collage and frames:N the "
-        "best view)",
+        description="camera that the captioner gets (default: all good ones, for tiles the best view)",
     )
     verbs: str = Field(
         default="",
@@ -234,16 +233,13 @@ def count_prompt_tokens(prompt: str) -> int:
 
 
 def _estimate_caption_cost(captioner: Captioner, subject: Subject, spec: str, price: Price | None) -> Cost:
-    """What one caption will cost: images and words of its prompt, and of the second call of a model without schemas."""
+    """What one caption will cost: images and words of its prompt."""
     plan = captioner.plan(subject)
     name = str(captioner.vlm.settings.get("served_from") or captioner.vlm.name)
-    texts = [caption_prompt(captioner.writing, plan.legend() if plan.views else "", captioner.verbs)]
+    prompt = caption_prompt(captioner.writing, plan.legend() if plan.views else "", captioner.verbs)
     tokens_out = _TYPED_TOKENS if captioner.writing == "typed" else _SENTENCE_TOKENS
-    if captioner.writing == "two calls":
-        texts.append(fill_prompt("x" * round(_SENTENCE_TOKENS * _CHARACTERS_PER_TOKEN), captioner.verbs))
-        tokens_out += FILL_REPLY_TOKENS
     image_tokens = estimate_image_tokens(name, plan.image_sizes())
-    return _expect_cost(texts, image_tokens, tokens_out, spec, price)
+    return _expect_cost([prompt], image_tokens, tokens_out, spec, price)
 
 
 def _expect_cost(
@@ -292,7 +288,7 @@ class CaptionAnnotator:
         return read if isinstance(read, str) and reply.text.strip(" \n\"'") else ""
 
     def estimate(self, subject: Subject) -> Cost:
-        """One call with the images of a subject, and one without images where the model has no schemas."""
+        """One call with the images of a subject, or one about the captions of its segments."""
         if self._writer:
             prompts = self._writer.expect_prompts(subject)
             return _expect_cost(prompts, 0, _TYPED_TOKENS * len(prompts), self._spec, self._price)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from annotators.base import PaidFailure
-from annotators.caption.frame_plan import FramePlan, add_context, plan_frames
+from annotators.caption.frame_plan import CaptionLayout, FramePlan, add_context, plan_frames
 from annotators.caption.slot_filler import (
     AttributeTexts,
     FilledSlots,
@@ -24,7 +24,7 @@ from annotators.caption.slot_filler import (
     name_action,
     order_slots,
 )
-from annotators.models import UNKNOWN_UNTIL_LOADED, Vlm, VlmFailure, VlmReply, VlmRequest
+from annotators.models import Vlm, VlmFailure, VlmReply, VlmRequest
 from annotators.prompting import read_json_reply, read_prompt
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
@@ -47,9 +47,8 @@ if TYPE_CHECKING:
 
 # Length limits of replies: all slots with a sentence, and a sentence alone.
 MAX_TYPED_TOKENS, MAX_SENTENCE_TOKENS = 300, 64
-# How a captioner writes: slots and sentence at once by a schema; a sentence, whose slots a second call fills; or a
-# sentence alone, by a model that takes no question.
-Writing = Literal["typed", "two calls", "sentence"]
+# Slots and a sentence at once, by a schema; or a sentence alone, by a model that takes no question.
+Writing = Literal["typed", "sentence"]
 # What has a caption of its own.
 CaptionedKind = Literal["episode", "segment"]
 _PACKAGE = "annotators.caption"
@@ -90,7 +89,7 @@ class Captioner:
 
     vlm: Vlm
     maker: Maker
-    layout: str
+    layout: CaptionLayout
     camera: str
     verbs: Mapping[str, str]
     phrases: Mapping[str, SlotValues] = field(default_factory=dict)
@@ -156,14 +155,10 @@ class _ReadReply:
 
 def choose_writing(vlm: Vlm) -> Writing:
     """How a model writes captions."""
-    if "captions_only" in vlm.capabilities:
-        return "sentence"
-    # For an estimate: most back ends hold schemas.
-    is_typed = "schema" in vlm.capabilities or UNKNOWN_UNTIL_LOADED in vlm.name
-    return "typed" if is_typed else "two calls"
+    return "sentence" if "captions_only" in vlm.capabilities else "typed"
 
 
-def choose_layout(layout: str, writing: Writing) -> str:
+def choose_layout(layout: CaptionLayout, writing: Writing) -> CaptionLayout:
     """The layout that is meant: a model that takes no question was trained for the first, middle and last frame."""
     return "tiles" if layout == "auto" and writing == "sentence" else layout
 

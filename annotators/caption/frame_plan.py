@@ -1,61 +1,23 @@
-"""Which frames of a segment a captioner gets, by its duration or a fixed number, and how they become images."""
+"""Which frames of a segment a captioner gets, and how they become images."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, TypeVar
-
-from pydantic import AfterValidator
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from annotators.base import CameraSeconds, Subject, merge_frame_requests
 from annotators.prompting import read_prompt
 from ares.clock import compute_camera_rate_hz
 from ares.episode import Camera, Episode, Role
-from ares.errors import RequestError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_MAX_FRAMES = 64
-_TILES = 3
 # A boundary that is a frame's own second up to rounding belongs to that frame.
 _ROUNDING = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class FrameLayout:
-    """How frames are arranged for a model.
-
-    Attributes:
-        name: "tiles", "collage" or "frames:N".
-        count: Frames taken, first and last included.
-    """
-
-    name: str
-    count: int
-
-    def legend(self, seconds: Sequence[float]) -> str:
-        """A description of the images, for a prompt."""
-        times = ", ".join(f"{second:.2f} s" for second in seconds)
-        if self.name == "collage":
-            return f"One image of {len(seconds)} tiles, left to right in order of time, at {times}."
-        return f"{len(seconds)} images in order of time, at {times}."
-
-
-def parse_frame_layout(text: str) -> FrameLayout:
-    """Read "tiles", "collage" or "frames:N". Raises RequestError for anything else."""
-    if text in ("tiles", "collage"):
-        return FrameLayout(text, _TILES)
-    match = re.fullmatch(r"frames:(\d+)", text)
-    if match and 1 <= int(match[1]) <= _MAX_FRAMES:
-        return FrameLayout(text, int(match[1]))
-    raise RequestError(
-        f"no layout {text!r}", f"there are: tiles, collage, frames:N with N from 1 to {_MAX_FRAMES}"
-    )
 
 
 def choose_camera(episode: Episode, name: str) -> Camera | None:
@@ -103,8 +65,8 @@ def frame_second(index: int, rate_hz: float) -> float:
     return round((index + 0.5) / rate_hz, 6) if index else 0.0
 
 
-# Layouts by duration: single images while they are few, and contact sheets always.
-AUTO, SHEETS = "auto", "sheets"
+# Single images while they are few; contact sheets always; the first, middle and last frame of the best camera.
+CaptionLayout = Literal["auto", "sheets", "tiles"]
 MAX_FRAMES = 60
 # Every part of a segment that is so long has a frame.
 _SECONDS = 2.0
@@ -196,7 +158,7 @@ class FramePlan:
     """The frames of one segment, and as which images a model gets them.
 
     Attributes:
-        name: The layout: "auto", "sheets", "tiles", "collage" or "frames:N".
+        name: The layout.
         views: The cameras, the best first; none where the episode lacks the one asked for.
         columns: Tiles in a row of an image; 1 where each frame is an image.
         rows: Rows of tiles in an image.
@@ -204,7 +166,7 @@ class FramePlan:
         is_numbered: Whether a model is to cite frames: they have numbers from 1, in the order of `shown_seconds`.
     """
 
-    name: str
+    name: CaptionLayout
     views: Sequence[CameraView]
     columns: int = 1
     rows: int = 1
@@ -237,7 +199,7 @@ class FramePlan:
     @property
     def has_times(self) -> bool:
         """Whether each frame has its time written above it."""
-        return self.columns > 1 and self.name in (AUTO, SHEETS)
+        return self.columns > 1
 
     def arrange(self, read: ReadFrames) -> list[NDArray[np.uint8]]:
         """The images to send, camera after camera in order of time.
@@ -278,8 +240,9 @@ class FramePlan:
         return f"{own}\n{self.context.legend()}" if self.context else own
 
     def _describe_views(self) -> str:
-        if self.name not in (AUTO, SHEETS):
-            return parse_frame_layout(self.name).legend(self.views[0].seconds)
+        if self.name == "tiles":
+            times = ", ".join(f"{second:.2f} s" for second in self.views[0].seconds)
+            return f"{len(self.views[0].seconds)} images in order of time, at {times}."
         noun = "contact sheet" if self.columns > 1 else "image"
         lines, first, shown = [], 1, 0
         for number, view in enumerate(self.views, 1):
@@ -335,17 +298,18 @@ def _write_label(frame: NDArray[np.uint8], label: str) -> NDArray[np.uint8]:
     return np.concatenate([band, frame], axis=0)
 
 
-def plan_frames(subject: Subject, layout: str, camera: str) -> FramePlan:
+def plan_frames(subject: Subject, layout: CaptionLayout, camera: str) -> FramePlan:
     """The frames of a segment.
 
     Args:
         subject: The segment.
-        layout: A layout that `check_caption_layout` takes.
-        camera: Name of the camera; "" for all good ones in a layout by duration, and for the best one in others.
+        layout: How they are chosen and arranged.
+        camera: Name of the camera; "" for the best one as tiles, and for all good ones in the other layouts.
     """
-    if layout not in (AUTO, SHEETS):
-        return _plan_single_camera(subject, parse_frame_layout(layout), camera)
     best = choose_camera(subject.episode, camera)
+    if layout == "tiles":
+        seconds = compute_even_seconds(best, _LEAST_FRAMES, subject=subject) if best else []
+        return FramePlan(name=layout, views=[_make_view(best, seconds)] if best else [])
     cameras = list(subject.episode.good_cameras) if not camera else [best] if best else []
     most = max(_LEAST_FRAMES, MAX_FRAMES // max(1, len(cameras)))
     views = [
@@ -353,7 +317,7 @@ def plan_frames(subject: Subject, layout: str, camera: str) -> FramePlan:
         for item in cameras[: MAX_FRAMES // _LEAST_FRAMES]
     ]
     images = sum(len(view.seconds) for view in views)
-    side = _SHEET_SIDE if layout == SHEETS else _AUTO_SIDE if images > _MOST_IMAGES else 1
+    side = _SHEET_SIDE if layout == "sheets" else _AUTO_SIDE if images > _MOST_IMAGES else 1
     return FramePlan(name=layout, views=views, columns=side, rows=side)
 
 
@@ -379,22 +343,12 @@ def add_context(plan: FramePlan, subject: Subject, camera: str) -> FramePlan:
     return replace(plan, context=ContextSheet(view=view, before=before, after=after))
 
 
-def plan_test_frames(layout: str, height: int, width: int) -> FramePlan:
+def plan_test_frames(layout: CaptionLayout, height: int, width: int) -> FramePlan:
     """Frames of a segment of some seconds, for a test call without an episode."""
-    count = _LEAST_FRAMES if layout in (AUTO, SHEETS) else parse_frame_layout(layout).count
-    seconds = [float(second) for second in range(count)]
+    seconds = [float(second) for second in range(_LEAST_FRAMES)]
     view = CameraView(name="", role="front", height=height, width=width, seconds=seconds)
-    side = _SHEET_SIDE if layout == SHEETS else 1
-    return FramePlan(name=layout, views=[view], columns=count if layout == "collage" else side, rows=side)
-
-
-def _plan_single_camera(subject: Subject, layout: FrameLayout, camera: str) -> FramePlan:
-    selected = choose_camera(subject.episode, camera)
-    if selected is None:
-        return FramePlan(name=layout.name, views=[])
-    seconds = compute_even_seconds(selected, layout.count, subject=subject)
-    columns = len(seconds) if layout.name == "collage" else 1
-    return FramePlan(name=layout.name, views=[_make_view(selected, seconds)], columns=columns)
+    side = _SHEET_SIDE if layout == "sheets" else 1
+    return FramePlan(name=layout, views=[view], columns=side, rows=side)
 
 
 def _make_view(camera: Camera, seconds: Sequence[float]) -> CameraView:
@@ -410,17 +364,3 @@ def _count_frames(camera: Camera, subject: Subject, most: int) -> int:
     # Rounding to whole frames moves two neighbours apart by one frame at most.
     step = max(1, math.floor(_SECONDS * rate_hz) - 1)
     return min(most, max(_LEAST_FRAMES, math.ceil((last - first) / step) + 1))
-
-
-def check_caption_layout(text: str) -> str:
-    """The layout of a captioner. Raises RequestError for one that there is not."""
-    if text in (AUTO, SHEETS):
-        return text
-    try:
-        return parse_frame_layout(text).name
-    except RequestError as error:
-        raise RequestError(error.reason, f"{error.detail}; by duration: {AUTO}, {SHEETS}") from None
-
-
-# A layout in the options of the captioner.
-CaptionLayout = Annotated[str, AfterValidator(check_caption_layout)]

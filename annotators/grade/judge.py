@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from annotators.base import CameraSeconds, Frames, PaidFailure, Preflight, Subject, Work
-from annotators.caption import FramePlan, plan_frames
+from annotators.caption import CaptionLayout, FramePlan, plan_frames
 from annotators.grade.questions import ClaimedPair
 from annotators.grade.rates import CallKind, CallRates
 from annotators.models import ModelProperties, ReadableImages, Vlm
@@ -215,10 +215,10 @@ class JudgeFrames:
 
     Attributes:
         layout: A layout of captioners, such as "auto".
-        camera: Camera name; "" for all good ones in a layout by duration, and for the best one in others.
+        camera: Camera name; "" for the best one as tiles, and for all good ones in the other layouts.
     """
 
-    layout: str
+    layout: CaptionLayout
     camera: str
 
     def plan(self, subject: Subject) -> FramePlan:

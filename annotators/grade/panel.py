@@ -336,7 +336,7 @@ class GradeOptions(LocalModelOptions):
     layout: CaptionLayout = Field(
         default="auto",
         description="frames that a judge gets, other than a clip judge: auto (as a captioner gets them: one in two "
-        "seconds, all good cameras, at most 60), sheets, tiles, collage or frames:N",
+        "seconds, all good cameras, at most 60), sheets or tiles",
     )
     judge: tuple[str, ...] = Field(
         default=(),

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
         LocalModelOptions as LocalModelOptions,
         load_huggingface as load_huggingface,
     )
+    from annotators.models.image_tokens import (
+        count_image_tokens as count_image_tokens,
+        estimate_image_tokens as estimate_image_tokens,
+    )
     from annotators.models.inventory import (
         ModelDescription as ModelDescription,
         describe_models as describe_models,
@@ -45,8 +49,6 @@ if TYPE_CHECKING:
     from annotators.models.model_families import (
         ModelFamily as ModelFamily,
         compare_models as compare_models,
-        count_image_tokens as count_image_tokens,
-        estimate_image_tokens as estimate_image_tokens,
     )
     from annotators.models.model_info import UNKNOWN_UNTIL_LOADED as UNKNOWN_UNTIL_LOADED
     from annotators.models.paid_calls import (

@@ -14,13 +14,12 @@ from annotators.models.model_info import open_clip_hub_id, prepare_hub
 from annotators.models.text_tower import (
     Activation,
     Cleaning,
-    LoadedTowerWeights,
+    StoredTextEncoder,
     StoredTextTower,
-    TextTokenizer,
-    TextTower,
     TextTowerConfig,
     TokenizerConfig,
     find_unknown_weights,
+    write_text_tower,
 )
 from ares.errors import ModelError, RequestError, shorten
 from ares.imports import needs_extra
@@ -119,21 +118,18 @@ def extract_text_tower(model: Any, tokenizer: Any, name: str) -> StoredTextTower
     )
 
 
-def text_tower_gives_equal_vectors(
-    stored: StoredTextTower, encode_texts: Callable[[Sequence[str]], NDArray[np.float32]]
+def gives_equal_vectors(
+    written: StoredTextEncoder, encode_texts: Callable[[Sequence[str]], NDArray[np.float32]]
 ) -> bool:
-    """Whether a stored tower encodes some texts of many kinds as its model does, to 1e-4 in any dimension.
+    """Whether a stored encoder encodes some texts of many kinds as its model does, to 1e-4 in any dimension.
 
     Args:
-        stored: The tower.
+        written: The stored encoder.
         encode_texts: Unit vectors (N, D) of N texts by the model in single precision.
     """
     import numpy as np
 
-    tower = TextTower(stored.tower, LoadedTowerWeights(stored.weights))
-    tokenizer = TextTokenizer(stored.tokenizer, stored.tokenizer_document)
-    vectors = np.stack([tower.encode(tokenizer.token_ids(text)) for text in _PROBES])
-    expected = encode_texts(_PROBES)
+    vectors, expected = written.encode_texts(_PROBES), encode_texts(_PROBES)
     return vectors.shape == expected.shape and bool(np.abs(vectors - expected).max() < _TOLERANCE)
 
 
@@ -345,13 +341,10 @@ class ClipEncoder:
             False, and nothing is written, where the tower is of an architecture that is not known to
             `annotators.models.text_tower`, or its vectors differ.
         """
-        from annotators.models.text_tower import write_text_tower
-
         stored = extract_text_tower(self._model, self._tokenizer, self.name)
-        if stored is None or not text_tower_gives_equal_vectors(stored, self._encode_texts_precisely):
-            return False
-        write_text_tower(path, stored)
-        return True
+        return stored is not None and write_text_tower(
+            path, stored, lambda written: gives_equal_vectors(written, self._encode_texts_precisely)
+        )
 
     def _encode_texts_precisely(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As `encode_texts`, in single precision also on a GPU."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from annotators.base import Preflight
 from annotators.models.base import ServedVlm, Vlm, VlmFailure, VlmReply, VlmRequest
-from annotators.models.paid_calls import CachedVlm, ReplyCache
+from annotators.models.reply_cache import CachedVlm, ReplyCache
 from ares.console import announce_if_slow
 from ares.errors import ModelError, RequestError, ServerError
 from ares.registry import encoders

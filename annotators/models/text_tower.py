@@ -7,11 +7,11 @@ import json
 import os
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from ares.errors import ModelError
 
@@ -67,19 +67,6 @@ class TextTowerConfig:
     epsilon: float
 
 
-class TowerWeights(Protocol):
-    """The tensors of a tower by name, float32."""
-
-    def names(self) -> Sequence[str]:
-        """Names of all tensors."""
-
-    def get(self, name: str) -> NDArray[np.float32]:
-        """A whole tensor."""
-
-    def rows(self, name: str, indices: Sequence[int]) -> NDArray[np.float32]:
-        """Some rows of a matrix, in the order of the indices."""
-
-
 def find_unknown_weights(names: Sequence[str], layers: int) -> set[str]:
     """Names that the forward pass does not use, or lacks: a tower with any is of another architecture."""
     blocks = [_BLOCK.format(layer) for layer in range(layers)]
@@ -96,7 +83,7 @@ class TextTower:
         weights: Its tensors, under the names of open_clip.
     """
 
-    def __init__(self, config: TextTowerConfig, weights: TowerWeights) -> None:
+    def __init__(self, config: TextTowerConfig, weights: MappedTowerWeights) -> None:
         self._config, self._weights = config, weights
         self._names = frozenset(weights.names())
 
@@ -344,29 +331,6 @@ class StoredTextTower:
     weights: Mapping[str, NDArray[np.float32]]
 
 
-class LoadedTowerWeights:
-    """The tensors of a loaded model.
-
-    Args:
-        tensors: Tensors by name, float32.
-    """
-
-    def __init__(self, tensors: Mapping[str, NDArray[np.float32]]) -> None:
-        self._tensors = tensors
-
-    def names(self) -> list[str]:
-        """Names of all tensors of the tower."""
-        return list(self._tensors)
-
-    def get(self, name: str) -> NDArray[np.float32]:
-        """A tensor, float32."""
-        return self._tensors[name]
-
-    def rows(self, name: str, indices: Sequence[int]) -> NDArray[np.float32]:
-        """Some rows of a matrix, in the order of the indices."""
-        return self._tensors[name][list(indices)]
-
-
 class MappedTowerWeights:
     """The tensors of a file, mapped into memory: what is not used is not read, and processes share the pages.
 
@@ -408,8 +372,19 @@ class MappedTowerWeights:
         return self._tensors[_TOKENIZER].tobytes().decode()
 
 
-def write_text_tower(path: Path, stored: StoredTextTower) -> None:
-    """Write a text encoder; a file with this path is complete. Raises OSError when it cannot be written."""
+def write_text_tower(
+    path: Path, stored: StoredTextTower, is_right: Callable[[StoredTextEncoder], bool]
+) -> bool:
+    """Write a text encoder where what was written is right; a file with this path is complete.
+
+    Args:
+        path: The file.
+        stored: The encoder.
+        is_right: Whether the encoder that was written is the same.
+
+    Raises:
+        OSError: It cannot be written.
+    """
     import numpy as np
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
@@ -428,7 +403,10 @@ def write_text_tower(path: Path, stored: StoredTextTower) -> None:
         mode = partial.stat().st_mode
         save_file(tensors, partial, metadata={_METADATA: json.dumps(document)})
         partial.chmod(mode)  # safetensors lets only the owner read it
+        if not is_right(open_text_encoder(partial)):
+            return False
         partial.replace(path)
+        return True
     except SafetensorError as error:
         raise OSError(str(error)) from None
     finally:

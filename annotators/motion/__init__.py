@@ -16,9 +16,11 @@ if TYPE_CHECKING:
         find_motion_groups as find_motion_groups,
     )
     from annotators.motion.curves import (
-        GripperChange as GripperChange,
         compute_spectral_arc_lengths as compute_spectral_arc_lengths,
         divide_into_equal_periods as divide_into_equal_periods,
+    )
+    from annotators.motion.grippers import (
+        GripperChange as GripperChange,
         find_gripper_events as find_gripper_events,
     )
     from annotators.motion.meaning import (

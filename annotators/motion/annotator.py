@@ -23,18 +23,16 @@ from annotators.motion.columns import (
     find_motion_groups,
 )
 from annotators.motion.curves import (
-    GRIPPER_HIGH,
-    GRIPPER_LOW,
     IDLE_SHARE_OF_SPEED,
     EpisodePeriods,
     PathMeasures,
     combine_path_measures,
     compute_sorted_quantile,
-    count_gripper_events,
     divide_into_equal_periods,
     drop_parked_arms,
     measure_path,
 )
+from annotators.motion.grippers import GRIPPER_HIGH, GRIPPER_LOW, count_gripper_events
 from annotators.motion.meaning import DatasetMeanings, MotionMeaning, infer_meaning_by_names
 from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Maker, short_hash

@@ -1,4 +1,4 @@
-"""What an annotation run would do and cost, estimated without running it, and anew once some of it was paid."""
+"""What an annotation run would do and cost, estimated without running it, and again once some of it was paid."""
 
 from __future__ import annotations
 

@@ -6,12 +6,6 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from annotators.segment.annotator import SegmentAnnotator as SegmentAnnotator
-    from annotators.segment.fusion import (
-        LabelledTimes as LabelledTimes,
-        choose_tolerance as choose_tolerance,
-        fuse_spans as fuse_spans,
-        name_spans as name_spans,
-    )
     from annotators.segment.model import plan_windows as plan_windows
     from annotators.segment.signals import find_signal_boundaries as find_signal_boundaries
     from annotators.segment.spans import (
@@ -22,11 +16,7 @@ if TYPE_CHECKING:
         join_boundaries as join_boundaries,
         make_spans as make_spans,
     )
-    from annotators.segment.timeline import (
-        ModelArm as ModelArm,
-        ModelBoundary as ModelBoundary,
-        align_times as align_times,
-    )
+    from annotators.segment.timeline import align_times as align_times
     from annotators.segment.tracks import read_tracks as read_tracks
 
 __getattr__ = lazy_exports(__name__)

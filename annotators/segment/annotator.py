@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -13,19 +13,18 @@ from annotators.base import Options, Outcome, PaidFailure, Result, Work, new_ann
 from annotators.models import LocalModelOptions, call_limit, estimate_worker_resources
 from annotators.motion import DatasetMeanings
 from annotators.options import takes_options
-from annotators.segment.fusion import SnapTolerance, fuse_spans, learn_tolerance, name_spans
-from annotators.segment.model import ModelTimeline, SpanFinder, SpanQuote, load_span_finder
+from annotators.segment.model import ModelTimeline, SpanFinder, load_span_finder
 from annotators.segment.signals import SIGNAL_SETTINGS, find_signal_boundaries
 from annotators.segment.spans import (
     MATCH_OVERLAP,
     SHORTEST_SECONDS,
     TEXT_ANNOTATORS,
-    ArmBoundaries,
     SegmentSpan,
     make_spans,
     match_texts,
 )
 from annotators.segment.stated_spans import SpanFileAnnotator
+from annotators.segment.timeline import name_spans
 from ares.annotation import Annotation, Column, Maker
 from ares.errors import AresError
 from ares.store import keep_newest_annotations
@@ -59,17 +58,13 @@ class SegmentOptions(LocalModelOptions):
 
     # The signals have no camera; with a model it is part of the maker.
     # A file of spans has a maker of its own.
-    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {
-        *("camera", "spans", "subtask_names")
-    }
+    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {*("camera", "spans")}
 
-    by: Literal["signals", "model", "signals,model"] = Field(
-        default="signals",
-        description="what tells of boundaries: signals, model (also without signals), or signals,model for both",
+    by: Literal["signals", "model"] = Field(
+        default="signals", description="what tells of boundaries: signals, or model (also without signals)"
     )
     camera: str = Field(default="", description="camera that a model gets (default: the best view)")
     spans: str = Field(default="", description="file of spans, which become segments instead of made ones")
-    subtask_names: str = Field(default="", description="file of new texts for old ones of these spans")
 
 
 @takes_options(SegmentOptions)
@@ -91,13 +86,12 @@ class SegmentAnnotator:
         self._stores, self._meanings = stores, DatasetMeanings(stores)
         self._stated: SpanFileAnnotator | None = None
         if own.spans:
-            self._stated = SpanFileAnnotator(own.spans, own.subtask_names, stores)
+            self._stated = SpanFileAnnotator(own.spans, stores)
             self.maker, self.warnings = self._stated.maker, self._stated.warnings
             self.needs_signals, self.preflight = True, self._stated.preflight
             return
-        self.needs_signals = "signals" in own.by
+        self.needs_signals = own.by == "signals"
         self._finder: SpanFinder | None = None
-        self._tolerance: SnapTolerance | None = None
         settings: dict[str, Json] = {
             "shortest": SHORTEST_SECONDS,
             "match": MATCH_OVERLAP,
@@ -105,12 +99,9 @@ class SegmentAnnotator:
         }
         if self.needs_signals:
             settings |= SIGNAL_SETTINGS
-        if "model" in own.by:
+        else:
             self._finder = load_span_finder(options, own.camera, stores)
             settings |= {**self._finder.settings, "camera": own.camera}
-        if self._finder and self.needs_signals:
-            self._tolerance = learn_tolerance(stores, self._finder.vlm.name, self._find_events)
-            settings["snap"] = self._tolerance.seconds
         self.maker = Maker(
             annotator=NAME,
             version=_VERSION,
@@ -130,9 +121,7 @@ class SegmentAnnotator:
         self.batch_size, self.workers, self.call_limit = vlm.batch_size, vlm.workers, call_limit(vlm)
         self.needs = estimate_worker_resources("caption", spec)
         self.select_frames, self.preflight = finder.select_frames, finder.preflight
-        price = options.settings.price if spec.startswith("openai:") else None
-        quote = SpanQuote(self._stores, finder, self.maker.maker_id, price, spec.startswith("openai:"))
-        self.estimate_run = quote.expect_run
+        self.estimate = partial(finder.estimate, is_served=spec.startswith("openai:"))
 
     def process(self, works: Sequence[Work]) -> list[Outcome]:
         """The segments of each episode, with the texts of the source that they meet; or those of a file of spans."""
@@ -163,16 +152,10 @@ class SegmentAnnotator:
     def _find_spans(self, work: Work, timeline: ModelTimeline | None) -> list[SegmentSpan]:
         """The spans of an episode by what `by` names; they cover it once for each arm."""
         duration = work.episode.duration_seconds
-        if timeline is None:
-            return make_spans(self._find_events(work), duration)
-        if self._tolerance is None:
+        if timeline is not None:
             return name_spans(timeline.arms, duration)
-        return fuse_spans(timeline.arms, self._find_events(work), self._tolerance, duration)
-
-    def _find_events(self, work: Work) -> Sequence[ArmBoundaries]:
-        """The events of the signals of an episode, for each arm."""
-        return find_signal_boundaries(
-            work.trajectory, self._meanings.find(work), work.episode.duration_seconds
+        return make_spans(
+            find_signal_boundaries(work.trajectory, self._meanings.find(work), duration), duration
         )
 
     def _new_segment(

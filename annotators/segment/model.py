@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from annotators.base import PaidFailure, Preflight, Subject, Work, make_episode_subject
+from annotators.base import PaidFailure, Preflight, Subject, Work
 from annotators.caption import (
     CameraView,
     FramePlan,
@@ -28,10 +28,8 @@ from annotators.models import (
     grey_frames,
     load_vlm,
     make_test_call,
-    price_usd,
 )
 from annotators.prompting import escape_json, read_prompt
-from annotators.segment.spans import TEXT_ANNOTATORS
 from annotators.segment.timeline import (
     ModelArm,
     ModelBoundary,
@@ -57,7 +55,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from annotators.base import CameraSeconds, Options
-    from ares.settings import Price
     from ares.store import Stores
 
 
@@ -76,13 +73,7 @@ _MOST_SHARED = 4 * MOST_FRAMES
 _TEST_FRAMES = 9
 # For quotes only: tokens of the reply about a span and about a change, and of the time of a frame in a prompt.
 _SPAN_TOKENS, _RECHECK_TOKENS, _FRAME_TOKENS = 38, 20, 7
-# Fewer episodes are not representative; more are not read.
-_FEWEST_MEASURED, _MOST_MEASURED = 5, 200
-# Changes a second of an episode of which nothing is known.
-USUAL_CHANGES_PER_SECOND = 0.25
-
-# Calls, tokens that a model reads, and tokens that it writes; they need not be whole.
-Amounts = tuple[float, float, float]
+_CHANGES_PER_SECOND = 0.25
 
 MODEL_SETTINGS: dict[str, Json] = {
     "most_frames": MOST_FRAMES,
@@ -111,21 +102,6 @@ class ModelTimeline:
     seconds: tuple[float, ...]
     cost: Cost
     paid: Cost
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MeasuredSpans:
-    """What was found in some episodes.
-
-    Attributes:
-        subjects: The episodes.
-        changes_per_second: Changes a second, over all arms.
-        cost: What it cost.
-    """
-
-    subjects: Sequence[Subject]
-    changes_per_second: float
-    cost: Cost
 
 
 @dataclass(slots=True)
@@ -313,30 +289,24 @@ class SpanFinder:
             max_tokens=MAX_NEW_TOKENS,
         )
 
-    def expect_amounts(self, subject: Subject, changes_per_second: float) -> Amounts:
-        """What an episode is expected to take: calls, tokens that the model reads, tokens that it writes.
-
-        Args:
-            subject: The episode.
-            changes_per_second: Changes a second, over all arms.
-        """
+    def estimate(self, subject: Subject, is_served: bool) -> Cost:
+        """What an episode costs, with a change in four seconds; `usd` is left to the price where a server is paid."""
         camera = choose_camera(subject.episode, self._camera)
-        windows = self._plan(subject, camera)
         if camera is None:
-            return 0.0, 0.0, 0.0
+            return Cost()
+        windows = self._plan(subject, camera)
         plans = [_plan_sheets(_make_view(camera, window.seconds)) for window in windows]
-        changes = changes_per_second * subject.episode.duration_seconds
-        # The last call of an episode has few changes or many: on average half of them, and one at the least.
-        looks = changes / CHANGES_OF_A_CALL + min(changes, (CHANGES_OF_A_CALL - 1) / 2 / CHANGES_OF_A_CALL)
+        changes = math.ceil(_CHANGES_PER_SECOND * subject.episode.duration_seconds)
+        looks = math.ceil(changes / CHANGES_OF_A_CALL)
         sheet = _plan_sheets(_make_view(camera, [0.0] * _RECHECK_FRAMES))
         words = len(windows) * _count_words("spans") + looks * _count_words("look")
         frames = sum(len(window.seconds) for window in windows) + changes * _RECHECK_FRAMES
         images = sum(map(self._image_tokens, plans)) + changes * self._image_tokens(sheet)
-        spans = len(windows) + changes_per_second * sum(window.stop - window.start for window in windows)
-        return (
-            len(windows) + looks,
-            words + frames * _FRAME_TOKENS + images,
-            spans * _SPAN_TOKENS + changes * _RECHECK_TOKENS,
+        return Cost(
+            calls=len(windows) + looks,
+            tokens_in=words + frames * _FRAME_TOKENS + images,
+            tokens_out=(len(windows) + changes) * _SPAN_TOKENS + changes * _RECHECK_TOKENS,
+            usd=None if is_served else 0.0,
         )
 
     def _image_tokens(self, plan: FramePlan) -> int:
@@ -348,75 +318,6 @@ def load_span_finder(options: Options, camera: str, stores: Stores) -> SpanFinde
     """The finder with the model of a run, by default the captioner's. Raises as `load_vlm`."""
     spec = options.model or options.settings.caption_model
     return SpanFinder(load_vlm(spec, options, MAX_NEW_TOKENS, stores), camera)
-
-
-class SpanQuote:
-    """What a run of a model will cost: by what its earlier calls have cost, else by how many changes there may be.
-
-    Args:
-        stores: Stores of the workspace.
-        finder: The model.
-        maker_id: Maker of its segments.
-        price: What its tokens cost, or None.
-        is_served: Whether its calls cost money.
-    """
-
-    def __init__(
-        self, stores: Stores, finder: SpanFinder, maker_id: str, price: Price | None, is_served: bool
-    ) -> None:
-        self._stores, self._finder, self._maker_id = stores, finder, maker_id
-        self._price, self._is_served = price, is_served
-
-    def expect_run(self, sample: Sequence[Subject], planned: int) -> Cost:
-        """The expected cost of so many episodes, of which a sample is like the others."""
-        measured = self._measure([self._maker_id])
-        rate = measured.changes_per_second if measured else self._rate_of_others()
-        amounts = self._expect_all(sample, rate)
-        if measured:
-            usual, cost = self._expect_all(measured.subjects, rate), measured.cost
-            paid = (cost.calls, cost.tokens_in, cost.tokens_out)
-            amounts = [own * now / max(then, 1) for own, now, then in zip(amounts, paid, usual, strict=True)]
-        share = planned / max(len(sample), 1)
-        calls, tokens_in, tokens_out = (round(own * share) for own in amounts)
-        usd = price_usd(self._price, tokens_in, tokens_out) if self._is_served else 0.0
-        return Cost(calls=calls, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
-
-    def _expect_all(self, subjects: Sequence[Subject], rate: float) -> list[float]:
-        amounts = [self._finder.expect_amounts(subject, rate) for subject in subjects]
-        return [sum(column) for column in zip(*amounts, strict=True)] or [0.0] * 3
-
-    def _rate_of_others(self) -> float:
-        """Changes a second: of spans that people or sources gave, of those of other models, or the usual ones."""
-        makers = {id: own for id, own in self._stores.annotations.makers().items() if own.fills_segments}
-        labelled = [
-            id for id, own in makers.items() if own.kind == "person" or own.annotator in TEXT_ANNOTATORS
-        ]
-        models = [id for id, own in makers.items() if own.annotator == "segment" and own.kind == "model"]
-        for ids in (labelled, models):
-            measured = self._measure(ids) if ids else None
-            if measured:
-                return measured.changes_per_second
-        return USUAL_CHANGES_PER_SECOND
-
-    def _measure(self, maker_ids: Sequence[str]) -> _MeasuredSpans | None:
-        """What some makers have found, and what it has cost; None where too few episodes tell."""
-        log = self._stores.annotations
-        makers = log.makers()
-        known = {id: makers[id].annotator for id in maker_ids if id in makers}
-        ids = sorted({episode for id, name in known.items() for episode in log.find_episodes(name, id)})
-        if len(ids) < _FEWEST_MEASURED:
-            return None
-        spans = log.find_annotations(ids[:_MOST_MEASURED], maker_ids=list(known))
-        episodes = self._stores.tables.episodes.get(ids[:_MOST_MEASURED])
-        seconds = {own.episode_id: own.duration_seconds for own in episodes}
-        # Several makers may have segmented an episode: each of them has looked at all of it.
-        segmented = sum(seconds.get(id, 0.0) for id, _ in {(own.episode_id, own.maker_id) for own in spans})
-        changes = sum(own.start_seconds > 0 for own in spans)
-        return _MeasuredSpans(
-            subjects=[make_episode_subject(episode) for episode in episodes],
-            changes_per_second=changes / max(segmented, 1e-9),
-            cost=sum((own.cost for own in spans), Cost()),
-        )
 
 
 def plan_windows(last_frame: int, rate_hz: float, duration_seconds: float) -> list[Window]:

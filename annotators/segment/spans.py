@@ -30,7 +30,7 @@ class Boundary:
 
     Attributes:
         seconds: Seconds from the start of the episode.
-        source: What tells of it: a `BoundarySource`, or that of an event of the signals and "+model".
+        source: What tells of it, a `BoundarySource`.
         confidence: From 0 to 1.
     """
 

@@ -23,8 +23,6 @@ from ares.input import (
     match_spans_to_episodes,
     open_input,
     read_span_file,
-    read_text_mapping,
-    rename_text,
 )
 from ares.jobs import ReasonCount
 
@@ -45,22 +43,20 @@ class SpanFileAnnotator:
 
     Args:
         path: The file, see `ares.input.read_span_file`.
-        names_path: File of new texts for old ones, or "".
         stores: Stores of the workspace.
 
     Attributes:
-        maker: Their maker; another content of the files makes another.
+        maker: Their maker; another content of the file makes another.
         warnings: What of the file is there twice.
         lost: What of the file is not read, by reason.
 
     Raises:
-        SourceError: A file cannot be read.
+        SourceError: The file cannot be read.
         RequestError: The file names no span of a stored episode.
     """
 
-    def __init__(self, path: str, names_path: str, stores: Stores) -> None:
+    def __init__(self, path: str, stores: Stores) -> None:
         episodes = _StoredEpisodes(stores)
-        self._new_texts = read_text_mapping(names_path) if names_path else {}
         file = read_span_file(path)
         self._by_episode = match_spans_to_episodes(file, episodes.find)
         counts, examples = file.tally.counts, file.tally.examples
@@ -75,8 +71,8 @@ class SpanFileAnnotator:
         if not self._by_episode:
             reason = next(file.tally.lines(), "it has no rows")
             raise RequestError("the file names no span of a stored episode", f"{path}: {reason}")
-        hashes: list[Json] = [_hash_content(name) for name in (path, names_path) if name]
-        settings: dict[str, Json] = {"files": hashes, "unit": ""}  # which unit was once a setting of its own
+        # There was once a second file, and a setting of the unit.
+        settings: dict[str, Json] = {"files": [_hash_content(path)], "unit": ""}
         self.maker = Maker(annotator=STATED_SPANS, version=_VERSION, settings=settings, fills_segments=True)
 
     def preflight(self, makers: Sequence[Maker]) -> Preflight:
@@ -108,10 +104,9 @@ class SpanFileAnnotator:
         return annotations
 
     def _make_value(self, span: NamedSpan) -> dict[str, Json]:
-        text, fields = rename_text(span.text, span.fields, self._new_texts)
         return {
-            **fields,
-            "text": text,
+            **span.fields,
+            "text": span.text,
             "style": span.style,
             "author": span.author,
             "role": span.role,

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from annotators.prompting import AnyReply, read_json_reply
-from annotators.segment.spans import SHORTEST_SECONDS, Boundary
+from annotators.segment.spans import (
+    SHORTEST_SECONDS,
+    ArmBoundaries,
+    Boundary,
+    SegmentSpan,
+    join_boundaries,
+    make_spans,
+)
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -363,6 +370,14 @@ def _are_same(first: ModelBoundary, second: ModelBoundary, step: float) -> bool:
     return distance < SHORTEST_SECONDS or (first.window != second.window and is_alike and distance <= step)
 
 
-def to_boundaries(arm: ModelArm) -> list[Boundary]:
-    """The changes of an arm as boundaries."""
-    return [Boundary(own.seconds, "model", own.confidence) for own in arm.boundaries]
+def name_spans(arms: Sequence[ModelArm], duration_seconds: float) -> list[SegmentSpan]:
+    """The spans of a model's timeline with what is done in them; they cover the episode once for each arm."""
+    spans: list[SegmentSpan] = []
+    for arm in arms:
+        boundaries = [Boundary(own.seconds, "model", own.confidence) for own in arm.boundaries]
+        joined = ArmBoundaries(arm.arm, join_boundaries(boundaries, duration_seconds))
+        spans += [
+            replace(span, text=arm.text_at((span.start_seconds + span.stop_seconds) / 2))
+            for span in make_spans([joined], duration_seconds)
+        ]
+    return spans

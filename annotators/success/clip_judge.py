@@ -66,7 +66,7 @@ class _CameraVectors:
     """Vectors of frames of one camera: (N, D) over the episode, (M, D) at its end, and the seconds of the latter."""
 
     name: str
-    course: NDArray[np.float32]
+    progress: NDArray[np.float32]
     last: NDArray[np.float32]
     last_seconds: Sequence[float]
 
@@ -94,7 +94,7 @@ class ClipOutcomeJudge:
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """Frames over the episode and its last ones, of every camera that is judged."""
         return {
-            camera.name: sorted({*course, *last}) for camera, course, last in self._camera_seconds(subject)
+            camera.name: sorted({*progress, *last}) for camera, progress, last in self._camera_seconds(subject)
         }
 
     def preflight(self) -> Preflight:
@@ -111,7 +111,7 @@ class ClipOutcomeJudge:
 
         frames = [self._read_frames(attempt) for attempt in attempts]
         readable = [camera for cameras in frames if not isinstance(cameras, AresError) for camera in cameras]
-        images = [image for _, course, last, _ in readable for image in (*course, *last)]
+        images = [image for _, progress, last, _ in readable for image in (*progress, *last)]
         vectors = self._encoder.encode_images(images) if images else np.zeros((0, 0), np.float32)
         results: list[OutcomeParts | AresError] = []
         start = 0
@@ -120,8 +120,8 @@ class ClipOutcomeJudge:
                 results.append(cameras)
                 continue
             encoded = []
-            for name, course, last, seconds in cameras:
-                middle, stop = start + len(course), start + len(course) + len(last)
+            for name, progress, last, seconds in cameras:
+                middle, stop = start + len(progress), start + len(progress) + len(last)
                 encoded.append(_CameraVectors(name, vectors[start:middle], vectors[middle:stop], seconds))
                 start = stop
             results.append(self._measure(attempt.task, encoded))
@@ -147,8 +147,8 @@ class ClipOutcomeJudge:
             return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
         try:
             return [
-                (camera.name, frames.at(camera.name, course), frames.at(camera.name, last), last)
-                for camera, course, last in cameras
+                (camera.name, frames.at(camera.name, progress), frames.at(camera.name, last), last)
+                for camera, progress, last in cameras
             ]
         except MediaError as error:
             return error
@@ -158,12 +158,12 @@ class ClipOutcomeJudge:
 
         done, not_done = self._encode_task(task)
         margins = [camera.last @ (done - not_done) for camera in cameras]
-        values = [(camera.course @ (done - not_done)).astype(np.float64) for camera in cameras]
+        values = [(camera.progress @ (done - not_done)).astype(np.float64) for camera in cameras]
         orders = [order for value in values if (order := compute_value_order_correlation(value)) is not None]
-        course = np.mean([camera.course.mean(axis=0) for camera in cameras], axis=0)
+        progress = np.mean([camera.progress.mean(axis=0) for camera in cameras], axis=0)
         parts = {
             TASK_RECOGNISED: float(
-                (self._other_tasks @ course < self._encode_texts(_TASK, task) @ course).mean()
+                (self._other_tasks @ progress < self._encode_texts(_TASK, task) @ progress).mean()
             ),
             "outcome_text": float(np.mean([margin.mean() for margin in margins])),
             "outcome_text_lowest": float(min(margin.mean() for margin in margins)),

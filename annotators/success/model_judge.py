@@ -282,8 +282,8 @@ class ModelOutcomeJudge:
         """Start and last frames of every camera, and frames over the episode of the best one."""
         seconds = self._outcome_seconds(subject)
         for camera in choose_judged_cameras(subject, self._camera)[:1]:
-            course = compute_even_seconds(camera, _PROGRESS_FRAMES, subject=subject)
-            seconds[camera.name] = sorted({*seconds[camera.name], *course})
+            progress = compute_even_seconds(camera, _PROGRESS_FRAMES, subject=subject)
+            seconds[camera.name] = sorted({*seconds[camera.name], *progress})
         return seconds
 
     def _outcome_seconds(self, subject: Subject) -> dict[str, list[float]]:
@@ -369,8 +369,8 @@ class ModelOutcomeJudge:
         if not cameras:
             return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
         best, *_ = choose_judged_cameras(subject, self._camera)
-        course = compute_even_seconds(best, _PROGRESS_FRAMES, subject=subject)
-        order = list(range(len(course)))
+        progress = compute_even_seconds(best, _PROGRESS_FRAMES, subject=subject)
+        order = list(range(len(progress)))
         random.Random(f"success:{subject.id}").shuffle(order)
         try:
             images = ReadableImages(
@@ -378,7 +378,7 @@ class ModelOutcomeJudge:
                 attempt.work.release_frames,
             )
             shuffled = ReadableImages(
-                lambda: list(frames.at(best.name, [course[position] for position in order]))
+                lambda: list(frames.at(best.name, [progress[position] for position in order]))
             )
         except MediaError as error:
             return error

@@ -18,6 +18,22 @@ GONE_OPTIONS: Mapping[str, str] = {
         ("ares ingest --data-dir", "ares check --data-dir"),
         "give the folder of a prepared dataset, such as ~/tensorflow_datasets/bridge_dataset/1.0.0",
     ),
+    **dict.fromkeys(
+        ("ares annotate --scores", "ares annotate --valuation.scores"),
+        "Python fills a column from a table: ws.set_values(NAME, frame.set_index('episode_id')['score'])",
+    ),
+    **dict.fromkeys(
+        ("ares annotate --valuer", "ares annotate --valuation.valuer"),
+        "valuation is by mutual information; scores of your own are those of an annotator that is a plug-in",
+    ),
+    **dict.fromkeys(
+        ("ares annotate --column", "ares annotate --valuation.column"), "valuation fills episode_value"
+    ),
+    **dict.fromkeys(("ares annotate --seed", "ares annotate --valuation.seed"), "valuation draws by seed 0"),
+    **dict.fromkeys(
+        ("ares annotate --subtask-names", "ares annotate --segment.subtask-names"),
+        "write the new texts into the table of --spans",
+    ),
     "ares check --audit": "`python -m benchmarks.quality --real DATA` plants faults into data of yours",
     "ares check --audit-seed": "`python -m benchmarks.quality --real DATA --seeds A:B` has the seeds",
     "ares check --evidence": "`ares ingest` the data: `ares app` plays each episode with its findings",

@@ -57,8 +57,6 @@ if TYPE_CHECKING:
         refuse_outside_links as refuse_outside_links,
     )
     from ares.input.limits import (
-        call_with_file_time_limit as call_with_file_time_limit,
-        call_with_time_limit as call_with_time_limit,
         input_budgets as input_budgets,
         limited_memory as limited_memory,
     )
@@ -89,6 +87,10 @@ if TYPE_CHECKING:
         parquet_columns as parquet_columns,
         read_table as read_table,
         read_valid_rows as read_valid_rows,
+    )
+    from ares.input.time_limits import (
+        call_with_file_time_limit as call_with_file_time_limit,
+        call_with_time_limit as call_with_time_limit,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -13,7 +13,8 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from ares.errors import SourceError
-from ares.input.limits import input_budgets, restart_file_time_limit
+from ares.input.limits import input_budgets
+from ares.input.time_limits import restart_file_time_limit
 from ares.io import is_url, open_file
 
 LFS_ADVICE = "a Git LFS pointer, not the data: run `git lfs pull` in its repository"
@@ -205,7 +206,7 @@ def check_symbolic_links(path: str, folder: str) -> None:
 
 
 def forget_checked_links() -> None:
-    """Look at the links to folders anew: since a process has read a dataset, one may have been replaced."""
+    """Look at the links to folders again: since a process has read a dataset, one may have been replaced."""
     _real_folder.cache_clear()
     _allowed_roots.cache_clear()
 

@@ -13,6 +13,14 @@ if TYPE_CHECKING:
         WorkerNeeds as WorkerNeeds,
         WorkerPool as WorkerPool,
     )
+    from ares.jobs.failures import (
+        ACCEPTED_FAILURES as ACCEPTED_FAILURES,
+        FAILURES as FAILURES,
+        FailureLog as FailureLog,
+        location_subject as location_subject,
+        resolved_failures as resolved_failures,
+        utc_now as utc_now,
+    )
     from ares.jobs.job_results import (
         AnnotateEstimate as AnnotateEstimate,
         AnnotateReport as AnnotateReport,
@@ -36,19 +44,15 @@ if TYPE_CHECKING:
         make_concurrency_getter as make_concurrency_getter,
         run_pipeline as run_pipeline,
     )
-    from ares.jobs.report import (
-        ACCEPTED_FAILURES as ACCEPTED_FAILURES,
-        FAILURES as FAILURES,
-        FailureLog as FailureLog,
-        MeasuredRate as MeasuredRate,
+    from ares.jobs.progress import (
         Progress as Progress,
+        watch_progress as watch_progress,
+    )
+    from ares.jobs.report import (
+        MeasuredRate as MeasuredRate,
         Report as Report,
-        location_subject as location_subject,
         measure_rate as measure_rate,
         record_job as record_job,
-        resolved_failures as resolved_failures,
-        utc_now as utc_now,
-        watch_progress as watch_progress,
     )
     from ares.jobs.requests import (
         AnnotateKeywords as AnnotateKeywords,

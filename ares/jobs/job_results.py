@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 from ares.annotation import Cost
 from ares.console import count_of
@@ -31,7 +31,7 @@ class ReasonCount:
 
     def to_json(self) -> dict[str, Json]:
         """One element of `failures` or `warnings`."""
-        return {"reason": self.reason, "count": self.count, "example": self.example}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class UnreadFile:
 
     def to_json(self) -> dict[str, Json]:
         """One element of `left_files`."""
-        return {"path": self.path, "use": self.use, "detail": self.detail}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,12 +238,8 @@ class JobCounts:
 
     def to_json(self) -> dict[str, Json]:
         """The counts, as every command prints them."""
-        return {
-            "planned": self.planned,
-            "kept": self.kept,
-            "already": self.already,
-            "failed": self.failed,
-            "accepted": self.accepted,
+        counts: dict[str, Json] = {part.name: getattr(self, part.name) for part in fields(JobCounts)}
+        return counts | {
             "failures": [failure.to_json() for failure in self.failures],
             "warnings": [warning.to_json() for warning in self.warnings],
             "seconds": round(self.seconds, 3),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from ares.errors import RequestError
@@ -187,20 +187,9 @@ class EpisodeSelection:
 
     def describe(self) -> dict[str, Json]:
         """The recipe for log and sets: the conditions that are set; ids as their number."""
-        fields: dict[str, Json] = {
-            "where": self.where,
-            "ids": len(self.ids),
-            "set": self.set,
-            "dataset": self.dataset,
-            "search": self.search,
-            "limit": self.limit,
-            "like": self.like,
-            "image": self.image,
-            "by": self.by,
-            "min_score": self.min_score,
-        }
+        stated = {part.name: getattr(self, part.name) for part in fields(self)} | {"ids": len(self.ids)}
         return {
-            name: value for name, value in fields.items() if value or (name == "min_score" and value == 0)
+            name: value for name, value in stated.items() if value or (name == "min_score" and value == 0)
         }
 
 

@@ -33,7 +33,7 @@ VECTORS_OF = {"map": ("embed",)}
 NEEDED_VALUES = {"grade": GRADE_OPTIONS}
 # A second value of an option, where its field has no `examples`.
 OTHER_VALUES: dict[str, Json] = {
-    "layout": "collage",
+    "layout": "tiles",
     "camera": "wrist",
     "rubric": "other-rubric.yaml",
     "candidates": "other-candidates.txt",

@@ -86,17 +86,6 @@ class ChatEncoder:
             **self._template,
         )
 
-    def count_image_tokens(self, height: int, width: int) -> int:
-        """Tokens that one image adds to a request; larger ones are made smaller first."""
-        import numpy as np
-
-        image = np.zeros((height, width, 3), np.uint8)
-        with_image, without = (
-            self.encode([VlmRequest(images=images, prompt=_USER)])["input_ids"].shape[1]
-            for images in ([image], [])
-        )
-        return int(with_image - without)
-
     def _chat(self, request: VlmRequest) -> list[dict[str, Any]]:
         images = [shrink_image(image, MAX_IMAGE_SIDE) for image in request.images]
         folded = request.system and not self.takes_system

@@ -137,10 +137,6 @@ class HuggingfaceVlm:
         """Whether every reply begins with a thought, which cannot be switched off."""
         return self._runtime.chats.always_thinks
 
-    def count_image_tokens(self, height: int, width: int) -> int:
-        """Tokens that one image of this size, in pixels, adds to a request."""
-        return self._runtime.chats.count_image_tokens(height, width)
-
     def ask(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | VlmFailure]:
         """One reply or failure per request; a reply that reaches the length limit is an error, not half an answer."""
         return ask_in_batches(requests, self._answer, _BATCH_SIZE, self.name)

@@ -14,14 +14,10 @@ from annotators.base import Budget, make_budget_spent_error
 from annotators.models.base import IMAGE_SETTINGS, VlmFailure, VlmReply, VlmRequest, price_usd
 from annotators.models.inventory import get_json, list_served_models
 from annotators.models.model_families import find_family
-from annotators.models.paid_calls import ModelSpending, ReadableImages, ReplyCache, hash_model_request
-from annotators.models.server.chat_completions import (
-    CompletionReply,
-    ImageEncoder,
-    list_server_capabilities,
-    make_request_body,
-    read_completion,
-)
+from annotators.models.paid_calls import ModelSpending, ReadableImages
+from annotators.models.reply_cache import ReplyCache, hash_model_request
+from annotators.models.server.chat_reply import CompletionReply, read_completion
+from annotators.models.server.chat_request import ImageEncoder, list_server_capabilities, make_request_body
 from annotators.models.server.concurrency import MOST_CALLS
 from annotators.models.server.connection import ServerAnswer, ServerConnection
 from ares.annotation import Cost, short_hash

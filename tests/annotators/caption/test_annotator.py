@@ -22,7 +22,6 @@ from ares.errors import MediaError, ModelError, RequestError
 from ares.rubric import shipped_verbs
 from ares.settings import Price
 from ares.workspace import Workspace
-from tests.annotators.scripted_vlm import StubVlm
 
 Works = Callable[..., Work]
 
@@ -53,7 +52,7 @@ def test_the_maker_names_weights_prompt_and_layout(options: Options, ws: Workspa
     assert tiles.model.startswith("reference-captioner@")
     assert tiles.prompt_hash
     assert (
-        CaptionAnnotator(replace(options, values={"layout": "frames:3"}), ws.stores).maker.maker_id
+        CaptionAnnotator(replace(options, values={"layout": "sheets"}), ws.stores).maker.maker_id
         != tiles.maker_id
     )
     assert CaptionAnnotator(options, ws.stores).maker.maker_id == tiles.maker_id
@@ -138,7 +137,7 @@ def test_a_server_that_takes_no_notice_of_a_schema_is_asked_for_the_slots(
     remote: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works, model_server: Any
 ) -> None:
     model_server.answers(_by_request(' "Close the drawer." \n', json.dumps(FILLED)))
-    annotator = CaptionAnnotator(replace(remote, values={"layout": "collage"}), ws.stores)
+    annotator = CaptionAnnotator(replace(remote, values={"layout": "tiles"}), ws.stores)
     result = _caption(annotator, work_for, episodes["drawer-close_000"])
     assert isinstance(result, Result)
     (made,) = result.annotations
@@ -150,7 +149,7 @@ def test_a_server_that_takes_no_notice_of_a_schema_is_asked_for_the_slots(
     assert (made.cost.calls, result.cost.calls) == (2, 2)
     assert made.cost.usd == pytest.approx(2 * 0.001020)
     first, second = model_server.prompts()
-    assert "3 tiles" in first
+    assert "3 images in order of time" in first
     assert 'drawer."}' in second and len(model_server.requests[1]["messages"][-1]["content"]) == 1
 
 
@@ -219,36 +218,6 @@ def test_values_of_a_captioner_are_short_and_in_the_words_of_the_guide() -> None
         "count": "two",
         "outcome": "not completed",
     }
-
-
-class _WithoutSchema(StubVlm):
-    capabilities = frozenset()
-
-
-def test_a_model_without_schemas_is_asked_for_a_sentence_and_then_for_its_slots(
-    options: Options,
-    ws: Workspace,
-    episodes: dict[str, Episode],
-    work_for: Works,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    vlm = _WithoutSchema()
-    vlm.enqueue("close the drawer", json.dumps({**FILLED, "action_words": "close"}))
-    monkeypatch.setattr("annotators.caption.annotator.load_vlm", lambda *arguments: vlm)
-    annotator = CaptionAnnotator(options, ws.stores)
-    result = _caption(annotator, work_for, episodes["drawer-close_000"])
-    assert isinstance(result, Result)
-    assert result.annotations[0].value["slots"] == {
-        "action": "close",
-        "object": "drawer",
-        "outcome": "completed",
-    }
-    first, second = vlm.history
-    assert "Reply with the sentence alone" in first.prompt
-    assert first.schema is None and second.schema is None and list(second.images) == []
-    subject = make_episode_subject(episodes["drawer-close_000"])
-    assert annotator.estimate(subject).calls == 2
-    assert annotator.maker.settings["writing"] == "two calls"
 
 
 def test_known_sentences_have_their_slots_without_a_call(

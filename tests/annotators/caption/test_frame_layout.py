@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from annotators.base import Frames, make_episode_subject
-from annotators.caption import compute_even_seconds, parse_frame_layout, plan_frames
+from annotators.caption import compute_even_seconds, plan_frames
 from annotators.caption.frame_plan import choose_camera
 from ares.episode import Episode, MediaRef
-from ares.errors import MediaError, RequestError
+from ares.errors import MediaError
 
 
 def test_tiles_are_first_middle_and_last_frame_of_the_front_camera(episodes: dict[str, Episode]) -> None:
@@ -57,21 +57,11 @@ def test_a_camera_that_cannot_be_decoded_fails_those_who_ask_for_it(episodes: di
         frames.at("front", [0.0])
 
 
-def test_arrangements(episodes: dict[str, Episode]) -> None:
+def test_tiles_are_single_images(episodes: dict[str, Episode]) -> None:
     frames = np.arange(3 * 4 * 5 * 3, dtype=np.uint8).reshape(3, 4, 5, 3)
-    subject = make_episode_subject(episodes["drawer-close_000"])
-    tiles, collage = (plan_frames(subject, name, "") for name in ("tiles", "collage"))
+    tiles = plan_frames(make_episode_subject(episodes["drawer-close_000"]), "tiles", "")
     assert [image.shape for image in tiles.arrange(lambda camera, seconds: frames)] == [(4, 5, 3)] * 3
-    (image,) = collage.arrange(lambda camera, seconds: frames)
-    assert image.shape == (4, 15, 3)
-    assert np.array_equal(image[:, 5:10], frames[1])
-    assert parse_frame_layout("frames:7").count == 7
-
-
-@pytest.mark.parametrize("text", ["", "tile", "frames:0", "frames:65", "frames:x", "frames:"])
-def test_an_unknown_layout_is_named(text: str) -> None:
-    with pytest.raises(RequestError, match="tiles, collage, frames:N"):
-        parse_frame_layout(text)
+    assert tiles.legend().startswith("3 images in order of time, at 0.00 s, ")
 
 
 def test_a_flagged_camera_is_not_chosen(episodes: dict[str, Episode]) -> None:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from annotators.base import Subject, make_episode_subject
 from annotators.caption import plan_frames
-from annotators.caption.frame_plan import MAX_FRAMES, FramePlan, check_caption_layout, plan_test_frames
+from annotators.caption.frame_plan import MAX_FRAMES, CaptionLayout, FramePlan, plan_test_frames
 from ares.episode import Camera, Episode
-from ares.errors import RequestError
 
 Segment = Callable[..., Subject]
 _LAYOUTS = ("auto", "sheets")
@@ -47,7 +46,7 @@ def segment(episodes: dict[str, Episode]) -> Segment:
     ("seconds", "span"), [(1, None), (10, None), (40, (7.3, 18.9)), (10_800, (9_000.0, 9_009.5))]
 )
 def test_every_two_seconds_of_a_span_have_a_frame_of_every_camera(
-    segment: Segment, layout: str, cameras: int, seconds: float, span: tuple[float, float] | None
+    segment: Segment, layout: CaptionLayout, cameras: int, seconds: float, span: tuple[float, float] | None
 ) -> None:
     subject = segment(seconds, cameras, span)
     plan = plan_frames(subject, layout, "")
@@ -83,9 +82,11 @@ def test_few_frames_are_images_and_many_are_sheets_with_times(segment: Segment) 
     assert len(plan_frames(segment(3 * 3600, 1), "sheets", "").image_sizes()) == 7
 
 
-@pytest.mark.parametrize("layout", ["auto", "sheets", "tiles", "collage", "frames:5"])
+@pytest.mark.parametrize("layout", ["auto", "sheets", "tiles"])
 @pytest.mark.parametrize("seconds", [0.1, 3, 60])
-def test_images_are_of_the_size_that_is_quoted(segment: Segment, layout: str, seconds: float) -> None:
+def test_images_are_of_the_size_that_is_quoted(
+    segment: Segment, layout: CaptionLayout, seconds: float
+) -> None:
     plan = plan_frames(segment(seconds, 2), layout, "")
     images = plan.arrange(_numbered_frames)
     assert [image.shape[:2] for image in images] == plan.image_sizes()
@@ -113,7 +114,7 @@ def test_a_sheet_shows_frames_row_by_row_under_their_times(segment: Segment) -> 
 @pytest.mark.parametrize("seconds", [1, 10, 60])
 @pytest.mark.parametrize("layout", _LAYOUTS)
 def test_the_legend_has_the_time_of_every_frame_and_no_name_of_the_source(
-    segment: Segment, layout: str, seconds: float
+    segment: Segment, layout: CaptionLayout, seconds: float
 ) -> None:
     plan = plan_frames(segment(seconds, 2), layout, "")
     legend = plan.legend()
@@ -138,14 +139,8 @@ def test_flagged_cameras_are_left_out(segment: Segment) -> None:
     assert list(plan_frames(replace(subject, episode=black), "auto", "").by_camera) == ["view_1", "view_2"]
 
 
-@pytest.mark.parametrize("text", ["", "auto:3", "sheet", "frames:0", "frames:65"])
-def test_an_unknown_layout_is_named(text: str) -> None:
-    with pytest.raises(RequestError, match=r"tiles, collage, frames:N .* by duration: auto, sheets"):
-        check_caption_layout(text)
-
-
-@pytest.mark.parametrize("layout", ["auto", "sheets", "tiles", "collage", "frames:5"])
-def test_a_test_call_has_images_of_the_layout(layout: str) -> None:
+@pytest.mark.parametrize("layout", ["auto", "sheets", "tiles"])
+def test_a_test_call_has_images_of_the_layout(layout: CaptionLayout) -> None:
     plan: FramePlan = plan_test_frames(layout, 192, 192)
     assert [image.shape[:2] for image in plan.arrange(_numbered_frames)] == plan.image_sizes()
     assert plan.legend()

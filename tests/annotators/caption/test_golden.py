@@ -86,7 +86,7 @@ def _slots() -> str:
 REQUESTS: Mapping[str, Callable[[], str]] = {
     "caption_with_schema": lambda: _caption("caption, by a schema", "typed", _plan(7.5, "front", "wrist")),
     "caption_of_sheets": lambda: _caption("caption, by a schema", "typed", _plan(40, "front", "wrist")),
-    "caption_without_schema": lambda: _caption("caption, without a schema", "two calls", _plan(7.5, "front")),
+    "caption_without_schema": lambda: _caption("caption, without a schema", "sentence", _plan(7.5, "front")),
     "slots": _slots,
 }
 

@@ -302,7 +302,7 @@ def test_where_most_slots_differ_all_share_one_call(
     model_server.requests.clear()
     model_server._script[:] = []
     _serve(model_server, _differ, seen, chooses="other")
-    assert value_of(grade("close two red doors", values={"layout": "frames:4"}, **stated))["grade"] == (
+    assert value_of(grade("close two red doors", values={"layout": "sheets"}, **stated))["grade"] == (
         "not_acceptable"
     )
     assert len(_contested(model_server)) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -38,40 +37,10 @@ def _internvl() -> Count:
     return lambda height, width: int(processor.get_number_of_image_patches(height, width, options)) * 256 + 2
 
 
-def _smolvlm(tile: int, tokens: int) -> Count:
-    processors = _transformers()
-    from transformers.models.smolvlm.processing_smolvlm import get_image_prompt_string
-
-    sizes: dict[str, Any] = {"size": {"longest_edge": 4 * tile}, "max_image_size": {"longest_edge": tile}}
-    processor = processors.SmolVLMImageProcessor(**sizes)
-
-    def count(height: int, width: int) -> int:
-        _, rows, columns = processor.get_number_of_image_patches(height, width)
-        # Marks are tokens of their own, and so are line breaks.
-        marks = ("<fake>", "<image>", "<global>")
-        text = get_image_prompt_string(rows, columns, tokens, *marks)  # type: ignore[no-untyped-call]
-        return len(re.findall(r"<[^>]*>|\n+", text))
-
-    return count
-
-
-def _llava_next() -> Count:
-    # Patches of 14 pixels in tiles of 336; the token of the class is dropped again.
-    processors = _transformers()
-    processor: Any = object.__new__(processors.LlavaNextProcessor)
-    processor.image_processor = processors.LlavaNextImageProcessor()
-    processor.patch_size, processor.num_additional_image_tokens = 14, 1
-    return lambda height, width: int(processor._get_number_of_features(height, width, 336, 336)) - 1
-
-
 PROCESSORS: dict[str, Callable[[], Count]] = {
     "Qwen/Qwen2.5-VL-7B-Instruct": partial(_qwen, 14, 3136, 12845056),
     "Qwen/Qwen3-VL-4B-Instruct@0f1e2d3c": partial(_qwen, 16, 65536, 16777216),
     "OpenGVLab/InternVL3-8B-hf": _internvl,
-    "llava-hf/llava-v1.6-mistral-7b-hf": _llava_next,
-    "llava-hf/llama3-llava-next-8b-hf": _llava_next,
-    "HuggingFaceTB/SmolVLM2-2.2B-Instruct": partial(_smolvlm, 384, 81),
-    "HuggingFaceTB/SmolVLM-256M-Instruct": partial(_smolvlm, 512, 64),
 }
 
 
@@ -92,6 +61,16 @@ def test_sizes_of_robot_cameras() -> None:
         for name in ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen/Qwen3-VL-8B-Instruct", "google/gemma-3-4b-it")
     }
     assert list(counts.values()) == [17 * 23 + 2, 15 * 20 + 2, 258]
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [("HuggingFaceTB/SmolVLM2-2.2B-Instruct", 1083), ("HuggingFaceTB/SmolVLM-256M-Instruct", 862)],
+)
+def test_of_a_model_that_cuts_by_proportions_an_image_of_four_to_three_counts(name: str, tokens: int) -> None:
+    """As the processor of transformers makes them of 640 by 480 pixels."""
+    assert count_image_tokens(name, 480, 640) == tokens
+    assert count_image_tokens("llava-hf/llava-v1.6-mistral-7b-hf", 480, 640) == 2340
 
 
 def test_images_are_counted_as_they_are_sent() -> None:

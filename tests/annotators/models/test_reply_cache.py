@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from annotators.models import VlmFailure, VlmReply, VlmRequest
-from annotators.models.paid_calls import CachedVlm, ReplyCache, hash_model_request
+from annotators.models.reply_cache import CachedVlm, ReplyCache, hash_model_request
 from annotators.models.server.connection import ServerConnection
 from annotators.models.server.vlm import OpenAiVlm
 from ares.errors import ModelError

@@ -13,8 +13,10 @@ import pytest
 from annotators.segment.model import plan_windows
 from annotators.segment.timeline import (
     ModelArm,
+    ModelBoundary,
     Window,
     align_times,
+    name_spans,
     read_recheck_reply,
     read_window_reply,
     settle_rechecks,
@@ -237,3 +239,15 @@ def _least_cost(first: Sequence[float], second: Sequence[float]) -> float:
     best = 0.5 + min(_least_cost(first[1:], second), _least_cost(first, second[1:]))
     distance = abs(first[0] - second[0]) / 0.5
     return min(best, distance + _least_cost(first[1:], second[1:])) if distance <= 1 else best
+
+
+def test_the_spans_of_a_timeline_cover_the_episode_once_for_each_arm_with_what_is_done() -> None:
+    change = ModelBoundary(seconds=4.8, text="grasp", arm="left", before="reach", window=0)
+    left = ModelArm(arm="left", opening="reach", boundaries=(change,))
+    spans = name_spans([left, ModelArm(arm="right")], 12.0)
+    assert [(own.arm, own.start_seconds, own.stop_seconds, own.text) for own in spans] == [
+        ("left", 0.0, 4.8, "reach"),
+        ("left", 4.8, 12.0, "grasp"),
+        ("right", 0.0, 12.0, ""),
+    ]
+    assert [own.boundary.source for own in spans] == ["start", "model", "start"]

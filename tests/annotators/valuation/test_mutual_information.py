@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from annotators.valuation import make_mutual_information_valuer
-from annotators.valuation.valuers import compute_local_information
+from annotators.valuation import fit_mutual_information
+from annotators.valuation.mutual_information import compute_local_information
 from ares.episode import Signal, Trajectory
 
 RATE_HZ = 10.0
@@ -50,7 +50,7 @@ def test_the_estimate_is_that_of_a_normal_distribution(correlation: float) -> No
 
 def test_random_actions_score_lower_than_good_ones_at_any_length() -> None:
     episodes, planted = _dataset(11)
-    score = make_mutual_information_valuer(0).fit(episodes)
+    score = fit_mutual_information(episodes)
     values = np.array([score(name, episode).value for name, episode in episodes.items()], dtype=float)
     # The actions are the same numbers in another order: only their relation to the state is lost.
     pairs = values[~planted][:, None] > values[planted][None]
@@ -62,11 +62,11 @@ def test_random_actions_score_lower_than_good_ones_at_any_length() -> None:
 
 def test_the_seed_decides_and_other_units_change_nothing() -> None:
     episodes, _ = _dataset(5)
-    first, again, other = (make_mutual_information_valuer(seed).fit(episodes) for seed in (0, 0, 1))
+    first, again, other = (fit_mutual_information(episodes, seed) for seed in (0, 0, 1))
     name = next(iter(episodes))
     assert first(name, episodes[name]) == again(name, episodes[name]) != other(name, episodes[name])
     degrees = {key: _scaled(episode) for key, episode in episodes.items()}
-    scaled = make_mutual_information_valuer(0).fit(degrees)(name, degrees[name]).value
+    scaled = fit_mutual_information(degrees)(name, degrees[name]).value
     assert scaled == pytest.approx(first(name, episodes[name]).value, abs=1e-3)
 
 
@@ -81,10 +81,10 @@ def _scaled(episode: Trajectory) -> Trajectory:
 
 def test_what_cannot_be_scored_has_a_reason() -> None:
     episodes, _ = _dataset(5)
-    few = make_mutual_information_valuer(0).fit(dict(list(episodes.items())[:3]))
+    few = fit_mutual_information(dict(list(episodes.items())[:3]))
     assert (
         few("0", episodes["0000000000000000"]).reason
         == "fewer than 8 episodes of the dataset have both signals"
     )
-    score = make_mutual_information_valuer(0).fit(episodes)
+    score = fit_mutual_information(episodes)
     assert "finite state and action" in score("0", Trajectory(timestamps=np.arange(20.0))).reason

@@ -73,14 +73,14 @@ def help_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     ("line", "values"),
     [
         ("caption", {}),
-        ("caption --layout collage --camera wrist", {"layout": "collage", "camera": "wrist"}),
-        ("caption --layout=frames:4", {"layout": "frames:4"}),
+        ("caption --layout tiles --camera wrist", {"layout": "tiles", "camera": "wrist"}),
+        ("caption --layout=sheets", {"layout": "sheets"}),
         ("grade --rubric mine.yaml", {"rubric": "mine.yaml"}),
         (
-            "caption grade --caption.layout collage --grade.rubric mine.yaml",
-            {"caption.layout": "collage", "grade.rubric": "mine.yaml"},
+            "caption grade --caption.layout tiles --grade.rubric mine.yaml",
+            {"caption.layout": "tiles", "grade.rubric": "mine.yaml"},
         ),
-        ("caption --layout tiles --layout collage", {"layout": "collage"}),
+        ("caption --layout tiles --layout sheets", {"layout": "sheets"}),
     ],
 )
 def test_flags_of_our_annotators(line: str, values: dict[str, str]) -> None:
@@ -89,13 +89,13 @@ def test_flags_of_our_annotators(line: str, values: dict[str, str]) -> None:
 
 def test_an_option_reaches_the_annotations(workspace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARES_CAPTION_MODEL", "stub:close the drawer")
-    assert main(["annotate", "caption", "--layout", "collage", "--camera", "front", "-w", workspace]) == 0
+    assert main(["annotate", "caption", "--layout", "tiles", "--camera", "front", "-w", workspace]) == 0
     opened = open_workspace(workspace, Settings())
     ids = sorted(opened.stores.tables.episodes.ids())
     (caption,) = opened.stores.annotations.find_annotations(ids, ["caption"])
     settings = opened.stores.annotations.makers()[caption.maker_id].settings
     opened.close()
-    assert caption.value["layout"] == settings["layout"] == "collage"
+    assert caption.value["layout"] == settings["layout"] == "tiles"
     assert caption.camera == settings["camera"] == "front"
 
 
@@ -128,7 +128,7 @@ def test_help_groups_the_flags_by_annotator(
     sections = {block.splitlines()[0]: block for block in text.split("\n\n")}
     assert "camera of caption, embed, grade, guest, segment and success" in text
     assert "--rubric RUBRIC, --grade.rubric RUBRIC" in sections["options of grade:"]
-    assert "tiles, collage or frames:N (default: auto)" in sections["options of caption:"]
+    assert "last frame of one camera) (default: auto)" in sections["options of caption:"]
     guest_section = sections["options of guest:"]
     assert "--frame-count FRAME_COUNT, --guest.frame-count FRAME_COUNT" in guest_section
     assert "frames to describe, 100% of them at most (default: 3)" in guest_section
@@ -139,9 +139,9 @@ def test_help_groups_the_flags_by_annotator(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("motion --layout collage", "no option 'layout': motion has urdf, end_effector, base_link"),
+        ("motion --layout tiles", "no option 'layout': motion has urdf, end_effector, base_link"),
         ("guest --frame-count many", "wrong value of option 'guest.frame_count': 'many'; Input should be"),
-        ("caption --layout mosaic", "no layout 'mosaic': there are: tiles, collage, frames:N"),
+        ("caption --layout collage", "wrong value of option 'caption.layout': 'collage'; Input should be"),
     ],
 )
 def test_a_wrong_option_is_one_line(

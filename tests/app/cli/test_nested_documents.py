@@ -101,7 +101,6 @@ def test_a_nested_filter_is_refused(opening: str, refuse: Refuse, workspace: str
         *(["app", "--query-seconds", value] for value in ("nan", "inf", "-1", "0")),
         *(["check", ".", "--audit-seed", value] for value in ("-1", "nan", "9" * 5_000)),
         *(["rubric", command, "--seed", "-1"] for command in ("attack", "compare")),
-        *(["annotate", "valuation", "--seed", value] for value in ("-1", "nan")),
         *(["annotate", "success", "--votes", value] for value in ("-1", "nan", "inf")),
         *(["search", "x", "--min-score", value] for value in ("nan", "inf", "-1")),
         *(["ingest", ".", "--rate", value] for value in ("nan", "inf", "-1", "0")),

@@ -132,7 +132,7 @@ def test_messages_progress_and_logs_are_lines_without_controls(
         with announce_if_slow(EVIL) as _:
             pass
         progress = Progress(EVIL, 3, sys.stderr)
-        monkeypatch.setattr("ares.jobs.report.LINE_SECONDS", 0.0)
+        monkeypatch.setattr("ares.jobs.progress.LINE_SECONDS", 0.0)
         progress.advance()
         progress.close()
         try:

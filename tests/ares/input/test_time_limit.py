@@ -81,7 +81,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("ares.input.limits.time", clock)
+    monkeypatch.setattr("ares.input.time_limits.time", clock)
     return clock
 
 

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from ares.jobs import Progress, report as progress_module
+from ares.jobs import Progress, progress as progress_module
 
 
 class Terminal(io.StringIO):
@@ -112,6 +112,6 @@ def test_a_terminal_gets_a_bar_with_count_and_rate(clock: Clock, total: int | No
 
 
 def test_help_does_not_load_rich() -> None:
-    code = "import sys; from app.cli.main import build_parser; build_parser(''); import ares.jobs.report; "
+    code = "import sys; from app.cli.main import build_parser; build_parser(''); import ares.jobs.progress; "
     command = [sys.executable, "-c", code + "assert 'rich' not in sys.modules"]
     subprocess.run(command, check=True)

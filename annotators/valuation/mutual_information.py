@@ -1,9 +1,9 @@
-"""What a valuer is, and the built-in one: how well the actions of an episode follow from its states."""
+"""How well the actions of an episode follow from its states: their mutual information."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeScore:
-    """What a valuer says of one episode.
+    """What is said of one episode.
 
     Attributes:
-        value: Its score, higher is better; None where the valuer cannot say.
-        reason: Why it cannot, in the same words for every episode; "" otherwise.
+        value: Its score, higher is better; None where nothing can be said.
+        reason: Why, in the same words for every episode; "" otherwise.
     """
 
     value: float | None
@@ -31,29 +31,8 @@ class EpisodeScore:
 EpisodeScorer = Callable[[str, Trajectory], EpisodeScore]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Valuer:
-    """A way to value episodes.
-
-    Attributes:
-        version: Version of its code.
-        sample_size: Most episodes of a dataset that it is fitted to.
-        fit: Makes the scorer of a dataset from the trajectories of a sample of it, by episode id. All have the same
-            dimensions.
-        settings: What changes its scores.
-    """
-
-    version: str
-    sample_size: int
-    fit: Callable[[Mapping[str, Trajectory]], EpisodeScorer]
-    settings: Mapping[str, Json] = field(default_factory=dict)
-
-
-# Makes a valuer whose random choices follow a seed.
-ValuerFactory = Callable[[int], Valuer]
-
-
-_SAMPLE_SIZE = 256
+# Most episodes of a dataset that it is fitted to.
+SAMPLE_SIZE = 256
 # Steps of each episode, evenly over it: a long episode weighs as much as a short one.
 _REFERENCE_STEPS = 8
 _SCORED_STEPS = 32
@@ -65,14 +44,14 @@ _FEWEST_EPISODES = 8
 _FEWEST_STEPS = 8
 
 
-def make_mutual_information_valuer(seed: int = 0) -> Valuer:
-    """A valuer by the mutual information of state and action; the seed chooses the reference steps."""
-    return Valuer(
-        version="1",
-        sample_size=_SAMPLE_SIZE,
-        fit=partial(_fit_mutual_information, seed=seed),
-        settings={"components": _COMPONENTS, "neighbours": list(_NEIGHBOURS), "seed": seed},
-    )
+# Of the steps of the sample that are compared.
+_SEED = 0
+# What changes a score.
+SCORE_SETTINGS: Mapping[str, Json] = {
+    "components": _COMPONENTS,
+    "neighbours": list(_NEIGHBOURS),
+    "seed": _SEED,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,8 +72,13 @@ class _Projection:
         return projected
 
 
-def _fit_mutual_information(sample: Mapping[str, Trajectory], *, seed: int) -> EpisodeScorer:
-    """The scorer of a dataset; it holds 8 steps of each episode of the sample."""
+def fit_mutual_information(sample: Mapping[str, Trajectory], seed: int = _SEED) -> EpisodeScorer:
+    """The scorer of a dataset; it holds 8 steps of each episode of a sample.
+
+    Args:
+        sample: Signals by episode id; all have the same dimensions.
+        seed: Chooses the steps of the sample.
+    """
     import numpy as np
 
     rng = np.random.default_rng(seed)
