@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -236,13 +235,6 @@ class MongoAnnotationStore:
         """Return those of the subjects that this maker has annotated."""
         documents = self._find_any({"maker_id": maker_id}, "subject", subjects, {"_id": 0, "subject": 1})
         return {document["subject"] for document in documents}
-
-    def find_repeated_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
-        """Return those of the subjects of which this maker has several annotations."""
-        distinct = list(dict.fromkeys(subjects))
-        documents = self._find_any({"maker_id": maker_id}, "subject", distinct, {"_id": 0, "subject": 1})
-        counts = Counter(document["subject"] for document in documents)
-        return {subject for subject, count in counts.items() if count > 1}
 
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()

@@ -149,14 +149,6 @@ class SqliteAnnotationStore:
         query = "SELECT subject FROM facts WHERE maker_id = ? AND subject IN (SELECT value FROM json_each(?))"
         return {row[0] for row in self._rows(query, (maker_id, encode_json(list(subjects))))}
 
-    def find_repeated_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
-        """Return those of the subjects of which this maker has several annotations."""
-        query = (
-            "SELECT subject FROM facts WHERE maker_id = ? AND subject IN (SELECT value FROM json_each(?))"
-            " GROUP BY subject HAVING COUNT(*) > 1"
-        )
-        return {row[0] for row in self._rows(query, (maker_id, encode_json(list(subjects))))}
-
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
     ) -> list[Annotation]:
