@@ -190,10 +190,9 @@ def remove_own_vectors(stores: Stores, name: str, ids: Collection[str] | None = 
     """
     own = list_own_vectors(stores)
     if name not in own:
-        is_model = name in stores.tables.spaces() and stores.tables.vectors(name).count()
         what = (
             f"the vectors of {name!r} are those of a model"
-            if is_model
+            if _has_vectors(stores, name)
             else f"no vectors of your own {name!r}"
         )
         raise RequestError(what, f"{did_you_mean(name, own)}there are: {', '.join(own) or 'none'}")
@@ -205,6 +204,10 @@ def remove_own_vectors(stores: Stores, name: str, ids: Collection[str] | None = 
     return count
 
 
+def _has_vectors(stores: Stores, name: str) -> bool:
+    return name in stores.tables.spaces() and stores.tables.vectors(name).count() > 0
+
+
 def _check_own_vectors(
     stores: Stores, name: str, ids: Sequence[str], vectors: NDArray[np.float64], document: Json
 ) -> None:
@@ -213,9 +216,7 @@ def _check_own_vectors(
 
     stores.tables.vectors(name)  # raises for a name that cannot be one
     is_model = isinstance(document, dict) and document["model"] != _OWN_MODEL
-    if is_model or (
-        document is None and name in stores.tables.spaces() and stores.tables.vectors(name).count()
-    ):
+    if is_model or (document is None and _has_vectors(stores, name)):
         raise RequestError(f"the vectors of {name!r} are those of a model", "give yours another name")
     if vectors.ndim != 2 or len(vectors) != len(ids) or not vectors.size:
         raise RequestError(
@@ -396,12 +397,6 @@ def embed_texts(stores: Stores, space: EmbeddingSpace) -> int:
         table.add(texts, np.concatenate([encoder.encode_texts(batch) for batch in batches]))
         added += len(texts)
     return added
-
-
-def is_text_encoder_usable(stores: Stores, path: Path) -> bool:
-    """Whether a file of the folder of text encoders can be opened, and its space has vectors."""
-    space = list_embedding_spaces(stores).get(path.stem)
-    return space is not None and _stored_encoder(stores, space) is not None
 
 
 def _text_encoder(stores: Stores, space: EmbeddingSpace) -> TextEncoder:

@@ -14,12 +14,8 @@ from ares.console import print_message
 from ares.episode import Json
 from ares.errors import StoreError
 from ares.store.folder import WorkspaceBusy, job_label
-from ares.store.log.mongo_connection import (
-    MongoConnection,
-    SequenceAllocator,
-    current_process,
-    is_dead_process,
-)
+from ares.store.log.mongo_connection import MongoConnection
+from ares.store.log.mongo_sequence import SequenceAllocator, current_process, is_dead_process
 from ares.store.log.protocol import (
     ACTIONS,
     INDEXES,
@@ -43,7 +39,7 @@ from ares.store.sql import batched
 if TYPE_CHECKING:
     from pymongo.collection import Collection
 
-    from ares.store.log.mongo_connection import RunWithRetries
+    from ares.store.log.mongo_sequence import RunWithRetries
 
 
 Document = dict[str, Any]
@@ -173,7 +169,7 @@ class MongoAnnotationStore:
         self._lease = WriteLease(database["leases"], self._run)
         try:
             self._sequence.prepare()
-            self.create_indexes()
+            self._create_indexes()
         except BaseException:
             self._server.close()
             raise
@@ -366,23 +362,23 @@ class MongoAnnotationStore:
         """Lock the workspace for one writer, as `lock_folder` does in a folder. Raises WorkspaceBusy."""
         return self._lease.acquire(job_name, wait)
 
-    def missing_indexes(self) -> list[str]:
-        """Return the names of declared indexes that the server lacks."""
-        indexes = self._run(self._annotations.index_information).values()
-        existing = {tuple(column for column, _ in index["key"]) for index in indexes}
-        return [name for name, columns in _INDEXES.items() if columns not in existing]
-
-    def create_indexes(self) -> None:
-        """Create the declared indexes that the server lacks."""
-        from pymongo import IndexModel
-
-        models = [IndexModel(list(_INDEXES[name]), name=name) for name in self.missing_indexes()]
-        if models:
-            self._run(lambda: self._annotations.create_indexes(models))
-
     def close(self) -> None:
         """Close the connection."""
         self._server.close()
+
+    def _create_indexes(self) -> None:
+        """Create the declared indexes that the server lacks."""
+        from pymongo import IndexModel
+
+        indexes = self._run(self._annotations.index_information).values()
+        existing = {tuple(column for column, _ in index["key"]) for index in indexes}
+        models = [
+            IndexModel(list(columns), name=name)
+            for name, columns in _INDEXES.items()
+            if columns not in existing
+        ]
+        if models:
+            self._run(lambda: self._annotations.create_indexes(models))
 
     def _write(self, documents: list[Document]) -> None:
         sequence_range = self._sequence.allocate(len(documents))

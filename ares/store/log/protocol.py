@@ -366,12 +366,6 @@ class AnnotationStore(Protocol):
     def erase_deleted(self) -> None:
         """Overwrite on disk what was deleted, as far as the store is a file of ours."""
 
-    def missing_indexes(self) -> list[str]:
-        """Return the names of declared indexes that the store lacks."""
-
-    def create_indexes(self) -> None:
-        """Create the declared indexes that the store lacks."""
-
     def close(self) -> None:
         """Close the file or the connection."""
 

@@ -266,17 +266,6 @@ class SqliteAnnotationStore:
         self._rows("VACUUM")
         self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def missing_indexes(self) -> list[str]:
-        """Return the names of declared indexes that the file lacks."""
-        rows = self._rows("SELECT name FROM sqlite_schema WHERE type = 'index'")
-        existing_names = {row[0] for row in rows}
-        return [name for name in INDEXES if name not in existing_names]
-
-    def create_indexes(self) -> None:
-        """Create the declared indexes that the file lacks."""
-        with self._transaction() as connection:
-            _create_indexes(connection)
-
     def close(self) -> None:
         """Close the file."""
         with self._lock:
@@ -339,8 +328,10 @@ class SqliteAnnotationStore:
             with self._transaction() as connection:
                 for statement in _SCHEMA.split(";"):
                     connection.execute(statement)
-                _create_indexes(connection)
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        # An earlier version may have had fewer.
+        for name, columns in INDEXES.items():
+            self._rows(f"CREATE INDEX IF NOT EXISTS {name} ON facts ({', '.join(columns)})")
         with suppress(FileNotFoundError):
             self._journal = os.stat(f"{self.path}-wal").st_ino  # noqa: PTH116
 
@@ -421,11 +412,6 @@ def _read_only_uri(path: Path) -> str:
 def _has_journal(path: Path) -> bool:
     journal = path.with_name(f"{path.name}-wal")
     return journal.exists() and journal.stat().st_size > 0
-
-
-def _create_indexes(connection: sqlite3.Connection) -> None:
-    for name, columns in INDEXES.items():
-        connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON facts ({', '.join(columns)})")
 
 
 def _log_entry(row: tuple[Any, ...]) -> LogEntry:

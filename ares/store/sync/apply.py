@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ares.console import count_of
 from ares.errors import StoreError
 from ares.process_tuning import tuned_garbage_collector
-from ares.store.actions import NOTE_KINDS, TAG_KINDS, read_history, removed_id_array
+from ares.store.actions import NOTE_KINDS, NOTES, TAG_KINDS, TAGS, read_history, removed_id_array
 from ares.store.lance.lance_api import lance_errors
 from ares.store.lance.schema import arrow_type, episode_schema
 from ares.store.lance.segments import segment_schema
@@ -26,8 +26,6 @@ from ares.store.sync.makers import (
 )
 from ares.store.sync.projection_plugins import InstalledProjections
 from ares.store.sync.refresh import (
-    NOTES,
-    TAGS,
     drop_removed_segments,
     forget_restored_episodes,
     list_removed_but_present,

@@ -221,13 +221,6 @@ class MemoryAnnotationStore:
     def erase_deleted(self) -> None:
         """Do nothing: nothing is on disk."""
 
-    def missing_indexes(self) -> list[str]:
-        """Return an empty list: every lookup uses a dictionary."""
-        return []
-
-    def create_indexes(self) -> None:
-        """Do nothing; there are no indexes to create."""
-
     def close(self) -> None:
         """Do nothing; the annotations live as long as the object."""
 
