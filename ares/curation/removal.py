@@ -20,7 +20,6 @@ from ares.store import (
     follow_trust,
     ids_filter,
     new_members_key,
-    read_action_member_documents,
     read_action_members,
     read_history,
     record_action,
@@ -86,7 +85,7 @@ def record_and_apply_action(
     log, person = stores.annotations, person.strip() or user_name()
     _require_earlier_actions(stores)
     for action in _completed_actions(stores, kind, person):
-        blocks = read_action_member_documents(log, action)
+        blocks = read_action_members(log, action)
         if action.details == details and list(members) == [member for block in blocks for member in block]:
             return action
     with _record_together(stores, kind) as recorded:

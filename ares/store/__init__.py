@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         find_set as find_set,
         hash_episode_identity as hash_episode_identity,
         new_members_key as new_members_key,
-        read_action_member_documents as read_action_member_documents,
         read_action_members as read_action_members,
         read_history as read_history,
         read_set_edits as read_set_edits,

@@ -222,19 +222,11 @@ def write_action_members(
     return count
 
 
-def read_action_members(annotations: AnnotationStore, action: Action) -> Iterator[list[str]]:
+def read_action_members(annotations: AnnotationStore, action: Action) -> Iterator[list[Any]]:
     """The members of an action in blocks of some thousands; nothing for one without. Raises StoreError."""
     if action.members:
         for _, block in annotations.find_documents(ACTION_MEMBERS, f"{action.members}/"):
-            yield cast("list[str]", block)
-
-
-def read_action_member_documents(annotations: AnnotationStore, action: Action) -> Iterator[list[Json]]:
-    """As `read_action_members`, of an action whose members are not ids. Raises StoreError."""
-    for _, block in (
-        annotations.find_documents(ACTION_MEMBERS, f"{action.members}/") if action.members else ()
-    ):
-        yield cast("list[Json]", block)
+            yield cast("list[Any]", block)
 
 
 def record_action(
@@ -354,7 +346,7 @@ def _operations(
             (action.details["column"], action.details["type"]) != (column, history.own_columns()[column])
         ):
             continue
-        for block in cast("Iterator[list[Any]]", read_action_member_documents(annotations, action)):
+        for block in read_action_members(annotations, action):
             size = len(block)
             if action.kind in VALUE_KINDS:
                 ids, values = [pair[0] for pair in block], [pair[1] for pair in block]

@@ -233,7 +233,7 @@ def _best_rows(tables: Sequence[_TextRows], texts: Sequence[RankedTexts], count:
     for score, ids in texts:
         scores[ids] = score
     rows = pa.concat_tables([_scored_rows(number, table, scores) for number, table in enumerate(tables)])
-    return best_rows_per_episode(rows, "score", "descending", limit)[0]
+    return best_rows_per_episode(rows, limit)[0]
 
 
 def _scored_rows(table_number: int, table: _TextRows, scores: NDArray[np.float64]) -> pa.Table:
@@ -254,7 +254,7 @@ def _to_moments(tables: Sequence[_TextRows], best: Sequence[pa.Table], limit: in
 
     if not best:
         return []
-    rows, _ = best_rows_per_episode(pa.concat_tables(best), "score", "descending", limit)
+    rows, _ = best_rows_per_episode(pa.concat_tables(best), limit)
     seconds = np.zeros(len(rows))
     for table_number, table in enumerate(tables):
         in_table = rows["table"].to_numpy() == table_number

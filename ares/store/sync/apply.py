@@ -18,11 +18,12 @@ from ares.store.log.protocol import AnnotationStore, LogEntry
 from ares.store.sql import batched, ids_filter
 from ares.store.sync.makers import (
     REVIEWED,
+    ColumnTypes,
     MakerCatalog,
-    episode_column_types,
+    declared_columns,
     fills_maker_column,
+    list_segment_columns,
     read_pins,
-    segment_column_types,
 )
 from ares.store.sync.projection_plugins import InstalledProjections
 from ares.store.sync.refresh import (
@@ -302,11 +303,14 @@ class _ApplyJob:
     def _load_makers(self) -> None:
         makers = self._annotations.makers()
         self.catalog = MakerCatalog(makers, read_pins(self._annotations), self.state.maker_sequences)
+        of_segments = [column for maker in makers.values() for column in list_segment_columns(maker)]
         self._collector = TableChangeCollector(
             self._annotations,
             self.catalog,
-            episode_column_types(self._tables.episodes.columns(), episode_schema().names, makers.values()),
-            segment_column_types(self._tables.segments.columns(), segment_schema().names, makers.values()),
+            ColumnTypes(
+                self._tables.episodes.columns(), episode_schema().names, declared_columns(makers.values())
+            ),
+            ColumnTypes(self._tables.segments.columns(), segment_schema().names, of_segments),
             self._projections.correct,
         )
 

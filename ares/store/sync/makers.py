@@ -265,18 +265,18 @@ class ColumnTypes:
     Args:
         existing: Type by name of the columns that the table has.
         source_columns: Columns that no annotator may fill.
+        declared: The columns that makers declare.
 
     Attributes:
         types: Type by name; the first maker that declares a column determines it.
     """
 
-    def __init__(self, existing: Mapping[str, str], source_columns: Collection[str]) -> None:
+    def __init__(
+        self, existing: Mapping[str, str], source_columns: Collection[str], declared: Iterable[Column]
+    ) -> None:
         self._source_columns = set(source_columns)
         self.types: dict[str, str] = dict(existing)
-
-    def declare(self, columns: Iterable[Column]) -> None:
-        """Take note of the columns of makers."""
-        for column in columns:
+        for column in declared:
             self.types.setdefault(column.name, column.episode_type)
 
     def fit(
@@ -312,24 +312,6 @@ class ColumnTypes:
         if type_name != column.episode_type:
             return f"column {column.name!r} is {type_name}, but its maker declares {column.episode_type}"
         return ""
-
-
-def episode_column_types(
-    existing: Mapping[str, str], source_columns: Collection[str], makers: Iterable[Maker]
-) -> ColumnTypes:
-    """The columns of the episodes table."""
-    types = ColumnTypes(existing, source_columns)
-    types.declare(declared_columns(makers))
-    return types
-
-
-def segment_column_types(
-    existing: Mapping[str, str], own_columns: Collection[str], makers: Iterable[Maker]
-) -> ColumnTypes:
-    """The columns of the segments table."""
-    types = ColumnTypes(existing, own_columns)
-    types.declare(column for maker in makers for column in list_segment_columns(maker))
-    return types
 
 
 NEWEST = "newest"
