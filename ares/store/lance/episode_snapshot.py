@@ -343,7 +343,7 @@ class EpisodeSnapshot:
         row_mask = self._caches.row_masks.get(self.version, label)
         if row_mask is None:
             members = pa.array(self._caches.find_set(label)[1], pa.string())
-            # All at once: for each batch anew the members would be hashed.
+            # All at once: the members would be hashed again for each batch.
             rows = self.reader(["episode_id"], with_row_address=True).read_all()
             own = rows.filter(pc.is_in(rows["episode_id"], value_set=members))
             row_mask = self.row_numbering().row_mask(own.to_batches())

@@ -261,7 +261,7 @@ class SqliteAnnotationStore:
             return cursor.rowcount
 
     def erase_deleted(self) -> None:
-        """Write the file anew without free pages, and empty its write-ahead log."""
+        """Write the file again without free pages, and empty its write-ahead log."""
         self._rows("PRAGMA secure_delete = ON")
         self._rows("VACUUM")
         self._rows("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -67,7 +67,7 @@ class AppliedState:
         pins: The pinned maker_id by annotator.
         actions: Number of the newest applied action; see `ares.store.actions`.
         counted: Sequence number up to which a projection has counted its annotations, by its name; left out where it
-            is to count them anew.
+            is to count them again.
     """
 
     sequence: int = 0
@@ -153,7 +153,7 @@ def applied_action(tables: Tables) -> int:
 
 
 def reset_applied_actions(tables: Tables) -> None:
-    """Let the next `apply_log` apply every action anew: episodes have come that older actions are about."""
+    """Let the next `apply_log` apply every action again: episodes have come that older actions are about."""
     state = load_applied_state(tables)
     state.actions = 0
     save_applied_state(tables, state)
@@ -181,7 +181,7 @@ class _StateTable:
 
 # Annotations per read of the log, and per write to the tables: each write goes through the ids of a whole table.
 _READ_BATCH, _WRITE_BATCH = 10_000, 50_000
-# Episodes whose columns are computed anew at once, and whose old segments are looked up.
+# Episodes whose columns are computed again at once, and whose old segments are looked up.
 _RESOLVE_BATCH, _LOOKUP_BATCH = 50_000, 5_000
 
 

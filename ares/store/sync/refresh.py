@@ -172,7 +172,7 @@ def move_out_removed_episodes(tables: Tables, ids: pa.ChunkedArray, left_out: Co
     Args:
         tables: The tables.
         ids: The episodes.
-        left_out: Columns that are not moved, as people may set them anew with another type.
+        left_out: Columns that are not moved, as people may set them again with another type.
     """
     import pyarrow as pa
 

@@ -201,11 +201,11 @@ def _with_corrections(
         if not catalog.is_ruling(annotation):
             is_judged = annotation.subject in corrections and bool(_read_rulings(annotation.value))
             judged.update([annotation.subject] if is_judged else ())
-            own = corrections[annotation.subject] if is_judged else ()
-            yield annotation, _apply_rulings(annotation, own, errors, correct)
-    for subject, own in corrections.items():
+            rulings = corrections[annotation.subject] if is_judged else ()
+            yield annotation, _apply_rulings(annotation, rulings, errors, correct)
+    for subject, rulings in corrections.items():
         if subject not in judged:
-            yield own[-1], _apply_rulings(replace(own[-1], value={}), own, errors, correct)
+            yield rulings[-1], _apply_rulings(replace(rulings[-1], value={}), rulings, errors, correct)
 
 
 def _apply_rulings(
@@ -474,9 +474,9 @@ class TableChangeCollector:
             by_episode = _by_episode(self._annotations.find_annotations(ids, maker_ids=read_makers))
             for episode_id in ids:
                 annotations = by_episode.get(episode_id, [])
-                own = [annotation for annotation in annotations if annotation.maker_id in maker_ids]
+                of_group = [annotation for annotation in annotations if annotation.maker_id in maker_ids]
                 values = resolve_episode(
-                    own, self.catalog, group, self._episode_columns, self._segment_columns, self._correct
+                    of_group, self.catalog, group, self._episode_columns, self._segment_columns, self._correct
                 )
                 row = changes.episode_values.setdefault(episode_id, {})
                 row.update(empty | values.columns)
@@ -485,7 +485,7 @@ class TableChangeCollector:
                 if reviewed:
                     row |= self.catalog.review_columns(keep_newest_annotations(annotations))
                 changes.errors += values.errors
-                self._replace_segments(own, values, empty_segment, changes)
+                self._replace_segments(of_group, values, empty_segment, changes)
 
     def _compared_groups(self) -> set[str]:
         """Annotators of the groups in which makers may differ: the column of all differences needs them together."""
