@@ -202,9 +202,10 @@ class Settings:
         return f"Settings(workspace={self.workspace!r})"  # the other fields may hold a password
 
 
-# The variable of each setting, by its key in the config file.
-_KEYS = ("media_cache_gb" if field.name == "media_cache_bytes" else field.name for field in fields(Settings))
-_VARIABLES = {key: "OPENAI_API_KEY" if key == "openai_api_key" else f"ARES_{key.upper()}" for key in _KEYS}
+# The variable of each setting, by its key in the config file; both have the unit that people give.
+_UNITS, _OTHERS = {"media_cache_bytes": "media_cache_gb"}, {"openai_api_key": "OPENAI_API_KEY"}
+_KEYS = (_UNITS.get(field.name, field.name) for field in fields(Settings))
+_VARIABLES = {key: _OTHERS.get(key, f"ARES_{key.upper()}") for key in _KEYS}
 
 
 def _config_types() -> dict[str, Any]:

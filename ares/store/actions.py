@@ -330,12 +330,12 @@ def write_desired_values(
     schema = pa.schema(
         [("episode_id", pa.string()), ("value", kind), ("number", pa.int64()), ("is_added", pa.bool_())]
     )
-    database.insert("operations", schema, _operations(annotations, history, column, schema))
+    database.insert("operations", schema, _read_operations(annotations, history, column, schema))
     database.create_table_as("desired_values", _DESIRED.get(column, _DESIRED[""]))
     database.drop_tables("operations")
 
 
-def _operations(
+def _read_operations(
     annotations: AnnotationStore, history: ActionHistory, column: str, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the actions about a column, with the value that each says of an episode."""

@@ -63,22 +63,22 @@ class RowNumbering:
         self._offsets: NDArray[np.int32] | None = None
         if self.size < sum(rows.values()):
             scanner = dataset.scanner(columns=[], with_row_address=True, scan_in_order=True)
-            places = [np.zeros(0, np.int64), *map(self._places, scanner.to_batches())]
+            positions = [np.zeros(0, np.int64), *map(self._row_positions, scanner.to_batches())]
             self._offsets = np.zeros(sum(rows.values()), np.int32)
-            self._offsets[np.concatenate(places)] = np.arange(self.size)
+            self._offsets[np.concatenate(positions)] = np.arange(self.size)
 
-    def _places(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+    def _row_positions(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
         import numpy as np
 
         # An address is the number of a fragment and that of a row in it, 32 bits each.
         addresses = batch["_rowaddr"].to_numpy().view(np.int64)
-        places: NDArray[np.int64] = self._starts[addresses >> 32] + (addresses & 0xFFFFFFFF)
-        return places
+        positions: NDArray[np.int64] = self._starts[addresses >> 32] + (addresses & 0xFFFFFFFF)
+        return positions
 
     def offsets(self, batch: pa.RecordBatch) -> NDArray[np.int64] | NDArray[np.int32]:
         """(N,) offsets of the rows of a batch, by its column `_rowaddr`."""
-        places = self._places(batch)
-        return places if self._offsets is None else self._offsets[places]
+        positions = self._row_positions(batch)
+        return positions if self._offsets is None else self._offsets[positions]
 
     def row_mask(self, batches: Iterable[pa.RecordBatch]) -> NDArray[np.bool_]:
         """(size,) whether the row at each offset is in one of the batches."""

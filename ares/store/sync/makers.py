@@ -117,11 +117,11 @@ class MakerCatalog:
 
         They are models and code that describe episodes, alone in their group, without roll-ups and not pinned.
         """
-        not_alone = self.several_makers() | self.pins.keys()
+        shared = self.several_makers() | self.pins.keys()
         return {
             maker_id
             for maker_id, maker in self.makers.items()
-            if maker.annotator not in not_alone and len(self.groups[maker.annotator]) == 1
+            if maker.annotator not in shared and len(self.groups[maker.annotator]) == 1
             if maker.kind not in _RANKS and maker.subject_kind == "episode"
             if not any(column.rollup for column in maker.columns)
         }

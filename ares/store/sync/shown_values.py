@@ -440,7 +440,7 @@ class TableChangeCollector:
             maker = self.catalog.makers.get(annotation.maker_id)
             if maker is None:
                 changes.errors.append(f"maker {annotation.maker_id} is unknown in {describe(annotation)}")
-            elif annotation.maker_id in plain and _stands_alone(annotation, maker):
+            elif annotation.maker_id in plain and _is_plain(annotation, maker):
                 self._add_plain(annotation, maker, changes)
             elif annotation.episode_id and annotation.subject_kind == maker.subject_kind:
                 group = self.catalog.groups[maker.annotator]
@@ -527,7 +527,7 @@ class TableChangeCollector:
         }
 
 
-def _stands_alone(annotation: Annotation, maker: Maker) -> bool:
+def _is_plain(annotation: Annotation, maker: Maker) -> bool:
     """Whether an annotation changes nothing that another of its maker says, and is of the kind that it declares."""
     is_part = bool(annotation.part) and not (maker.fills_segments and not maker.columns)
     return annotation.subject_kind == "episode" and not (is_part or annotation.ordinal or annotation.revision)
