@@ -195,6 +195,8 @@ class Annotation:
     part: str = ""
     ordinal: int = 0
     revision: int = 0
+    # Computed once: whoever applies the log asks for it several times.
+    _address: str = field(default="", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.subject_kind:
@@ -204,11 +206,13 @@ class Annotation:
     @property
     def address(self) -> str:
         """16 hex digits over subject, name, span, camera, maker, part and ordinal: what a revision replaces."""
-        span: list[Json] = [self.start_seconds, self.stop_seconds]
-        parts: list[Json] = [self.subject, self.name, span, self.camera, self.maker_id]
-        if self.part or self.ordinal:
-            parts += [self.part, self.ordinal]
-        return short_hash(parts)
+        if not self._address:
+            span: list[Json] = [self.start_seconds, self.stop_seconds]
+            parts: list[Json] = [self.subject, self.name, span, self.camera, self.maker_id]
+            if self.part or self.ordinal:
+                parts += [self.part, self.ordinal]
+            object.__setattr__(self, "_address", short_hash(parts))
+        return self._address
 
     @property
     def is_withdrawn(self) -> bool:

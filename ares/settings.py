@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from ares.console import print_message
 from ares.errors import RequestError
@@ -36,34 +36,6 @@ _FOLDERS = ("workspace", "cache", "export_dirs", "source_dirs")
 _READABLE_BY_OTHERS = 0o044
 
 
-class ConfigFile(TypedDict, total=False):
-    """The keys of ares.toml: the fields of `ares.settings.Settings`, as text or as numbers."""
-
-    workspace: str
-    mongo_uri: str
-    embed_model: str
-    caption_model: str
-    judge_model: str
-    model_families: str
-    price: str | tuple[float, float]
-    openai_api_key: str
-    cache: str
-    media_cache_gb: float | int
-    app_password: str
-    export_dirs: str | tuple[str, ...]
-    source_dirs: str | tuple[str, ...]
-    query_seconds: float | int
-    job_days: float | int
-    trusted_proxies: str | tuple[str, ...]
-    max_megapixels: float | int
-    reader_gb: float | int
-    record_seconds: float | int
-    follow_links: bool
-    failure_kinds: str | tuple[str, ...]
-    failure_severities: str | tuple[str, ...]
-    review_guideline: str
-
-
 def read_config_file(path: Path) -> dict[str, str]:
     """The values of a file by key, as the environment variables give them; keys without a value are left out.
 
@@ -85,7 +57,7 @@ def read_config_file(path: Path) -> dict[str, str]:
         raise RequestError("the config file is no TOML", f"{path}: {error}") from None
     from pydantic import ConfigDict, ValidationError, create_model
 
-    keys: dict[str, Any] = {name: (kind, None) for name, kind in get_type_hints(ConfigFile).items()}
+    keys: dict[str, Any] = {key: (kind, None) for key, kind in _config_types().items()}
     model = create_model("ConfigFile", __config__=ConfigDict(extra="forbid", strict=True), **keys)
     try:
         # In TOML an array is a list; strict validation wants a tuple.
@@ -124,7 +96,7 @@ _GONE_KEYS = {"video_device": "the processors decode all videos; remove the line
 def _config_error(path: Path, error: ValidationError) -> RequestError:
     first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
-    names = list(ConfigFile.__annotations__)
+    names = list(_VARIABLES)
     if key in _GONE_KEYS:
         return RequestError(f"{key} is gone from the config file", f"{_GONE_KEYS[key]} ({path})")
     if first["type"] == "extra_forbidden":
@@ -148,32 +120,6 @@ _NUMBERS = {
     "record_seconds": "seconds such as 300",
 }
 _MEDIA_CACHE_GB, _LARGEST_NUMBER = 10.0, 1e9
-# The variable of each setting; in the config file it has the name on the left.
-_VARIABLES = {
-    "workspace": "ARES_WORKSPACE",
-    "mongo_uri": "ARES_MONGO_URI",
-    "embed_model": "ARES_EMBED_MODEL",
-    "caption_model": "ARES_CAPTION_MODEL",
-    "judge_model": "ARES_JUDGE_MODEL",
-    "model_families": "ARES_MODEL_FAMILIES",
-    "price": "ARES_PRICE",
-    "openai_api_key": "OPENAI_API_KEY",
-    "cache": "ARES_CACHE",
-    "media_cache_gb": "ARES_MEDIA_CACHE_GB",
-    "app_password": "ARES_APP_PASSWORD",
-    "export_dirs": "ARES_EXPORT_DIRS",
-    "source_dirs": "ARES_SOURCE_DIRS",
-    "query_seconds": "ARES_QUERY_SECONDS",
-    "job_days": "ARES_JOB_DAYS",
-    "trusted_proxies": "ARES_TRUSTED_PROXIES",
-    "max_megapixels": "ARES_MAX_MEGAPIXELS",
-    "reader_gb": "ARES_READER_GB",
-    "record_seconds": "ARES_RECORD_SECONDS",
-    "follow_links": "ARES_FOLLOW_LINKS",
-    "failure_kinds": "ARES_FAILURE_KINDS",
-    "failure_severities": "ARES_FAILURE_SEVERITIES",
-    "review_guideline": "ARES_REVIEW_GUIDELINE",
-}
 # What people say of failures where a lab has no list of its own.
 FAILURE_KINDS = (
     "missed grasp",
@@ -186,7 +132,6 @@ FAILURE_KINDS = (
     "other",
 )
 FAILURE_SEVERITIES = ("minor", "major", "critical")
-_SECRET_FIELDS = {"mongo_uri", "openai_api_key", "app_password"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +203,25 @@ class Settings:
 
     def __repr__(self) -> str:
         return f"Settings(workspace={self.workspace!r})"  # the other fields may hold a password
+
+
+# The variable of each setting, by its key in the config file; both have the unit that people give.
+_UNITS, _OTHERS = {"media_cache_bytes": "media_cache_gb"}, {"openai_api_key": "OPENAI_API_KEY"}
+_KEYS = (_UNITS.get(field.name, field.name) for field in fields(Settings))
+_VARIABLES = {key: _OTHERS.get(key, f"ARES_{key.upper()}") for key in _KEYS}
+
+
+def _config_types() -> dict[str, Any]:
+    """The type of the value of each key of the config file: that of the setting, or a text of it."""
+    types: dict[Any, Any] = {
+        float: float | int,
+        int: float | int,
+        bool: bool,
+        tuple[str, ...]: str | tuple[str, ...],
+        Price | None: str | tuple[float, float],
+    }
+    kinds = get_type_hints(Settings).values()
+    return {key: types.get(kind, str) for key, kind in zip(_VARIABLES, kinds, strict=True)}
 
 
 def settings_from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -376,7 +340,7 @@ def is_same_file(path: Path, other: Path) -> bool:
 def environment_variables() -> dict[str, str]:
     """The variables of ARES that are set, by name; secrets are replaced by "***"."""
     return {
-        variable: "***" if field in _SECRET_FIELDS else os.environ[variable]
+        variable: "***" if field in _SECRETS else os.environ[variable]
         for field, variable in _VARIABLES.items()
         if os.environ.get(variable)
     }

@@ -95,12 +95,10 @@ def _measure_searches(workspace: Path, rounds: int) -> Iterator[BenchmarkResult]
         shutil.rmtree(workspace / "text-encoders")
         run_command([*search, "open the drawer"])()
 
-    again = run_command([*search, "open the drawer"])
     words = run_command([*search, "open the drawer", "--by", "captions"])
     for work, run, target, most in (
         ("text search, no encoder stored yet: the whole model", search_first, "none", 3),
         ("text search, a new text", search_new_text, "below 2 s", rounds),
-        ("text search, again", again, "below 0.8 s", rounds),
         ("search by words alone", words, "none", rounds),
     ):
         yield time_against_python(19, work, run, target, min(rounds, most))

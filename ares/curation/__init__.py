@@ -10,10 +10,8 @@ if TYPE_CHECKING:
         ComposedSelection as ComposedSelection,
         CompositionRules as CompositionRules,
         SetOperation as SetOperation,
-        SetOverlap as SetOverlap,
         combine_sets as combine_sets,
         compose_selection as compose_selection,
-        find_overlap as find_overlap,
     )
     from ares.curation.control_sets import (
         Controls as Controls,
@@ -53,6 +51,11 @@ if TYPE_CHECKING:
         parse_lock as parse_lock,
         read_lock_document as read_lock_document,
     )
+    from ares.curation.overlap import (
+        SetOverlap as SetOverlap,
+        find_overlap as find_overlap,
+    )
+    from ares.curation.own_columns import set_values as set_values
     from ares.curation.purge import (
         PurgeReport as PurgeReport,
         complete_interrupted as complete_interrupted,
@@ -64,13 +67,21 @@ if TYPE_CHECKING:
         purgeable_ids as purgeable_ids,
     )
     from ares.curation.removal import (
-        RemovalPreview as RemovalPreview,
         UndoReport as UndoReport,
         completed_removal as completed_removal,
-        count_removed_members as count_removed_members,
-        preview_removal as preview_removal,
         remove_episodes as remove_episodes,
         undo as undo,
+    )
+    from ares.curation.removal_preview import (
+        RemovalPreview as RemovalPreview,
+        count_removed_members as count_removed_members,
+        preview_removal as preview_removal,
+    )
+    from ares.curation.saved_views import (
+        SavedView as SavedView,
+        delete_view as delete_view,
+        list_views as list_views,
+        save_view as save_view,
     )
     from ares.curation.selection import (
         SOURCE_ORDER as SOURCE_ORDER,
@@ -98,20 +109,15 @@ if TYPE_CHECKING:
         plan_split as plan_split,
     )
     from ares.curation.tags_and_notes import (
-        SavedView as SavedView,
         TagUse as TagUse,
         add_note as add_note,
         add_tag as add_tag,
         check_note as check_note,
         choose_shown_makers as choose_shown_makers,
-        delete_view as delete_view,
         list_tags as list_tags,
-        list_views as list_views,
         maker_catalog as maker_catalog,
         notes_of as notes_of,
         remove_tag as remove_tag,
-        save_view as save_view,
-        set_values as set_values,
         tags_of as tags_of,
     )
     from ares.curation.trajectory_pairs import (

@@ -223,7 +223,7 @@ def _compare_scenes(
     Of many equal motions each is proposed with few others, whose pictures may be of another scene. So one of each
     group of copies is compared with one of each other group.
     """
-    found = {}
+    new_pairs = {}
     links = LinkedItems(ids)
     for copy in pairs.values():
         if copy.is_copy:
@@ -242,13 +242,13 @@ def _compare_scenes(
                 video = videos.compare(*pair, [offsets[scene] - offsets[position]])
                 if video.different <= _MOST_DIFFERENT:
                     score = round(1.0 - video.different, 4)
-                    found[pair] = CopyPair(
+                    new_pairs[pair] = CopyPair(
                         *_name_pair(ids, pair), "pixels", score, is_mirrored=video.is_mirrored
                     )
                     break
             else:
                 scenes = [*scenes, position][:_MOST_SCENES]
-    return found
+    return new_pairs
 
 
 def _align_motions(matches: Mapping[Pair, SignalMatch]) -> Iterator[dict[int, int]]:

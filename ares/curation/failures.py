@@ -19,7 +19,7 @@ from ares.store import (
     ids_filter,
     in_condition,
     new_members_key,
-    read_action_member_documents,
+    read_action_members,
     read_history,
     record_action,
     write_action_members,
@@ -248,10 +248,9 @@ def apply_failure_clearings(stores: Stores) -> None:
 
 def _apply_acceptance(stores: Stores, action: Action, is_effective: bool) -> None:
     """Note which failures are accepted, for which reason, or forget it."""
-    for block in read_action_member_documents(stores.annotations, action):
+    for block in read_action_members(stores.annotations, action):
         documents = {
-            str(pair[0]): {"reason": cast("dict[str, Json]", pair[1]).get("reason", "")}
-            for pair in cast("list[list[Json]]", block)
+            str(pair[0]): {"reason": cast("dict[str, Json]", pair[1]).get("reason", "")} for pair in block
         }
         if is_effective:
             stores.annotations.put_documents(ACCEPTED_FAILURES, documents)
@@ -261,8 +260,8 @@ def _apply_acceptance(stores: Stores, action: Action, is_effective: bool) -> Non
 
 def _apply_failure_action(stores: Stores, history: ActionHistory, action: Action) -> None:
     is_cleared = history.is_effective(action)
-    for block in read_action_member_documents(stores.annotations, action):
-        documents = {str(pair[0]): pair[1] for pair in cast("list[list[Json]]", block)}
+    for block in read_action_members(stores.annotations, action):
+        documents = {str(pair[0]): pair[1] for pair in block}
         current = {key: stores.annotations.get_document(FAILURES, key) for key in documents}
         if is_cleared:
             # The same work may have failed again since: that failure stays.

@@ -261,7 +261,7 @@ def delete_episode_files(stores: Stores, ids: Sequence[str]) -> int:
 
 
 _BATCH = 10_000
-# Old versions of these may have rows of an episode that was removed, or captioned anew, before it was purged.
+# Old versions of these may have rows of an episode that was removed, or captioned again, before it was purged.
 _ALWAYS = ("episodes", "removed_episodes", "segments", "trajectories")
 
 
@@ -313,7 +313,7 @@ def _removed_texts(stores: Stores) -> list[str]:
 
 
 def erase_deleted_table_rows(stores: Stores, names: Sequence[str]) -> None:
-    """Write tables anew without deleted rows, build their indexes again and delete all their older versions.
+    """Write tables again without deleted rows, build their indexes again and delete all their older versions.
 
     Queries of other processes that began before may fail: what they read is deleted.
     """

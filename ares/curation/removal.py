@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ares.console import count_of
 from ares.curation.failures import apply_failure_clearings
-from ares.curation.sets import EXPORTS, CurationSet, Sets
 from ares.episode import Json
 from ares.errors import RequestError, StoreError
 from ares.settings import user_name
@@ -18,13 +16,10 @@ from ares.store import (
     Action,
     ActionHistory,
     ActionKind,
-    StagedIds,
     applied_action,
-    batched,
     follow_trust,
     ids_filter,
     new_members_key,
-    read_action_member_documents,
     read_action_members,
     read_history,
     record_action,
@@ -38,98 +33,6 @@ if TYPE_CHECKING:
 
 
 _BATCH = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemovalPreview:
-    """What goes with some episodes.
-
-    Attributes:
-        episodes: Their number.
-        datasets: Number of them by dataset.
-        annotations: Number of them by annotator that has annotated them.
-        sets: Number of them by the label of a set that has some.
-        exports: Number of them by the folder of an export that has some, as it was written.
-    """
-
-    episodes: int
-    datasets: Mapping[str, int]
-    annotations: Mapping[str, int]
-    sets: Mapping[str, int]
-    exports: Mapping[str, int]
-
-    def to_json(self) -> dict[str, Json]:
-        """The fields as JSON."""
-        return {
-            "episodes": self.episodes,
-            "datasets": dict(self.datasets),
-            "annotations": dict(self.annotations),
-            "sets": dict(self.sets),
-            "exports": dict(self.exports),
-        }
-
-
-def preview_removal(stores: Stores, ids: StagedIds) -> RemovalPreview:
-    """What would go with some episodes. Raises StoreError."""
-    annotations: Counter[str] = Counter()
-    for chunk in ids.batches():
-        annotations.update(stores.annotations.count_episodes(chunk))
-    return RemovalPreview(
-        episodes=ids.count,
-        datasets=_count_by_dataset(stores, ids),
-        annotations=dict(sorted(annotations.items())),
-        sets=_count_by_set(stores, ids),
-        exports=_count_by_export(stores, ids),
-    )
-
-
-def _count_by_dataset(stores: Stores, ids: StagedIds) -> dict[str, int]:
-    rows, columns = stores.tables.episodes.snapshot(), ["episode_id", "dataset"]
-    ids.database.insert("datasets", rows.schema(columns), rows.reader(columns))
-    counts = ids.database.query(
-        "SELECT dataset, count(*) AS episodes FROM datasets SEMI JOIN ids ON episode_id = id"
-        " GROUP BY dataset ORDER BY dataset"
-    )
-    ids.database.drop_tables("datasets")
-    return {row["dataset"]: row["episodes"] for row in counts.to_pylist()}
-
-
-def _count_by_set(stores: Stores, ids: StagedIds) -> dict[str, int]:
-    sets = Sets(stores.annotations)
-    counts = {
-        selection.label: count_members(sets, selection, ids)
-        for name in sets
-        for selection in sets.versions(name)
-    }
-    return {label: count for label, count in counts.items() if count}
-
-
-def _count_by_export(stores: Stores, ids: StagedIds) -> dict[str, int]:
-    """Number of ids in each export of which the workspace knows, also of sets that were deleted since."""
-    sets, removed_ids, counts = Sets(stores.annotations), set[str](), dict[str, int]()
-    for key, document in stores.annotations.find_documents(EXPORTS):
-        removed_ids = removed_ids or set(ids)
-        fields = cast("dict[str, Json]", document)
-        failed = set(cast("list[str]", fields["failed"]))
-        members = sets.episodes_of(key.rpartition("/")[0])
-        if count := sum(1 for id in members if id in removed_ids and id not in failed):
-            counts[str(fields["path"])] = count
-    return dict(sorted(counts.items()))
-
-
-def count_members(sets: Sets, selection: CurationSet, ids: StagedIds) -> int:
-    """Number of members of a set among some ids."""
-    import pyarrow as pa
-
-    schema = pa.schema([("member", pa.string())])
-    batches = (
-        pa.record_batch([pa.array(chunk, pa.string())], schema=schema)
-        for chunk in batched(sets.ids(selection), _BATCH)
-    )
-    ids.database.insert("members", schema, batches)
-    count = ids.database.query("SELECT count(*) AS n FROM members SEMI JOIN ids ON member = id")
-    ids.database.drop_tables("members")
-    return int(count["n"][0].as_py())
 
 
 def remove_episodes(
@@ -182,7 +85,7 @@ def record_and_apply_action(
     log, person = stores.annotations, person.strip() or user_name()
     _require_earlier_actions(stores)
     for action in _completed_actions(stores, kind, person):
-        blocks = read_action_member_documents(log, action)
+        blocks = read_action_members(log, action)
         if action.details == details and list(members) == [member for block in blocks for member in block]:
             return action
     with _record_together(stores, kind) as recorded:
@@ -244,16 +147,6 @@ def completed_removal(stores: Stores, selection: EpisodeSelection, note: str = "
         if is_same and all(any(member.startswith(start) for member in members) for start in others):
             return action
     return None
-
-
-def count_removed_members(stores: Stores, selections: Sequence[CurationSet]) -> dict[str, int]:
-    """Number of members of sets that are removed now, by label. Raises StoreError."""
-    removed = stores.tables.removed.ids()
-    if not len(removed):
-        return {selection.label: 0 for selection in selections}
-    sets = Sets(stores.annotations)
-    with StagedIds(id for chunk in removed.chunks for id in chunk.to_pylist()) as ids:
-        return {selection.label: count_members(sets, selection, ids) for selection in selections}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

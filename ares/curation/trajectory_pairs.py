@@ -167,8 +167,8 @@ def _vote_for_partners(
     order = np.argsort(owners, kind="stable")
     distinct, starts = np.unique(owners[order], return_index=True)
     partners = []
-    for owner, chosen in zip(distinct.tolist(), np.split(shifts[order], starts[1:]), strict=False):
-        values, votes = np.unique(chosen, return_counts=True)
+    for owner, their_shifts in zip(distinct.tolist(), np.split(shifts[order], starts[1:]), strict=False):
+        values, votes = np.unique(their_shifts, return_counts=True)
         # A vote for the next step counts, too: steps of copies lie up to half a step apart.
         close = np.array([votes[np.abs(values - value) <= 1].sum() for value in values])
         likeliest = values[np.argsort(-close, kind="stable")][:_SHIFTS_TRIED].tolist()
@@ -280,7 +280,7 @@ def _find_near_windows(windows: _Windows, reach: float) -> tuple[NDArray[np.int6
     count = min(_NEIGHBOURS, num_windows)
     cv2.setRNGSeed(0)  # the same trees each time
     index = cv2.flann.Index(points, {"algorithm": 1, "trees": _TREES})
-    found = []
+    pairs = []
     for start in range(0, num_windows, _WINDOWS_AT_ONCE):
         block = points[start : start + _WINDOWS_AT_ONCE]
         near, squares = index.knnSearch(block, count, params={"checks": _LEAVES_READ})
@@ -290,8 +290,8 @@ def _find_near_windows(windows: _Windows, reach: float) -> tuple[NDArray[np.int6
         others, rows = near[rows, columns].astype(np.int64), rows + start
         apart = windows.episodes[rows] != windows.episodes[others]
         rows, others = rows[apart], others[apart]
-        found.append(np.unique(np.minimum(rows, others) * num_windows + np.maximum(rows, others)))
-    return np.unique(np.concatenate(found)), is_crowded
+        pairs.append(np.unique(np.minimum(rows, others) * num_windows + np.maximum(rows, others)))
+    return np.unique(np.concatenate(pairs)), is_crowded
 
 
 def find_shared_steps(left: int, right: int, shift: int) -> tuple[int, int]:

@@ -148,7 +148,7 @@ def _read_videos(
     """The position of an episode with cameras, and the small frames of each that can be decoded."""
     position_of = {ids[position]: position for position in positions}
     cache = stores.media_cache
-    count, is_said = len(positions), len(positions) <= _EPISODES_AT_ONCE
+    count, is_printed = len(positions), len(positions) <= _EPISODES_AT_ONCE
 
     def read_cameras(episode: Episode) -> list[Frames]:
         return [frames for camera in episode.cameras for frames in _read_camera(camera.media, cache)]
@@ -156,11 +156,11 @@ def _read_videos(
     with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="small-frames") as pool:
         for chunk in batched(list(position_of), _EPISODES_AT_ONCE):
             episodes = [episode for episode in stores.tables.episodes.get(chunk) if episode.cameras]
-            if episodes and not is_said:
+            if episodes and not is_printed:
                 print_message(
                     f"decodes the videos of {count_of(count, 'episode', comma=True)} once, to compare them"
                 )
-                is_said = True
+                is_printed = True
             for episode, cameras in zip(episodes, pool.map(read_cameras, episodes), strict=True):
                 yield position_of[episode.episode_id], cameras
 

@@ -23,7 +23,7 @@ from ares.curation import (
 from ares.episode import Json
 from ares.jobs import FAILURES, resolved_failures
 from ares.media import MEDIA_FOLDER
-from ares.search import TEXT_ENCODER_FOLDER, is_text_encoder_usable
+from ares.search import TEXT_ENCODER_FOLDER
 from ares.store import (
     ACTION_MEMBERS,
     NOTES,
@@ -31,7 +31,6 @@ from ares.store import (
     TAGS,
     applied_action,
     batched,
-    find_outdated_texts,
     find_outdated_values,
     lance_errors,
     list_removed_but_present,
@@ -295,17 +294,15 @@ def _find_wrong(
     stores: Stores, history: ActionHistory, database: TempDatabase, column: str
 ) -> tuple[int, list[str]]:
     """Number of episodes whose tags, notes or values set by people differ from the log, and an example."""
-    is_texts = column in (TAGS, NOTES)
-    find_outdated, table = (
-        (find_outdated_texts, "wrong_texts") if is_texts else (find_outdated_values, "wrong_values")
+    count = find_outdated_values(stores.tables, stores.annotations, history, database, column)
+    first = (
+        database.query("SELECT * FROM wrong_values ORDER BY episode_id LIMIT 1").to_pylist() if count else []
     )
-    count = find_outdated(stores.tables, stores.annotations, history, database, column)
-    rows = database.query(f"SELECT * FROM {table} ORDER BY episode_id LIMIT 1").to_pylist() if count else []
-    database.drop_tables("wrong_texts", "wrong_values", "current_values", "desired_values")
-    return count, [
-        f"episode {row['episode_id']}: the log says {(row['texts'] or []) if is_texts else row['value']}"
-        for row in rows
-    ]
+    database.drop_tables("wrong_values", "current_values", "desired_values")
+    for row in first:
+        value = [] if row["value"] is None and column in (TAGS, NOTES) else row["value"]
+        return count, [f"episode {row['episode_id']}: the log says {value}"]
+    return 0, []
 
 
 def _check_members(stores: Stores, repair: bool) -> Iterator[Finding]:
@@ -412,47 +409,17 @@ _MIN_AGE_SECONDS = 3600.0
 def check_temporary_files(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find files with ".tmp" in their name that are at least an hour old."""
     files = sorted(_leftover_files(stores.folder))
-    yield from _useless_files(files, repair, check="no incomplete files of killed jobs", remedy=REPAIR)
-
-
-def check_indexes(stores: Stores, repair: bool) -> Iterator[Finding]:
-    """Find missing indexes of the annotation log."""
-    missing = stores.annotations.missing_indexes()
-    if missing:
-        if repair:
-            stores.annotations.create_indexes()
-        yield Finding(
-            check="the annotations have every index",
-            count=len(missing),
-            example=missing[0],
-            repaired=repair,
-            remedy=REPAIR,
-        )
-
-
-def check_text_encoders(stores: Stores, repair: bool) -> Iterator[Finding]:
-    """Find stored text encoders that cannot be used, or whose embedding space has no vectors."""
-    useless = [path for path in _text_encoder_files(stores) if not is_text_encoder_usable(stores, path)]
-    yield from _useless_files(
-        useless,
-        repair,
-        check="each stored text encoder can be read and belongs to an embedding space",
-        remedy="ares doctor --repair removes it; the next search by text stores it again",
-    )
-
-
-def _useless_files(files: list[Path], repair: bool, *, check: str, remedy: str) -> Iterator[Finding]:
-    """One finding for files that should not be there, if any are; a repair removes them."""
-    if not files:
-        return
     if repair:
         for path in files:
             path.unlink(missing_ok=True)
-    yield Finding(check=check, count=len(files), example=str(files[0]), repaired=repair, remedy=remedy)
-
-
-def _text_encoder_files(stores: Stores) -> list[Path]:
-    return sorted((stores.folder / TEXT_ENCODER_FOLDER).glob("*.safetensors"))
+    if files:
+        yield Finding(
+            check="no incomplete files of killed jobs",
+            count=len(files),
+            example=str(files[0]),
+            repaired=repair,
+            remedy=REPAIR,
+        )
 
 
 def _leftover_files(folder: Path) -> Iterator[Path]:

@@ -95,7 +95,7 @@ def _check_sample(stores: Stores, catalog: MakerCatalog, ids: Sequence[str]) -> 
     expected = {id: {REVIEWED: False, **changes.episode_values.get(id, {})} for id in ids}
     names = _columns_of_types(episodes.columns(), declared)
     yield from _compare_rows(("episode_id", *names), read_episodes, expected, catalog)
-    expected = {key: row | changes.segment_values.get(key, {}) for key, row in changes.segment_rows.items()}
+    expected = changes.segment_rows
     shown = {row["annotation_id"] for row in read_segments(["annotation_id"], "")}
     if different := sorted(shown ^ expected.keys()):
         example = f"segment {different[0]} is only in the {'tables' if different[0] in shown else 'log'}"

@@ -12,13 +12,11 @@ from ares.doctor.checks import (
     check_applied_actions,
     check_duplicates,
     check_failure_log,
-    check_indexes,
     check_media_copies,
     check_purges,
     check_rows,
     check_sets,
     check_temporary_files,
-    check_text_encoders,
 )
 from ares.doctor.log_checks import check_index_position, check_values, rebuild_columns
 from ares.doctor.sources import RelocationReport, find_source_file_problems, relocate_files
@@ -63,7 +61,6 @@ def run_checks(stores: Stores, repair: bool = False, rebuild: bool = False) -> l
 def _check_stores(stores: Stores, repair: bool) -> Iterator[Finding]:
     from ares.store import TempDatabase
 
-    yield from check_indexes(stores, repair)
     yield from check_temporary_files(stores, repair)
     yield from check_purges(stores, repair)
     position_findings = list(check_index_position(stores, repair))
@@ -82,7 +79,6 @@ def _check_stores(stores: Stores, repair: bool) -> Iterator[Finding]:
         yield from check_sets(stores, database, repair)
     yield from check_failure_log(stores, repair)
     yield from check_media_copies(stores, repair)
-    yield from check_text_encoders(stores, repair)
 
 
 def _check_source_files(stores: Stores) -> list[Finding]:

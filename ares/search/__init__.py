@@ -12,7 +12,6 @@ if TYPE_CHECKING:
         add_own_vectors as add_own_vectors,
         embed_texts as embed_texts,
         find_embedding_space as find_embedding_space,
-        is_text_encoder_usable as is_text_encoder_usable,
         list_embedding_spaces as list_embedding_spaces,
         list_own_vectors as list_own_vectors,
         load_encoder as load_encoder,
@@ -33,19 +32,21 @@ if TYPE_CHECKING:
         Facet as Facet,
         compute_facets as compute_facets,
     )
+    from ares.search.motion_vectors import (
+        FeatureScale as FeatureScale,
+        compute_motion_vector as compute_motion_vector,
+        fit_feature_scale as fit_feature_scale,
+        read_feature_scale as read_feature_scale,
+    )
     from ares.search.query import MinScore as MinScore, Query as Query
     from ares.search.rankers.motion import (
         SIGNAL_KINDS as SIGNAL_KINDS,
         SPACE_PREFIX as SPACE_PREFIX,
-        FeatureScale as FeatureScale,
         SignalKind as SignalKind,
         SignalLayout as SignalLayout,
         compute_motion_features as compute_motion_features,
-        compute_motion_vector as compute_motion_vector,
         find_signal_layout as find_signal_layout,
-        fit_feature_scale as fit_feature_scale,
         name_motion_space as name_motion_space,
-        read_feature_scale as read_feature_scale,
     )
     from ares.search.rankers.text import rank_by_text as rank_by_text
     from ares.search.relevance import (

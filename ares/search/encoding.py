@@ -1,9 +1,7 @@
-"""The embedding spaces of a workspace, and how a text becomes a vector of one: by memory or by a model."""
+"""The embedding spaces of a workspace, and how a text becomes a vector of one."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -190,10 +188,9 @@ def remove_own_vectors(stores: Stores, name: str, ids: Collection[str] | None = 
     """
     own = list_own_vectors(stores)
     if name not in own:
-        is_model = name in stores.tables.spaces() and stores.tables.vectors(name).count()
         what = (
             f"the vectors of {name!r} are those of a model"
-            if is_model
+            if _has_vectors(stores, name)
             else f"no vectors of your own {name!r}"
         )
         raise RequestError(what, f"{did_you_mean(name, own)}there are: {', '.join(own) or 'none'}")
@@ -205,6 +202,10 @@ def remove_own_vectors(stores: Stores, name: str, ids: Collection[str] | None = 
     return count
 
 
+def _has_vectors(stores: Stores, name: str) -> bool:
+    return name in stores.tables.spaces() and stores.tables.vectors(name).count() > 0
+
+
 def _check_own_vectors(
     stores: Stores, name: str, ids: Sequence[str], vectors: NDArray[np.float64], document: Json
 ) -> None:
@@ -213,9 +214,7 @@ def _check_own_vectors(
 
     stores.tables.vectors(name)  # raises for a name that cannot be one
     is_model = isinstance(document, dict) and document["model"] != _OWN_MODEL
-    if is_model or (
-        document is None and name in stores.tables.spaces() and stores.tables.vectors(name).count()
-    ):
+    if is_model or (document is None and _has_vectors(stores, name)):
         raise RequestError(f"the vectors of {name!r} are those of a model", "give yours another name")
     if vectors.ndim != 2 or len(vectors) != len(ids) or not vectors.size:
         raise RequestError(
@@ -269,111 +268,38 @@ def _to_space(name: str, document: dict[str, object]) -> EmbeddingSpace:
     )
 
 
-MAX_TEXTS = 1_000
-_KEY_BYTES = 16
-# Texts in the memory of this process, also where the file cannot be written.
-_RECENT_TEXTS = 64
-
-
-class QueryVectorCache:
-    """A bounded file of vectors by text; several threads and processes may share it.
-
-    It keeps the texts that were asked last, as hashes. A file that cannot be read is empty, and one that cannot be
-    written stays as it is: a search never fails for it.
-
-    Args:
-        path: The file, created by the first vector.
-        dim: Length D of the vectors.
-        max_texts: Most texts in the file.
-    """
-
-    def __init__(self, path: Path, dim: int, max_texts: int = MAX_TEXTS) -> None:
-        self._path, self._dim, self._max_texts = path, dim, max_texts
-        self._recent: dict[str, NDArray[np.float32]] = {}
-
-    def get(self, text: str) -> NDArray[np.float32] | None:
-        """The vector (D,) of a text, or None. A text of the older half is written as the newest."""
-        import numpy as np
-
-        if text in self._recent:
-            return self._recent[text]
-        rows = self._read()
-        at = np.flatnonzero(rows["key"] == _text_key(text))
-        if not len(at):
-            return None
-        vector: NDArray[np.float32] = rows["vector"][at[0]].copy()
-        if at[0] < self._max_texts // 2 and len(rows) == self._max_texts:
-            self.add(text, vector)
-        return vector
-
-    def add(self, text: str, vector: NDArray[np.float32]) -> None:
-        """Write the vector (D,) of a text as the newest; the oldest ones beyond the bound are dropped."""
-        self._remember(text, vector)
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._write(text, vector)
-        except OSError:
-            pass  # a read-only workspace: this text is encoded again next time
-
-    def _remember(self, text: str, vector: NDArray[np.float32]) -> None:
-        if len(self._recent) >= _RECENT_TEXTS:
-            self._recent.clear()
-        self._recent[text] = vector
-
-    def _write(self, text: str, vector: NDArray[np.float32]) -> None:
-        import numpy as np
-
-        rows, key = self._read(), _text_key(text)
-        newest = np.array([(key, vector)], rows.dtype)
-        rows = np.concatenate([rows[rows["key"] != key], newest])[-self._max_texts :]
-        # Without a lock, which takes long to import: of two writers at once the later one wins, and a text is encoded
-        # again. A reader sees whole files only.
-        partial = self._path.with_name(f"{self._path.stem}.{os.getpid()}-{threading.get_ident()}.tmp")
-        try:
-            with partial.open("wb") as file:
-                np.save(file, rows)
-            partial.replace(self._path)
-        finally:
-            partial.unlink(missing_ok=True)
-
-    def _read(self) -> NDArray[np.void]:
-        """Rows (N,) of key and vector, oldest first; empty when there is no file of this layout."""
-        import numpy as np
-
-        layout = np.dtype([("key", f"S{_KEY_BYTES * 2}"), ("vector", "<f4", (self._dim,))])
-        try:
-            rows: NDArray[np.void] = np.load(self._path, allow_pickle=False)
-        except (OSError, ValueError, EOFError):
-            return np.empty(0, layout)
-        return rows if rows.dtype == layout and rows.ndim == 1 else np.empty(0, layout)
-
-
-def _text_key(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES).hexdigest().encode()
-
-
 # In the workspace; where that is on an object store, in its folder of caches.
 TEXT_ENCODER_FOLDER = "text-encoders"
 # Texts per call of the model, and per write to the table.
 _ENCODER_BATCH, _WRITE_BATCH = 256, 8_192
 # So many texts take the stored encoder less time than loading the whole model, which is faster for each text.
 _FEW_TEXTS = 64
+# Texts of a space in the memory of a process.
+_RECENT_TEXTS = 64
 
 
 def encode_text(stores: Stores, space: EmbeddingSpace, text: str) -> NDArray[np.float32]:
-    """Unit vector (D,) of a text, which is remembered in the workspace.
+    """Unit vector (D,) of a text, which this process remembers.
 
     Raises:
         ModelError: Nothing is stored for the space yet, and its model cannot be loaded.
     """
-    vectors = _query_vectors(_encoder_path(stores, space, "npy"), space.dim)
-    vector = vectors.get(text)
+    recent = _recent_vectors(_encoder_path(stores, space))
+    vector = recent.get(text)
     if vector is None:
         encoder = _text_encoder(stores, space)
         with plugin_faults(encoders.label(space.encoder)):
             vector = encoder.encode_texts([text])[0]
-        vectors.add(text, vector)
+        if len(recent) >= _RECENT_TEXTS:
+            recent.clear()
+        recent[text] = vector
     return vector
+
+
+@lru_cache(maxsize=8)
+def _recent_vectors(path: Path) -> dict[str, NDArray[np.float32]]:
+    """Vectors of the texts that were searched last in a space, by text: a page asks for one several times."""
+    return {}
 
 
 def prepare_text_search(stores: Stores, space: EmbeddingSpace) -> None:
@@ -398,12 +324,6 @@ def embed_texts(stores: Stores, space: EmbeddingSpace) -> int:
     return added
 
 
-def is_text_encoder_usable(stores: Stores, path: Path) -> bool:
-    """Whether a file of the folder of text encoders can be opened, and its space has vectors."""
-    space = list_embedding_spaces(stores).get(path.stem)
-    return space is not None and _stored_encoder(stores, space) is not None
-
-
 def _text_encoder(stores: Stores, space: EmbeddingSpace) -> TextEncoder:
     """The stored encoder; stored now from the whole model where the space has none, else the whole model."""
     stored = _stored_encoder(stores, space)
@@ -423,7 +343,7 @@ def _whole_model(stores: Stores, space: EmbeddingSpace) -> Encoder:
 
 
 def _store_text_encoder(stores: Stores, space: EmbeddingSpace, model: StorableTextEncoder) -> None:
-    path = _encoder_path(stores, space, "safetensors")
+    path = _encoder_path(stores, space)
     if _stored_encoder(stores, space):
         return
     try:
@@ -436,7 +356,7 @@ def _store_text_encoder(stores: Stores, space: EmbeddingSpace, model: StorableTe
 
 def _stored_encoder(stores: Stores, space: EmbeddingSpace) -> TextEncoder | None:
     """The stored encoder of a space; None where there is none that can be used."""
-    path = _encoder_path(stores, space, "safetensors")
+    path = _encoder_path(stores, space)
     try:
         return _open_encoder(space.encoder, path, path.stat().st_mtime_ns)
     except (OSError, ModelError):
@@ -449,10 +369,5 @@ def _open_encoder(name: str, path: Path, modified_ns: int) -> TextEncoder:
     return encoder
 
 
-@lru_cache(maxsize=8)
-def _query_vectors(path: Path, dim: int) -> QueryVectorCache:
-    return QueryVectorCache(path, dim)
-
-
-def _encoder_path(stores: Stores, space: EmbeddingSpace, suffix: str) -> Path:
-    return stores.folder / TEXT_ENCODER_FOLDER / f"{space.name}.{suffix}"
+def _encoder_path(stores: Stores, space: EmbeddingSpace) -> Path:
+    return stores.folder / TEXT_ENCODER_FOLDER / f"{space.name}.safetensors"

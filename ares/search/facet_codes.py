@@ -29,7 +29,7 @@ class TooManyValues(Exception):
 class FacetCounts:
     """Counts of the values of one column; for the fields see `Facet`."""
 
-    values: tuple[tuple[str | bool, int], ...] = ()
+    counts: tuple[tuple[str | bool, int], ...] = ()
     distinct: int = 0
     histogram: tuple[int, ...] = ()
     below: int = 0
@@ -87,7 +87,7 @@ class CategoricalEncoding:
         top = np.lexsort((self._ranks, -counts))[:TOP_VALUES]
         top = top[counts[top] > 0]
         pairs = zip(self.values.take(top).to_pylist(), counts[top].tolist(), strict=True)
-        return FacetCounts(values=tuple(pairs), distinct=int(np.count_nonzero(counts)), missing=missing)
+        return FacetCounts(counts=tuple(pairs), distinct=int(np.count_nonzero(counts)), missing=missing)
 
     @cached_property
     def _ranks(self) -> NDArray[np.int64]:
@@ -153,7 +153,7 @@ class ListItemEncoding:
     """The items of lists, for a column in which nearly every episode has its own list; each item once per list.
 
     Args:
-        size: Number of row positions P; see `RowNumbering`.
+        size: Number of rows N.
     """
 
     def __init__(self, size: int) -> None:
@@ -166,8 +166,8 @@ class ListItemEncoding:
         self._batches: list[NDArray[np.uint16]] = []
         self._remaining_items = _MAX_ITEMS * (size + 1)
 
-    def add(self, values: pa.Array, positions: NDArray[np.int64]) -> None:
-        """Add the lists of further rows, at higher row positions than all before. Raises TooManyValues."""
+    def add(self, values: pa.Array, offsets: NDArray[np.int64] | NDArray[np.int32]) -> None:
+        """Add the lists of further rows, at higher offsets of a scan than all before. Raises TooManyValues."""
         import numpy as np
         import pyarrow.compute as pc
 
@@ -179,11 +179,11 @@ class ListItemEncoding:
         if self._remaining_items < 0:
             raise TooManyValues
         self._batches.append((pairs & 0xFFFF).astype(np.uint16))
-        self._lengths[positions] = lengths
-        self._missing[positions] = values.is_null().to_numpy(zero_copy_only=False)
+        self._lengths[offsets] = lengths
+        self._missing[offsets] = values.is_null().to_numpy(zero_copy_only=False)
 
     def count(self, row_mask: NDArray[np.bool_] | None) -> FacetCounts:
-        """Count the items in the lists of masked rows, (P,), or of all rows for None."""
+        """Count the items in the lists of masked rows, (N,), or of all rows for None."""
         import numpy as np
 
         items = self._items

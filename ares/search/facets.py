@@ -49,7 +49,7 @@ def count_frequent_values(
         where: SQL condition; "" is all.
         column: A column of texts or of lists of texts.
         type_name: Its type, "string" or "list<string>".
-        selected: (P,) whether the row at each position counts; None for all.
+        selected: (N,) whether the row at each offset of a scan counts; None for all.
 
     Raises:
         RequestError: The filter is invalid.
@@ -63,7 +63,7 @@ def count_frequent_values(
     exact = f"SELECT item, count(*) FROM {items} WHERE {is_top} GROUP BY item"
     pairs = sorted(query(exact), key=lambda pair: (-pair[1], pair[0]))
     ((missing,),) = query(f'SELECT count(*) FROM episodes WHERE "{column}" IS NULL')
-    return FacetCounts(values=tuple(pairs), distinct=distinct, missing=missing)
+    return FacetCounts(counts=tuple(pairs), distinct=distinct, missing=missing)
 
 
 def _query_column(
@@ -90,7 +90,7 @@ def _column_reader(
         return episodes.reader([column], where)
     batches, numbering = episodes.reader([column], where, with_row_address=True), episodes.row_numbering()
     return pa.RecordBatchReader.from_batches(
-        batches.schema, (batch.filter(pa.array(selected[numbering.positions(batch)])) for batch in batches)
+        batches.schema, (batch.filter(pa.array(selected[numbering.offsets(batch)])) for batch in batches)
     )
 
 
@@ -149,7 +149,7 @@ class EncodedColumn:
     """One column as integer codes.
 
     Attributes:
-        codes: (P,) uint8 or uint16, by row position; see `RowNumbering`.
+        codes: (N,) uint8 or uint16, by scan offset.
         encoding: Decodes them.
     """
 
@@ -163,7 +163,7 @@ class CombinedColumnCodes:
 
     Attributes:
         encodings: Encoding of each of the G columns, by name.
-        codes: (P,) uint16, by row position: C-order index into an array of the shape of `totals`.
+        codes: (N,) uint16, by scan offset: C-order index into an array of the shape of `totals`.
         totals: (size, ...) int64 with G dimensions: number of episodes with each combination in the whole table.
     """
 
@@ -193,7 +193,7 @@ class EncodedColumns:
         self._lock = Lock()
         # None for a column with too many values to encode.
         self._encoded: dict[str, CombinedColumnCodes | ListItemEncoding | None] = {}
-        self._numbering, self._row_count = episodes.row_numbering(), episodes.count()
+        self._numbering = episodes.row_numbering()
 
     def edges(self, column: str) -> tuple[float, ...]:
         """The bin edges of a column that was counted; () when it has none."""
@@ -209,7 +209,7 @@ class EncodedColumns:
         Args:
             where: SQL condition; "" is all.
             types: Columns with their types, of `FACET_TYPES`.
-            selected: (P,) whether the row at each position counts, in addition to the filter; None for all.
+            selected: (N,) whether the row at each offset of a scan counts, in addition to the filter; None for all.
 
         Raises:
             RequestError: The filter is invalid.
@@ -261,7 +261,6 @@ class EncodedColumns:
                 codes *= column.encoding.size
             codes += column.codes
         totals = np.bincount(codes, minlength=math.prod(sizes))
-        totals[0] -= self._numbering.size - self._row_count  # deleted rows have code 0
         encodings = {name: column.encoding for name, column in columns.items()}
         return CombinedColumnCodes(encodings=encodings, codes=codes, totals=totals.reshape(sizes))
 
@@ -283,13 +282,13 @@ class EncodedColumns:
             batch_codes = encoding.encode(batch[column])
             if encoding.size > 256 and codes.dtype == np.uint8:
                 codes = codes.astype(np.uint16)
-            codes[self._numbering.positions(batch)] = batch_codes
+            codes[self._numbering.offsets(batch)] = batch_codes
         return EncodedColumn(codes=codes, encoding=encoding)
 
     def _encode_items(self, column: str) -> ListItemEncoding:
         items = ListItemEncoding(self._numbering.size)
         for batch in self._read(column):
-            items.add(batch[column], self._numbering.positions(batch))
+            items.add(batch[column], self._numbering.offsets(batch))
         return items
 
     def _make_encoding(
@@ -311,7 +310,7 @@ class EncodedColumns:
             values = values[np.isfinite(values)]
             lowest = min(lowest, values.min(initial=np.inf))
             highest = max(highest, values.max(initial=-np.inf))
-            sample.append(values[:: 1 + self._row_count // _SAMPLE_ROWS])
+            sample.append(values[:: 1 + self._numbering.size // _SAMPLE_ROWS])
         if lowest > highest:
             return ()
         low, high = np.quantile(np.concatenate(sample), [0.005, 0.995])
@@ -457,12 +456,6 @@ def _to_facet(
         type=type_name,
         meaning=declared.meaning if declared else "",
         unit=declared.unit if declared else "s since 1970" if type_name == "timestamp" else "",
-        counts=counts.values,
-        distinct=counts.distinct,
         edges=edges,
-        histogram=counts.histogram,
-        below=counts.below,
-        above=counts.above,
-        unreal=counts.unreal,
-        missing=counts.missing,
+        **asdict(counts),
     )

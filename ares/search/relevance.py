@@ -83,7 +83,7 @@ class EpisodeScores:
         self.version, self.cut, self.has_scale = episodes.version, cut, has_scale
         self._episodes, self._scores = episodes, scores
         # Later versions replace them in the caches of the table.
-        self._ids, self._positions = episodes.row_index().episode_ids, episodes.positions()
+        self._ids = episodes.row_index().episode_ids
 
     def __len__(self) -> int:
         return len(self._scores)
@@ -130,11 +130,7 @@ class EpisodeScores:
 
     def rows(self, min_score: float) -> SelectedRows:
         """The rows of the episodes that pass a cut, for facets."""
-        import numpy as np
-
-        row_mask = np.zeros(self._episodes.row_numbering().size, np.bool_)
-        row_mask[self._positions] = self._passing(min_score, "")
-        return SelectedRows(self._episodes, row_mask)
+        return SelectedRows(self._episodes, self._passing(min_score, ""))
 
     def histogram(self, where: str = "") -> list[int]:
         """Episodes in each of 50 bars of equal width from 0 to 1. Raises RequestError for an invalid filter."""
@@ -153,7 +149,7 @@ class EpisodeScores:
         least = np.searchsorted(np.arange(SCORE_STEPS + 1) / SCORE_STEPS, min_score)
         passing: NDArray[np.bool_] = self._scores >= np.int16(least)
         if where.strip():
-            passing &= self._episodes.row_mask(where)[self._positions]
+            passing &= self._episodes.row_mask(where)
         return passing
 
     def _ranked(self, offsets: NDArray[np.int64], first: int, last: int) -> NDArray[np.int64]:

@@ -8,9 +8,11 @@ if TYPE_CHECKING:
     from ares.store.actions import (
         ACTION_MEMBERS as ACTION_MEMBERS,
         NOTE_KINDS as NOTE_KINDS,
+        NOTES as NOTES,
         SET_HEADERS as SET_HEADERS,
         SET_MEMBERS as SET_MEMBERS,
         TAG_KINDS as TAG_KINDS,
+        TAGS as TAGS,
         TOMBSTONES as TOMBSTONES,
         VALUE_KINDS as VALUE_KINDS,
         VIEW_KINDS as VIEW_KINDS,
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
         find_set as find_set,
         hash_episode_identity as hash_episode_identity,
         new_members_key as new_members_key,
-        read_action_member_documents as read_action_member_documents,
         read_action_members as read_action_members,
         read_history as read_history,
         read_set_edits as read_set_edits,
@@ -143,10 +144,7 @@ if TYPE_CHECKING:
     )
     from ares.store.sync.projection_plugins import InstalledProjections as InstalledProjections
     from ares.store.sync.refresh import (
-        NOTES as NOTES,
-        TAGS as TAGS,
         conflict_changes as conflict_changes,
-        find_outdated_texts as find_outdated_texts,
         find_outdated_values as find_outdated_values,
         list_removed_but_present as list_removed_but_present,
         list_restored_but_absent as list_restored_but_absent,

@@ -222,19 +222,11 @@ def write_action_members(
     return count
 
 
-def read_action_members(annotations: AnnotationStore, action: Action) -> Iterator[list[str]]:
+def read_action_members(annotations: AnnotationStore, action: Action) -> Iterator[list[Any]]:
     """The members of an action in blocks of some thousands; nothing for one without. Raises StoreError."""
     if action.members:
         for _, block in annotations.find_documents(ACTION_MEMBERS, f"{action.members}/"):
-            yield cast("list[str]", block)
-
-
-def read_action_member_documents(annotations: AnnotationStore, action: Action) -> Iterator[list[Json]]:
-    """As `read_action_members`, of an action whose members are not ids. Raises StoreError."""
-    for _, block in (
-        annotations.find_documents(ACTION_MEMBERS, f"{action.members}/") if action.members else ()
-    ):
-        yield cast("list[Json]", block)
+            yield cast("list[Any]", block)
 
 
 def record_action(
@@ -290,17 +282,21 @@ def add_tombstones(annotations: AnnotationStore, identity_hashes: Iterable[str],
 
 REMOVED_REASON = "removed earlier and not read again: `ares undo` brings it back"
 PURGED_REASON = "deleted for good earlier and refused"
-# The last action about an episode and a tag decides.
-_TAGS = """
-SELECT episode_id, list_sort(list(tag)) AS texts FROM (
-    SELECT episode_id, tag FROM operations GROUP BY episode_id, tag HAVING arg_max(is_added, number)
+# Columns of texts that people add to episodes.
+TAGS, NOTES = "tags", "notes"
+# What the rows (episode_id, value, number, is_added) of the actions say of each episode. The last action about an
+# episode and a tag decides, and so does the last about a value, where an empty one takes an earlier one away.
+_DESIRED = {
+    TAGS: """
+SELECT episode_id, list_sort(list(value)) AS value FROM (
+    SELECT episode_id, value FROM operations GROUP BY episode_id, value HAVING arg_max(is_added, number)
 ) GROUP BY episode_id
-"""
-# The last action about an episode decides; an empty value takes an earlier one away.
-_VALUES = """
+""",
+    NOTES: "SELECT episode_id, list(value ORDER BY number) AS value FROM operations GROUP BY episode_id",
+    "": """
 SELECT episode_id, arg_max_null(value, number) AS value FROM operations GROUP BY episode_id HAVING value IS NOT NULL
-"""
-_NOTES = "SELECT episode_id, list(note ORDER BY number) AS texts FROM operations GROUP BY episode_id"
+""",
+}
 
 
 def removed_id_array(annotations: AnnotationStore, history: ActionHistory) -> pa.ChunkedArray:
@@ -315,87 +311,49 @@ def removed_id_array(annotations: AnnotationStore, history: ActionHistory) -> pa
     return pa.chunked_array(chunks, pa.string())
 
 
-def write_desired_tags(annotations: AnnotationStore, history: ActionHistory, database: TempDatabase) -> None:
-    """Write the table "desired_texts" (episode_id, texts) of the temporary database: the tags, sorted."""
-    import pyarrow as pa
-
-    schema = pa.schema(
-        [("episode_id", pa.string()), ("tag", pa.string()), ("number", pa.int64()), ("is_added", pa.bool_())]
-    )
-    database.insert("operations", schema, _tag_operations(annotations, history, schema))
-    database.create_table_as("desired_texts", _TAGS)
-    database.drop_tables("operations")
-
-
-def write_desired_notes(annotations: AnnotationStore, history: ActionHistory, database: TempDatabase) -> None:
-    """Write the table "desired_texts" (episode_id, texts) of the temporary database: the notes, oldest first."""
-    import pyarrow as pa
-
-    schema = pa.schema([("episode_id", pa.string()), ("note", pa.string()), ("number", pa.int64())])
-    batches = (
-        pa.record_batch(
-            [
-                pa.array(block, pa.string()),
-                pa.array([str(action.details["note"])] * len(block), pa.string()),
-                pa.array([action.number] * len(block), pa.int64()),
-            ],
-            schema=schema,
-        )
-        for action in history.effective(NOTE_KINDS)
-        for block in read_action_members(annotations, action)
-    )
-    database.insert("operations", schema, batches)
-    database.create_table_as("desired_texts", _NOTES)
-    database.drop_tables("operations")
-
-
 def write_desired_values(
     annotations: AnnotationStore, history: ActionHistory, database: TempDatabase, column: str
 ) -> None:
-    """Write the table "desired_values" (episode_id, value) of the temporary database: a column that people have set.
+    """Write the table "desired_values" (episode_id, value) of the temporary database: what people say of a column.
 
     Args:
         annotations: The log.
         history: Its actions.
         database: The temporary database.
-        column: The column.
+        column: A column that people have set; or "tags", sorted, or "notes", oldest first.
     """
     import pyarrow as pa
 
     from ares.store.lance.schema import arrow_type
 
-    type_name = history.own_columns()[column]
+    kind = pa.string() if column in (TAGS, NOTES) else arrow_type(history.own_columns()[column])
     schema = pa.schema(
-        [("episode_id", pa.string()), ("value", arrow_type(type_name)), ("number", pa.int64())]
+        [("episode_id", pa.string()), ("value", kind), ("number", pa.int64()), ("is_added", pa.bool_())]
     )
-    batches = (
-        pa.record_batch(
-            [
-                pa.array([pair[0] for pair in pairs], pa.string()),
-                pa.array([pair[1] for pair in pairs], schema.field("value").type),
-                pa.array([action.number] * len(pairs), pa.int64()),
-            ],
-            schema=schema,
-        )
-        for action in history.effective(VALUE_KINDS)
-        if (action.details["column"], action.details["type"]) == (column, type_name)
-        for pairs in cast("Iterator[list[list[Any]]]", read_action_member_documents(annotations, action))
-    )
-    database.insert("operations", schema, batches)
-    database.create_table_as("desired_values", _VALUES)
+    database.insert("operations", schema, _read_operations(annotations, history, column, schema))
+    database.create_table_as("desired_values", _DESIRED.get(column, _DESIRED[""]))
     database.drop_tables("operations")
 
 
-def _tag_operations(
-    annotations: AnnotationStore, history: ActionHistory, schema: pa.Schema
+def _read_operations(
+    annotations: AnnotationStore, history: ActionHistory, column: str, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
+    """Rows of the actions about a column, with the value that each says of an episode."""
     import pyarrow as pa
 
-    for action in history.effective(("tag", "untag")):
+    for action in history.effective({TAGS: TAG_KINDS, NOTES: NOTE_KINDS}.get(column, VALUE_KINDS)):
+        if action.kind in VALUE_KINDS and (
+            (action.details["column"], action.details["type"]) != (column, history.own_columns()[column])
+        ):
+            continue
         for block in read_action_members(annotations, action):
             size = len(block)
-            columns = [block, [action.tag] * size, [action.number] * size, [action.kind == "tag"] * size]
-            arrays = [pa.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
+            if action.kind in VALUE_KINDS:
+                ids, values = [pair[0] for pair in block], [pair[1] for pair in block]
+            else:
+                ids, values = block, [action.tag or str(action.details.get("note", ""))] * size
+            columns = [ids, values, [action.number] * size, [action.kind != "untag"] * size]
+            arrays = [pa.array(items, kind) for items, kind in zip(columns, schema.types, strict=True)]
             yield pa.record_batch(arrays, schema=schema)
 
 

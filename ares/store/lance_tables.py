@@ -263,7 +263,7 @@ def compact(dataset: lance.LanceDataset) -> None:
 
 
 def erase_deleted(table: TableWriter, text_column: str) -> None:
-    """Write the fragments anew that have deleted rows; indexes, which hold deleted values too, are dropped before.
+    """Write the fragments again that have deleted rows; indexes, which hold deleted values too, are dropped before.
 
     The full-text index is created again at once: a search without it returns nothing.
 
@@ -468,7 +468,7 @@ class Tables:
             delete_rows(table, "episode_id", episode_ids)
 
     def erase_deleted(self, names: Sequence[str]) -> None:
-        """Write tables anew that have deleted rows, without their indexes; `optimize` and `refresh_indexes` follow.
+        """Write tables again that have deleted rows, without their indexes; `optimize` and `refresh_indexes` follow.
 
         Raises:
             StoreError: A table cannot be written.

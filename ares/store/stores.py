@@ -394,7 +394,7 @@ def _take_steps(stores: Stores) -> None:
 
 
 def _add_subjects(stores: Stores) -> None:
-    """Let makers say what they describe, and derive the tables from the log anew: it is complete in every layout."""
+    """Let makers say what they describe, and derive the tables from the log again: it is complete in every layout."""
     for maker in stores.annotations.makers().values():
         upgraded = _upgrade_maker(maker)
         if upgraded != maker:

@@ -62,21 +62,6 @@ def test_annotations_about_sets(store: AnnotationStore, make_annotation: Make) -
     assert store.find_done_subjects(about_set.maker_id, ["pick@1", "pick@2"]) == {"pick@1"}
 
 
-def test_subjects_with_several_annotations(store: AnnotationStore, make_annotation: Make) -> None:
-    store.append(
-        [
-            make_annotation("episode1", maker_id="a"),
-            make_annotation("episode1", maker_id="a", start_seconds=1.0),
-            make_annotation("episode1", maker_id="b"),
-            make_annotation("episode2", maker_id="a"),
-            make_annotation("episode2", maker_id="a"),
-        ]
-    )
-    subjects = ["episode1", "episode2", "episode1", "it's"]
-    assert store.find_repeated_subjects("a", subjects) == {"episode1"}
-    assert store.find_repeated_subjects("b", subjects) == store.find_repeated_subjects("a", []) == set()
-
-
 def test_a_row_of_layout_1_reads_as_before(store: AnnotationStore, make_annotation: Make) -> None:
     caption = make_annotation("episode1")
     grade = make_annotation("episode1", name="grade", subject=caption.annotation_id)

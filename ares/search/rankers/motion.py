@@ -1,4 +1,4 @@
-"""Ranks episodes by how similarly their robot moves, the course of a signal being one vector."""
+"""Ranks episodes by how similarly their robot moves, the trajectory of a signal being one vector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.episode import Episode, Json, Signal
+    from ares.episode import Episode, Signal
     from ares.search.query import Query, QueryPart
     from ares.store import Moment, Stores
 
@@ -25,12 +25,6 @@ SignalKind = Literal["state", "action"]
 SIGNAL_KINDS: tuple[SignalKind, ...] = ("state", "action")
 SPACE_PREFIX = "motion-"
 
-# Samples of a course, evenly over its duration, so that the same motion at another speed has the same vector.
-_STEPS = 32
-# Values beyond this many robust standard deviations are outliers and are clipped.
-_CLIP = 4.0
-# Interquartile range of a normal distribution, in standard deviations.
-_IQR = 1.349
 _NAME = re.compile(r"(?:(.*)[_./ -])?(q?[xyzw]|r[xyz]|roll|pitch|yaw|gripper)", re.IGNORECASE)
 _ROTATIONS = (("qx", "qy", "qz", "qw"), ("rx", "ry", "rz"), ("roll", "pitch", "yaw"))
 _POSITION = ("x", "y", "z")
@@ -99,75 +93,6 @@ def compute_motion_features(signal: Signal, layout: SignalLayout) -> NDArray[np.
     for columns, kind in zip(layout.rotations, layout.kinds, strict=True):
         blocks.append(_matrix_columns(values[:, list(columns)], kind))
     return np.concatenate(blocks, axis=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureScale:
-    """Centre and spread of each feature over a dataset, from median and quartiles.
-
-    Attributes:
-        centre: W medians.
-        spread: W robust standard deviations; 0 for a feature that never changes and is ignored.
-    """
-
-    centre: tuple[float, ...]
-    spread: tuple[float, ...]
-
-    def to_json(self) -> dict[str, Json]:
-        """The document to store."""
-        return {"centre": list(self.centre), "spread": list(self.spread)}
-
-
-def read_feature_scale(document: Mapping[str, Json]) -> FeatureScale:
-    """Read the document of `FeatureScale.to_json`."""
-    return FeatureScale(centre=tuple(document["centre"]), spread=tuple(document["spread"]))  # type: ignore[arg-type]
-
-
-def fit_feature_scale(features: NDArray[np.float64]) -> FeatureScale:
-    """The scale of a sample of features (N, W); rows that are not finite are ignored."""
-    import numpy as np
-
-    features = features[np.isfinite(features).all(axis=1)]
-    if not len(features):
-        zeros = (0.0,) * features.shape[1]
-        return FeatureScale(centre=zeros, spread=zeros)
-    low, centre, high = np.percentile(features, [25, 50, 75], axis=0)
-    robust, plain = (high - low) / _IQR, features.std(axis=0)
-    # A gripper that is open most of the time has equal quartiles, but it moves.
-    spread = np.where(robust > 1e-3 * plain, robust, plain)
-    spread[plain <= 1e-6 * np.maximum(1.0, np.abs(centre))] = 0.0
-    return FeatureScale(centre=tuple(centre.tolist()), spread=tuple(spread.tolist()))
-
-
-def compute_motion_vector(
-    features: NDArray[np.float64], seconds: NDArray[np.float64], scale: FeatureScale
-) -> NDArray[np.float32] | None:
-    """The unit vector (32 * W + 1,) of a course: resampled in time, scaled robustly, lifted onto a sphere.
-
-    The last number is a constant before the vector is normalised, so that cosine similarity falls with the distance
-    of two courses. Without it, two courses that hardly leave the centre would be compared by their noise.
-
-    Args:
-        features: (T, W) features.
-        seconds: (T,) ascending.
-        scale: Scale of the dataset.
-
-    Returns:
-        None for a course that is empty or not finite.
-    """
-    import numpy as np
-
-    if not len(features) or not np.isfinite(features).all():
-        return None
-    times = np.linspace(seconds[0], seconds[-1], _STEPS)
-    sampled = np.stack([np.interp(times, seconds, column) for column in features.T], axis=1)
-    centre, spread = np.array(scale.centre), np.array(scale.spread)
-    is_constant = spread == 0
-    scores = np.clip((sampled - centre) / np.where(is_constant, 1.0, spread), -_CLIP, _CLIP)
-    scores[:, is_constant] = 0.0
-    flat = np.append(scores.ravel() / np.sqrt(scores.size), 1.0)
-    unit: NDArray[np.float32] = (flat / np.linalg.norm(flat)).astype(np.float32)
-    return unit
 
 
 def _split_name(name: str) -> tuple[str, str]:
@@ -291,12 +216,12 @@ class _MotionRanker:
 
 
 class StateRanker(_MotionRanker):
-    """Compares the course of the robot state with that of an episode."""
+    """Compares the trajectory of the robot state with that of an episode."""
 
     signal: ClassVar[SignalKind] = "state"
 
 
 class ActionRanker(_MotionRanker):
-    """Compares the course of the actions with that of an episode."""
+    """Compares the trajectory of the actions with that of an episode."""
 
     signal: ClassVar[SignalKind] = "action"

@@ -21,7 +21,6 @@ from ares.store.lance.row_index import (
     RowNumbering,
     VersionCache,
     scan_matching_rows,
-    scan_positions,
 )
 from ares.store.lance.schema import column_types
 from ares.store.lance.text import (
@@ -92,7 +91,7 @@ class SortedRows:
     Args:
         rows: The columns of the order, and `_rowaddr`, of every row.
         order: The order; missing values last.
-        numbering: Positions of the rows.
+        numbering: Offsets of the rows.
     """
 
     def __init__(
@@ -103,27 +102,25 @@ class SortedRows:
         terms = [
             term for item in order for term in _duckdb_order(item, rows.schema.field(item.column_name).type)
         ]
-        positions, exists = [np.zeros(0, np.uint32)], np.zeros(numbering.size, np.bool_)
+        offsets = [np.zeros(0, np.uint32)]
         with TempDatabase() as temp_db:
             temp_db.insert("rows", rows.schema, rows)
             for batch in temp_db.stream(f"SELECT _rowaddr FROM rows ORDER BY {', '.join(terms)}"):
-                positions.append(numbering.positions(batch).astype(np.uint32))
-                exists[positions[-1]] = True
-        self._positions, self._deleted = np.concatenate(positions), np.flatnonzero(~exists)
+                offsets.append(numbering.offsets(batch).astype(np.uint32))
+        self._offsets = np.concatenate(offsets)
 
     def page_offsets(self, row_mask: NDArray[np.bool_] | None, offset: int, limit: int) -> NDArray[np.int64]:
         """Scan offsets, at most (limit,), of one page of the sorted rows.
 
         Args:
-            row_mask: (P,) whether the row at each position is in the result; None is all.
+            row_mask: (N,) whether the row at each offset is in the result; None is all.
             offset: Sorted rows to skip.
             limit: Maximum number of rows.
         """
         import numpy as np
 
-        positions = self._positions if row_mask is None else self._positions[row_mask[self._positions]]
-        page = positions[offset : offset + limit].astype(np.int64)
-        return page - np.searchsorted(self._deleted, page)
+        offsets = self._offsets if row_mask is None else self._offsets[row_mask[self._offsets]]
+        return offsets[offset : offset + limit].astype(np.int64)
 
 
 class SortedRowsCache:
@@ -196,9 +193,9 @@ class EpisodeCaches:
         return RowIndexCache()
 
     @cached_property
-    def positions(self) -> VersionCache[NDArray[np.int64]]:
-        """Position of each row of a scan."""
-        return VersionCache(scan_positions)
+    def numbering(self) -> VersionCache[RowNumbering]:
+        """Offsets of the rows in a scan."""
+        return VersionCache(RowNumbering)
 
     @cached_property
     def sorted_rows(self) -> SortedRowsCache:
@@ -281,7 +278,7 @@ class EpisodeSnapshot:
             return int(self._dataset.count_rows(condition))
 
     def row_mask(self, where: str) -> NDArray[np.bool_]:
-        """(P,) whether the row at each position matches a filter; see `row_numbering`. Raises RequestError."""
+        """(N,) whether the row at each offset of a scan matches a filter. Raises RequestError."""
         self.plan(where)
         if find_set_call(where) and names_sets(where):
             # By its version: what is kept of a filter would be wrong once a name has another one.
@@ -339,14 +336,14 @@ class EpisodeSnapshot:
         return result
 
     def _member_mask(self, label: str) -> NDArray[np.bool_]:
-        """(P,) whether the row at each position is of a member of a set."""
+        """(N,) whether the row at each offset is of a member of a set."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         row_mask = self._caches.row_masks.get(self.version, label)
         if row_mask is None:
             members = pa.array(self._caches.find_set(label)[1], pa.string())
-            # All at once: for each batch anew the members would be hashed.
+            # All at once: the members would be hashed again for each batch.
             rows = self.reader(["episode_id"], with_row_address=True).read_all()
             own = rows.filter(pc.is_in(rows["episode_id"], value_set=members))
             row_mask = self.row_numbering().row_mask(own.to_batches())
@@ -358,7 +355,6 @@ class EpisodeSnapshot:
 
         None where no alternative does, or where most episodes have an instruction of their own.
         """
-        import numpy as np
 
         if not (texts := self._caches.distinct_instructions.get(self._dataset)):
             return None
@@ -366,14 +362,14 @@ class EpisodeSnapshot:
         by_text = [matching for matching in alternatives.values() if matching is not None]
         if not by_text:
             return None
-        row_mask = np.zeros(self.row_numbering().size, np.bool_)
-        row_mask[self.positions()] = functools.reduce(operator.or_, by_text)
+        row_mask = functools.reduce(operator.or_, by_text)
         others = " OR ".join(part for part, matching in alternatives.items() if matching is None)
         return row_mask | self.row_mask(others) if others else row_mask
 
     def row_numbering(self) -> RowNumbering:
-        """Positions of the rows, by column `_rowaddr` of `reader`."""
-        return RowNumbering(self._dataset)
+        """Offsets of the rows in a scan, by column `_rowaddr` of `reader`."""
+        with lance_errors("episodes"):
+            return self._caches.numbering.get(self._dataset)
 
     def scan(
         self,
@@ -427,11 +423,7 @@ class EpisodeSnapshot:
         if not order_by and limit is None and not offset:
             yield from self.reader(columns, where)
             return
-        rows = (
-            self.offsets(where, order_by)
-            if order_by
-            else np.flatnonzero(self.row_mask(where)[self.positions()])
-        )
+        rows = self.offsets(where, order_by) if order_by else np.flatnonzero(self.row_mask(where))
         rows = rows[offset : None if limit is None else offset + limit]
         for start in range(0, len(rows), _SCAN_ROWS):
             check_deadline()
@@ -487,14 +479,14 @@ class EpisodeSnapshot:
     def _read_rows(
         self, columns: Sequence[str], row_mask: NDArray[np.bool_], with_row_address: bool
     ) -> pa.RecordBatchReader:
-        """As `reader`, of the rows at some positions."""
+        """As `reader`, of the rows at some offsets."""
         import pyarrow as pa
 
         numbering, stream = self.row_numbering(), self.reader(columns, with_row_address=True)
         names = [name for name in stream.schema.names if with_row_address or name != "_rowaddr"]
         schema = pa.schema([stream.schema.field(name) for name in names])
         batches = (
-            batch.filter(pa.array(row_mask[numbering.positions(batch)])).select(names) for batch in stream
+            batch.filter(pa.array(row_mask[numbering.offsets(batch)])).select(names) for batch in stream
         )
         return pa.RecordBatchReader.from_batches(schema, batches)
 
@@ -547,11 +539,6 @@ class EpisodeSnapshot:
         with lance_errors("episodes"):
             return self._caches.row_indexes.get(self._dataset)
 
-    def positions(self) -> NDArray[np.int64]:
-        """(N,) positions of the rows of all episodes in the order of a scan; see `row_numbering`."""
-        with lance_errors("episodes"):
-            return self._caches.positions.get(self._dataset)
-
     def _check_columns(self, columns: Collection[str]) -> None:
         names = self.arrow_schema.names
         for name in columns:
@@ -567,7 +554,7 @@ class SelectedRows(NamedTuple):
 
     Attributes:
         episodes: That version.
-        row_mask: (P,) whether the row at each position is selected; see `EpisodeSnapshot.row_numbering`.
+        row_mask: (N,) whether the row at each offset of a scan is selected.
     """
 
     episodes: EpisodeSnapshot

@@ -236,7 +236,7 @@ class EpisodeTable:
             self._writer.add(rows.set_column(rows.schema.get_field_index(field.name), field, times))
 
     def correct(self, batches: Sequence[EpisodeTableRows], ingested: datetime) -> None:
-        """Write episodes that were read anew: what the source says of stored ones is replaced, what people say stays.
+        """Write episodes that were read again: what the source says of stored ones is replaced, what people say stays.
 
         A version of a table is written once, however many the batches are: each is compared with all rows.
 
@@ -303,7 +303,7 @@ class EpisodeTable:
             self._add_columns(pa.schema(new))
 
     def replace_column(self, name: str, values: pa.RecordBatchReader | None) -> None:
-        """Write a column of all episodes anew: many values take the time of few.
+        """Write a column of all episodes again: many values take the time of few.
 
         Args:
             name: The column; it need not exist.

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ares.deadline import carry_deadline_to_thread, check_deadline, limit_time, wait_for_lock
 from ares.store.lance.lance_api import row_allowlist
@@ -46,9 +46,7 @@ class VersionCache(Generic[T]):
 
 
 class RowNumbering:
-    """Positions of the rows of one version, from 0 to `size` - 1, in the order of their fragments.
-
-    Deleted rows have positions too.
+    """Offsets of the rows of one version in a scan, from 0 to `size` - 1, by their addresses.
 
     Args:
         dataset: That version.
@@ -58,12 +56,18 @@ class RowNumbering:
         import numpy as np
 
         rows = {fragment.fragment_id: int(fragment.physical_rows) for fragment in dataset.get_fragments()}
-        self.size = sum(rows.values())
+        self.size = int(dataset.count_rows())
         self._starts = np.zeros(max(rows, default=0) + 1, np.int64)
         self._starts[list(rows)] = np.cumsum([0, *rows.values()])[:-1]
+        # Deleted rows have addresses too: without any, an offset is the place in the fragments one after another.
+        self._offsets: NDArray[np.int32] | None = None
+        if self.size < sum(rows.values()):
+            scanner = dataset.scanner(columns=[], with_row_address=True, scan_in_order=True)
+            positions = [np.zeros(0, np.int64), *map(self._row_positions, scanner.to_batches())]
+            self._offsets = np.zeros(sum(rows.values()), np.int32)
+            self._offsets[np.concatenate(positions)] = np.arange(self.size)
 
-    def positions(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """(N,) positions of the rows of a batch, by its column `_rowaddr`."""
+    def _row_positions(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
         import numpy as np
 
         # An address is the number of a fragment and that of a row in it, 32 bits each.
@@ -71,25 +75,20 @@ class RowNumbering:
         positions: NDArray[np.int64] = self._starts[addresses >> 32] + (addresses & 0xFFFFFFFF)
         return positions
 
+    def offsets(self, batch: pa.RecordBatch) -> NDArray[np.int64] | NDArray[np.int32]:
+        """(N,) offsets of the rows of a batch, by its column `_rowaddr`."""
+        positions = self._row_positions(batch)
+        return positions if self._offsets is None else self._offsets[positions]
+
     def row_mask(self, batches: Iterable[pa.RecordBatch]) -> NDArray[np.bool_]:
-        """(size,) whether the row at each position is in one of the batches."""
+        """(size,) whether the row at each offset is in one of the batches."""
         import numpy as np
 
         row_mask = np.zeros(self.size, np.bool_)
         for batch in batches:
             check_deadline()
-            row_mask[self.positions(batch)] = True
+            row_mask[self.offsets(batch)] = True
         return row_mask
-
-
-def scan_positions(dataset: lance.LanceDataset) -> NDArray[np.int64]:
-    """(N,) positions of the rows of a version in the order of a scan."""
-    import numpy as np
-
-    numbering = RowNumbering(dataset)
-    scanner = dataset.scanner(columns=[], with_row_address=True, scan_in_order=True)
-    parts = [numbering.positions(batch) for batch in scanner.to_batches()]
-    return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
 # Rows of which a filter is evaluated between two checks of the deadline, rows for which a thread is worth its start,
@@ -137,7 +136,7 @@ class RowMaskCache:
         self._masks: dict[tuple[int, str], tuple[int, NDArray[np.uint8]]] = {}
 
     def get(self, version: int, where: str) -> NDArray[np.bool_] | None:
-        """(P,) whether the row at each position matches, or None when it is not cached."""
+        """(N,) whether the row at each offset matches, or None when it is not cached."""
         import numpy as np
 
         with self._lock:
@@ -371,38 +370,34 @@ def _find_runs(batch: pa.RecordBatch) -> tuple[pa.Array, NDArray[np.uint64], NDA
     return batch["episode_id"].take(ends - 1), row_ids, ends
 
 
-def best_rows_per_episode(
-    rows: pa.Table, value_column: str, order: Literal["ascending", "descending"], limit: int
-) -> tuple[pa.Table, int]:
-    """The rows with the best value of each of the best episodes, and how many episodes they are.
+def best_rows_per_episode(rows: pa.Table, limit: int) -> tuple[pa.Table, int]:
+    """The rows with the highest score of each of the best episodes, and how many episodes they are.
 
     Args:
-        rows: Column episode_id, the column of the value, and any others.
-        value_column: The column of the value.
-        order: "descending" if the highest value is the best.
-        limit: Maximum number of episodes; of those with equal values the first by id.
+        rows: Columns episode_id and score, and any others.
+        limit: Maximum number of episodes; of those with equal scores the first by id.
     """
     import pyarrow.compute as pc
 
     count = _ROWS_PER_EPISODE * limit
     while True:
-        keys = [(value_column, order), ("episode_id", "ascending")]
+        keys = [("score", "descending"), ("episode_id", "ascending")]
         head = rows.take(pc.select_k_unstable(rows, k=min(count, len(rows)), sort_keys=keys))
-        best, num_episodes = _first_rows_per_episode(head, value_column, limit)
+        best, num_episodes = _first_rows_per_episode(head, limit)
         # An episode more than the limit means that no further row belongs to the episodes before it.
         if num_episodes > limit or len(head) == len(rows):
             return best, min(num_episodes, limit)
         count *= _ROWS_PER_EPISODE
 
 
-def _first_rows_per_episode(rows: pa.Table, value_column: str, limit: int) -> tuple[pa.Table, int]:
-    """Of sorted rows, those with the first value of each of the first episodes, and the number of episodes."""
+def _first_rows_per_episode(rows: pa.Table, limit: int) -> tuple[pa.Table, int]:
+    """Of sorted rows, those with the first score of each of the first episodes, and the number of episodes."""
     import numpy as np
 
     episode_numbers = (
         rows["episode_id"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
     )
     _, first_rows = np.unique(episode_numbers, return_index=True)  # numbers count up as episodes appear
-    values = rows[value_column].to_numpy()
-    row_mask = (episode_numbers < limit) & (values == values[first_rows][episode_numbers])
+    scores = rows["score"].to_numpy()
+    row_mask = (episode_numbers < limit) & (scores == scores[first_rows][episode_numbers])
     return rows.filter(row_mask), len(first_rows)

@@ -99,7 +99,7 @@ def search_fulltext(
         # Rows with the lowest score may be cut off arbitrarily among equals, so they are not final.
         final = slice(None) if exhausted else scores > scores.min()
         matches = _matches_table(row_index, row_ids[final], scores[final], run_mask)
-        best, num_episodes = best_rows_per_episode(matches, "score", "descending", limit)
+        best, num_episodes = best_rows_per_episode(matches, limit)
         if exhausted or num_episodes == limit:
             return best
         count *= _GROWTH

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -15,12 +14,8 @@ from ares.console import print_message
 from ares.episode import Json
 from ares.errors import StoreError
 from ares.store.folder import WorkspaceBusy, job_label
-from ares.store.log.mongo_connection import (
-    MongoConnection,
-    SequenceAllocator,
-    current_process,
-    is_dead_process,
-)
+from ares.store.log.mongo_connection import MongoConnection
+from ares.store.log.mongo_sequence import SequenceAllocator, current_process, is_dead_process
 from ares.store.log.protocol import (
     ACTIONS,
     INDEXES,
@@ -44,7 +39,7 @@ from ares.store.sql import batched
 if TYPE_CHECKING:
     from pymongo.collection import Collection
 
-    from ares.store.log.mongo_connection import RunWithRetries
+    from ares.store.log.mongo_sequence import RunWithRetries
 
 
 Document = dict[str, Any]
@@ -174,7 +169,7 @@ class MongoAnnotationStore:
         self._lease = WriteLease(database["leases"], self._run)
         try:
             self._sequence.prepare()
-            self.create_indexes()
+            self._create_indexes()
         except BaseException:
             self._server.close()
             raise
@@ -236,13 +231,6 @@ class MongoAnnotationStore:
         """Return those of the subjects that this maker has annotated."""
         documents = self._find_any({"maker_id": maker_id}, "subject", subjects, {"_id": 0, "subject": 1})
         return {document["subject"] for document in documents}
-
-    def find_repeated_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
-        """Return those of the subjects of which this maker has several annotations."""
-        distinct = list(dict.fromkeys(subjects))
-        documents = self._find_any({"maker_id": maker_id}, "subject", distinct, {"_id": 0, "subject": 1})
-        counts = Counter(document["subject"] for document in documents)
-        return {subject for subject, count in counts.items() if count > 1}
 
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
@@ -375,23 +363,23 @@ class MongoAnnotationStore:
         """Lock the workspace for one writer, as `lock_folder` does in a folder. Raises WorkspaceBusy."""
         return self._lease.acquire(job_name, wait)
 
-    def missing_indexes(self) -> list[str]:
-        """Return the names of declared indexes that the server lacks."""
-        indexes = self._run(self._annotations.index_information).values()
-        existing = {tuple(column for column, _ in index["key"]) for index in indexes}
-        return [name for name, columns in _INDEXES.items() if columns not in existing]
-
-    def create_indexes(self) -> None:
-        """Create the declared indexes that the server lacks."""
-        from pymongo import IndexModel
-
-        models = [IndexModel(list(_INDEXES[name]), name=name) for name in self.missing_indexes()]
-        if models:
-            self._run(lambda: self._annotations.create_indexes(models))
-
     def close(self) -> None:
         """Close the connection."""
         self._server.close()
+
+    def _create_indexes(self) -> None:
+        """Create the declared indexes that the server lacks."""
+        from pymongo import IndexModel
+
+        indexes = self._run(self._annotations.index_information).values()
+        existing = {tuple(column for column, _ in index["key"]) for index in indexes}
+        models = [
+            IndexModel(list(columns), name=name)
+            for name, columns in _INDEXES.items()
+            if columns not in existing
+        ]
+        if models:
+            self._run(lambda: self._annotations.create_indexes(models))
 
     def _write(self, documents: list[Document]) -> None:
         sequence_range = self._sequence.allocate(len(documents))

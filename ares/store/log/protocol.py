@@ -307,9 +307,6 @@ class AnnotationStore(Protocol):
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
         """Return those of the subjects that this maker has annotated; pass some thousands at once."""
 
-    def find_repeated_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
-        """Return those of the subjects of which this maker has several annotations; pass some thousands at once."""
-
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
     ) -> list[Annotation]:
@@ -371,12 +368,6 @@ class AnnotationStore(Protocol):
 
     def erase_deleted(self) -> None:
         """Overwrite on disk what was deleted, as far as the store is a file of ours."""
-
-    def missing_indexes(self) -> list[str]:
-        """Return the names of declared indexes that the store lacks."""
-
-    def create_indexes(self) -> None:
-        """Create the declared indexes that the store lacks."""
 
     def close(self) -> None:
         """Close the file or the connection."""

@@ -149,14 +149,6 @@ class SqliteAnnotationStore:
         query = "SELECT subject FROM facts WHERE maker_id = ? AND subject IN (SELECT value FROM json_each(?))"
         return {row[0] for row in self._rows(query, (maker_id, encode_json(list(subjects))))}
 
-    def find_repeated_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
-        """Return those of the subjects of which this maker has several annotations."""
-        query = (
-            "SELECT subject FROM facts WHERE maker_id = ? AND subject IN (SELECT value FROM json_each(?))"
-            " GROUP BY subject HAVING COUNT(*) > 1"
-        )
-        return {row[0] for row in self._rows(query, (maker_id, encode_json(list(subjects))))}
-
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
     ) -> list[Annotation]:
@@ -276,21 +268,10 @@ class SqliteAnnotationStore:
             return cursor.rowcount
 
     def erase_deleted(self) -> None:
-        """Write the file anew without free pages, and empty its write-ahead log."""
+        """Write the file again without free pages, and empty its write-ahead log."""
         self._rows("PRAGMA secure_delete = ON")
         self._rows("VACUUM")
         self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def missing_indexes(self) -> list[str]:
-        """Return the names of declared indexes that the file lacks."""
-        rows = self._rows("SELECT name FROM sqlite_schema WHERE type = 'index'")
-        existing_names = {row[0] for row in rows}
-        return [name for name in INDEXES if name not in existing_names]
-
-    def create_indexes(self) -> None:
-        """Create the declared indexes that the file lacks."""
-        with self._transaction() as connection:
-            _create_indexes(connection)
 
     def close(self) -> None:
         """Close the file."""
@@ -354,8 +335,10 @@ class SqliteAnnotationStore:
             with self._transaction() as connection:
                 for statement in _SCHEMA.split(";"):
                     connection.execute(statement)
-                _create_indexes(connection)
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        # An earlier version may have had fewer.
+        for name, columns in INDEXES.items():
+            self._rows(f"CREATE INDEX IF NOT EXISTS {name} ON facts ({', '.join(columns)})")
         with suppress(FileNotFoundError):
             self._journal = os.stat(f"{self.path}-wal").st_ino  # noqa: PTH116
 
@@ -436,11 +419,6 @@ def _read_only_uri(path: Path) -> str:
 def _has_journal(path: Path) -> bool:
     journal = path.with_name(f"{path.name}-wal")
     return journal.exists() and journal.stat().st_size > 0
-
-
-def _create_indexes(connection: sqlite3.Connection) -> None:
-    for name, columns in INDEXES.items():
-        connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON facts ({', '.join(columns)})")
 
 
 def _log_entry(row: tuple[Any, ...]) -> LogEntry:

@@ -1,4 +1,4 @@
-"""Applies the annotation log to the tables: how far they follow it, and which groups are mixed."""
+"""Applies the annotation log to the tables, and keeps how far they follow it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ares.annotation import SubjectKind
 from ares.console import count_of
 from ares.errors import StoreError
 from ares.process_tuning import tuned_garbage_collector
-from ares.store.actions import NOTE_KINDS, TAG_KINDS, read_history, removed_id_array
+from ares.store.actions import NOTE_KINDS, NOTES, TAG_KINDS, TAGS, read_history, removed_id_array
 from ares.store.lance.lance_api import lance_errors
 from ares.store.lance.schema import arrow_type, episode_schema
 from ares.store.lance.segments import segment_schema
@@ -19,16 +18,15 @@ from ares.store.log.protocol import AnnotationStore, LogEntry
 from ares.store.sql import batched, ids_filter
 from ares.store.sync.makers import (
     REVIEWED,
+    ColumnTypes,
     MakerCatalog,
-    episode_column_types,
+    declared_columns,
     fills_maker_column,
+    list_segment_columns,
     read_pins,
-    segment_column_types,
 )
 from ares.store.sync.projection_plugins import InstalledProjections
 from ares.store.sync.refresh import (
-    NOTES,
-    TAGS,
     drop_removed_segments,
     forget_restored_episodes,
     list_removed_but_present,
@@ -45,7 +43,6 @@ from ares.store.sync.shown_values import TableChangeCollector, TableChanges
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.annotation import Maker
     from ares.store.lance_tables import Tables
 
 
@@ -53,7 +50,7 @@ if TYPE_CHECKING:
 # to date at the next application.
 _LOG, _VIEWS, _ACTIONS = "log", "views3", "actions"
 APPLIED_SEQUENCES = (_LOG, _VIEWS)
-_MAKER, _MIXED, _PIN, _COUNTED = "maker/", "mixed/", "pin/", "counted2/"
+_MAKER, _PIN, _COUNTED = "maker/", "pin/", "counted2/"
 # There until a rebuild has dropped all that the tables show of the log.
 REBUILD = "rebuild"
 # By annotator the maker that earlier versions showed where none was pinned.
@@ -69,11 +66,10 @@ class AppliedState:
         views_sequence: The same of the columns that compare makers, which are computed last.
         maker_sequences: Sequence number of the newest applied annotation, by maker_id.
         to_resolve: Annotators whose makers an earlier version chose by another rule; never stored.
-        mixed: Annotators whose columns depend on several annotations of an episode; see `MakerCatalog`.
         pins: The pinned maker_id by annotator.
         actions: Number of the newest applied action; see `ares.store.actions`.
         counted: Sequence number up to which a projection has counted its annotations, by its name; left out where it
-            is to count them anew.
+            is to count them again.
         rebuilding: Whether all that comes from the log is to be dropped first.
     """
 
@@ -81,7 +77,6 @@ class AppliedState:
     views_sequence: int = 0
     maker_sequences: dict[str, int] = field(default_factory=dict)
     to_resolve: set[str] = field(default_factory=set)
-    mixed: set[str] = field(default_factory=set)
     pins: dict[str, str] = field(default_factory=dict)
     actions: int = 0
     counted: dict[str, int] = field(default_factory=dict)
@@ -95,7 +90,6 @@ class AppliedState:
             _ACTIONS: self.actions,
             REBUILD: int(self.rebuilding),
             **{f"{_MAKER}{maker_id}": sequence for maker_id, sequence in self.maker_sequences.items()},
-            **{f"{_MIXED}{name}": 1 for name in self.mixed},
             **{f"{_PIN}{name}/{maker_id}": 1 for name, maker_id in self.pins.items()},
             **{f"{_COUNTED}{name}": sequence for name, sequence in self.counted.items()},
         }
@@ -109,7 +103,6 @@ def load_applied_state(tables: Tables) -> AppliedState:
         views_sequence=rows.get(_VIEWS, 0),
         actions=rows.get(_ACTIONS, 0),
         maker_sequences=_numbers_after(rows, _MAKER),
-        mixed={key.removeprefix(_MIXED) for key in rows if key.startswith(_MIXED)},
         to_resolve=set(_choices_after(rows, _COVERING)),
         pins=_choices_after(rows, _PIN),
         counted=_numbers_after(rows, _COUNTED),
@@ -166,7 +159,7 @@ def applied_action(tables: Tables) -> int:
 
 
 def reset_applied_actions(tables: Tables) -> None:
-    """Let the next `apply_log` apply every action anew: episodes have come that older actions are about."""
+    """Let the next `apply_log` apply every action again: episodes have come that older actions are about."""
     state = load_applied_state(tables)
     state.actions = 0
     save_applied_state(tables, state)
@@ -192,86 +185,9 @@ class _StateTable:
                 table.writer.upsert("key", pa.table(columns, schema=schema))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchScan:
-    """What a batch of the log says of the groups that are not mixed yet.
-
-    Attributes:
-        maker_sequences: Sequence number of the newest annotation by maker_id, of all makers.
-        mixing: Annotators that an annotation of the batch makes mixed.
-        possibly_repeated: Episodes by maker_id of which it matters whether the maker has annotated them several times:
-            what describes one of its annotations is then shown with the last of them alone.
-        described: By maker_id the annotations that its annotations are about, with their episodes: a trial may have
-            graded texts that were never stored.
-    """
-
-    maker_sequences: dict[str, int] = field(default_factory=dict)
-    mixing: set[str] = field(default_factory=set)
-    possibly_repeated: dict[str, set[str]] = field(default_factory=dict)
-    described: dict[str, dict[str, str]] = field(default_factory=dict)
-
-
-def scan_batch(batch: Sequence[LogEntry], catalog: MakerCatalog, mixed: Collection[str]) -> BatchScan:
-    """Look at every annotation of a batch once.
-
-    Args:
-        batch: Annotations with their sequence numbers, in order.
-        catalog: The makers.
-        mixed: Annotators whose groups are mixed already.
-    """
-    scan = BatchScan()
-    rules = _rules_by_maker(catalog, mixed)
-    for sequence, annotation in batch:
-        maker_id = annotation.maker_id
-        scan.maker_sequences[maker_id] = sequence
-        rule = rules.get(maker_id)
-        if rule is None or annotation.subject_kind != rule.subject_kind:
-            continue
-        # An annotation that fills no columns: what describes it does not fill those of the episode.
-        lacks_columns = rule.lead_columns is not None and rule.lead_columns.isdisjoint(annotation.value)
-        has_part = bool(annotation.part) and rule.parts_mix
-        if rule.mixes or lacks_columns or has_part or annotation.ordinal or annotation.revision:
-            scan.mixing.add(rule.annotator)
-        for other in rule.watched:
-            scan.possibly_repeated.setdefault(other, set()).add(annotation.episode_id)
-        if rule.subject_kind == "annotation":
-            scan.described.setdefault(maker_id, {})[annotation.subject] = annotation.episode_id
-    return scan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
-    """How to look at the annotations of one maker."""
-
-    annotator: str
-    subject_kind: SubjectKind
-    mixes: bool
-    lead_columns: set[str] | None
-    watched: tuple[str, ...]
-    parts_mix: bool
-
-
-def _rules_by_maker(catalog: MakerCatalog, mixed: Collection[str]) -> dict[str, _Rule]:
-    rules: dict[str, _Rule] = {}
-    for maker_id, maker in catalog.makers.items():
-        if maker.annotator not in mixed:
-            is_described = maker.annotator in catalog.described and maker.subject_kind == "episode"
-            upstream = [other.maker_id for other in catalog.upstream(maker)]
-            rules[maker_id] = _Rule(
-                annotator=maker.annotator,
-                subject_kind=maker.subject_kind,
-                mixes=maker_id in catalog.mixing_makers,
-                lead_columns=catalog.lead_columns.get(maker_id),
-                watched=(*upstream, *([maker_id] if is_described else [])),
-                # Segments that fill no column of their episode stand beside each other.
-                parts_mix=not maker.fills_segments or bool(maker.columns),
-            )
-    return rules
-
-
 # Annotations per read of the log, and per write to the tables: each write goes through the ids of a whole table.
 _READ_BATCH, _WRITE_BATCH = 10_000, 50_000
-# Episodes whose columns are computed anew at once, and whose old segments are looked up.
+# Episodes whose columns are computed again at once, and whose old segments are looked up.
 _RESOLVE_BATCH, _LOOKUP_BATCH = 50_000, 5_000
 
 
@@ -376,7 +292,7 @@ def find_unshowable_values(tables: Tables, annotations: AnnotationStore) -> Iter
     for changes in _ApplyJob(tables, annotations).read_log_changes(0, _READ_BATCH):
         yield from changes.errors
         rows = ((changes.episode_values, changes.column_types), (changes.segment_rows, changes.segment_types))
-        for values, types in (*rows, (changes.segment_values, changes.segment_types)):
+        for values, types in rows:
             for _ in _tables_by_columns("id", values, {**tables.segments.columns(), **types}):
                 pass
 
@@ -401,12 +317,14 @@ class _ApplyJob:
     def _load_makers(self) -> None:
         makers = self._annotations.makers()
         self.catalog = MakerCatalog(makers, read_pins(self._annotations), self.state.maker_sequences)
+        of_segments = [column for maker in makers.values() for column in list_segment_columns(maker)]
         self._collector = TableChangeCollector(
             self._annotations,
             self.catalog,
-            episode_column_types(self._tables.episodes.columns(), episode_schema().names, makers.values()),
-            segment_column_types(self._tables.segments.columns(), segment_schema().names, makers.values()),
-            self.state.mixed,
+            ColumnTypes(
+                self._tables.episodes.columns(), episode_schema().names, declared_columns(makers.values())
+            ),
+            ColumnTypes(self._tables.segments.columns(), segment_schema().names, of_segments),
             self._projections.correct,
         )
 
@@ -441,36 +359,12 @@ class _ApplyJob:
         return changes
 
     def _note_makers(self, batch: Sequence[LogEntry]) -> None:
-        """Take note of who annotated last, and of what makes the columns of a group depend on several annotations."""
+        """Take note of who annotated last, and of which projections have something new to count."""
         for name in self._projections.counting(batch):
             self.state.counted.pop(name, None)
-        scan = scan_batch(batch, self.catalog, self.state.mixed)
         sequences = self.state.maker_sequences
-        for maker_id, sequence in scan.maker_sequences.items():
-            sequences[maker_id] = max(sequence, sequences.get(maker_id, 0))
-        # New makers may have joined the group of a mixed annotator.
-        self._mix(self.state.mixed | self.catalog.several_makers() | self.catalog.pins.keys() | scan.mixing)
-        for maker_id, episode_ids in scan.possibly_repeated.items():
-            annotator = self.catalog.makers[maker_id].annotator
-            if annotator not in self.state.mixed and self._annotations.find_repeated_subjects(
-                maker_id, sorted(episode_ids)
-            ):
-                self._mix([annotator])
-        for maker_id, subjects in scan.described.items():
-            maker = self.catalog.makers[maker_id]
-            if maker.annotator not in self.state.mixed and not self._are_stored(maker, subjects):
-                self._mix([maker.annotator])
-
-    def _are_stored(self, maker: Maker, subjects: Mapping[str, str]) -> bool:
-        """Whether the log has all annotations that some of a maker are about, given with their episodes."""
-        upstream = [other.maker_id for other in self.catalog.upstream(maker)]
-        stored = self._annotations.find_annotations(sorted(set(subjects.values())), maker_ids=upstream)
-        return subjects.keys() <= {annotation.annotation_id for annotation in stored}
-
-    def _mix(self, names: Iterable[str]) -> None:
-        """Let the groups of some annotators be mixed."""
-        groups = self.catalog.groups
-        self.state.mixed.update(*(groups.get(name, {name}) for name in set(names)))
+        for sequence, annotation in batch:
+            sequences[annotation.maker_id] = max(sequence, sequences.get(annotation.maker_id, 0))
 
     def apply(self, changes: TableChanges) -> int:
         """Write changes to the tables and save the state. Returns the number of annotations."""
@@ -489,7 +383,6 @@ class _ApplyJob:
         changed = {name for name in before.keys() | pins.keys() if before.get(name) != pins.get(name)}
         changed |= self.state.to_resolve & self.catalog.several_makers()
         groups = {self.catalog.groups[name] for name in changed if name in self.catalog.groups}
-        self.state.mixed.update(*groups)
         for group in groups:
             self._resolve(chain.from_iterable(self._tables.episodes.id_batches()), group)
         if changed:
@@ -554,30 +447,18 @@ def write_changes(tables: Tables, changes: TableChanges) -> None:
     """Write changes to the episodes and segments tables. Raises StoreError."""
     for rows in _tables_by_columns("episode_id", changes.episode_values, changes.column_types):
         tables.episodes.set_values(rows)
-    if changes.resolved:
-        _delete_old_segments(tables, changes)
+    if changes.hidden_segments:
+        _delete_hidden_segments(tables, changes.hidden_segments)
     types = {**changes.segment_types, **tables.segments.columns()}
-    # As few writes as can be: each goes through the ids of the whole table.
-    new_rows = {key: row | changes.segment_values.get(key, {}) for key, row in changes.segment_rows.items()}
-    other_values = {key: row for key, row in changes.segment_values.items() if key not in new_rows}
-    for rows in _tables_by_columns("annotation_id", new_rows, types):
+    for rows in _tables_by_columns("annotation_id", changes.segment_rows, types):
         tables.segments.upsert(rows)
-    for rows in _tables_by_columns("annotation_id", other_values, types):
-        tables.segments.set_values(rows)
 
 
-def _delete_old_segments(tables: Tables, changes: TableChanges) -> None:
-    """Delete the segments of resolved episodes that are no longer shown."""
-    for ids in batched(changes.resolved, _LOOKUP_BATCH):
-        rows = tables.segments.scan(["annotation_id", "episode_id", "maker_id"], ids_filter(ids)).to_pylist()
-        tables.segments.delete(
-            [
-                row["annotation_id"]
-                for row in rows
-                if row["maker_id"] in changes.resolved[row["episode_id"]]
-                and row["annotation_id"] not in changes.segment_rows
-            ]
-        )
+def _delete_hidden_segments(tables: Tables, hidden: Mapping[str, str]) -> None:
+    """Delete the segments that are not shown, given with their episodes, where the table has them."""
+    for ids in batched(sorted(set(hidden.values())), _LOOKUP_BATCH):
+        rows = tables.segments.scan(["annotation_id"], ids_filter(ids))["annotation_id"].to_pylist()
+        tables.segments.delete([annotation_id for annotation_id in rows if annotation_id in hidden])
 
 
 def _tables_by_columns(

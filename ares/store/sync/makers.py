@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, Column, Maker
 from ares.episode import Json
@@ -29,10 +29,8 @@ _RANKS = {"person": 2, "consensus": 1}
 class MakerCatalog:
     """The makers of a workspace, with the rules by which their annotations fill columns.
 
-    Annotators form a group when one describes the annotations or segments of another, or both fill one column. In a
-    *mixed* group the columns of an episode depend on several of its annotations, which are then read together: there
-    are several makers, a person, candidates, revisions, segments, a pinned maker, several annotations of a maker that
-    others describe, or annotations that describe such ones.
+    Annotators form a group when one describes the annotations or segments of another, or both fill one column: what
+    they say of an episode is read together.
 
     Args:
         makers: Maker by maker_id.
@@ -49,6 +47,7 @@ class MakerCatalog:
         self.makers = makers
         self.pins = dict(pins or {})
         self.maker_sequences = {} if maker_sequences is None else maker_sequences
+        self._orders: dict[frozenset[str], list[str]] = {}
 
     @cached_property
     def groups(self) -> dict[str, frozenset[str]]:
@@ -66,8 +65,22 @@ class MakerCatalog:
             for column in maker.columns:
                 yield maker.annotator, first_with_column.setdefault(column.name, maker.annotator)
 
+    @cached_property
+    def filled_columns(self) -> dict[str, tuple[list[Column], list[Column]]]:
+        """By maker_id the columns that an annotation fills by itself: of its episode, and of segments."""
+        return {
+            maker_id: ([column for column in maker.columns if not column.rollup], list_segment_columns(maker))
+            for maker_id, maker in self.makers.items()
+        }
+
     def in_order(self, group: Collection[str]) -> list[str]:
         """The annotators of a group, each after those whose annotations it describes."""
+        key = frozenset(group)
+        if key not in self._orders:
+            self._orders[key] = self._put_in_order(key)
+        return self._orders[key]
+
+    def _put_in_order(self, group: Collection[str]) -> list[str]:
         after: dict[str, set[str]] = {name: set() for name in group}
         for maker in self.makers.values():
             if maker.annotator in after:
@@ -81,7 +94,14 @@ class MakerCatalog:
 
     def makers_of(self, names: Collection[str]) -> list[Maker]:
         """The makers of some annotators."""
-        return [maker for maker in self.makers.values() if maker.annotator in names]
+        return [maker for name in names for maker in self._by_annotator.get(name, ())]
+
+    @cached_property
+    def _by_annotator(self) -> dict[str, list[Maker]]:
+        by_annotator: dict[str, list[Maker]] = {}
+        for maker in self.makers.values():
+            by_annotator.setdefault(maker.annotator, []).append(maker)
+        return by_annotator
 
     def is_projected(self, annotation: Annotation) -> bool:
         """Whether an annotation is of the kind that its maker declares: others are kept in the log alone."""
@@ -92,38 +112,25 @@ class MakerCatalog:
         """Whether an annotation is the ruling of a person on one criterion."""
         return bool(annotation.part) and self.makers[annotation.maker_id].kind == "person"
 
-    @cached_property
-    def mixing_makers(self) -> set[str]:
-        """Makers of which every annotation makes their group mixed."""
+    def plain_makers(self) -> set[str]:
+        """Makers whose annotations each fill columns by themselves, as nothing else says anything of these.
+
+        They are models and code that describe episodes, alone in their group, without roll-ups and not pinned.
+        """
+        shared = self.several_makers() | self.pins.keys()
         return {
-            maker.maker_id
-            for maker in self.makers.values()
-            if maker.kind in _RANKS
-            or maker.subject_kind == "segment"
-            or any(column.rollup for column in maker.columns)
-            or any(
-                upstream.subject_kind != "episode" or not _lead_columns(upstream)
-                for upstream in self.upstream(maker)
-            )
+            maker_id
+            for maker_id, maker in self.makers.items()
+            if maker.annotator not in shared and len(self.groups[maker.annotator]) == 1
+            if maker.kind not in _RANKS and maker.subject_kind == "episode"
+            if not any(column.rollup for column in maker.columns)
         }
 
-    @cached_property
-    def lead_columns(self) -> dict[str, set[str]]:
-        """The columns by maker that say whether a grade of an annotation is a grade of its episode."""
-        return {
-            maker.maker_id: _lead_columns(maker)
-            for maker in self.makers.values()
-            if (maker.fills_segments or maker.annotator in self.described) and _lead_columns(maker)
-        }
-
-    def upstream(self, maker: Maker) -> list[Maker]:
-        """The makers whose annotations or segments a maker describes."""
-        return self.makers_of(maker.after) if maker.subject_kind != "episode" else []
-
-    @cached_property
-    def described(self) -> set[str]:
-        """Annotators whose annotations or segments others describe."""
-        return {name for maker in self.makers.values() for name in maker.after}
+    def fills_tables(self, group: Collection[str]) -> bool:
+        """Whether a column or a segment may follow from annotations of a group."""
+        return any(
+            maker.columns or maker.fills_segments or maker.kind == "person" for maker in self.makers_of(group)
+        )
 
     @cached_property
     def reviewed_groups(self) -> frozenset[str]:
@@ -199,10 +206,6 @@ def list_segment_columns(maker: Maker) -> list[Column]:
     return [replace(column, rollup="") for column in rollups]
 
 
-def _lead_columns(maker: Maker) -> set[str]:
-    return {column.name for column in maker.columns if not column.rollup}
-
-
 def maker_column(annotator: str) -> str:
     """Name of the column with the maker_id of a value."""
     return f"{annotator}_maker"
@@ -262,18 +265,18 @@ class ColumnTypes:
     Args:
         existing: Type by name of the columns that the table has.
         source_columns: Columns that no annotator may fill.
+        declared: The columns that makers declare.
 
     Attributes:
         types: Type by name; the first maker that declares a column determines it.
     """
 
-    def __init__(self, existing: Mapping[str, str], source_columns: Collection[str]) -> None:
+    def __init__(
+        self, existing: Mapping[str, str], source_columns: Collection[str], declared: Iterable[Column]
+    ) -> None:
         self._source_columns = set(source_columns)
         self.types: dict[str, str] = dict(existing)
-
-    def declare(self, columns: Iterable[Column]) -> None:
-        """Take note of the columns of makers."""
-        for column in columns:
+        for column in declared:
             self.types.setdefault(column.name, column.episode_type)
 
     def fit(
@@ -283,27 +286,24 @@ class ColumnTypes:
         errors: list[str],
         columns: Iterable[Column],
     ) -> Row:
-        """The values that fit their columns; see `fit_column_values`.
+        """The values that fit their columns, as Arrow takes them.
 
         Args:
             values: Value by column name; other keys are ignored.
             label: Returns what the values are of, for messages.
-            errors: Messages are added to it.
+            errors: Messages about values that do not fit are added to it.
             columns: The columns as their maker declares them.
         """
-        return fit_column_values(values, label, errors, self.rules(columns))
-
-    def rules(self, columns: Iterable[Column]) -> list[ColumnValueRule]:
-        """What the values of columns have to be."""
-        return [
-            ColumnValueRule(
-                name=column.name,
-                type_name=self.types[column.name],
-                choices=column.choices,
-                refusal=self._refusal(column),
-            )
-            for column in columns
-        ]
+        row: Row = {}
+        for column in columns:
+            if column.name in values:
+                value, type_name = values[column.name], self.types[column.name]
+                error = self._refusal(column) or type_mismatch(value, type_name, column.name, column.choices)
+                if error:
+                    errors.append(f"{error} in {label()}")
+                else:
+                    row[column.name] = to_arrow_value(value, type_name)
+        return row
 
     def _refusal(self, column: Column) -> str:
         if column.name in self._source_columns:
@@ -312,56 +312,6 @@ class ColumnTypes:
         if type_name != column.episode_type:
             return f"column {column.name!r} is {type_name}, but its maker declares {column.episode_type}"
         return ""
-
-
-class ColumnValueRule(NamedTuple):
-    """What the values of one column have to be.
-
-    Attributes:
-        name: The column.
-        type_name: Its type, see `ares.annotation.ColumnType`.
-        choices: The allowed texts; empty allows any.
-        refusal: Why no value can be taken, or "".
-    """
-
-    name: str
-    type_name: str
-    choices: tuple[str, ...]
-    refusal: str
-
-
-def fit_column_values(
-    values: Mapping[str, Json], label: Callable[[], str], errors: list[str], rules: Iterable[ColumnValueRule]
-) -> Row:
-    """The values that fit their columns, as Arrow takes them; messages about the others go to `errors`."""
-    row: Row = {}
-    for name, type_name, choices, refusal in rules:
-        if name in values:
-            value = values[name]
-            error = refusal or type_mismatch(value, type_name, name, choices)
-            if error:
-                errors.append(f"{error} in {label()}")
-            else:
-                row[name] = to_arrow_value(value, type_name)
-    return row
-
-
-def episode_column_types(
-    existing: Mapping[str, str], source_columns: Collection[str], makers: Iterable[Maker]
-) -> ColumnTypes:
-    """The columns of the episodes table."""
-    types = ColumnTypes(existing, source_columns)
-    types.declare(declared_columns(makers))
-    return types
-
-
-def segment_column_types(
-    existing: Mapping[str, str], own_columns: Collection[str], makers: Iterable[Maker]
-) -> ColumnTypes:
-    """The columns of the segments table."""
-    types = ColumnTypes(existing, own_columns)
-    types.declare(column for maker in makers for column in list_segment_columns(maker))
-    return types
 
 
 NEWEST = "newest"

@@ -27,7 +27,7 @@ class Projection(Protocol):
     counted: str
 
     def count(self, tables: Tables, annotations: AnnotationStore) -> None:
-        """Count the annotations anew, of the episodes that are shown, and keep what they say as documents."""
+        """Count the annotations again, of the episodes that are shown, and keep what they say as documents."""
 
     def refresh(self, tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog) -> None:
         """Write the columns that follow from the documents into the rows that show something else."""
@@ -82,7 +82,7 @@ class InstalledProjections:
             tables: The tables.
             annotations: The log.
             catalog: All makers.
-            counted: Names of the projections that need not count anew.
+            counted: Names of the projections that need not count again.
 
         Returns:
             The names of all.

@@ -6,14 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ares.store.actions import (
-    NOTE_KINDS,
-    TAG_KINDS,
-    VALUE_KINDS,
-    write_desired_notes,
-    write_desired_tags,
-    write_desired_values,
-)
+from ares.store.actions import NOTE_KINDS, NOTES, TAG_KINDS, TAGS, VALUE_KINDS, write_desired_values
 from ares.store.lance.schema import arrow_type, episode_schema
 from ares.store.sql import batched, ids_filter
 from ares.store.sync.makers import CONFLICT, REVIEWED, MakerCatalog
@@ -30,71 +23,9 @@ if TYPE_CHECKING:
     from ares.store.sync.shown_values import TableChanges
 
 
-TAGS, NOTES = "tags", "notes"
-_FOLDS = {TAGS: write_desired_tags, NOTES: write_desired_notes}
-_KINDS = {TAGS: TAG_KINDS, NOTES: NOTE_KINDS}
+_TEXT_KINDS = {TAGS: TAG_KINDS, NOTES: NOTE_KINDS}
 # Rows written at once: each write goes through the ids of the whole table.
 _WRITE_ROWS = 100_000
-_CHANGES = """
-SELECT e.episode_id, d.texts FROM current_texts e LEFT JOIN desired_texts d USING (episode_id)
-WHERE d.texts IS DISTINCT FROM e.texts
-"""
-
-
-def find_outdated_texts(
-    tables: Tables, annotations: AnnotationStore, history: ActionHistory, database: TempDatabase, column: str
-) -> int:
-    """Write the table "wrong_texts" of a temporary database: episode_id and right texts where a column differs.
-
-    Args:
-        tables: The tables.
-        annotations: The log.
-        history: Its actions.
-        database: The temporary database.
-        column: "tags" or "notes".
-
-    Returns:
-        Number of rows.
-    """
-    import pyarrow as pa
-
-    rows = tables.episodes.snapshot()
-    has_column = column in rows.arrow_schema.names
-    if not has_column and not history.effective(_KINDS[column]):
-        return 0
-    _FOLDS[column](annotations, history, database)
-    schema = pa.schema([("episode_id", pa.string()), ("texts", pa.list_(pa.string()))])
-    batches = rows.reader(["episode_id", *([column] if has_column else [])])
-    database.insert("current_texts", schema, (_with_texts(batch, schema) for batch in batches))
-    count = database.create_table_as("wrong_texts", _CHANGES)
-    database.drop_tables("current_texts", "desired_texts")
-    return count
-
-
-def refresh_texts(
-    tables: Tables, annotations: AnnotationStore, history: ActionHistory, kinds: Collection[str]
-) -> None:
-    """Write the tags and notes of the episodes where a column differs from the log.
-
-    Args:
-        tables: The tables.
-        annotations: The log.
-        history: Its actions.
-        kinds: Kinds of the actions that are new; a column that they do not change is left as it is.
-    """
-    import pyarrow as pa
-
-    for column, own_kinds in _KINDS.items():
-        if not own_kinds & set(kinds):
-            continue
-        schema = pa.schema([("episode_id", pa.string()), (column, pa.list_(pa.string()))])
-        with TempDatabase() as database:
-            if find_outdated_texts(tables, annotations, history, database, column):
-                wrong = f"SELECT episode_id, texts AS {column} FROM wrong_texts"
-                for batch in database.stream(wrong, _WRITE_ROWS):
-                    tables.episodes.set_values(pa.Table.from_batches([batch]).cast(schema))
-
-
 _WRONG_VALUES = """
 SELECT e.episode_id, d.value FROM current_values e LEFT JOIN desired_values d USING (episode_id)
 WHERE d.value IS DISTINCT FROM e.value
@@ -116,19 +47,26 @@ def find_outdated_values(
         annotations: The log.
         history: Its actions.
         database: The temporary database.
-        column: A column that people have set.
+        column: A column that people have set, or "tags" or "notes".
 
     Returns:
         Number of rows.
     """
     import pyarrow as pa
 
-    rows, kind = tables.episodes.snapshot(), arrow_type(history.own_columns()[column])
+    rows, kind = tables.episodes.snapshot(), _column_kind(history, column)
+    has_column = _has_column(rows.arrow_schema, column, kind)
+    if not has_column and column in _TEXT_KINDS and not history.effective(_TEXT_KINDS[column]):
+        return 0
     write_desired_values(annotations, history, database, column)
     schema = pa.schema([("episode_id", pa.string()), ("value", kind), ("number", pa.int64())])
-    names = ["episode_id", *[column] * _has_column(rows.arrow_schema, column, kind)]
+    names = ["episode_id", *[column] * has_column]
     database.insert("current_values", schema, _numbered_values(rows.reader(names), schema))
     return database.create_table_as("wrong_values", _WRONG_VALUES)
+
+
+def _column_kind(history: ActionHistory, column: str) -> pa.DataType:
+    return arrow_type("list<string>" if column in _TEXT_KINDS else history.own_columns()[column])
 
 
 def _has_column(schema: pa.Schema, name: str, kind: pa.DataType) -> bool:
@@ -148,6 +86,22 @@ def _numbered_values(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> It
         start += count
 
 
+def refresh_texts(
+    tables: Tables, annotations: AnnotationStore, history: ActionHistory, kinds: Collection[str]
+) -> None:
+    """Write the tags and notes of the episodes where a column differs from the log.
+
+    Args:
+        tables: The tables.
+        annotations: The log.
+        history: Its actions.
+        kinds: Kinds of the actions that are new; a column that they do not change is left as it is.
+    """
+    for column, changing in _TEXT_KINDS.items():
+        if changing & set(kinds):
+            _refresh_column(tables, annotations, history, column)
+
+
 def refresh_own_columns(
     tables: Tables, annotations: AnnotationStore, history: ActionHistory, columns: Collection[str]
 ) -> None:
@@ -159,30 +113,32 @@ def refresh_own_columns(
         history: Its actions.
         columns: The columns.
     """
-    import pyarrow as pa
-
     effective = {str(action.details["column"]) for action in history.effective(VALUE_KINDS)}
     for column in columns:
-        if column not in effective:
+        if column in effective:
+            _refresh_column(tables, annotations, history, column)
+        else:
             tables.episodes.replace_column(column, None)
-            continue
-        existing, kind = tables.episodes.snapshot().arrow_schema, arrow_type(history.own_columns()[column])
-        with TempDatabase() as database:
-            count = find_outdated_values(tables, annotations, history, database, column)
-            if count > _WRITE_ROWS or not _has_column(existing, column, kind):
-                schema, batches = pa.schema([(column, kind)]), database.stream(_ALL_VALUES)
-                rows = (pa.record_batch([batch.column(0)], schema) for batch in batches)
-                tables.episodes.replace_column(column, pa.RecordBatchReader.from_batches(schema, rows))
-            elif count:
-                changed = database.query(f"SELECT episode_id, value AS {column} FROM wrong_values")
-                tables.episodes.set_values(changed)
 
 
-def _with_texts(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _refresh_column(
+    tables: Tables, annotations: AnnotationStore, history: ActionHistory, column: str
+) -> None:
+    """Write a column where it differs from the log; many values that people have set, or the first, all at once."""
     import pyarrow as pa
 
-    texts = batch.column(1) if batch.num_columns > 1 else pa.nulls(batch.num_rows, schema.field(1).type)
-    return pa.RecordBatch.from_arrays([batch["episode_id"], texts], schema=schema)
+    existing, kind = tables.episodes.snapshot().arrow_schema, _column_kind(history, column)
+    with TempDatabase() as database:
+        count = find_outdated_values(tables, annotations, history, database, column)
+        if column not in _TEXT_KINDS and (count > _WRITE_ROWS or not _has_column(existing, column, kind)):
+            schema, batches = pa.schema([(column, kind)]), database.stream(_ALL_VALUES)
+            rows = (pa.record_batch([batch.column(0)], schema) for batch in batches)
+            tables.episodes.replace_column(column, pa.RecordBatchReader.from_batches(schema, rows))
+        elif count:
+            schema = pa.schema([("episode_id", pa.string()), (column, kind)])
+            wrong = f"SELECT episode_id, value AS {column} FROM wrong_values"
+            for batch in database.stream(wrong, _WRITE_ROWS):
+                tables.episodes.set_values(pa.Table.from_batches([batch]).cast(schema))
 
 
 # Rows moved at once: a row is some kilobytes.
@@ -216,7 +172,7 @@ def move_out_removed_episodes(tables: Tables, ids: pa.ChunkedArray, left_out: Co
     Args:
         tables: The tables.
         ids: The episodes.
-        left_out: Columns that are not moved, as people may set them anew with another type.
+        left_out: Columns that are not moved, as people may set them again with another type.
     """
     import pyarrow as pa
 

@@ -16,8 +16,6 @@ from ares.store.sync.makers import (
     DISAGREEMENT,
     MakerCatalog,
     fills_maker_column,
-    fit_column_values,
-    list_segment_columns,
     maker_column,
 )
 
@@ -149,15 +147,14 @@ def resolve_episode(
     in_order = _in_log_order(shown, annotations)
     for annotation, value in _with_corrections(in_order, catalog, result.errors, correct):
         maker, label = catalog.makers[annotation.maker_id], partial(describe, annotation)
-        segment_values = segment_columns.fit(value, label, result.errors, list_segment_columns(maker))
-        own_values = segment_values | _maker_value(maker)
+        of_episode, of_segments = catalog.filled_columns[annotation.maker_id]
+        segment_values = segment_columns.fit(value, label, result.errors, of_segments) | _maker_value(maker)
         # What is a row itself fills that alone, else what it describes.
         subject = annotation.annotation_id if maker.fills_segments else annotation.subject
         for key in described.get(subject, ()):
-            result.segment_columns.setdefault(key, {}).update(own_values)
+            result.segment_columns.setdefault(key, {}).update(segment_values)
         if annotation.subject_kind == "episode" or annotation.subject in lead:
-            columns = [column for column in maker.columns if not column.rollup]
-            fitting = episode_columns.fit(value, label, result.errors, columns)
+            fitting = episode_columns.fit(value, label, result.errors, of_episode)
             result.columns.update(fitting | _maker_value(maker))
         elif any(c.rollup and c.needs_current_maker and c.name in value for c in maker.columns):
             result.columns.update(_maker_value(maker))
@@ -206,11 +203,11 @@ def _with_corrections(
         if not catalog.is_ruling(annotation):
             is_judged = annotation.subject in corrections and bool(_read_rulings(annotation.value))
             judged.update([annotation.subject] if is_judged else ())
-            own = corrections[annotation.subject] if is_judged else ()
-            yield annotation, _apply_rulings(annotation, own, errors, correct)
-    for subject, own in corrections.items():
+            rulings = corrections[annotation.subject] if is_judged else ()
+            yield annotation, _apply_rulings(annotation, rulings, errors, correct)
+    for subject, rulings in corrections.items():
         if subject not in judged:
-            yield own[-1], _apply_rulings(replace(own[-1], value={}), own, errors, correct)
+            yield rulings[-1], _apply_rulings(replace(rulings[-1], value={}), rulings, errors, correct)
 
 
 def _apply_rulings(
@@ -237,9 +234,7 @@ def _leading_annotations(shown: Mapping[str, Sequence[Annotation]], catalog: Mak
     for name, members in shown.items():
         before = set(leading.values())
         for annotation in members:
-            names = {
-                column.name for column in catalog.makers[annotation.maker_id].columns if not column.rollup
-            }
+            names = {column.name for column in catalog.filled_columns[annotation.maker_id][0]}
             fills_episode = annotation.subject_kind == "episode" or annotation.subject in before
             if fills_episode and names & annotation.value.keys():
                 leading[name] = annotation.annotation_id
@@ -272,10 +267,12 @@ def _rolled_up(
     for name, members in shown.items():
         columns = {
             column.name: column
-            for annotation in members
-            for column in catalog.makers[annotation.maker_id].columns
+            for maker_id in {annotation.maker_id for annotation in members}
+            for column in catalog.makers[maker_id].columns
             if column.rollup not in ("", "segment")
         }
+        if not columns:
+            continue
         in_time = sorted(members, key=lambda annotation: (annotation.start_seconds, annotation.stop_seconds))
         subjects = _described_subjects(shown, catalog, name)
         for column in columns.values():
@@ -380,19 +377,17 @@ class TableChanges:
     Attributes:
         episode_values: Episode columns by episode.
         segment_rows: Segment rows by annotation_id.
-        segment_values: Further columns of segment rows by the annotation_id of the segment.
-        resolved: Makers by episode whose segments are all in `segment_rows`: any other row of theirs is old.
+        hidden_segments: Episodes by annotation_id of what is not shown as a segment, and may have been before.
         errors: Messages about values that cannot be applied.
         column_types: Type of every column in `episode_values`.
-        segment_types: Type of every column in `segment_values`.
+        segment_types: Type of every column in `segment_rows`.
         annotation_count: Number of annotations.
         last_sequence: Sequence number of the last annotation.
     """
 
     episode_values: dict[str, Row] = field(default_factory=dict)
     segment_rows: dict[str, Row] = field(default_factory=dict)
-    segment_values: dict[str, Row] = field(default_factory=dict)
-    resolved: dict[str, set[str]] = field(default_factory=dict)
+    hidden_segments: dict[str, str] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     column_types: Mapping[str, str] = field(default_factory=dict)
     segment_types: Mapping[str, str] = field(default_factory=dict)
@@ -408,7 +403,6 @@ class TableChangeCollector:
         catalog: The makers.
         episode_columns: Columns of the episodes table.
         segment_columns: Columns of the segments table.
-        mixed: Annotators whose groups are resolved episode by episode; see `MakerCatalog`.
         correct: What rulings of people make of a value.
     """
 
@@ -418,20 +412,12 @@ class TableChangeCollector:
         catalog: MakerCatalog,
         episode_columns: ColumnTypes,
         segment_columns: ColumnTypes,
-        mixed: Collection[str],
         correct: Correct,
     ) -> None:
         self.catalog = catalog
         self._annotations = annotations
         self._episode_columns, self._segment_columns = episode_columns, segment_columns
-        self._mixed, self._correct = mixed, correct
-        # Once per maker: a log has few makers and many annotations.
-        self._rules = {
-            maker_id: episode_columns.rules(own for own in maker.columns if own.rollup != "segment")
-            for maker_id, maker in catalog.makers.items()
-            if maker.subject_kind != "segment"
-        }
-        self._maker_values = {key: _maker_value(maker) for key, maker in catalog.makers.items()}
+        self._correct = correct
         self._pending: dict[frozenset[str], set[str]] = {}  # episodes to resolve, by group
 
     def new_changes(self, last_sequence: int) -> TableChanges:
@@ -445,21 +431,38 @@ class TableChangeCollector:
         changes.column_types, changes.segment_types = self._episode_columns.types, self._segment_columns.types
 
     def add(self, batch: Sequence[tuple[int, Annotation]], changes: TableChanges) -> None:
-        """Add the changes of annotations with their sequence numbers."""
+        """Add annotations, given with their sequence numbers, or take note of the episodes of which all is to be read.
+
+        These are added by `finish`.
+        """
         changes.annotation_count += len(batch)
         changes.last_sequence = batch[-1][0]
+        plain = self.catalog.plain_makers()
         for _, annotation in batch:
             maker = self.catalog.makers.get(annotation.maker_id)
             if maker is None:
                 changes.errors.append(f"maker {annotation.maker_id} is unknown in {describe(annotation)}")
-            elif annotation.subject_kind == maker.subject_kind:
-                self._add(annotation, maker, changes)
+            elif annotation.maker_id in plain and _is_plain(annotation, maker):
+                self._add_plain(annotation, maker, changes)
+            elif annotation.episode_id and annotation.subject_kind == maker.subject_kind:
+                group = self.catalog.groups[maker.annotator]
+                self._pending.setdefault(group, set()).add(annotation.episode_id)
+
+    def _add_plain(self, annotation: Annotation, maker: Maker, changes: TableChanges) -> None:
+        label, columns = partial(describe, annotation), self.catalog.filled_columns[maker.maker_id][0]
+        values = self._episode_columns.fit(annotation.value, label, changes.errors, columns)
+        values |= _maker_value(maker)
+        if values:
+            changes.episode_values.setdefault(annotation.episode_id, {}).update(values)
+        if maker.fills_segments:
+            self._add_segment(annotation, {}, changes)
 
     def finish(self, changes: TableChanges) -> None:
-        """Add what the annotations of mixed groups say together, of the episodes that were met."""
+        """Add what all annotations say of the episodes that were taken note of."""
         pending, self._pending = self._pending, {}
         for group, episode_ids in pending.items():
-            self.resolve(sorted(episode_ids), group, changes)
+            if self.catalog.fills_tables(group):
+                self.resolve(sorted(episode_ids), group, changes)
 
     def resolve(self, episode_ids: Sequence[str], group: Collection[str], changes: TableChanges) -> None:
         """Add what all annotations of a group say of some episodes, and which columns have no value."""
@@ -473,9 +476,9 @@ class TableChangeCollector:
             by_episode = _by_episode(self._annotations.find_annotations(ids, maker_ids=read_makers))
             for episode_id in ids:
                 annotations = by_episode.get(episode_id, [])
-                own = [annotation for annotation in annotations if annotation.maker_id in maker_ids]
+                of_group = [annotation for annotation in annotations if annotation.maker_id in maker_ids]
                 values = resolve_episode(
-                    own, self.catalog, group, self._episode_columns, self._segment_columns, self._correct
+                    of_group, self.catalog, group, self._episode_columns, self._segment_columns, self._correct
                 )
                 row = changes.episode_values.setdefault(episode_id, {})
                 row.update(empty | values.columns)
@@ -484,8 +487,7 @@ class TableChangeCollector:
                 if reviewed:
                     row |= self.catalog.review_columns(keep_newest_annotations(annotations))
                 changes.errors += values.errors
-                changes.resolved.setdefault(episode_id, set()).update(maker_ids)
-                self._replace_segments(own, values, empty_segment, changes)
+                self._replace_segments(of_group, values, empty_segment, changes)
 
     def _compared_groups(self) -> set[str]:
         """Annotators of the groups in which makers may differ: the column of all differences needs them together."""
@@ -497,27 +499,14 @@ class TableChangeCollector:
     ) -> None:
         """Let changes have the shown segments of an episode, and nothing else of its annotations."""
         for annotation in annotations:
-            # They were added before the group became mixed.
-            changes.segment_rows.pop(annotation.annotation_id, None)
-            changes.segment_values.pop(annotation.annotation_id, None)
+            if self.catalog.makers[annotation.maker_id].fills_segments:
+                # A batch before may have added it to these changes.
+                changes.segment_rows.pop(annotation.annotation_id, None)
+                changes.hidden_segments[annotation.annotation_id] = annotation.episode_id
         for segment in values.segments:
+            changes.hidden_segments.pop(segment.annotation_id, None)
             row = values.segment_columns.get(segment.annotation_id, {})
             self._add_segment(segment, empty | row, changes)
-
-    def _add(self, annotation: Annotation, maker: Maker, changes: TableChanges) -> None:
-        if maker.annotator in self._mixed:
-            self._pending.setdefault(self.catalog.groups[maker.annotator], set()).add(annotation.episode_id)
-            return
-        label = partial(describe, annotation)
-        values = fit_column_values(annotation.value, label, changes.errors, self._rules[annotation.maker_id])
-        values |= self._maker_values[annotation.maker_id]
-        if values:
-            changes.episode_values.setdefault(annotation.episode_id, {}).update(values)
-        if maker.fills_segments:
-            self._add_segment(annotation, {}, changes)
-        elif maker.subject_kind == "annotation":
-            # Its columns are the same on the episode and on the segment: none is a roll-up on this path.
-            changes.segment_values.setdefault(annotation.subject, {}).update(values)
 
     def _add_segment(self, annotation: Annotation, values: Row, changes: TableChanges) -> None:
         text = annotation.value.get("text")
@@ -538,6 +527,12 @@ class TableChangeCollector:
             **_segment_origin(annotation.value),
             **values,
         }
+
+
+def _is_plain(annotation: Annotation, maker: Maker) -> bool:
+    """Whether an annotation changes nothing that another of its maker says, and is of the kind that it declares."""
+    is_part = bool(annotation.part) and not (maker.fills_segments and not maker.columns)
+    return annotation.subject_kind == "episode" and not (is_part or annotation.ordinal or annotation.revision)
 
 
 def _segment_origin(value: Mapping[str, Json]) -> Row:

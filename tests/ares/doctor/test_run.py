@@ -235,10 +235,6 @@ def _drop_column(workspace: Workspace) -> None:
     workspace.sync()
 
 
-def _drop_index(workspace: Workspace) -> None:
-    _run_sql(workspace, "DROP INDEX facts_counts")
-
-
 def _reset_sequence(workspace: Workspace) -> None:
     reset_applied_sequence(workspace.stores.tables)
 
@@ -254,7 +250,6 @@ REPAIRED: dict[str, tuple[Corrupt, str, int]] = {
     "members": (_orphaned_members, "no members without a set", 1),
     "failure": (_resolved_failure, "no failure of work that was done later", 1),
     "files": (_leftover_files, "no incomplete files of killed jobs", 2),
-    "index": (_drop_index, "the annotations have every index", 1),
     "caption of nobody": (
         _unknown_key("segments", "annotation_id", "episode_id"),
         "no segments without an episode",
@@ -286,7 +281,7 @@ def _summaries(findings: Sequence[Finding]) -> list[tuple[str, int, bool]]:
 
 # What does not meet is broken at once, in the order of the checks.
 _TOGETHER = (
-    ("signals twice", "vectors alone", "caption of nobody", "members", "failure", "files", "index"),
+    ("signals twice", "vectors alone", "caption of nobody", "members", "failure", "files"),
     ("episode twice", "caption twice"),
     ("signals alone",),
     ("behind",),

@@ -99,10 +99,6 @@ class MemoryAnnotationStore:
         """Return those of the subjects that this maker has annotated."""
         return {subject for subject in subjects if (maker_id, subject) in self._done}
 
-    def find_repeated_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
-        """Return those of the subjects of which this maker has several annotations."""
-        return {subject for subject in subjects if self._done[maker_id, subject] > 1}
-
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
     ) -> list[Annotation]:
@@ -235,13 +231,6 @@ class MemoryAnnotationStore:
 
     def erase_deleted(self) -> None:
         """Do nothing: nothing is on disk."""
-
-    def missing_indexes(self) -> list[str]:
-        """Return an empty list: every lookup uses a dictionary."""
-        return []
-
-    def create_indexes(self) -> None:
-        """Do nothing; there are no indexes to create."""
 
     def close(self) -> None:
         """Do nothing; the annotations live as long as the object."""

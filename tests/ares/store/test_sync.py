@@ -173,7 +173,7 @@ def test_many_batches_are_one_log(
     }
 
 
-@pytest.mark.parametrize("step", ["episodes.set_values", "segments.upsert", "segments.set_values", "save"])
+@pytest.mark.parametrize("step", ["episodes.set_values", "segments.upsert", "save"])
 def test_a_crash_at_any_step_is_mended(
     tables: Tables,
     sqlite: SqliteAnnotationStore,
@@ -193,7 +193,7 @@ def test_a_crash_at_any_step_is_mended(
     )
     sqlite.append([earlier])
     apply_log(tables, sqlite)
-    # A grade beside its caption is written with it, one of an earlier caption alone.
+    # A grade of a caption of the same batch, and one of a caption that the table has.
     sqlite.append([motion(ids[1], path_length=1.0), caption, _graded(make_annotation, caption, verdict)])
     sqlite.append([_graded(make_annotation, earlier, verdict)])
     owner = progress._StateTable if step == "save" else type(getattr(tables, step.split(".")[0]))

@@ -30,7 +30,6 @@ def _call_every_method(store: AnnotationStore, make_annotation: Make) -> None:
     store.find_annotations(["00005", "00007"], ["name1"])
     store.find_annotations(["00005", "00007"], maker_ids=["a maker"])
     store.find_annotations(["00005", "00007"], ["name1"], maker_ids=["a maker", "another"])
-    store.find_repeated_subjects(make_annotation("").maker_id, ["00005", "00007"])
     store.get_annotation(make_annotation("00005").annotation_id)
     store.find_episodes("name1")
     store.find_episodes("name1", make_annotation("").maker_id)

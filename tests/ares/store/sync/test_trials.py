@@ -100,8 +100,10 @@ def test_what_an_earlier_version_chose_is_chosen_again_by_the_rule_of_today(
     apply_log(tables, sqlite)
     old = {"episode_id": [episode_id], "acceptable_unproven": [True], "grade_maker": [JUDGE.maker_id]}
     tables.episodes.set_values(pa.table({**old, "grade_stale": [False]}))
-    progress._StateTable(tables).save({f"covering/grade/{JUDGE.maker_id}": 1, "views2": 3, "views3": 0})
+    progress._StateTable(tables).save(
+        {f"covering/grade/{JUDGE.maker_id}": 1, "mixed/grade": 1, "views2": 3, "views3": 0}
+    )
     apply_log(tables, sqlite)
     assert tables.episodes.count(f"acceptable_unproven = false AND grade_maker = '{TRIAL.maker_id}'") == 1
     assert "grade_stale" not in tables.episodes.columns()
-    assert not [key for key in tables.applied_numbers() if key.startswith("covering/")]
+    assert not [key for key in tables.applied_numbers() if key.startswith(("covering/", "mixed/"))]
