@@ -24,7 +24,7 @@ from ares.episode import Json, describe_seconds
 from ares.errors import RequestError
 from ares.jobs import AnnotateReport, AnnotateRequest, EpisodeSelection
 from ares.rubric import describe_trust
-from ares.workspace import annotate_operation, estimate_operation
+from ares.workspace import estimate_run, run_annotators
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -369,7 +369,7 @@ def run_annotate(args: argparse.Namespace) -> int:
     if args.dry_run:
         _answer_quotes(args, workspace.stores, request)
         return 0
-    reports = annotate_operation()(workspace.stores, request)
+    reports = run_annotators(workspace.stores, request)
     documents = [report.to_json() for report in reports]
     if labels is None or not reports[0].planned:
         _answer_reports(args, documents, lambda: _report_blocks(documents))
@@ -415,7 +415,7 @@ def _requested_run(args: argparse.Namespace, where: str) -> AnnotateRequest:
 
 def _answer_quotes(args: argparse.Namespace, stores: Stores, request: AnnotateRequest) -> None:
     """Print what a run would do and cost."""
-    quotes = [estimate.to_json() for estimate in estimate_operation()(stores, request)]
+    quotes = [estimate.to_json() for estimate in estimate_run(stores, request)]
     _answer_reports(args, quotes, lambda: _estimate_blocks(quotes))
 
 

@@ -20,7 +20,7 @@ from app.cli.output import Block, OutputTable, answer, paragraphs
 from ares.console import count_are, count_of, is_quiet
 from ares.errors import RequestError
 from ares.jobs import CheckRequest, FixRequest, IngestRequest
-from ares.workspace import check_operation, fix_operation
+from ares.workspace import check_datasets, fix_dataset
 
 if TYPE_CHECKING:
     from ares.contract import MeaningContract, SignalContract
@@ -62,7 +62,7 @@ def run_fix(args: argparse.Namespace) -> int:
         export_format=args.fix_format,
         dry_run=args.dry_run,
     )
-    report = fix_operation()(request, quiet=is_quiet())
+    report = fix_dataset(request, quiet=is_quiet())
     answer(args, report.to_json(), lambda: paragraphs(_fix_report_blocks(report)))
     if not report.before.num_episodes:
         return ExitStatus.REFUSED
@@ -326,7 +326,7 @@ def run_check(args: argparse.Namespace) -> int:
         evidence=args.evidence,
         video=args.video,
     )
-    report = check_operation()(request)
+    report = check_datasets(request)
     answer(args, report.to_json(), lambda: paragraphs(_check_report_blocks(report)))
     if not report.num_episodes:
         return ExitStatus.REFUSED

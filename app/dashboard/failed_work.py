@@ -24,7 +24,7 @@ from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.jobs import AnnotateRequest, EpisodeSelection
 from ares.store import Stores
-from ares.workspace import estimate_operation
+from ares.workspace import estimate_run
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -119,7 +119,7 @@ def quote_retry(workspace: Workspace, retry: Retry) -> RetryQuote:
     refused: AresError = _OTHER_OPTIONS
     for options in _possible_options(workspace.stores, retry):
         try:
-            (estimate,) = estimate_operation()(workspace.stores, retry.request(options))
+            (estimate,) = estimate_run(workspace.stores, retry.request(options))
         except RequestError as error:
             refused = error
             continue

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     )
     from ares.workspace.operations import (
         Dashboard as Dashboard,
-        annotate_operation as annotate_operation,
-        app_operation as app_operation,
-        check_operation as check_operation,
-        estimate_operation as estimate_operation,
-        fix_operation as fix_operation,
-        ingest_operation as ingest_operation,
-        plan_ingest_operation as plan_ingest_operation,
+        check_datasets as check_datasets,
+        estimate_run as estimate_run,
+        fix_dataset as fix_dataset,
+        ingest_datasets as ingest_datasets,
+        plan_ingest as plan_ingest,
+        run_annotators as run_annotators,
+        serve_app as serve_app,
     )
     from ares.workspace.result_lists import (
         DuplicateTable as DuplicateTable,

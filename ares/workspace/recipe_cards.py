@@ -32,7 +32,7 @@ from ares.jobs import IngestRequest, Progress
 from ares.store import batched, file_origin, ids_filter
 from ares.workspace.carried_labels import StagedLabels, carry_labels, stage_labels
 from ares.workspace.label_lines import Form, LabelsFile, Word, write_labels
-from ares.workspace.operations import ingest_operation, plan_ingest_operation
+from ares.workspace.operations import ingest_datasets, plan_ingest
 from ares.workspace.requested_exports import make_export_request, run_export
 
 if TYPE_CHECKING:
@@ -610,9 +610,9 @@ def _ingest_source(stores: Stores, source: CardSource, root: Path, *, quiet: boo
             spec=str(spec_path) if spec else "",
         )
         if not store:
-            plan_ingest_operation()(lambda: stores, request)
+            plan_ingest(lambda: stores, request)
             return
-        ingest_operation()(lambda: stores, lambda: stores, request, quiet=quiet)
+        ingest_datasets(lambda: stores, lambda: stores, request, quiet=quiet)
 
 
 def _compare_makers(stores: Stores, card: RecipeCard) -> Iterator[RebuildDifference]:

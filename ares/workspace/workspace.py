@@ -21,11 +21,11 @@ from ares.workspace.arguments import SelectionOptions, make_selection, read_valu
 from ares.workspace.episode import best_poster_html
 from ares.workspace.episodes import Episodes
 from ares.workspace.operations import (
-    annotate_operation,
-    estimate_operation,
-    ingest_operation,
-    plan_ingest_operation,
+    estimate_run,
+    ingest_datasets,
+    plan_ingest,
     read_annotators,
+    run_annotators,
 )
 from ares.workspace.requested_exports import (
     ExportOptions,
@@ -353,7 +353,7 @@ class Workspace:
         """
         from ares.jobs import ComputePlan, IngestRequest
 
-        return ingest_operation()(
+        return ingest_datasets(
             lambda: self.stores,
             self.existing_stores,
             IngestRequest(
@@ -397,7 +397,7 @@ class Workspace:
         """
         from ares.jobs import IngestRequest
 
-        return plan_ingest_operation()(
+        return plan_ingest(
             self.existing_stores,
             IngestRequest(
                 sources=tuple(expanded_path(source) for source in sources),
@@ -459,7 +459,7 @@ class Workspace:
             self.stores, self.episodes, names, where, columns, batch_size
         )
         request = make_annotate_request(called, functions=functions, **keywords)
-        return AnnotateReports(annotate_operation()(self.stores, request, quiet=quiet))
+        return AnnotateReports(run_annotators(self.stores, request, quiet=quiet))
 
     def estimate(self, *names: str, **keywords: Unpack[AnnotateKeywords]) -> EstimateList:
         """Say what `annotate` would do and cost with these arguments, as `ares annotate --dry-run` does.
@@ -471,7 +471,7 @@ class Workspace:
         from ares.workspace.result_lists import EstimateList
 
         request = make_annotate_request(names, **keywords)
-        return EstimateList(estimate_operation()(self.stores, request))
+        return EstimateList(estimate_run(self.stores, request))
 
     def use(self, **makers: str) -> dict[str, str]:
         """Choose the makers whose values fill the columns; returns the maker_id, or "newest", by annotator.
