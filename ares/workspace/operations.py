@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ares.reports import CheckReport, FixReport
     from ares.store import Stores
     from ares.workspace.episodes import Episodes
-    from ares.workspace.workspace import Workspace
 
 
 def ingest_datasets(
@@ -102,7 +101,7 @@ class Dashboard:
         return f'<a href="{escape(self.url)}" target="_blank">ARES dashboard: {escape(self.url)}</a>'
 
 
-def serve_app(workspace: Workspace, **options: Any) -> Dashboard:
+def serve_app(workspace: Any, **options: Any) -> Dashboard:
     """Serve the dashboard by `app.dashboard.page_script.start`; options and errors are those of `ares.app`."""
     dashboard: Dashboard = operations.get("app")(workspace, **options)
     return dashboard

@@ -141,7 +141,7 @@ class Workspace:
         return f"Workspace({self.path!r}: {'closed' if self._is_closed else self._overview()})"
 
     def _overview(self) -> str:
-        from ares.workspace.summary import list_workspace_counts
+        from ares.workspace.status import list_workspace_counts
 
         return visible(", ".join(list_workspace_counts(self.stores)))
 
@@ -287,13 +287,13 @@ class Workspace:
 
         >>> ws.status().annotations["caption"].missing
         """
-        from ares.workspace.summary import workspace_status
+        from ares.workspace.status import workspace_status
 
         return workspace_status(self.stores)
 
     def makers(self) -> Mapping[str, tuple[MakerStatus, ...]]:
         """The makers of every annotator, and which of them fill the columns, as `ares use` shows them."""
-        from ares.workspace.summary import maker_statuses
+        from ares.workspace.status import maker_statuses
 
         return maker_statuses(self.stores)
 
@@ -766,7 +766,7 @@ class Workspace:
             The tables of vectors by name, with their rows, indexed rows and measured recall.
         """
         from ares.console import print_message
-        from ares.workspace.summary import vector_tables
+        from ares.workspace.status import vector_tables
 
         with self.stores.write_lock("ares index"):
             self.stores.tables.refresh_indexes((lambda message: None) if quiet else print_message)
