@@ -59,6 +59,7 @@ _MORE_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_export, describe_stop=describe_export_stop)
     from ares.registry import exporters
 
     parser.add_argument("set", metavar="SET", help="name of a set, or name@version")

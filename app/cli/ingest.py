@@ -28,6 +28,7 @@ from ares.workspace import ingest_datasets, plan_ingest
 
 def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_ingest, describe_stop=describe_ingest_stop)
     from ares.registry import ingesters
 
     parser.add_argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from app.cli.arguments import (
     open_workspace,
     parse_selection,
 )
-from app.cli.output import OutputTable, answer
+from app.cli.output import Columns, answer, answer_list, answer_results
 from ares.console import count_of, visible, write_stderr
 from ares.errors import RequestError
 
@@ -43,6 +43,7 @@ _QUESTIONS = {
 
 def add_review_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_review, describe_stop=describe_review_stop)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a queue of what people are to be asked")
     _add_create_arguments(create)
@@ -297,37 +298,21 @@ def _list_answers(workspace: Workspace, args: argparse.Namespace) -> int:
     if args.name or args.person:
         if args.name:
             workspace.review.queue(args.name)  # an unknown one is refused
-        answers = workspace.review.answers(queue=args.name, person=args.person)
-        documents = [row.to_json() for row in answers]
-        answer(args, documents, lambda: _answer_table(documents) if documents else answers.empty, documents)
+        answer_results(args, workspace.review.answers(queue=args.name, person=args.person))
         return 0
     queues = workspace.review.queues()
     progress = {queue.name: workspace.review.queue(queue.name).progress() for queue in queues}
-    rows = [{**queue.to_json(), "progress": progress[queue.name].to_json()} for queue in queues]
-    table = [
-        (queue.name, queue.question, str(progress[queue.name]), queue.person, queue.created)
-        for queue in queues
-    ]
-    header = ("queue", "question", "answered", "made by", "created")
+    documents = [{**queue.to_json(), "progress": progress[queue.name].to_json()} for queue in queues]
+    columns: Columns = {
+        "queue": lambda queue: queue.name,
+        "question": lambda queue: queue.question,
+        "answered": lambda queue: progress[queue.name],
+        "made by": lambda queue: queue.person,
+        "created": lambda queue: queue.created,
+    }
     write_stderr(*describe_uncounted(workspace.review.uncounted()))
-    answer(args, rows, lambda: OutputTable(table, header) if table else "no queues", rows)
+    answer_list(args, queues, columns, "no queues", documents)
     return 0
-
-
-def _answer_table(documents: Sequence[Mapping[str, object]]) -> OutputTable:
-    names = (
-        "answer_id",
-        "episode_id",
-        "question",
-        "verdict",
-        "person",
-        "text",
-        "reason",
-        "created",
-        "origin",
-        "counts",
-    )
-    return OutputTable([tuple(row[name] for name in names) for row in documents], names)
 
 
 def _import_file(workspace: Workspace, args: argparse.Namespace) -> int:
@@ -349,33 +334,13 @@ def _export_file(workspace: Workspace, args: argparse.Namespace) -> int:
     return 0
 
 
-_REPORT_HEADER = ("question", "dataset", "judge", "answered", "random", "disputed", "decided", "precision", "recall",
-                  "kappa", "alpha", "true share", "missing")  # fmt: skip
-
 _INSTRUCTION, _REFUSED = "instruction", "unmet"
 
 
 def _report_calibration(workspace: Workspace, args: argparse.Namespace) -> int:
     reports = workspace.review.report(question=args.question, where=args.where)
-    documents = [report.to_json() for report in reports]
-    rows = [
-        (
-            report.question,
-            report.dataset,
-            report.model or "none",
-            report.items,
-            report.random_items,
-            report.disputed,
-            *(_format_estimate(part) for part in (report.coverage, report.precision, report.recall)),
-            *("" if part is None else f"{part:.2f}" for part in (report.kappa, report.alpha)),
-            _format_estimate(report.true_share),
-            report.missing or "",
-        )
-        for report in reports
-    ]
     write_stderr(*sorted({line for report in reports for line in _report_remarks(report)}))
-    empty = "no answers yet; `ares review next` asks for them"
-    answer(args, documents, lambda: OutputTable(rows, _REPORT_HEADER) if rows else empty, documents)
+    answer_list(args, reports, _REPORT_COLUMNS, "no answers yet; `ares review next` asks for them")
     return 0
 
 
@@ -410,3 +375,24 @@ def _report_remarks(report: Calibration) -> Iterator[str]:
 
 def _format_estimate(estimate: ShareEstimate | None) -> str:
     return "" if estimate is None else f"{estimate.share:.2f} ({estimate.low:.2f}-{estimate.high:.2f})"
+
+
+def _format_coefficient(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+_REPORT_COLUMNS: Columns = {
+    "question": lambda report: report.question,
+    "dataset": lambda report: report.dataset,
+    "judge": lambda report: report.model or "none",
+    "answered": lambda report: report.items,
+    "random": lambda report: report.random_items,
+    "disputed": lambda report: report.disputed,
+    "decided": lambda report: _format_estimate(report.coverage),
+    "precision": lambda report: _format_estimate(report.precision),
+    "recall": lambda report: _format_estimate(report.recall),
+    "kappa": lambda report: _format_coefficient(report.kappa),
+    "alpha": lambda report: _format_coefficient(report.alpha),
+    "true share": lambda report: _format_estimate(report.true_share),
+    "missing": lambda report: report.missing or "",
+}

@@ -1,4 +1,4 @@
-"""Commands on the state of a workspace: `ares status`, `statistics`, `failures`, `models`, `index`, `use`, `doctor`."""
+"""Commands on the state of a workspace: `ares status`, `statistics`, `failures`, `index`, `use`, `doctor`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from app.cli.arguments import (
     episode_count,
     open_workspace,
 )
-from app.cli.output import Block, OutputTable, answer, make_makers_table, paragraphs
+from app.cli.output import Block, Columns, OutputTable, answer, answer_list, paragraphs
 from ares.console import count_of, write_stderr
 from ares.errors import RequestError
 from ares.rubric import describe_trust
 from ares.workspace import makers_to_json
 
 if TYPE_CHECKING:
-    from annotators.models import ModelDescription
     from ares.doctor import Finding
     from ares.workspace import Workspace
 
 
 def add_status_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_status)
     add_workspace_arguments(parser)
 
 
@@ -41,6 +41,7 @@ def run_status(args: argparse.Namespace) -> int:
 
 def add_statistics_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_statistics)
     parser.add_argument(
         "by", metavar="NAME", help="task, robot, operator, scene, day, a column, or a key of the metadata"
     )
@@ -52,10 +53,8 @@ def run_statistics(args: argparse.Namespace) -> int:
     """Print a row for each group of episodes. Raises RequestError for a name that makes no groups."""
     view = open_workspace(args).episodes
     groups = (view.where(args.where) if args.where else view).count_by(args.by)
-    header = (args.by, *list(groups.shown)[1:])
-    rows = [tuple(cell(group) for cell in groups.shown.values()) for group in groups]
-    documents = [group.to_json() for group in groups]
-    answer(args, documents, lambda: OutputTable(rows, header) if rows else "no episodes", documents)
+    columns = {args.by if name == "value" else name: cell for name, cell in groups.shown.items()}
+    answer_list(args, groups, columns, groups.empty)
     return 0
 
 
@@ -72,7 +71,7 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
         ),
         _counts_table("annotation", document["annotations"], ("done", "missing", "failed")),
         OutputTable(_empty_rows(document["empty_columns"]), ("annotator", "episodes", "left empty")),
-        make_makers_table(document["makers"]),
+        _makers_table(document["makers"]),
         OutputTable(list(document["sets"].items()), ("set", "episodes")),
         OutputTable(list(document["tags"].items()), ("tag", "episodes")),
         _counts_table("table", document["tables"], ("rows", "indexed", "recall", "p50_ms")),
@@ -113,8 +112,48 @@ def _counts_table(label: str, counts_by_name: dict[str, Any], keys: tuple[str, .
     return OutputTable(rows, (label, *keys))
 
 
+def _makers_table(makers: dict[str, Any]) -> OutputTable:
+    """The makers of every annotator, and which of them fill the columns."""
+    rows = [
+        (
+            annotator,
+            maker["maker_id"],
+            maker["kind"],
+            maker["model"] or f"version {maker['version']}",
+            maker["annotations"],
+            _column_use(maker, members),
+            _differing_settings(maker, members),
+        )
+        for annotator, members in makers.items()
+        for maker in members
+    ]
+    return OutputTable(rows, ("makers of", "maker", "kind", "model", "annotations", "used", "settings"))
+
+
+def _column_use(maker: dict[str, Any], members: list[dict[str, Any]]) -> str:
+    """Whether the values of a maker fill the columns: people and a consensus come first unless another is pinned."""
+    if any(member["pinned"] for member in members):
+        return "pinned" if maker["pinned"] else ""
+    return "newest" if maker["current"] else "first" if maker["kind"] in ("person", "consensus") else ""
+
+
+def _differing_settings(maker: dict[str, Any], members: list[dict[str, Any]]) -> str:
+    """The version, prompts and settings of a maker that another maker of its annotator has not."""
+    details = [_maker_details(member) for member in members]
+    return ", ".join(
+        f"{name}={value}"
+        for name, value in _maker_details(maker).items()
+        if any(other.get(name) != value for other in details)
+    )
+
+
+def _maker_details(maker: dict[str, Any]) -> dict[str, Any]:
+    return {"version": maker["version"], "prompts": maker["prompt_hash"], **maker["settings"]}
+
+
 def add_failures_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_failures)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="logged failures with their reasons")
     listing.add_argument(
@@ -158,15 +197,18 @@ def _list_failures(workspace: Workspace, args: argparse.Namespace) -> None:
     from ares.curation import FailureSelection, list_failures
 
     selection = FailureSelection(work=args.annotator, reason=args.reason, where=args.where)
-    failures = list_failures(workspace.stores, selection)
-    listed = list(islice(failures, args.limit))
-    rows = [
-        (item.work, item.subject, item.reason, item.detail, item.created, "yes" if item.is_accepted else "")
-        for item in listed
-    ]
-    documents = [item.to_json() for item in listed]
-    header = ("work", "subject", "reason", "detail", "when", "accepted")
-    answer(args, documents, lambda: OutputTable(rows, header) if rows else "no failures", documents)
+    failures = list(islice(list_failures(workspace.stores, selection), args.limit))
+    answer_list(args, failures, _FAILURE_COLUMNS, "no failures")
+
+
+_FAILURE_COLUMNS: Columns = {
+    "work": lambda failure: failure.work,
+    "subject": lambda failure: failure.subject,
+    "reason": lambda failure: failure.reason,
+    "detail": lambda failure: failure.detail,
+    "when": lambda failure: failure.created,
+    "accepted": lambda failure: "yes" if failure.is_accepted else "",
+}
 
 
 def _act_on_failures(workspace: Workspace, args: argparse.Namespace) -> int:
@@ -189,81 +231,12 @@ def _act_on_failures(workspace: Workspace, args: argparse.Namespace) -> int:
     return 0
 
 
-_MODELS_HEADER = (
-    "for",
-    "model",
-    "family",
-    "language model",
-    "weights",
-    "disk",
-    "GPU memory",
-    "licence",
-    "where",
-)
-
-
-def add_models_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
-    parser.add_argument(
-        "--check", action="store_true", help="ask the model server and the hub as well; needs the network"
-    )
-    add_workspace_arguments(parser)
-
-
-def run_models(args: argparse.Namespace) -> int:
-    """Print the models. Returns 1 when one of them is neither here nor to be had."""
-    from annotators.models import describe_models, shared_language_model
-    from ares.settings import settings_from_environment
-
-    models = describe_models(settings_from_environment(), args.check)
-    shared = shared_language_model(models)
-    document = {"models": [model.to_json() for model in models], "shared_language_model": shared}
-    answer(args, document, lambda: paragraphs(_model_blocks(models, shared)))
-    return 1 if any(model.state == "missing" for model in models) else 0
-
-
-def _model_blocks(models: list[ModelDescription], shared: str) -> Iterator[Block]:
-    yield OutputTable([_model_row(model) for model in models], _MODELS_HEADER)
-    if shared:
-        yield (
-            f"captioner and judge have a language model of one family ({shared}): they share errors; "
-            "set ARES_JUDGE_MODEL to a model of another family"
-        )
-
-
-def _model_row(model: ModelDescription) -> tuple[object, ...]:
-    where = model.location if model.state in ("here", "server") else model.state
-    where = f"missing: {model.location}" if model.state == "missing" else where
-    return (
-        model.role,
-        model.spec,
-        model.family or "unknown",
-        model.language_model or ("" if model.family == "clip" else "unknown"),
-        _billions_text(model.parameters),
-        _gigabytes_text(model.disk_bytes),
-        _gigabytes_text(model.memory_bytes),
-        model.licence or "unknown",
-        f"{where}; {model.check}" if model.check else where,
-    )
-
-
-def _billions_text(count: int | None) -> str:
-    if count is None:
-        return "unknown"
-    return f"{count / 1e9:.1f} B" if count >= 1e9 else f"{count / 1e6:.0f} M"
-
-
-def _gigabytes_text(count: int | None) -> str:
-    if count is None:
-        return "unknown"
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
-
-
 _INDEX_HEADER = ("table", "rows", "indexed", "recall", "ms (median)")
 
 
 def add_index_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_index)
     add_workspace_arguments(parser)
 
 
@@ -278,6 +251,7 @@ def run_index(args: argparse.Namespace) -> int:
 
 def add_use_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_use)
     parser.add_argument(
         "choices",
         nargs="*",
@@ -293,7 +267,7 @@ def run_use(args: argparse.Namespace) -> int:
     if choices:
         workspace.use(**choices)
     makers: dict[str, Any] = makers_to_json(workspace.makers())
-    answer(args, {"makers": makers}, lambda: make_makers_table(makers))
+    answer(args, {"makers": makers}, lambda: _makers_table(makers))
     return 0
 
 
@@ -312,6 +286,7 @@ def _parse_choices(texts: list[str]) -> dict[str, str]:
 
 def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_doctor)
     parser.add_argument(
         "--repair", action="store_true", help="repair what can be repaired without losing data"
     )

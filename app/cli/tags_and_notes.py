@@ -14,7 +14,7 @@ from app.cli.arguments import (
     open_workspace,
     parse_selection,
 )
-from app.cli.output import OutputTable, answer
+from app.cli.output import Columns, answer, answer_list, answer_results
 from ares.console import count_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 def add_tag_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_tag)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add = actions.add_parser("add", help="add a tag to episodes")
     remove = actions.add_parser("remove", help="remove a tag from episodes, or from all that have it")
@@ -46,7 +47,7 @@ def run_tag(args: argparse.Namespace) -> int:
     """Do the action that the arguments name."""
     workspace = open_workspace(args)
     if args.action == "list":
-        _list_tags(workspace, args)
+        answer_results(args, workspace.tags)
     else:
         _change_tag(workspace, args)
     return 0
@@ -87,17 +88,9 @@ def _tag_selection(workspace: Workspace, args: argparse.Namespace) -> EpisodeSel
     return EpisodeSelection(where=f"tagged({quote_literal(args.tag)})")
 
 
-def _list_tags(workspace: Workspace, args: argparse.Namespace) -> None:
-    from ares.curation import list_tags
-
-    uses = list_tags(workspace.stores)
-    rows = [(use.tag, use.episodes, use.person, use.changed) for use in uses]
-    documents, header = [use.to_json() for use in uses], ("tag", "episodes", "person", "changed")
-    answer(args, documents, lambda: OutputTable(rows, header) if rows else "no tags", documents)
-
-
 def add_note_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_note)
     parser.add_argument("text", metavar="TEXT", help="the note")
     add_selection_arguments(parser)
     add_workspace_arguments(parser)
@@ -120,6 +113,7 @@ def run_note(args: argparse.Namespace) -> int:
 
 def add_view_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_view)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="all saved views")
     save = actions.add_parser("save", help="save the view of an address of the dashboard")
@@ -153,6 +147,10 @@ def _list_views(workspace: Workspace, args: argparse.Namespace) -> None:
     from ares.curation import list_views
 
     views = list_views(workspace.stores)
-    rows = [(view.name, urlencode(view.query, doseq=True), view.person, view.created) for view in views]
-    documents, header = [view.to_json() for view in views], ("view", "address", "person", "saved")
-    answer(args, documents, lambda: OutputTable(rows, header) if rows else "no views", documents)
+    columns: Columns = {
+        "view": lambda view: view.name,
+        "address": lambda view: urlencode(view.query, doseq=True),
+        "person": lambda view: view.person,
+        "saved": lambda view: view.created,
+    }
+    answer_list(args, views, columns, "no views")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.workspace.arguments import IdFile as IdFile
+    from ares.workspace.arguments import IdFile as IdFile, SelectionOptions as SelectionOptions
     from ares.workspace.carried_labels import carry_labels as carry_labels, stage_labels as stage_labels
     from ares.workspace.dataset_sheet import DatasetSheet as DatasetSheet, is_dataset as is_dataset
     from ares.workspace.episode import PlayableVideo as PlayableVideo, StoredEpisode as StoredEpisode
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         run_annotators as run_annotators,
         serve_app as serve_app,
     )
+    from ares.workspace.printed_tables import ResultTable as ResultTable, align_rows as align_rows
     from ares.workspace.result_lists import (
         DuplicateTable as DuplicateTable,
         FacetList as FacetList,

@@ -84,9 +84,14 @@ def format_table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str
     """
     if not rows:
         return ""
-    lines = [list(header), *([_text_cell(value) for value in row] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join(_align_cells(line, widths) for line in lines)
+    return align_rows([header, *([_text_cell(value) for value in row] for row in rows)])
+
+
+def align_rows(rows: Sequence[Sequence[str]]) -> str:
+    """Plain text with columns of even width; the last one is not padded."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def html_table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
@@ -98,10 +103,6 @@ def html_table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
 
 def _html_row(cells: Iterable[str]) -> str:
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-
-
-def _align_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
 def _text_cell(value: object) -> str:

@@ -30,6 +30,7 @@ class SearchResults(ResultTable[StoredHit]):
         "second": lambda hit: f"{hit.seconds:.2f}" if hit.camera or hit.seconds else "",
         "dataset": lambda hit: hit.dataset,
         "source key": lambda hit: f"{hit.split} {hit.key}".strip(),
+        "grade": lambda hit: ", ".join(word for word in (hit.grade, hit.grade_trust) if word),
         "caption": lambda hit: hit.caption,
         "instruction": lambda hit: hit.instruction,
     }
