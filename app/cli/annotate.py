@@ -18,7 +18,7 @@ from app.cli.arguments import (
 )
 from app.cli.errors import END_STATUSES, ExitStatus
 from app.cli.option_flags import add_option_flags
-from app.cli.output import Block, OutputTable, answer, tallies
+from app.cli.output import Block, answer, make_table, tallies
 from app.cli.success_labels import (
     add_label_arguments,
     check_label_arguments,
@@ -28,30 +28,14 @@ from app.cli.success_labels import (
 )
 from ares.console import count_of, write_stderr
 from ares.episode import Json, describe_seconds
-from ares.jobs import AnnotateReport, AnnotateRequest, EpisodeSelection
+from ares.jobs import AnnotateEstimate, AnnotateReport, AnnotateRequest, EpisodeSelection
 from ares.rubric import describe_trust
-from ares.workspace import estimate_run, run_annotators
+from ares.workspace import AnnotateReports, EstimateList, estimate_run, run_annotators
 
 if TYPE_CHECKING:
     from annotators.success import Labels
     from ares.store import Stores
     from ares.workspace import Workspace
-
-
-_QUOTE_KEYS = ("annotator", "planned", "already", "frames", "calls", "tokens_in", "tokens_out", "usd")
-_REPORT_KEYS = (
-    "annotator",
-    "planned",
-    "kept",
-    "already",
-    "failed",
-    "open",
-    "calls",
-    "tokens_in",
-    "tokens_out",
-    "usd",
-    "seconds",
-)
 
 
 def add_annotate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -139,12 +123,14 @@ def run_annotate(args: argparse.Namespace) -> int:
     reports = run_annotators(workspace.stores, request)
     documents = [report.to_json() for report in reports]
     if labels is None or not reports[0].planned:
-        _answer_reports(args, documents, lambda: _report_blocks(documents))
+        _answer_reports(args, documents, lambda: _report_blocks(reports, documents))
     else:
         evaluation = evaluate(args, workspace, labels, reports[0].maker)
         document = {**documents[0], "evaluation": evaluation.to_json()}
         _answer_reports(
-            args, [document], lambda: chain(_report_blocks(documents), format_success_evaluation(evaluation))
+            args,
+            [document],
+            lambda: chain(_report_blocks(reports, documents), format_success_evaluation(evaluation)),
         )
     return _exit_status(reports)
 
@@ -182,8 +168,9 @@ def _requested_run(args: argparse.Namespace, where: str) -> AnnotateRequest:
 
 def _answer_quotes(args: argparse.Namespace, stores: Stores, request: AnnotateRequest) -> None:
     """Print what a run would do and cost."""
-    quotes = [estimate.to_json() for estimate in estimate_run(stores, request)]
-    _answer_reports(args, quotes, lambda: _estimate_blocks(quotes))
+    estimates = estimate_run(stores, request)
+    quotes = [estimate.to_json() for estimate in estimates]
+    _answer_reports(args, quotes, lambda: _estimate_blocks(estimates, quotes))
 
 
 def _read_labels(args: argparse.Namespace, workspace: Workspace) -> Labels | None:
@@ -204,8 +191,8 @@ def _answer_reports(
     answer(args, document, build_text)
 
 
-def _estimate_blocks(quotes: list[dict[str, Json]]) -> Iterator[Block]:
-    yield _report_table(quotes, _QUOTE_KEYS)
+def _estimate_blocks(estimates: Sequence[AnnotateEstimate], quotes: list[dict[str, Json]]) -> Iterator[Block]:
+    yield make_table(EstimateList.shown, estimates)
     for quote in quotes:
         if quote["measured"]:
             yield f"{quote['annotator']}: scaled up from what {quote['measured']} have cost in this workspace"
@@ -227,9 +214,9 @@ def _estimate_blocks(quotes: list[dict[str, Json]]) -> Iterator[Block]:
         )
 
 
-def _report_blocks(reports: list[dict[str, Json]]) -> Iterator[Block]:
-    yield _report_table(reports, _REPORT_KEYS)
-    for report in reports:
+def _report_blocks(reports: Sequence[AnnotateReport], documents: list[dict[str, Json]]) -> Iterator[Block]:
+    yield make_table(AnnotateReports.shown, reports)
+    for report in documents:
         if report["failures"]:
             yield (f"{report['annotator']} failed:", *tallies(report, "failures"))
         if report.get("lost"):
@@ -240,8 +227,3 @@ def _report_blocks(reports: list[dict[str, Json]]) -> Iterator[Block]:
         if trust:
             lines = [f"  {dataset}: {describe_trust(document)}" for dataset, document in trust.items()]
             yield (f"{report['annotator']}, the judge by its controls:", *lines)
-
-
-def _report_table(reports: list[dict[str, Json]], keys: tuple[str, ...]) -> OutputTable:
-    rows = [["unknown" if report[key] is None else report[key] for key in keys] for report in reports]
-    return OutputTable(rows, [key.replace("_", " ") for key in keys])

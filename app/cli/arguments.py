@@ -331,13 +331,13 @@ def parse_selection(args: argparse.Namespace) -> EpisodeSelection:
     """The selection that the arguments name. Raises RequestError for ids given in two ways, or an unreadable file."""
     from ares.errors import RequestError
     from ares.jobs import EpisodeSelection
-    from ares.workspace import IdFile
+    from ares.workspace import read_id_file
 
     if args.ids and args.episode_ids:
         raise RequestError("ids are given in a file or on the command line", f"not both: {args.ids!r}")
     return EpisodeSelection(
         where=args.where,
-        ids=IdFile(Path(args.ids)) if args.ids else args.episode_ids,
+        ids=read_id_file(Path(args.ids)) if args.ids else args.episode_ids,
         set=args.set,
         dataset=args.dataset,
         search=getattr(args, "search", ""),

@@ -102,11 +102,6 @@ COMMANDS = {
         "write a note to episodes",
         ("ares note 'the gripper slips' 42b13cbcbaa01293", "ares note 'dark' --where 'dataset = 'bridge''"),
     ),
-    "view": CommandEntry(
-        "app.cli.tags_and_notes",
-        "save, list and delete views of the dashboard",
-        ("ares view save drawers 'q=open+the+drawer&cut=0.6'", "ares view list", "ares view delete drawers"),
-    ),
     "review": CommandEntry(
         "app.cli.review",
         "ask people what is true, and keep what they say",
@@ -168,7 +163,7 @@ COMMANDS = {
         ("ares index -w ~/curation",),
     ),
     "failures": CommandEntry(
-        "app.cli.status",
+        "app.cli.failures",
         "list, clear and accept logged failures",
         (
             "ares failures list --annotator caption",

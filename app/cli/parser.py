@@ -60,6 +60,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
+            if replacement := GONE_OPTIONS.get(f"{self.prog} {value}"):
+                raise argparse.ArgumentError(None, f"{value} is gone: {replacement}")
             names = [str(choice) for choice in action.choices]
             kind = (action.metavar if isinstance(action.metavar, str) else action.dest).lower()
             hint = f"{did_you_mean(str(value), names)}there are: {', '.join(names)}"

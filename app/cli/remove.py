@@ -33,12 +33,6 @@ def add_remove_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="delete them for good: log, vectors, copies and caches; cannot be taken back",
     )
-    parser.add_argument(
-        "--vectors",
-        default="",
-        metavar="NAME",
-        help="delete vectors that `ws.add_vectors` stored, of these episodes or of all; the episodes stay",
-    )
     add_yes_argument(parser)
     add_workspace_arguments(parser)
 
@@ -49,8 +43,6 @@ def run_remove(args: argparse.Namespace) -> int:
     from ares.errors import RequestError
 
     selection = parse_selection(args)
-    if args.vectors:
-        return _remove_vectors(args, selection)
     if selection.is_empty:
         raise RequestError("no episodes are named", "give ids, --where, --ids, --set or --dataset")
     workspace = open_workspace(args)
@@ -70,22 +62,6 @@ def run_remove(args: argparse.Namespace) -> int:
             write_stderr("nothing was removed")
             return 1
         (_purge_selection if args.purge else _remove_selection)(workspace, args, selected, preview)
-    return 0
-
-
-def _remove_vectors(args: argparse.Namespace, selection: EpisodeSelection) -> int:
-    """Delete vectors of the user's own. Returns 1 when the answer is no."""
-    from ares.errors import RequestError
-
-    if args.purge or args.note:
-        raise RequestError("--vectors deletes vectors alone", "leave out --purge and --note")
-    whose = "all episodes" if selection.is_empty else "the selected episodes"
-    if not ask_for_confirmation(args, f"delete the vectors {args.vectors!r} of {whose}? it cannot be undone"):
-        write_stderr("nothing was removed")
-        return 1
-    count = open_workspace(args).remove_vectors(args.vectors, *(() if selection.is_empty else (selection,)))
-    text = f"deleted {count_of(count, 'vector')} of {args.vectors}; the episodes stay"
-    answer(args, {"vectors": args.vectors, "deleted": count}, lambda: text)
     return 0
 
 

@@ -183,8 +183,10 @@ def _make_guideline(workspace: Workspace, args: argparse.Namespace) -> str:
     if settings.review_guideline or args.question == args.question.lower():
         return usual
     rubrics = (load_rubric(name) for name in ("caption", "segment"))
-    own = [criterion for rubric in rubrics for criterion in rubric.criteria if criterion.id == args.question]
-    return "\n\n".join([*(_describe_criterion(criterion) for criterion in own[:1]), usual])
+    asked = [
+        criterion for rubric in rubrics for criterion in rubric.criteria if criterion.id == args.question
+    ]
+    return "\n\n".join([*(_describe_criterion(criterion) for criterion in asked[:1]), usual])
 
 
 def _describe_criterion(criterion: Criterion) -> str:
@@ -345,7 +347,7 @@ def _report_calibration(workspace: Workspace, args: argparse.Namespace) -> int:
 
 
 def _report_remarks(report: Calibration) -> Iterator[str]:
-    """Whose word stands less often than that of others, and which queues estimate nothing, in one line each.
+    """People who are overruled more often than others, and queues that estimate nothing, in one line each.
 
     Of the audit of instructions also how often it names what people refuse.
     """

@@ -1,10 +1,9 @@
-"""`ares tag`, `ares note` and `ares view`: what people say of episodes, and views that they save."""
+"""`ares tag` and `ares note`: what people say of episodes."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlencode, urlsplit
 
 from app.cli.arguments import (
     add_min_score_argument,
@@ -14,7 +13,7 @@ from app.cli.arguments import (
     open_workspace,
     parse_selection,
 )
-from app.cli.output import Columns, answer, answer_list, answer_results
+from app.cli.output import answer, answer_results
 from ares.console import count_of
 
 if TYPE_CHECKING:
@@ -109,48 +108,3 @@ def run_note(args: argparse.Namespace) -> int:
     text = f"noted of {count_of(action.count, 'episode')}; `ares undo {action.number}` takes it back"
     answer(args, action.to_json(), lambda: text)
     return 0
-
-
-def add_view_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
-    parser.set_defaults(run=run_view)
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="all saved views")
-    save = actions.add_parser("save", help="save the view of an address of the dashboard")
-    save.add_argument("name", metavar="NAME")
-    save.add_argument("address", metavar="ADDRESS", help="its address, or what stands behind the '?' in it")
-    delete = actions.add_parser("delete", help="delete a saved view; episodes stay")
-    delete.add_argument("name", metavar="NAME")
-    for action in (listing, save, delete):
-        add_workspace_arguments(action, rows=action is listing)
-
-
-def run_view(args: argparse.Namespace) -> int:
-    """Do the action that the arguments name."""
-    from ares.curation import delete_view, save_view
-
-    workspace = open_workspace(args)
-    if args.action == "list":
-        _list_views(workspace, args)
-        return 0
-    if args.action == "save":
-        query = parse_qs(urlsplit(args.address).query or args.address)
-        action, verb = save_view(workspace.stores, args.name, query), "saved"
-    else:
-        action, verb = delete_view(workspace.stores, args.name), "deleted"
-    text = f"{verb} the view {args.name}; `ares undo {action.number}` takes it back"
-    answer(args, action.to_json(), lambda: text)
-    return 0
-
-
-def _list_views(workspace: Workspace, args: argparse.Namespace) -> None:
-    from ares.curation import list_views
-
-    views = list_views(workspace.stores)
-    columns: Columns = {
-        "view": lambda view: view.name,
-        "address": lambda view: urlencode(view.query, doseq=True),
-        "person": lambda view: view.person,
-        "saved": lambda view: view.created,
-    }
-    answer_list(args, views, columns, "no views")

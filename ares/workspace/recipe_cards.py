@@ -7,7 +7,7 @@ import json
 import shlex
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -204,7 +204,7 @@ class RebuildDifference:
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON."""
-        return {"kind": self.kind, "name": self.name, "expected": self.expected, "actual": self.actual}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,16 +233,9 @@ class RebuildReport:
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares set rebuild --json`."""
-        return {
-            "set": self.set,
-            "episodes": self.episodes,
-            "annotations": self.annotations,
-            "uncounted": dict(self.uncounted),
-            "path": self.path,
-            "same_files": self.same_files,
-            "ares": {"card": self.versions[0], "here": self.versions[1]},
-            "differences": [difference.to_json() for difference in self.differences],
-        }
+        fields = asdict(self)
+        card, here = fields.pop("versions")
+        return {**fields, "ares": {"card": card, "here": here}}
 
 
 def write_recipe_card(

@@ -19,7 +19,7 @@ from ares.store import count_uncounted_answers, read_spending
 if TYPE_CHECKING:
     import lance
 
-    from ares.store import MakerCatalog, Stores, VectorTableState
+    from ares.store import EpisodeSnapshot, MakerCatalog, Stores, VectorTableState
 
 
 # Episodes that are counted at once; up to how many, counting the values of a column is not noticed.
@@ -197,7 +197,7 @@ def workspace_status(stores: Stores) -> WorkspaceStatus:
         episodes=total,
         removed=stores.tables.removed.count(),
         tags={use.tag: use.episodes for use in list_tags(stores)},
-        datasets=_count_episodes_by_dataset(stores),
+        datasets=dict(sorted(count_values(stores.tables.episodes.snapshot(), "dataset").items())),
         clocks=_measured_clocks(stores),
         annotations=_annotation_counts(stores, total, failures),
         empty_columns=_empty_columns(stores),
@@ -221,12 +221,16 @@ def _judge_trust(stores: Stores) -> dict[str, Json]:
     return {dataset: dict(document) for dataset, document in sorted(documents)}
 
 
-def _count_episodes_by_dataset(stores: Stores) -> dict[str, int]:
+def count_values(table: EpisodeSnapshot, column: str) -> Counter[str]:
+    """How often every text occurs in a column of texts, or of lists of texts."""
+    import pyarrow as pa
+
     counts: Counter[str] = Counter()
-    for batch in stores.tables.episodes.scan(["dataset"]):
-        pairs: Sequence[dict[str, object]] = batch.column("dataset").value_counts().to_pylist()
-        counts.update({str(pair["values"]): int(str(pair["counts"])) for pair in pairs})
-    return dict(sorted(counts.items()))
+    for batch in table.reader([column]):
+        values = batch[column].flatten() if pa.types.is_list(batch[column].type) else batch[column]
+        pairs: Sequence[dict[str, Any]] = values.drop_null().value_counts().to_pylist()
+        counts.update({pair["values"]: pair["counts"] for pair in pairs})
+    return counts
 
 
 def _empty_columns(stores: Stores) -> dict[str, dict[str, int]]:
@@ -235,18 +239,9 @@ def _empty_columns(stores: Stores) -> dict[str, dict[str, int]]:
     declared = {
         column.name: maker.annotator for maker in makers for column in maker.columns if column.is_gap_reason
     }
-    existing = stores.tables.episodes.columns()
-    counts = {name: _count_items(stores, name) for name in sorted(declared) if name in existing}
+    table = stores.tables.episodes.snapshot()
+    counts = {name: count_values(table, name) for name in sorted(declared) if name in table.columns()}
     return {declared[name]: dict(reasons.most_common()) for name, reasons in counts.items() if reasons}
-
-
-def _count_items(stores: Stores, column: str) -> Counter[str]:
-    """How often every text occurs in a column of lists."""
-    counts: Counter[str] = Counter()
-    for batch in stores.tables.episodes.scan([column]):
-        pairs: Sequence[dict[str, object]] = batch.column(column).flatten().value_counts().to_pylist()
-        counts.update({str(pair["values"]): int(str(pair["counts"])) for pair in pairs})
-    return counts
 
 
 def _measured_clocks(stores: Stores) -> dict[str, ClockStatus]:
@@ -373,18 +368,18 @@ def vector_tables(stores: Stores) -> dict[str, TableStatus]:
     """Return each table of vectors with the number of rows that its index covers, and what was measured of it."""
     spaces = stores.tables.spaces()
     motion_spaces = [space for space in spaces if space.startswith(SPACE_PREFIX)]
-    own = list_own_vectors(stores)
+    added = list_own_vectors(stores)
     # A space without vectors is one whose vectors were removed.
     others = [space for space in spaces if space not in motion_spaces]
     frame_spaces = [space for space in others if stores.tables.vectors(space).count()]
     frames = {f"vectors/{space}": _describe_frame_vectors(stores, space) for space in frame_spaces}
-    for space in own:
+    for space in added:
         table = frames[f"vectors/{space}"]
         frames[f"vectors/{space}"] = replace(table, details={**table.details, "own": True})
     texts = {
         f"texts/{space}": _describe_vectors(stores, f"texts_{space}", stores.tables.texts(space).state())
         for space in frame_spaces
-        if space not in own
+        if space not in added
     }
     motion = _merge_motion_spaces([_describe_frame_vectors(stores, space) for space in motion_spaces])
     return {**frames, **texts, **motion}
@@ -459,9 +454,7 @@ def list_workspace_counts(stores: Stores) -> list[str]:
     total = table.count()
     parts = [f"{count_of(total, 'episode', comma=True)}"]
     if 0 < total <= _MAX_COUNTED_ROWS:
-        batches = table.scan(["dataset"])
-        datasets = {name for batch in batches for name in batch["dataset"].unique().to_pylist()}
-        parts.append(f"{len(datasets)} dataset{'s' if len(datasets) != 1 else ''}")
+        parts.append(count_of(len(count_values(table, "dataset")), "dataset"))
         if "caption" in table.columns():
             parts.append(f"captions {table.count('caption IS NOT NULL'):,}")
     names = list(Sets(stores.annotations))

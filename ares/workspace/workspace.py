@@ -17,6 +17,7 @@ from ares.jobs import AnnotateKeywords, make_annotate_request
 from ares.registry import explain_mistakes
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
+from ares.workspace.answers import Reviews
 from ares.workspace.arguments import SelectionOptions, make_selection, read_values
 from ares.workspace.episode import best_poster_html
 from ares.workspace.episodes import Episodes
@@ -34,7 +35,6 @@ from ares.workspace.requested_exports import (
     make_export_request,
     run_export,
 )
-from ares.workspace.review import Reviews
 from ares.workspace.sets import SetCollection, StoredSet
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
         FindingList,
         SearchResults,
         TagList,
-        ViewList,
     )
     from ares.workspace.status import MakerStatus, TableStatus, WorkspaceStatus
 
@@ -185,13 +184,6 @@ class Workspace:
         from ares.workspace.result_lists import TagList
 
         return TagList(list_tags(self.stores))
-
-    @property
-    def views(self) -> ViewList:
-        """The views that people saved."""
-        from ares.workspace.result_lists import ViewList
-
-        return ViewList(self.stores)
 
     def search(
         self,
