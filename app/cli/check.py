@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.cli.arguments import (
     add_source_arguments,
@@ -126,19 +126,14 @@ def _fix_report_blocks(report: FixReport) -> Iterator[Block]:
 
 def _export_lines(report: FixReport) -> Iterator[Block]:
     """What the copy lacks or has otherwise, beside the corrections."""
+    from app.cli.export import describe_losses
+
     if report.export is None:
         return
-    lines = [f"not in the copy: {line}" for line in report.export.left_out]
-    document: Any = report.export.to_json()
-    for change in document["changed"]:
-        lines.append(f"changed: {change['reason']}: {count_of(change['episodes'], 'episode')}")
-    for reason, count in report.export.reencoded.items():
-        lines.append(f"encoded anew: {count_of(count, 'video')}: {reason}")
-    for failure in document["failures"]:
-        left_out = f"left out: {count_of(failure['count'], 'episode')}: {failure['reason']}"
-        lines.append(f"{left_out}; first: {failure['example']}")
-    packets = f"{count_of(document['copied_packets'], 'frame')} copied, {document['encoded_frames']} encoded"
-    yield (*lines, packets)
+    packets = (
+        f"{count_of(report.export.copied_packets, 'frame')} copied, {report.export.encoded_frames} encoded"
+    )
+    yield (*describe_losses(report.export), packets)
 
 
 def _fix_conclusion(report: FixReport, num_changes: int) -> str:
