@@ -153,11 +153,11 @@ def _fix_conclusion(report: FixReport, num_changes: int) -> str:
 _LISTED_CONTRACTS, _REVERSED_NAMES_LISTED = 8, 3
 
 
-def _convention(signal: SignalContract) -> object:
+def _convention_text(signal: SignalContract) -> object:
     return signal.estimate(signal.kind) if signal.kind in ("rotation", "gripper") else ""
 
 
-def _role(signal: SignalContract) -> object:
+def _role_text(signal: SignalContract) -> object:
     role = signal.estimate("role")
     return "" if role.value == "unknown" else role
 
@@ -173,9 +173,9 @@ _CONTRACT_COLUMNS: Columns = {
     "dimensions": lambda signal: len(signal.dimensions),
     "mode": lambda signal: signal.estimates.get("mode", ""),
     "unit": lambda signal: signal.estimates.get("unit", ""),
-    "convention": _convention,
+    "convention": _convention_text,
     "range": lambda signal: f"{signal.low:.4g} to {signal.high:.4g}",
-    "role": _role,
+    "role": _role_text,
     "against its command": _reversed_names,
 }
 # Kinds of files that were not read, and dimensions of a code, that are named; the JSON has all.

@@ -45,7 +45,7 @@ def _model_blocks(models: list[ModelDescription], shared: str) -> Iterator[Block
         )
 
 
-def _model_place(model: ModelDescription) -> str:
+def _model_location(model: ModelDescription) -> str:
     where = model.location if model.state in ("here", "server") else model.state
     where = f"missing: {model.location}" if model.state == "missing" else where
     return f"{where}; {model.check}" if model.check else where
@@ -68,5 +68,5 @@ _MODEL_COLUMNS: Columns = {
     "disk": lambda model: _amount_text(model.disk_bytes, "GB"),
     "GPU memory": lambda model: _amount_text(model.memory_bytes, "GB"),
     "licence": lambda model: model.licence or "unknown",
-    "where": _model_place,
+    "where": _model_location,
 }

@@ -160,10 +160,10 @@ def _make_guideline(workspace: Workspace, args: argparse.Namespace) -> str:
     if settings.review_guideline or args.question == args.question.lower():
         return usual
     rubrics = (load_rubric(name) for name in ("caption", "segment"))
-    asked = [
+    criteria = [
         criterion for rubric in rubrics for criterion in rubric.criteria if criterion.id == args.question
     ]
-    return "\n\n".join([*(_describe_criterion(criterion) for criterion in asked[:1]), usual])
+    return "\n\n".join([*(_describe_criterion(criterion) for criterion in criteria[:1]), usual])
 
 
 def _describe_criterion(criterion: Criterion) -> str:
