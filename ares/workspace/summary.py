@@ -150,13 +150,13 @@ def shown_annotation_ids(annotations: Sequence[Annotation], catalog: MakerCatalo
 
 def _describe_annotation(annotation: Annotation, maker: Maker | None, shown: bool) -> dict[str, Json]:
     origin: dict[str, Json] = {"origin": origin_of(annotation)} if maker and maker.kind == "person" else {}
-    made_by = {name: getattr(maker, name, None) for name in _MAKER_FIELDS}
+    maker_fields = {name: getattr(maker, name, None) for name in _MAKER_FIELDS}
     cost = {name: getattr(annotation.cost, name) for name in ("usd", "tokens_in", "tokens_out")}
     return {
         **{name: getattr(annotation, name) for name in _SUBJECT_FIELDS},
         "shown": shown,
         **{name: getattr(annotation, name) for name in _SPAN_FIELDS},
-        **made_by,
+        **maker_fields,
         **cost,
         **origin,
     }
