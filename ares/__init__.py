@@ -144,9 +144,9 @@ def app(
         RequestError: The port is in use, the host needs a password, an option cannot be read, or the extra `app` is not
             installed.
     """
-    from ares.workspace import app_operation
+    from ares.workspace import serve_app
 
-    return app_operation()(
+    return serve_app(
         workspace,
         host=host,
         port=port,
@@ -193,7 +193,7 @@ def check(
         SourceError: The one dataset that there is cannot be opened.
     """
     from ares.jobs import CheckRequest, IngestRequest
-    from ares.workspace import check_operation
+    from ares.workspace import check_datasets
 
     datasets = IngestRequest(
         sources=tuple(os.fspath(source) for source in sources),
@@ -210,7 +210,7 @@ def check(
         num_listed=num_listed,
         video=video,
     )
-    return check_operation()(request)
+    return check_datasets(request)
 
 
 @_checks_arguments
@@ -254,7 +254,7 @@ def fix(
         StoreError: The disk is full.
     """
     from ares.jobs import FixRequest, IngestRequest
-    from ares.workspace import fix_operation
+    from ares.workspace import fix_dataset
 
     datasets = IngestRequest(
         sources=(os.fspath(source),),
@@ -270,7 +270,7 @@ def fix(
         dry_run=dry_run,
         num_listed=num_listed,
     )
-    return fix_operation()(request, quiet=quiet)
+    return fix_dataset(request, quiet=quiet)
 
 
 @_checks_arguments

@@ -1,12 +1,11 @@
-"""`ares annotate`: run annotators by flags of their own options, and evaluate success on labels."""
+"""`ares annotate`: run annotators over the episodes that lack them, or say what that would cost."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_origin
+from typing import TYPE_CHECKING, cast
 
 from app.cli.arguments import (
     add_workspace_arguments,
@@ -18,278 +17,30 @@ from app.cli.arguments import (
     parse_worker_resources,
 )
 from app.cli.errors import END_STATUSES, ExitStatus
-from app.cli.output import Block, OutputTable, answer, tallies
+from app.cli.option_flags import add_option_flags
+from app.cli.output import Block, answer, make_table, tallies
+from app.cli.success_labels import (
+    add_label_arguments,
+    check_label_arguments,
+    evaluate,
+    format_success_evaluation,
+    restrict_filter_to_labels,
+)
 from ares.console import count_of, write_stderr
 from ares.episode import Json, describe_seconds
-from ares.errors import RequestError
-from ares.jobs import AnnotateReport, AnnotateRequest, EpisodeSelection
+from ares.jobs import AnnotateEstimate, AnnotateReport, AnnotateRequest, EpisodeSelection
 from ares.rubric import describe_trust
-from ares.workspace import annotate_operation, estimate_operation
+from ares.workspace import AnnotateReports, EstimateList, estimate_run, run_annotators
 
 if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
-    from annotators.options import AnnotatorOptions
-    from annotators.success import Labels, SuccessEvaluation
+    from annotators.success import Labels
     from ares.store import Stores
     from ares.workspace import Workspace
 
 
-class OptionField(NamedTuple):
-    """An option of an annotator: its name and its field in the model."""
-
-    annotator: str
-    name: str
-    info: FieldInfo
-
-    @property
-    def flag(self) -> str:
-        """The flag that addresses this annotator: `--caption.layout`."""
-        return f"--{self.annotator}.{_dashed_name(self.name)}"
-
-    @property
-    def is_list(self) -> bool:
-        """Whether the flag may be given several times."""
-        return get_origin(self.info.annotation) is tuple
-
-    @property
-    def help(self) -> str:
-        """The description of the field, and its default unless that is empty."""
-        info = self.info
-        default = None if info.is_required() else info.get_default(call_default_factory=True)
-        suffix = "" if default in ("", None, ()) else f" (default: {default})"
-        return f"{info.description or self.name}{suffix}".replace("%", "%%")
-
-
-class StoreOption(argparse.Action):
-    """Stores a value by the name in its flag: "layout" for `--layout`, "caption.layout" for `--caption.layout`."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        """Add the value to those of the flags before it."""
-        annotator, dot, flag = str(option_string).removeprefix("--").rpartition(".")
-        name = f"{annotator}{dot}{flag.replace('-', '_')}"
-        values_before = getattr(namespace, self.dest)
-        setattr(namespace, self.dest, {**values_before, name: self.merge(values_before.get(name), values)})
-
-    def merge(self, before: Any, value: str) -> Any:
-        """The value of an option that is given again: the last one."""
-        return value
-
-
-class AppendOption(StoreOption):
-    """Like StoreOption, for an option of several texts: a flag that is given again adds one."""
-
-    def merge(self, before: Any, value: str) -> Any:
-        """The texts of the flags so far, and another."""
-        return [*(before or ()), value]
-
-
-def add_option_flags(parser: argparse.ArgumentParser, dest: str) -> None:
-    """Declare a flag for each option of each installed annotator; call it after the flags of the command itself.
-
-    Args:
-        parser: Parser of the command.
-        dest: Attribute of the parsed arguments that gets the values, a dict of texts by option.
-    """
-    models = _installed_models()
-    owners: dict[str, list[str]] = {}
-    for annotator, model in models.items():
-        for name in model.model_fields:
-            owners.setdefault(name, []).append(annotator)
-    parser.set_defaults(**{dest: {}})
-    _add_shared_flags(parser, dest, owners)
-    for annotator, model in models.items():
-        group = parser.add_argument_group(f"options of {annotator}")
-        for name, info in model.model_fields.items():
-            _add_own_flag(group, dest, OptionField(annotator, name, info), is_shared=len(owners[name]) > 1)
-
-
-def _installed_models() -> dict[str, type[AnnotatorOptions]]:
-    from annotators.options import options_model
-    from ares.registry import annotators
-
-    models = {}
-    for name in annotators.names():
-        # A package that cannot be imported must not take the others down; it raises its error when it is run.
-        with suppress(Exception):
-            models[name] = options_model(annotators.get(name))
-    return models
-
-
-def _add_shared_flags(parser: argparse.ArgumentParser, dest: str, owners: Mapping[str, list[str]]) -> None:
-    group = parser.add_argument_group(
-        "options of several annotators", "for all annotators of the command that have the option"
-    )
-    for name, annotators in owners.items():
-        if len(annotators) > 1:
-            help_text = f"{name} of {_join_names(annotators)}"
-            with suppress(argparse.ArgumentError):  # the command itself has a flag of that name
-                _add_flag(group, [f"--{_dashed_name(name)}"], dest, name, help_text, StoreOption)
-
-
-def _add_own_flag(group: argparse._ArgumentGroup, dest: str, field: OptionField, is_shared: bool) -> None:
-    flags = [field.flag] if is_shared else [f"--{_dashed_name(field.name)}", field.flag]
-    action = AppendOption if field.is_list else StoreOption
-    try:
-        _add_flag(group, flags, dest, field.name, field.help, action)
-    except argparse.ArgumentError:  # the command itself has a flag of that name
-        _add_flag(group, [field.flag], dest, field.name, field.help, action)
-
-
-def _add_flag(
-    group: argparse._ArgumentGroup,
-    flags: Iterable[str],
-    dest: str,
-    name: str,
-    help_text: str,
-    action: type[StoreOption],
-) -> None:
-    group.add_argument(
-        *flags,
-        action=action,
-        dest=dest,
-        default=argparse.SUPPRESS,
-        metavar=name.upper(),
-        help=help_text,
-    )
-
-
-def _dashed_name(name: str) -> str:
-    return name.replace("_", "-")
-
-
-def _join_names(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-_ANNOTATOR = "success"
-
-
-def add_label_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        "--evaluate",
-        default="",
-        metavar="CSV",
-        help="for success: judge the episodes with a label in this file (columns episode, success), and compare",
-    )
-    parser.add_argument(
-        "--fit",
-        default="",
-        metavar="YAML",
-        help="with --evaluate: write a combination fitted to the labels, and evaluate it on other tasks",
-    )
-
-
-def check_label_arguments(args: argparse.Namespace) -> None:
-    """Raises RequestError where the arguments do not go together."""
-    if args.fit and not args.evaluate:
-        raise RequestError("--fit needs labels", "give --evaluate CSV too")
-    if args.evaluate and args.name != [_ANNOTATOR]:
-        raise RequestError(
-            "--evaluate compares success with labels", f"{' '.join(args.name)}; run ares annotate success"
-        )
-
-
-def restrict_filter_to_labels(labels: Labels, where: str) -> str:
-    """The filter of the user, and only episodes with a label: no other is paid."""
-    from ares.store import conjunction, ids_filter
-
-    return conjunction([where, ids_filter(labels.labels)])
-
-
-def evaluate(
-    args: argparse.Namespace, workspace: Workspace, labels: Labels, maker_id: str
-) -> SuccessEvaluation:
-    """Compare with the labels; with --fit by combinations that did not see the task of an episode."""
-    from annotators.success import evaluate_success, fit_to_labels, write_success_combination
-
-    evaluation = evaluate_success(workspace.stores, labels, maker_id)
-    if not args.fit:
-        return evaluation
-    model = workspace.stores.annotations.makers()[maker_id].model
-    combination, evaluation = fit_to_labels(evaluation, model)
-    write_success_combination(combination, args.fit)
-    return evaluation
-
-
-def format_success_evaluation(evaluation: SuccessEvaluation) -> Iterator[Block]:
-    """The evaluation for people."""
-    from ares.statistics import format_share
-
-    yield _describe_labels(evaluation)
-    confusion = evaluation.confusion()
-    verdicts = ("success", "failure", "unsure")
-    rows = [label for label in ("success", "failure", "partial") if any(key[0] == label for key in confusion)]
-    yield OutputTable(
-        [[label, *(confusion[label, verdict] for verdict in verdicts)] for label in rows],
-        ["label", *verdicts],
-    )
-    shares = [
-        [name, format_share(hits, total) if total else "none"]
-        for name, (hits, total) in evaluation.shares().items()
-    ]
-    yield OutputTable(shares, ["share", "95 % interval"])
-    yield tuple(_area_lines(evaluation.to_json()))
-
-
-def _describe_labels(evaluation: SuccessEvaluation) -> str:
-    left = [
-        f"{count} {text}"
-        for count, text in (
-            (evaluation.not_judged, "were not judged"),
-            (evaluation.unmatched, "are of no episode here"),
-        )
-        if count
-    ]
-    fitted = (
-        "; verdicts by combinations that were fitted to the labels of other tasks"
-        if evaluation.is_fitted
-        else ""
-    )
-    return f"{count_of(len(evaluation.episodes), 'label')}{''.join(f', {text}' for text in left)}{fitted}"
-
-
-def _area_lines(document: Mapping[str, object]) -> Iterator[str]:
-    names = {
-        "auroc": "AUROC, partial counted as failure",
-        "auroc_without_partial": "AUROC without partial",
-        "auroc_length": "AUROC of length alone, shorter as success",
-    }
-    for key, name in names.items():
-        area = document[key]
-        if not isinstance(area, dict):
-            yield f"{name}: needs a success and a failure"
-            continue
-        interval = area["interval"]
-        bounds = f" ({interval[0]:.3f}-{interval[1]:.3f})" if interval else " (one task: no interval)"
-        yield f"{name}: {area['value']:.3f}{bounds}"
-
-
-_QUOTE_KEYS = ("annotator", "planned", "already", "frames", "calls", "tokens_in", "tokens_out", "usd")
-_REPORT_KEYS = (
-    "annotator",
-    "planned",
-    "kept",
-    "already",
-    "failed",
-    "open",
-    "calls",
-    "tokens_in",
-    "tokens_out",
-    "usd",
-    "seconds",
-)
-
-
 def add_annotate_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_annotate)
     from ares.registry import annotators
 
     parser.add_argument(
@@ -369,15 +120,17 @@ def run_annotate(args: argparse.Namespace) -> int:
     if args.dry_run:
         _answer_quotes(args, workspace.stores, request)
         return 0
-    reports = annotate_operation()(workspace.stores, request)
+    reports = run_annotators(workspace.stores, request)
     documents = [report.to_json() for report in reports]
     if labels is None or not reports[0].planned:
-        _answer_reports(args, documents, lambda: _report_blocks(documents))
+        _answer_reports(args, documents, lambda: _report_blocks(reports, documents))
     else:
         evaluation = evaluate(args, workspace, labels, reports[0].maker)
         document = {**documents[0], "evaluation": evaluation.to_json()}
         _answer_reports(
-            args, [document], lambda: chain(_report_blocks(documents), format_success_evaluation(evaluation))
+            args,
+            [document],
+            lambda: chain(_report_blocks(reports, documents), format_success_evaluation(evaluation)),
         )
     return _exit_status(reports)
 
@@ -415,8 +168,9 @@ def _requested_run(args: argparse.Namespace, where: str) -> AnnotateRequest:
 
 def _answer_quotes(args: argparse.Namespace, stores: Stores, request: AnnotateRequest) -> None:
     """Print what a run would do and cost."""
-    quotes = [estimate.to_json() for estimate in estimate_operation()(stores, request)]
-    _answer_reports(args, quotes, lambda: _estimate_blocks(quotes))
+    estimates = estimate_run(stores, request)
+    quotes = [estimate.to_json() for estimate in estimates]
+    _answer_reports(args, quotes, lambda: _estimate_blocks(estimates, quotes))
 
 
 def _read_labels(args: argparse.Namespace, workspace: Workspace) -> Labels | None:
@@ -437,8 +191,8 @@ def _answer_reports(
     answer(args, document, build_text)
 
 
-def _estimate_blocks(quotes: list[dict[str, Json]]) -> Iterator[Block]:
-    yield _report_table(quotes, _QUOTE_KEYS)
+def _estimate_blocks(estimates: Sequence[AnnotateEstimate], quotes: list[dict[str, Json]]) -> Iterator[Block]:
+    yield make_table(EstimateList.shown, estimates)
     for quote in quotes:
         if quote["measured"]:
             yield f"{quote['annotator']}: scaled up from what {quote['measured']} have cost in this workspace"
@@ -460,9 +214,9 @@ def _estimate_blocks(quotes: list[dict[str, Json]]) -> Iterator[Block]:
         )
 
 
-def _report_blocks(reports: list[dict[str, Json]]) -> Iterator[Block]:
-    yield _report_table(reports, _REPORT_KEYS)
-    for report in reports:
+def _report_blocks(reports: Sequence[AnnotateReport], documents: list[dict[str, Json]]) -> Iterator[Block]:
+    yield make_table(AnnotateReports.shown, reports)
+    for report in documents:
         if report["failures"]:
             yield (f"{report['annotator']} failed:", *tallies(report, "failures"))
         if report.get("lost"):
@@ -473,8 +227,3 @@ def _report_blocks(reports: list[dict[str, Json]]) -> Iterator[Block]:
         if trust:
             lines = [f"  {dataset}: {describe_trust(document)}" for dataset, document in trust.items()]
             yield (f"{report['annotator']}, the judge by its controls:", *lines)
-
-
-def _report_table(reports: list[dict[str, Json]], keys: tuple[str, ...]) -> OutputTable:
-    rows = [["unknown" if report[key] is None else report[key] for key in keys] for report in reports]
-    return OutputTable(rows, [key.replace("_", " ") for key in keys])

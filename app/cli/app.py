@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 def add_app_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_app)
     add_workspace_option(parser)
     add_common_options(parser)
     parser.add_argument(
@@ -83,6 +84,7 @@ def run_app(args: argparse.Namespace) -> int:
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_demo)
     add_workspace_arguments(parser, default="a new one in ./ares-demo")
     parser.add_argument("--no-serve", action="store_true", help="do not open the dashboard at the end")
     _add_port_option(parser)

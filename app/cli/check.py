@@ -3,54 +3,51 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.cli.arguments import (
     add_source_arguments,
     add_workspace_arguments,
     episode_count,
-    name_workspace_sources,
     rate_hz,
 )
 from app.cli.errors import ExitStatus
-from app.cli.output import Block, OutputTable, answer, paragraphs
+from app.cli.output import Block, Columns, OutputTable, answer, make_table, paragraphs
+from app.cli.workspace_checks import audit_instructions, find_duplicates, name_workspace_sources
 from ares.console import count_are, count_of, is_quiet
 from ares.errors import RequestError
 from ares.jobs import CheckRequest, FixRequest, IngestRequest
-from ares.workspace import check_operation, fix_operation
+from ares.workspace import check_datasets, fix_dataset
 
 if TYPE_CHECKING:
-    from ares.contract import MeaningContract, SignalContract
-    from ares.curation import Copies
+    from ares.contract import SignalContract
     from ares.reports import (
         CheckReport,
-        CodeFix,
         DatasetCheck,
         FindingCodeCount,
         FixReport,
         VideoTotals,
     )
-    from ares.review import InstructionAudit
-    from ares.workspace import DuplicateTable
 
 
 _CHANGE_HEADER = ("episode", "code", "signal", "dimension", "second", "steps", "old", "new")
 _LEFT_HEADER = ("episode", "code", "signal", "dimension", "second", "left because")
-_CODE_HEADER = (
-    "code",
-    "name",
-    "severity",
-    "episodes before",
-    "corrected",
-    "left",
-    "in the copy",
-    "what is done",
-)
-# Options that say what a check reports; a correction reports what it changed.
+_FIXED_COLUMNS: Columns = {
+    "code": lambda fix: fix.code,
+    "name": lambda fix: fix.name,
+    "severity": lambda fix: fix.severity,
+    "episodes before": lambda fix: fix.before,
+    "corrected": lambda fix: fix.corrected,
+    "left": lambda fix: fix.left,
+    "in the copy": lambda fix: fix.after,
+    "what is done": lambda fix: fix.done,
+}
+# Options that say what a check reports; a correction reports what it changed. Those that speak of files alone.
 _OTHERS = ("limit", "video", "baseline", "write_baseline")
+_FILE_OPTIONS = (*_OTHERS, "fix", "dry_run")
 
 
 def run_fix(args: argparse.Namespace) -> int:
@@ -62,7 +59,7 @@ def run_fix(args: argparse.Namespace) -> int:
         export_format=args.fix_format,
         dry_run=args.dry_run,
     )
-    report = fix_operation()(request, quiet=is_quiet())
+    report = fix_dataset(request, quiet=is_quiet())
     answer(args, report.to_json(), lambda: paragraphs(_fix_report_blocks(report)))
     if not report.before.num_episodes:
         return ExitStatus.REFUSED
@@ -115,7 +112,7 @@ def _fix_report_blocks(report: FixReport) -> Iterator[Block]:
     if left:
         yield OutputTable(left, _LEFT_HEADER)
     if report.codes:
-        yield OutputTable([_code_row(fix) for fix in report.codes], _CODE_HEADER)
+        yield make_table(_FIXED_COLUMNS, report.codes)
     yield from _export_lines(report)
     for dataset in report.before.datasets:
         if dataset.num_failed:
@@ -126,25 +123,16 @@ def _fix_report_blocks(report: FixReport) -> Iterator[Block]:
     yield _fix_conclusion(report, len(changes))
 
 
-def _code_row(fix: CodeFix) -> tuple[object, ...]:
-    return (fix.code, fix.name, fix.severity, fix.before, fix.corrected, fix.left, fix.after, fix.done)
-
-
 def _export_lines(report: FixReport) -> Iterator[Block]:
     """What the copy lacks or has otherwise, beside the corrections."""
+    from app.cli.export import describe_losses
+
     if report.export is None:
         return
-    lines = [f"not in the copy: {line}" for line in report.export.left_out]
-    document: Any = report.export.to_json()
-    for change in document["changed"]:
-        lines.append(f"changed: {change['reason']}: {count_of(change['episodes'], 'episode')}")
-    for reason, count in report.export.reencoded.items():
-        lines.append(f"encoded anew: {count_of(count, 'video')}: {reason}")
-    for failure in document["failures"]:
-        left_out = f"left out: {count_of(failure['count'], 'episode')}: {failure['reason']}"
-        lines.append(f"{left_out}; first: {failure['example']}")
-    packets = f"{count_of(document['copied_packets'], 'frame')} copied, {document['encoded_frames']} encoded"
-    yield (*lines, packets)
+    packets = (
+        f"{count_of(report.export.copied_packets, 'frame')} copied, {report.export.encoded_frames} encoded"
+    )
+    yield (*describe_losses(report.export), packets)
 
 
 def _fix_conclusion(report: FixReport, num_changes: int) -> str:
@@ -160,67 +148,42 @@ def _fix_conclusion(report: FixReport, num_changes: int) -> str:
     return f"{counted}; {written}; its check names nothing new"
 
 
-_CONTRACT_HEADER = (
-    "signal",
-    "dimensions",
-    "mode",
-    "unit",
-    "convention",
-    "range",
-    "role",
-    "against its command",
-)
 # Combinations of dimensions and names that are listed; the JSON has all.
 _LISTED_CONTRACTS, _REVERSED_NAMES_LISTED = 8, 3
 
 
-def make_contract_table(contracts: Sequence[MeaningContract]) -> OutputTable | None:
-    """The contracts of one dataset; None where it has no signals."""
-    rows = [
-        _signal_contract_row(signal)
-        for contract in contracts[:_LISTED_CONTRACTS]
-        for signal in contract.signals
-    ]
-    return OutputTable(rows, _CONTRACT_HEADER) if rows else None
+def _convention_text(signal: SignalContract) -> object:
+    return signal.estimate(signal.kind) if signal.kind in ("rotation", "gripper") else ""
 
 
-def _signal_contract_row(signal: SignalContract) -> tuple[object, ...]:
-    convention = signal.estimate("rotation" if signal.kind == "rotation" else "gripper")
-    reversed_names = [name for name, sign in zip(signal.dimensions, signal.signs, strict=False) if sign < 0]
-    return (
-        signal.name,
-        len(signal.dimensions),
-        signal.estimates.get("mode", ""),
-        signal.estimates.get("unit", ""),
-        convention if signal.kind in ("rotation", "gripper") else "",
-        f"{signal.low:.4g} to {signal.high:.4g}",
-        "" if signal.estimate("role").value == "unknown" else signal.estimate("role"),
-        ", ".join(reversed_names[:_REVERSED_NAMES_LISTED]),
-    )
+def _role_text(signal: SignalContract) -> object:
+    role = signal.estimate("role")
+    return "" if role.value == "unknown" else role
 
 
-_CODES_HEADER = (
-    "code",
-    "name",
-    "severity",
-    "episodes",
-    "dimensions",
-    "worst episode",
-    "second",
-    "size",
-    "remedy",
-    "page",
-)
-# Findings of each code that are listed with their episodes in the JSON.
-_LISTED = 20
-# Kinds of files that were not read, and groups of near duplicates; the JSON has all.
-_LISTED_UNREAD, _LISTED_GROUPS = 20, 50
-# Dimensions that are named in one row; the JSON has all.
-_DIMENSIONS_PER_CODE = 3
+def _reversed_names(signal: SignalContract) -> str:
+    """Dimensions that move against their command."""
+    names = [name for name, sign in zip(signal.dimensions, signal.signs, strict=False) if sign < 0]
+    return ", ".join(names[:_REVERSED_NAMES_LISTED])
+
+
+_CONTRACT_COLUMNS: Columns = {
+    "signal": lambda signal: signal.name,
+    "dimensions": lambda signal: len(signal.dimensions),
+    "mode": lambda signal: signal.estimates.get("mode", ""),
+    "unit": lambda signal: signal.estimates.get("unit", ""),
+    "convention": _convention_text,
+    "range": lambda signal: f"{signal.low:.4g} to {signal.high:.4g}",
+    "role": _role_text,
+    "against its command": _reversed_names,
+}
+# Kinds of files that were not read, and dimensions of a code, that are named; the JSON has all.
+_LISTED_UNREAD, _DIMENSIONS_PER_CODE = 20, 3
 
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_check, describe_stop=describe_check_stop)
     from ares.registry import ingesters
 
     parser.add_argument(
@@ -303,9 +266,9 @@ def run_check(args: argparse.Namespace) -> int:
     Returns 1 for faults and records that cannot be read, 2 when nothing could be read.
     """
     if args.duplicates:
-        return _find_duplicates(args)
+        return find_duplicates(args, _FILE_OPTIONS)
     if args.instructions:
-        return _audit_instructions(args)
+        return audit_instructions(args, _FILE_OPTIONS)
     if args.fix:
         return run_fix(args)
     if not args.source:
@@ -320,93 +283,11 @@ def run_check(args: argparse.Namespace) -> int:
         write_baseline=args.write_baseline,
         video=args.video,
     )
-    report = check_operation()(request)
+    report = check_datasets(request)
     answer(args, report.to_json(), lambda: paragraphs(_check_report_blocks(report)))
     if not report.num_episodes:
         return ExitStatus.REFUSED
     return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
-
-
-_FINDING_HEADER = ("dataset", "episode", "instruction", "fits better", "share", "camera", "deciding frames")
-
-
-def _audit_instructions(args: argparse.Namespace) -> int:
-    """Audit instructions of the workspace. Returns 1 where an episode is named."""
-    from app.cli.arguments import open_workspace
-
-    _refuse_others(args, "instructions", ())
-    audits = open_workspace(args).review.audit_instructions(*args.source)
-    answer(args, [audit.to_json() for audit in audits], lambda: paragraphs(_audit_blocks(audits)))
-    return ExitStatus.ITEMS_FAILED if any(audit.findings for audit in audits) else ExitStatus.DONE
-
-
-def _refuse_others(args: argparse.Namespace, option: str, others: Sequence[str]) -> None:
-    """Raise RequestError for an option that is for files, or that asks for something else of the workspace."""
-    options = [name for name in (*_OTHERS, "fix", "dry_run", *others) if getattr(args, name)]
-    if options:
-        raise RequestError(
-            f"--{options[0].replace('_', '-')} does not go with --{option}", "give one of them"
-        )
-
-
-def _find_duplicates(args: argparse.Namespace) -> int:
-    """Keep the near duplicates of the workspace as columns. Returns 1 where there are some."""
-    from app.cli.arguments import open_workspace
-    from ares.store import in_condition
-    from ares.workspace import is_dataset
-
-    _refuse_others(args, "duplicates", ("instructions",))
-    workspace = open_workspace(args)
-    for name in args.source:
-        if not is_dataset(workspace.stores, name):
-            raise RequestError(f"no dataset {name!r} in the workspace", "`ares status` lists its datasets")
-    view = workspace.episodes
-    table = (view.where(in_condition("dataset", args.source)) if args.source else view).find_duplicates()
-    copies = table.compared
-    assert copies is not None
-    document = {**copies.to_json(), "groups": table.to_json()}
-    answer(args, document, lambda: paragraphs(_duplicate_blocks(table, copies)))
-    return ExitStatus.ITEMS_FAILED if table else ExitStatus.DONE
-
-
-def _duplicate_blocks(table: DuplicateTable, copies: Copies) -> Iterator[Block]:
-    if table:
-        rows = [tuple(cell(group) for cell in table.shown.values()) for group in table[:_LISTED_GROUPS]]
-        yield OutputTable(rows, tuple(table.shown))
-    if len(table) > _LISTED_GROUPS:
-        yield f"... {count_of(len(table) - _LISTED_GROUPS, 'more group')}; --json has all"
-    ways = ", ".join(f"{count} by {way}" for way, count in copies.compared.items())
-    episodes = sum(len(group.ids) for group in table)
-    yield (
-        f"{count_of(len(table), 'group')} of near duplicates with {count_of(episodes, 'episode')} among "
-        f"{count_of(len(copies.ids), 'episode')}; compared: {ways}"
-    )
-    if table:
-        yield (
-            "the column duplicate_group has them: a filter of `ares app`, whose page Compare shows the pairs",
-            f"`ares search --where \"duplicate_group = '{table[0].name}'\"` lists the largest group",
-        )
-
-
-def _audit_blocks(audits: Sequence[InstructionAudit]) -> Iterator[Block]:
-    rows = [
-        (
-            audit.dataset,
-            finding.episode_id,
-            finding.instruction,
-            finding.proposed,
-            f"{finding.share:.3f}",
-            finding.camera,
-            ", ".join(f"{second:.1f} s" for second in finding.seconds),
-        )
-        for audit in audits
-        for finding in audit.findings
-    ]
-    if rows:
-        yield OutputTable(rows, _FINDING_HEADER)
-    yield tuple(str(audit) for audit in audits)
-    if rows:
-        yield "`ares review create NAME --instructions` asks people about them; no source is changed"
 
 
 def describe_check_stop(args: argparse.Namespace) -> str:
@@ -420,9 +301,12 @@ def _check_report_blocks(report: CheckReport) -> Iterator[Block]:
         if dataset.video is not None:
             yield _video_summary(dataset.video)
         if dataset.counts:
-            yield OutputTable([_code_count_row(count) for count in dataset.counts], _CODES_HEADER)
-        if (table := make_contract_table(dataset.contracts)) is not None:
-            yield table
+            yield make_table(_CODE_COLUMNS, dataset.counts)
+        signals = [
+            signal for contract in dataset.contracts[:_LISTED_CONTRACTS] for signal in contract.signals
+        ]
+        if signals:
+            yield make_table(_CONTRACT_COLUMNS, signals)
     for path, reason in report.failed.items():
         yield f"{path} cannot be read: {reason}"
     if report.unread:
@@ -464,24 +348,30 @@ def _describe_lag(dataset: DatasetCheck) -> str:
     return f"the state follows the action by {dataset.lag_seconds:.3f} s {known}{unknown}"
 
 
-def _code_count_row(count: FindingCodeCount) -> tuple[object, ...]:
-    from ares.checks import CODES
-
+def _dimension_names(count: FindingCodeCount) -> str:
     names = [name for name in count.dimensions if name]
     more = f" and {len(names) - _DIMENSIONS_PER_CODE} more" if len(names) > _DIMENSIONS_PER_CODE else ""
-    worst = count.worst[0]
-    return (
-        count.code,
-        count.name,
-        count.severity,
-        count.num_episodes,
-        ", ".join(names[:_DIMENSIONS_PER_CODE]) + more,
-        worst.key or worst.episode_id,
-        worst.finding.seconds,
-        worst.finding.size,
-        count.remedy,
-        CODES[count.code].page,
-    )
+    return ", ".join(names[:_DIMENSIONS_PER_CODE]) + more
+
+
+def _page_of(count: FindingCodeCount) -> str:
+    from ares.checks import CODES
+
+    return CODES[count.code].page
+
+
+_CODE_COLUMNS: Columns = {
+    "code": lambda count: count.code,
+    "name": lambda count: count.name,
+    "severity": lambda count: count.severity,
+    "episodes": lambda count: count.num_episodes,
+    "dimensions": _dimension_names,
+    "worst episode": lambda count: count.worst[0].key or count.worst[0].episode_id,
+    "second": lambda count: count.worst[0].finding.seconds,
+    "size": lambda count: count.worst[0].finding.size,
+    "remedy": lambda count: count.remedy,
+    "page": _page_of,
+}
 
 
 def _check_conclusion(report: CheckReport) -> str:

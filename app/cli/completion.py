@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 from app.cli.arguments import add_common_options
-from app.cli.output import CommandParser
+from app.cli.parser import CommandParser
 from ares.errors import AresError
 
 _SHELLS = ("bash", "zsh", "fish")
@@ -15,6 +15,7 @@ _SHELLS = ("bash", "zsh", "fish")
 
 def add_completion_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_completion)
     parser.add_argument("shell", choices=_SHELLS, metavar="SHELL", help=f"the shell: {', '.join(_SHELLS)}")
     add_common_options(parser)
 

@@ -59,6 +59,7 @@ _MORE_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_export, describe_stop=describe_export_stop)
     from ares.registry import exporters
 
     parser.add_argument("set", metavar="SET", help="name of a set, or name@version")
@@ -203,6 +204,11 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
         yield f"order: by episode id in a folder; {EPISODES_FILE} lists them"
     for name in _PLAIN_FIELDS:
         yield f"{name.replace('_', ' ')}: {document[name]}"
+    yield from describe_losses(report)
+
+
+def describe_losses(report: ExportReport) -> Iterator[str]:
+    """What an export lacks or has otherwise than its sources: names, each with the lines of a list below it."""
     lists: dict[str, Iterable[str]] = {
         "segments": map(_describe_segments, report.segments.items()),
         "left out": dict.fromkeys(report.left_out),
@@ -223,7 +229,7 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
     if report.failed:
         failed = count_of(report.failed, "episode")
         yield f"failed: {failed} of the set not in the export, {FAILURES_FILE} has the list:"
-        yield from tallies(document, "failures")
+        yield from tallies(report.to_json(), "failures")
 
 
 def _named_counts(counts: Mapping[str, Json]) -> str:

@@ -1,11 +1,13 @@
-"""Options that an earlier version had, each with what to use in its place."""
+"""Options and commands that an earlier version had, each with what to use in its place."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# By command and option.
+# By command and option; a command alone is gone as a whole.
 GONE_OPTIONS: Mapping[str, str] = {
+    "ares review next": "the page Review of `ares app` asks and shows the clip; `ares review import` reads answers",
+    "ares view": "the dashboard saves, opens and deletes views with the button Views",
     **dict.fromkeys(
         ("ares set create --near", "ares set split --near", "ares set overlap --near"),
         "signals and pixels tell copies, pixels where signals find one or cannot compare",
@@ -39,6 +41,7 @@ GONE_OPTIONS: Mapping[str, str] = {
     "ares check --evidence": "`ares ingest` the data: `ares app` plays each episode with its findings",
     "ares check --github": "the exit status is 1 where there are faults, and --json has the findings",
     "ares check --sarif": "--json has the findings, and --write-baseline keeps those that are known",
+    "ares remove --vectors": "in Python `ws.remove_vectors(NAME)` deletes what `ws.add_vectors` has stored",
     "ares export --append": "`ares set union` joins the sets; export that into a new folder",
     "ares export --drop-segments": "`ares set create NAME --segments` makes a set of the spans to keep; export that",
     "ares export --preview": "export a small set (`ares set create NAME --balance dataset --cap 2`), with the same "

@@ -23,11 +23,12 @@ from ares.console import count_of
 from ares.episode import Json, describe_seconds
 from ares.errors import RequestError
 from ares.jobs import ComputePlan, IngestPlan, IngestReport, IngestRequest
-from ares.workspace import ingest_operation, plan_ingest_operation
+from ares.workspace import ingest_datasets, plan_ingest
 
 
 def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_ingest, describe_stop=describe_ingest_stop)
     from ares.registry import ingesters
 
     parser.add_argument(
@@ -133,7 +134,7 @@ def run_ingest(args: argparse.Namespace) -> int:
 
             staged = stage_labels(workspace.stores, Path(args.labels), trust_answers_of=args.trust_answers_of)
             labels = stack.enter_context(staged)
-        report = ingest_operation()(lambda: workspace.stores, workspace.existing_stores, request, quiet=False)
+        report = ingest_datasets(lambda: workspace.stores, workspace.existing_stores, request, quiet=False)
         document = report.to_json()
         if labels:
             document["labels"] = carry_labels(workspace.stores, labels, args.trust_answers_of).to_json()
@@ -166,7 +167,7 @@ def _dry_run(args: argparse.Namespace) -> int:
     from ingest.pipeline import format_ingest_plan
 
     workspace, request = open_workspace(args, create=True), _requested_ingestion(args)
-    plan = plan_ingest_operation()(workspace.existing_stores, request)
+    plan = plan_ingest(workspace.existing_stores, request)
     if args.write_options:
         write_options_file(args.write_options, plan, collect_options_by_path(plan, request))
     answer(args, plan.to_json(), lambda: (*format_ingest_plan(plan), _time_line(plan)))

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from app.cli.arguments import add_shared_options, refuse_output_format, refuse_output_urls
 from app.cli.errors import ExitStatus, StopRequest, refusal_status, run_command, stop_on_signals
-from app.cli.output import CommandParser, answer_refusal
+from app.cli.output import answer_refusal
+from app.cli.parser import CommandParser
 from app.stop_signals import end_process
 from ares.console import report_long_steps, timed, verbosity
 from ares.errors import AresError, RequestError
@@ -29,8 +30,8 @@ class CommandEntry(NamedTuple):
     """Where a command is defined, and its help.
 
     Attributes:
-        module: Module with `add_NAME_arguments(parser)` and `run_NAME(args) -> exit status`. Where something is
-            kept when the command is stopped, also with `describe_NAME_stop(args) -> str`.
+        module: Module with `add_NAME_arguments(parser)`, which also sets `run(args) -> exit status` of the parser, and
+            `describe_stop(args) -> str` where something is kept when the command is stopped.
         help: One line for `ares --help`.
         examples: What `ares COMMAND --help` shows at its end.
     """
@@ -78,7 +79,7 @@ COMMANDS = {
         ),
     ),
     "show": CommandEntry(
-        "app.cli.search",
+        "app.cli.show",
         "everything known of one episode, or what is believed of a dataset",
         ("ares show 42b13cbcbaa01293", "ares show 42b1 --json", "ares show bridge_dataset"),
     ),
@@ -101,17 +102,12 @@ COMMANDS = {
         "write a note to episodes",
         ("ares note 'the gripper slips' 42b13cbcbaa01293", "ares note 'dark' --where 'dataset = 'bridge''"),
     ),
-    "view": CommandEntry(
-        "app.cli.tags_and_notes",
-        "save, list and delete views of the dashboard",
-        ("ares view save drawers 'q=open+the+drawer&cut=0.6'", "ares view list", "ares view delete drawers"),
-    ),
     "review": CommandEntry(
         "app.cli.review",
         "ask people what is true, and keep what they say",
         (
             "ares review create lids --question acceptable --random 60 --repeat 0.1",
-            "ares review next lids",
+            "ares review list lids",
             "ares review export answers.csv --queue lids",
         ),
     ),
@@ -125,7 +121,7 @@ COMMANDS = {
         ),
     ),
     "undo": CommandEntry(
-        "app.cli.remove",
+        "app.cli.undo",
         "take back a removal, a tag or a change of a set",
         ("ares undo", "ares undo --list", "ares undo 3"),
     ),
@@ -149,7 +145,7 @@ COMMANDS = {
         ),
     ),
     "models": CommandEntry(
-        "app.cli.status",
+        "app.cli.models",
         "list the configured models, and whether they are on this machine",
         ("ares models", "ares models --check --json"),
     ),
@@ -167,7 +163,7 @@ COMMANDS = {
         ("ares index -w ~/curation",),
     ),
     "failures": CommandEntry(
-        "app.cli.status",
+        "app.cli.failures",
         "list, clear and accept logged failures",
         (
             "ares failures list --annotator caption",
@@ -237,14 +233,8 @@ def build_parser(selected: str = "") -> CommandParser:
         command = subparsers.add_parser(name, help=entry.help, description=description)
         if name == selected:
             command.set_examples(*entry.examples)
-            module = import_module(entry.module)
-            getattr(module, f"add_{name}_arguments")(command)
-            command.set_defaults(
-                run=getattr(module, f"run_{name}"),
-                describe_stop=getattr(
-                    module, f"describe_{name}_stop", lambda args: _KEPT.get(args.command, _STORED_STAYS)
-                ),
-            )
+            command.set_defaults(describe_stop=lambda args: _KEPT.get(args.command, _STORED_STAYS))
+            getattr(import_module(entry.module), f"add_{name}_arguments")(command)
     return parser
 
 

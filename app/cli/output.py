@@ -1,4 +1,4 @@
-"""What a command prints: JSON, rows, text, tables, and one-line errors of the argument parser."""
+"""What a command prints: JSON, rows, text, tables, and errors in one line."""
 
 from __future__ import annotations
 
@@ -10,105 +10,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from app.cli.gone import GONE_OPTIONS
 from ares.console import ignoring_lost_stderr, visible, visible_lines
 from ares.episode import Json
 from ares.errors import AresError, FilterError
-from ares.registry import did_you_mean
+from ares.workspace import ResultTable, align_rows
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
-
-
-_EXIT_REFUSED = 2
-
-
-class CommandParser(argparse.ArgumentParser):
-    """A parser that refuses abbreviated options, suggests the nearest name, and says what is wrong in one line."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(*args, **{**options, "allow_abbrev": False})
-        self._is_intermixed = False
-
-    def set_examples(self, *examples: str) -> None:
-        """Show commands at the end of the help."""
-        self.epilog = "\n".join(["examples:", *(f"  {example}" for example in examples)])
-
-    def print_help(self, file: Any = None) -> None:
-        """Write the help; unlike in argparse, an output that cannot be written is an error."""
-        (file or sys.stdout).write(visible_lines(self.format_help()))
-
-    def error(self, message: str) -> NoReturn:
-        """Print what is wrong as one line and exit with status 2."""
-        from ares.console import write_stderr
-
-        text = " ".join(message.split())
-        separator = "" if text.endswith("?") else ";"
-        write_stderr(f"{self.prog}: {text}{separator} see `{self.prog} --help`")
-        raise SystemExit(_EXIT_REFUSED)
-
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse all arguments; an unknown one is refused by the command that it was given to."""
-        arguments = list(sys.argv[1:] if args is None else args)
-        parsed, extras = self.parse_known_args(arguments, namespace)
-        if extras:
-            command = self._command_of(arguments)
-            command.error(command._describe_unknown(extras))
-        return parsed
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse what is known; a positional that stands behind an option is parsed, too."""
-        parsed, extras = super().parse_known_args(args, namespace)
-        is_positional = extras and not any(text.startswith("-") for text in extras)
-        if not is_positional or self._is_intermixed or self.actions_by_name():
-            return parsed, extras
-        self._is_intermixed = True
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._is_intermixed = False
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices:
-            names = [str(choice) for choice in action.choices]
-            kind = (action.metavar if isinstance(action.metavar, str) else action.dest).lower()
-            hint = f"{did_you_mean(str(value), names)}there are: {', '.join(names)}"
-            raise argparse.ArgumentError(None, f"no {kind} {value!r}: {hint}")
-
-    def actions_by_name(self) -> dict[str, CommandParser]:
-        """Parsers of the commands or actions below this one."""
-        return {
-            name: parser
-            for action in self._actions
-            if isinstance(action, argparse._SubParsersAction)
-            for name, parser in action.choices.items()
-        }
-
-    def options_by_flag(self) -> dict[str, argparse.Action]:
-        """Options by each of their flags."""
-        return {flag: action for action in self._actions for flag in action.option_strings}
-
-    def _command_of(self, arguments: Sequence[str]) -> CommandParser:
-        """The innermost parser that the arguments name."""
-        parser = self
-        for argument in arguments:
-            parser = parser.actions_by_name().get(argument, parser)
-        return parser
-
-    def _describe_unknown(self, extras: Sequence[str]) -> str:
-        option = next((text for text in extras if text.startswith("-")), "").partition("=")[0]
-        if not option:
-            return f"{extras[0]!r} is an argument too many"
-        if replacement := GONE_OPTIONS.get(f"{self.prog} {option}"):
-            return f"{option} is gone: {replacement}"
-        known = [flag for flag in self.options_by_flag() if flag.startswith("--")]
-        longer = [name for name in known if name.startswith(option)] if option.startswith("--") else []
-        hint = f"did you mean {longer[0]!r}?" if longer else did_you_mean(option, known).strip()
-        return f"no option {option!r}" + (f": {hint}" if hint else "")
 
 
 # Control characters that JSON leaves as they are, and those that change the direction of a text.
@@ -172,14 +83,7 @@ class OutputTable:
 
     def __str__(self) -> str:
         """Aligned plain text; the last column is not padded."""
-        cells = [[_cell_text(value) for value in row] for row in self._lines()]
-        if not cells:
-            return ""
-        widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-        padded = [
-            "  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)) for row in cells
-        ]
-        return "\n".join(line.rstrip() for line in padded)
+        return align_rows([[_cell_text(value) for value in row] for row in self._lines()])
 
     def _lines(self) -> list[Sequence[object]]:
         return [self.header, *self.rows] if self.header else [*self.rows]
@@ -187,6 +91,20 @@ class OutputTable:
 
 # A line, several lines, or a table.
 Block = str | tuple[str, ...] | OutputTable
+
+
+# Columns of a table: the cell of a row, by header.
+Columns = Mapping[str, Callable[[Any], object]]
+
+
+def make_table(columns: Columns, rows: Iterable[object]) -> OutputTable:
+    """A table with the header and the cells that the columns have."""
+    return OutputTable([tuple(cell(row) for cell in columns.values()) for row in rows], tuple(columns))
+
+
+def short_text(text: str, most: int = 100) -> str:
+    """A text of a cell, cut where it is longer; --json has it in full."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 class OutputLostError(Exception):
@@ -227,6 +145,34 @@ def answer(
         if error.filename is not None:  # of a file that was read for the answer
             raise
         raise OutputLostError(error) from None
+
+
+def answer_list(
+    args: argparse.Namespace,
+    items: Sequence[Any],
+    columns: Columns,
+    empty: str,
+    documents: Sequence[Mapping[str, Json]] | None = None,
+) -> None:
+    """Print a list: as its documents, as rows, or as a table for people.
+
+    Args:
+        args: Parsed arguments of a command that declares `rows`.
+        items: What is listed.
+        columns: Columns of the table.
+        empty: What is said for people in place of a table without rows.
+        documents: The documents of the items; by default as `to_json` has them.
+
+    Raises:
+        OutputLostError: Standard output cannot be written.
+    """
+    listed = [item.to_json() for item in items] if documents is None else documents
+    answer(args, listed, lambda: make_table(columns, items) if items else empty, listed)
+
+
+def answer_results(args: argparse.Namespace, results: ResultTable[Any]) -> None:
+    """Print a list with the columns that it has in a notebook, see `answer_list`."""
+    answer_list(args, results, results.shown, results.empty)
 
 
 def _print_answer(
@@ -335,43 +281,3 @@ def _cell_text(value: object) -> str:
     if isinstance(value, Mapping):
         value = json.dumps(value, ensure_ascii=False)
     return visible("" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value))
-
-
-def make_makers_table(makers: dict[str, Any]) -> OutputTable:
-    """The makers of every annotator, and which of them fill the columns."""
-    rows = [
-        (
-            annotator,
-            maker["maker_id"],
-            maker["kind"],
-            maker["model"] or f"version {maker['version']}",
-            maker["annotations"],
-            _column_use(maker, members),
-            _differing_settings(maker, members),
-        )
-        for annotator, members in makers.items()
-        for maker in members
-    ]
-    return OutputTable(rows, ("makers of", "maker", "kind", "model", "annotations", "used", "settings"))
-
-
-def _column_use(maker: dict[str, Any], members: list[dict[str, Any]]) -> str:
-    """Whether the values of a maker fill the columns: people and a consensus come first unless another is pinned."""
-    if any(member["pinned"] for member in members):
-        return "pinned" if maker["pinned"] else ""
-    return "newest" if maker["current"] else "first" if maker["kind"] in ("person", "consensus") else ""
-
-
-def _differing_settings(maker: dict[str, Any], members: list[dict[str, Any]]) -> str:
-    """The version, prompts and settings of a maker that another maker of its annotator has not."""
-    details = [_maker_details(member) for member in members]
-    own = {
-        name: value
-        for name, value in _maker_details(maker).items()
-        if any(x.get(name) != value for x in details)
-    }
-    return ", ".join(f"{name}={value}" for name, value in own.items())
-
-
-def _maker_details(maker: dict[str, Any]) -> dict[str, Any]:
-    return {"version": maker["version"], "prompts": maker["prompt_hash"], **maker["settings"]}

@@ -1,34 +1,29 @@
-"""Commands on the state of a workspace: `ares status`, `statistics`, `failures`, `models`, `index`, `use`, `doctor`."""
+"""Commands on the state of a workspace: `ares status`, `statistics`, `index`, `use`, `doctor`."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from app.cli.arguments import (
     add_workspace_arguments,
-    add_yes_argument,
-    ask_for_confirmation,
     describe_uncounted,
-    episode_count,
     open_workspace,
 )
-from app.cli.output import Block, OutputTable, answer, make_makers_table, paragraphs
-from ares.console import count_of, write_stderr
+from app.cli.output import Block, OutputTable, answer, answer_list, paragraphs
+from ares.console import count_of
 from ares.errors import RequestError
 from ares.rubric import describe_trust
 from ares.workspace import makers_to_json
 
 if TYPE_CHECKING:
-    from annotators.models import ModelDescription
     from ares.doctor import Finding
-    from ares.workspace import Workspace
 
 
 def add_status_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_status)
     add_workspace_arguments(parser)
 
 
@@ -41,6 +36,7 @@ def run_status(args: argparse.Namespace) -> int:
 
 def add_statistics_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_statistics)
     parser.add_argument(
         "by", metavar="NAME", help="task, robot, operator, scene, day, a column, or a key of the metadata"
     )
@@ -52,10 +48,8 @@ def run_statistics(args: argparse.Namespace) -> int:
     """Print a row for each group of episodes. Raises RequestError for a name that makes no groups."""
     view = open_workspace(args).episodes
     groups = (view.where(args.where) if args.where else view).count_by(args.by)
-    header = (args.by, *list(groups.shown)[1:])
-    rows = [tuple(cell(group) for cell in groups.shown.values()) for group in groups]
-    documents = [group.to_json() for group in groups]
-    answer(args, documents, lambda: OutputTable(rows, header) if rows else "no episodes", documents)
+    columns = {args.by if name == "value" else name: cell for name, cell in groups.shown.items()}
+    answer_list(args, groups, columns, groups.empty)
     return 0
 
 
@@ -72,7 +66,7 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
         ),
         _counts_table("annotation", document["annotations"], ("done", "missing", "failed")),
         OutputTable(_empty_rows(document["empty_columns"]), ("annotator", "episodes", "left empty")),
-        make_makers_table(document["makers"]),
+        _makers_table(document["makers"]),
         OutputTable(list(document["sets"].items()), ("set", "episodes")),
         OutputTable(list(document["tags"].items()), ("tag", "episodes")),
         _counts_table("table", document["tables"], ("rows", "indexed", "recall", "p50_ms")),
@@ -83,13 +77,13 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
         ),
         _counts_table("calls of", document["spent"], ("calls", "tokens_in", "tokens_out", "usd")),
     )
-    own = [name.partition("/")[2] for name, table in document["tables"].items() if table.get("own")]
-    line = f"vectors of your own: {', '.join(own)}; `ares remove --vectors NAME` deletes them"
+    added = [name.partition("/")[2] for name, table in document["tables"].items() if table.get("own")]
+    line = f"vectors of your own: {', '.join(added)}; `ws.remove_vectors(NAME)` of Python deletes them"
     mixed = [
         f"{count_of(count, 'episode')} with a {name} by an older maker: `ares use {name}=MAKER` shows one maker alone"
         for name, count in document["mixed_makers"].items()
     ]
-    lines = [*([line] if own else ()), *mixed, *describe_uncounted(document["uncounted_answers"])]
+    lines = [*([line] if added else ()), *mixed, *describe_uncounted(document["uncounted_answers"])]
     return paragraphs([headline, *(table for table in tables if table.rows), *lines])
 
 
@@ -113,150 +107,43 @@ def _counts_table(label: str, counts_by_name: dict[str, Any], keys: tuple[str, .
     return OutputTable(rows, (label, *keys))
 
 
-def add_failures_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="logged failures with their reasons")
-    listing.add_argument(
-        "--limit", type=episode_count, default=50, metavar="N", help="at most N failures (default: 50)"
-    )
-    clear = actions.add_parser("clear", help="clear failures, until the same work fails again")
-    accept = actions.add_parser(
-        "accept", help="accept failures as known: a run in which nothing else fails ends with exit status 0"
-    )
-    for action in (clear, accept):
-        add_yes_argument(action)
-        action.add_argument(
-            "name",
-            nargs="*",
-            metavar="NAME",
-            help="only failures of this subject, or with this text in their detail, such as a file",
-        )
-    for action in (listing, clear, accept):
-        action.add_argument(
-            "--annotator", default="", metavar="NAME", help='only failures of this annotator, or of "ingest"'
-        )
-        action.add_argument(
-            "--reason", default="", metavar="TEXT", help="only failures whose reason contains this text"
-        )
-        action.add_argument(
-            "--where", default="", metavar="SQL", help="only failures about episodes that fulfil this filter"
-        )
-        add_workspace_arguments(action, rows=action is listing)
-
-
-def run_failures(args: argparse.Namespace) -> int:
-    """List, clear or accept failures. Returns 1 when the answer to the question is no."""
-    workspace = open_workspace(args)
-    if args.action == "list":
-        _list_failures(workspace, args)
-        return 0
-    return _act_on_failures(workspace, args)
-
-
-def _list_failures(workspace: Workspace, args: argparse.Namespace) -> None:
-    from ares.curation import FailureSelection, list_failures
-
-    selection = FailureSelection(work=args.annotator, reason=args.reason, where=args.where)
-    failures = list_failures(workspace.stores, selection)
-    listed = list(islice(failures, args.limit))
+def _makers_table(makers: dict[str, Any]) -> OutputTable:
+    """The makers of every annotator, and which of them fill the columns."""
     rows = [
-        (item.work, item.subject, item.reason, item.detail, item.created, "yes" if item.is_accepted else "")
-        for item in listed
-    ]
-    documents = [item.to_json() for item in listed]
-    header = ("work", "subject", "reason", "detail", "when", "accepted")
-    answer(args, documents, lambda: OutputTable(rows, header) if rows else "no failures", documents)
-
-
-def _act_on_failures(workspace: Workspace, args: argparse.Namespace) -> int:
-    from ares.curation import FailureSelection, accept_failures, clear_failures, list_failures
-
-    selection = FailureSelection(work=args.annotator, reason=args.reason, where=args.where, names=args.name)
-    count = sum(1 for _ in list_failures(workspace.stores, selection))
-    if not count:
-        raise RequestError("no failure matches", "`ares failures list` shows them")
-    done, act = ("cleared", clear_failures) if args.action == "clear" else ("accepted", accept_failures)
-    if not ask_for_confirmation(
-        args, f"{args.action} {count_of(count, 'failure')}? what failed stays undone"
-    ):
-        write_stderr(f"nothing was {done}")
-        return 1
-    action = act(workspace.stores, selection)
-    back = "brings them back" if args.action == "clear" else "takes that back"
-    text = f"{done} {count_of(action.count, 'failure')}; `ares undo {action.number}` {back}"
-    answer(args, action.to_json(), lambda: text)
-    return 0
-
-
-_MODELS_HEADER = (
-    "for",
-    "model",
-    "family",
-    "language model",
-    "weights",
-    "disk",
-    "GPU memory",
-    "licence",
-    "where",
-)
-
-
-def add_models_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
-    parser.add_argument(
-        "--check", action="store_true", help="ask the model server and the hub as well; needs the network"
-    )
-    add_workspace_arguments(parser)
-
-
-def run_models(args: argparse.Namespace) -> int:
-    """Print the models. Returns 1 when one of them is neither here nor to be had."""
-    from annotators.models import describe_models, shared_language_model
-    from ares.settings import settings_from_environment
-
-    models = describe_models(settings_from_environment(), args.check)
-    shared = shared_language_model(models)
-    document = {"models": [model.to_json() for model in models], "shared_language_model": shared}
-    answer(args, document, lambda: paragraphs(_model_blocks(models, shared)))
-    return 1 if any(model.state == "missing" for model in models) else 0
-
-
-def _model_blocks(models: list[ModelDescription], shared: str) -> Iterator[Block]:
-    yield OutputTable([_model_row(model) for model in models], _MODELS_HEADER)
-    if shared:
-        yield (
-            f"captioner and judge have a language model of one family ({shared}): they share errors; "
-            "set ARES_JUDGE_MODEL to a model of another family"
+        (
+            annotator,
+            maker["maker_id"],
+            maker["kind"],
+            maker["model"] or f"version {maker['version']}",
+            maker["annotations"],
+            _column_use(maker, members),
+            _differing_settings(maker, members),
         )
+        for annotator, members in makers.items()
+        for maker in members
+    ]
+    return OutputTable(rows, ("makers of", "maker", "kind", "model", "annotations", "used", "settings"))
 
 
-def _model_row(model: ModelDescription) -> tuple[object, ...]:
-    where = model.location if model.state in ("here", "server") else model.state
-    where = f"missing: {model.location}" if model.state == "missing" else where
-    return (
-        model.role,
-        model.spec,
-        model.family or "unknown",
-        model.language_model or ("" if model.family == "clip" else "unknown"),
-        _billions_text(model.parameters),
-        _gigabytes_text(model.disk_bytes),
-        _gigabytes_text(model.memory_bytes),
-        model.licence or "unknown",
-        f"{where}; {model.check}" if model.check else where,
+def _column_use(maker: dict[str, Any], members: list[dict[str, Any]]) -> str:
+    """Whether the values of a maker fill the columns: people and a consensus come first unless another is pinned."""
+    if any(member["pinned"] for member in members):
+        return "pinned" if maker["pinned"] else ""
+    return "newest" if maker["current"] else "first" if maker["kind"] in ("person", "consensus") else ""
+
+
+def _differing_settings(maker: dict[str, Any], members: list[dict[str, Any]]) -> str:
+    """The version, prompts and settings of a maker that another maker of its annotator has not."""
+    details = [_maker_details(member) for member in members]
+    return ", ".join(
+        f"{name}={value}"
+        for name, value in _maker_details(maker).items()
+        if any(other.get(name) != value for other in details)
     )
 
 
-def _billions_text(count: int | None) -> str:
-    if count is None:
-        return "unknown"
-    return f"{count / 1e9:.1f} B" if count >= 1e9 else f"{count / 1e6:.0f} M"
-
-
-def _gigabytes_text(count: int | None) -> str:
-    if count is None:
-        return "unknown"
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+def _maker_details(maker: dict[str, Any]) -> dict[str, Any]:
+    return {"version": maker["version"], "prompts": maker["prompt_hash"], **maker["settings"]}
 
 
 _INDEX_HEADER = ("table", "rows", "indexed", "recall", "ms (median)")
@@ -264,6 +151,7 @@ _INDEX_HEADER = ("table", "rows", "indexed", "recall", "ms (median)")
 
 def add_index_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_index)
     add_workspace_arguments(parser)
 
 
@@ -278,6 +166,7 @@ def run_index(args: argparse.Namespace) -> int:
 
 def add_use_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_use)
     parser.add_argument(
         "choices",
         nargs="*",
@@ -293,7 +182,7 @@ def run_use(args: argparse.Namespace) -> int:
     if choices:
         workspace.use(**choices)
     makers: dict[str, Any] = makers_to_json(workspace.makers())
-    answer(args, {"makers": makers}, lambda: make_makers_table(makers))
+    answer(args, {"makers": makers}, lambda: _makers_table(makers))
     return 0
 
 
@@ -312,6 +201,7 @@ def _parse_choices(texts: list[str]) -> dict[str, str]:
 
 def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_doctor)
     parser.add_argument(
         "--repair", action="store_true", help="repair what can be repaired without losing data"
     )

@@ -1,10 +1,9 @@
-"""`ares tag`, `ares note` and `ares view`: what people say of episodes, and views that they save."""
+"""`ares tag` and `ares note`: what people say of episodes."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlencode, urlsplit
 
 from app.cli.arguments import (
     add_min_score_argument,
@@ -14,7 +13,7 @@ from app.cli.arguments import (
     open_workspace,
     parse_selection,
 )
-from app.cli.output import OutputTable, answer
+from app.cli.output import answer, answer_results
 from ares.console import count_of
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 def add_tag_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_tag)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add = actions.add_parser("add", help="add a tag to episodes")
     remove = actions.add_parser("remove", help="remove a tag from episodes, or from all that have it")
@@ -46,7 +46,7 @@ def run_tag(args: argparse.Namespace) -> int:
     """Do the action that the arguments name."""
     workspace = open_workspace(args)
     if args.action == "list":
-        _list_tags(workspace, args)
+        answer_results(args, workspace.tags)
     else:
         _change_tag(workspace, args)
     return 0
@@ -87,17 +87,9 @@ def _tag_selection(workspace: Workspace, args: argparse.Namespace) -> EpisodeSel
     return EpisodeSelection(where=f"tagged({quote_literal(args.tag)})")
 
 
-def _list_tags(workspace: Workspace, args: argparse.Namespace) -> None:
-    from ares.curation import list_tags
-
-    uses = list_tags(workspace.stores)
-    rows = [(use.tag, use.episodes, use.person, use.changed) for use in uses]
-    documents, header = [use.to_json() for use in uses], ("tag", "episodes", "person", "changed")
-    answer(args, documents, lambda: OutputTable(rows, header) if rows else "no tags", documents)
-
-
 def add_note_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.set_defaults(run=run_note)
     parser.add_argument("text", metavar="TEXT", help="the note")
     add_selection_arguments(parser)
     add_workspace_arguments(parser)
@@ -116,43 +108,3 @@ def run_note(args: argparse.Namespace) -> int:
     text = f"noted of {count_of(action.count, 'episode')}; `ares undo {action.number}` takes it back"
     answer(args, action.to_json(), lambda: text)
     return 0
-
-
-def add_view_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="all saved views")
-    save = actions.add_parser("save", help="save the view of an address of the dashboard")
-    save.add_argument("name", metavar="NAME")
-    save.add_argument("address", metavar="ADDRESS", help="its address, or what stands behind the '?' in it")
-    delete = actions.add_parser("delete", help="delete a saved view; episodes stay")
-    delete.add_argument("name", metavar="NAME")
-    for action in (listing, save, delete):
-        add_workspace_arguments(action, rows=action is listing)
-
-
-def run_view(args: argparse.Namespace) -> int:
-    """Do the action that the arguments name."""
-    from ares.curation import delete_view, save_view
-
-    workspace = open_workspace(args)
-    if args.action == "list":
-        _list_views(workspace, args)
-        return 0
-    if args.action == "save":
-        query = parse_qs(urlsplit(args.address).query or args.address)
-        action, verb = save_view(workspace.stores, args.name, query), "saved"
-    else:
-        action, verb = delete_view(workspace.stores, args.name), "deleted"
-    text = f"{verb} the view {args.name}; `ares undo {action.number}` takes it back"
-    answer(args, action.to_json(), lambda: text)
-    return 0
-
-
-def _list_views(workspace: Workspace, args: argparse.Namespace) -> None:
-    from ares.curation import list_views
-
-    views = list_views(workspace.stores)
-    rows = [(view.name, urlencode(view.query, doseq=True), view.person, view.created) for view in views]
-    documents, header = [view.to_json() for view in views], ("view", "address", "person", "saved")
-    answer(args, documents, lambda: OutputTable(rows, header) if rows else "no views", documents)

@@ -160,7 +160,9 @@ def _create_local_manifest(folder: Path, text: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except NotADirectoryError:
-        raise RequestError(f"there can be no workspace at {str(folder)!r}", "a part of it is a file") from None
+        raise RequestError(
+            f"there can be no workspace at {str(folder)!r}", "a part of it is a file"
+        ) from None
     partial = folder / f"{_NAME}.{uuid.uuid4().hex}.tmp"
     partial.write_text(text)
     try:

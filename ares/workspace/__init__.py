@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.workspace.arguments import IdFile as IdFile
+    from ares.workspace.answers import AnswerRow as AnswerRow
+    from ares.workspace.arguments import SelectionOptions as SelectionOptions, read_id_file as read_id_file
     from ares.workspace.carried_labels import carry_labels as carry_labels, stage_labels as stage_labels
     from ares.workspace.dataset_sheet import DatasetSheet as DatasetSheet, is_dataset as is_dataset
     from ares.workspace.episode import PlayableVideo as PlayableVideo, StoredEpisode as StoredEpisode
@@ -18,21 +19,24 @@ if TYPE_CHECKING:
     )
     from ares.workspace.operations import (
         Dashboard as Dashboard,
-        annotate_operation as annotate_operation,
-        app_operation as app_operation,
-        check_operation as check_operation,
-        estimate_operation as estimate_operation,
-        fix_operation as fix_operation,
-        ingest_operation as ingest_operation,
-        plan_ingest_operation as plan_ingest_operation,
+        check_datasets as check_datasets,
+        estimate_run as estimate_run,
+        fix_dataset as fix_dataset,
+        ingest_datasets as ingest_datasets,
+        plan_ingest as plan_ingest,
+        run_annotators as run_annotators,
+        serve_app as serve_app,
     )
+    from ares.workspace.printed_tables import ResultTable as ResultTable, align_rows as align_rows
     from ares.workspace.result_lists import (
+        AnnotateReports as AnnotateReports,
         DuplicateTable as DuplicateTable,
+        EstimateList as EstimateList,
         FacetList as FacetList,
         FindingList as FindingList,
         SearchResults as SearchResults,
     )
-    from ares.workspace.review import AnswerRow as AnswerRow, find_certified_sets as find_certified_sets
+    from ares.workspace.review import find_certified_sets as find_certified_sets
     from ares.workspace.sets import SetCollection as SetCollection, StoredSet as StoredSet
     from ares.workspace.status import WorkspaceStatus as WorkspaceStatus, makers_to_json as makers_to_json
     from ares.workspace.summary import (

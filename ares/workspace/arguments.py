@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
@@ -190,32 +190,12 @@ def _read_vector_frame(frame: object) -> tuple[list[str], list[Any]] | None:
     return ids, list(zip(*(column.to_pylist() for column in others.columns), strict=True))
 
 
-class IdFile(Collection[str]):
-    """The ids in a text file, separated by white space; read again for each iteration.
-
-    Args:
-        path: The file.
-
-    Raises:
-        RequestError: The file cannot be read.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._count = sum(1 for _ in self)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __contains__(self, episode_id: object) -> bool:
-        return any(listed_id == episode_id for listed_id in self)
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            with self._path.open() as lines:
-                yield from (episode_id for line in lines for episode_id in line.split())
-        except (OSError, UnicodeDecodeError) as error:
-            raise RequestError("the list of ids cannot be read", f"{str(self._path)!r}: {error}") from None
+def read_id_file(path: Path) -> list[str]:
+    """The ids in a text file, separated by white space. Raises RequestError for a file that cannot be read."""
+    try:
+        return path.read_text().split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError("the list of ids cannot be read", f"{str(path)!r}: {error}") from None
 
 
 if TYPE_CHECKING:
@@ -237,7 +217,7 @@ def make_selection(
         if options:
             raise RequestError("a selection has all conditions", f"leave out {', '.join(options)}")
         return episodes
-    ids: Collection[str] = IdFile(episodes) if isinstance(episodes, Path) else read_episode_ids(episodes)
+    ids = read_id_file(episodes) if isinstance(episodes, Path) else read_episode_ids(episodes)
     # Without any id the conditions alone would select.
     if not isinstance(episodes, tuple) and not len(ids):
         raise RequestError(if_empty, "the list of episodes is empty")

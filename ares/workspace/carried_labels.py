@@ -181,8 +181,8 @@ def _stage_maker(stores: Stores, staged: StagedLabels, maker: Maker, where: str)
         is_signed = maker.kind == "person" and person_settings(str(person)) == {"person": person}
     except RequestError as error:
         refuse_labels(where, error)
-    own = {column.name for column in maker.columns}
-    if not is_signed and (person or maker.annotator in PERSON_ANNOTATORS or own & PERSON_COLUMNS):
+    columns = {column.name for column in maker.columns}
+    if not is_signed and (person or maker.annotator in PERSON_ANNOTATORS or columns & PERSON_COLUMNS):
         refuse_labels(where, f"{maker.annotator} speaks for a person")
     if maker.kind == "person" and not is_signed:
         refuse_labels(where, "a person has no name")
@@ -298,8 +298,8 @@ def _store_annotations(
     return count
 
 
-def _set_own_values(stores: Stores, staged: StagedLabels, here: Collection[str]) -> None:
-    """Set the values of people's own columns."""
+def _set_values_of_people(stores: Stores, staged: StagedLabels, here: Collection[str]) -> None:
+    """Set the values of columns that people set."""
     import pyarrow as pa
 
     columns: dict[str, dict[str, Any]] = {}
@@ -363,7 +363,7 @@ def carry_labels(
     with stores.write_lock(job):
         targets = _find_same_ids(stores, staged) if rebuilds else _find_same_content(stores, staged)
         if rebuilds:
-            _set_own_values(stores, staged, targets)
+            _set_values_of_people(stores, staged, targets)
         with stores.annotations.atomic():
             for collection, documents in staged.documents.items() if rebuilds else ():
                 stores.annotations.put_documents(collection, documents)

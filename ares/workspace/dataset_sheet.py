@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, cast
 
 from ares.console import count_of
@@ -53,7 +53,7 @@ class SheetLine:
 
     def to_json(self) -> dict[str, Json]:
         """One element of `lines`."""
-        return {"what": self.what, "belief": self.belief, "origin": self.origin, "key": self.key}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from html import escape
@@ -80,27 +80,6 @@ def best_poster_html(stores: Stores, episode: Episode) -> str:
     """The poster of the best camera; "" without cameras."""
     cameras = episode.good_cameras
     return poster_html(stores, episode, cameras[0]) if cameras else ""
-
-
-def build_picture_table(headline: str, rows: Sequence[Mapping[str, object]], pictures: Sequence[str]) -> str:
-    """A headline and a table whose rows begin with a picture.
-
-    Args:
-        headline: Text above the table.
-        rows: Values by column; the same columns in every row.
-        pictures: HTML of the first cell of each row.
-    """
-    head = "".join(f"<th>{escape(name)}</th>" for name in (rows[0] if rows else ()))
-    body = "".join(
-        f"<tr><td>{picture}</td>{''.join(_html_cell(value) for value in row.values())}</tr>"
-        for picture, row in zip(pictures, rows, strict=True)
-    )
-    table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
-    return f"<div><p><b>{escape(headline)}</b></p>{table}</div>"
-
-
-def _html_cell(value: object) -> str:
-    return f"<td>{escape('' if value is None else str(value))}</td>"
 
 
 class SegmentList(ResultTable["StoredSegment"]):

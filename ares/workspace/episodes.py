@@ -14,8 +14,8 @@ from ares.imports import import_optional
 from ares.registry import explain_mistakes, suggest_column
 from ares.search import Hit
 from ares.workspace.arguments import read_episode_ids
-from ares.workspace.episode import StoredEpisode, best_poster_html, build_picture_table
-from ares.workspace.printed_tables import format_table
+from ares.workspace.episode import StoredEpisode, best_poster_html
+from ares.workspace.printed_tables import format_table, html_table
 from ares.workspace.row_selection import Selection
 
 if TYPE_CHECKING:
@@ -464,9 +464,10 @@ class Episodes:
     def _repr_html_(self) -> str:
         """The first episodes with a poster of each, for notebooks."""
         pictures = [best_poster_html(self._stores, episode) for episode in self.take(_SHOWN_ROWS)]
-        return build_picture_table(
-            f"{count_of(len(self), 'episode', comma=True)}", self._shown_rows(), pictures
-        )
+        rows = self._shown_rows()
+        header = ("", *rows[0]) if rows else ()
+        table = html_table([tuple(row.values()) for row in rows], header, pictures)
+        return f"<div><p><b>{count_of(len(self), 'episode', comma=True)}</b></p>{table}</div>"
 
     def _shown_rows(self) -> list[dict[str, object]]:
         columns = [name for name in _SHOWN_COLUMNS if name in self.columns]

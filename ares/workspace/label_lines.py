@@ -96,7 +96,9 @@ class _MakerForm(Form):
 
     def make(self) -> Maker:
         """The maker."""
-        columns = tuple(Column(**{**dict(own), "choices": tuple(own.choices)}) for own in self.columns)
+        columns = tuple(
+            Column(**{**dict(column), "choices": tuple(column.choices)}) for column in self.columns
+        )
         return Maker(**{**dict(self), "columns": columns, "after": tuple(self.after)})
 
 
@@ -110,7 +112,7 @@ class EpisodeForm(Form):
         key: Its key in the source.
         tags: Its tags.
         notes: Its notes.
-        values: Its values of people's own columns.
+        values: Its values of columns that people set.
     """
 
     episode_id: Id
@@ -233,15 +235,15 @@ def _label_lines(stores: Stores, datasets: Sequence[DatasetKey]) -> Iterator[dic
 
 
 def _episode_row(row: Mapping[str, Any]) -> dict[str, Json]:
-    """A row of the table as a line has it: people's own columns stand together."""
-    own = {
+    """A row of the table as a line has it: values of columns that people set stand together."""
+    values = {
         name: value
         for name, value in row.items()
         if name not in EpisodeForm.model_fields and value is not None
     }
     return {
         **{name: row[name] for name in row if name in EpisodeForm.model_fields},
-        **({"values": own} if own else {}),
+        **({"values": values} if values else {}),
     }
 
 

@@ -15,6 +15,7 @@ from ares.console import count_of
 from ares.curation import Sets
 from ares.errors import RequestError
 from ares.store import TAGS, TrustedFilter, in_condition, quote_literal
+from ares.workspace.status import count_values
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -176,20 +177,12 @@ def _find_labels(stores: Stores, text: str) -> Iterator[NameHit]:
 
 def _count_labels(stores: Stores) -> Mapping[NameKind, Counter[str]]:
     """Episodes by dataset and by tag, kept for a version of the table: few names of very many episodes."""
-    import pyarrow.compute as pc
-
     rows = stores.tables.episodes.snapshot()
     known = _counted.get(stores)
     if known and known[0] == rows.version:
         return known[1]
-    columns: dict[str, NameKind] = {"dataset": "dataset"}
+    counts: dict[NameKind, Counter[str]] = {"dataset": count_values(rows, "dataset"), "tag": Counter()}
     if TAGS in rows.columns():
-        columns[TAGS] = "tag"
-    counts: dict[NameKind, Counter[str]] = {"dataset": Counter(), "tag": Counter()}
-    for batch in rows.reader(list(columns)):
-        for column, kind in columns.items():
-            values = batch[column].flatten() if kind == "tag" else batch[column]
-            pairs = pc.value_counts(values.drop_null()).to_pylist()
-            counts[kind].update({pair["values"]: pair["counts"] for pair in pairs})
+        counts["tag"] = count_values(rows, TAGS)
     _counted[stores] = (rows.version, counts)
     return counts

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from ares.annotation import ColumnType, short_hash
 from ares.errors import RequestError
@@ -29,85 +29,51 @@ if TYPE_CHECKING:
     from ares.workspace.episodes import Episodes
 
 
-class IngestOperation(Protocol):
-    """The entry point `ingest` of the group "ares.operations"; see `Workspace.ingest`."""
+def ingest_datasets(
+    open_stores: Callable[[], Stores],
+    existing_stores: Callable[[], Stores | None],
+    request: IngestRequest,
+    *,
+    quiet: bool,
+) -> IngestReport:
+    """Ingest by `ingest.operation.ingest`; missing stores are created when the datasets were found.
 
-    def __call__(
-        self,
-        open_stores: Callable[[], Stores],
-        existing_stores: Callable[[], Stores | None],
-        request: IngestRequest,
-        *,
-        quiet: bool,
-    ) -> IngestReport:
-        """Ingest what is requested; missing stores are created when the datasets were found."""
-
-
-class PlanIngestOperation(Protocol):
-    """The entry point `plan_ingest` of the group "ares.operations"; see `Workspace.plan_ingest`."""
-
-    def __call__(self, existing_stores: Callable[[], Stores | None], request: IngestRequest) -> IngestPlan:
-        """Say what an ingestion would read."""
+    Raises as `Workspace.ingest`.
+    """
+    report: IngestReport = operations.get("ingest")(open_stores, existing_stores, request, quiet=quiet)
+    return report
 
 
-class CheckOperation(Protocol):
-    """The entry point `check` of the group "ares.operations"; see `ares.check`."""
-
-    def __call__(self, request: CheckRequest) -> CheckReport:
-        """Check the signals of datasets where they lie."""
-
-
-class FixOperation(Protocol):
-    """The entry point `fix` of the group "ares.operations"; see `ares.fix`."""
-
-    def __call__(self, request: FixRequest, *, quiet: bool) -> FixReport:
-        """Correct a dataset in a copy."""
+def plan_ingest(existing_stores: Callable[[], Stores | None], request: IngestRequest) -> IngestPlan:
+    """Say by `ingest.operation.plan_ingest` what an ingestion would read. Raises as `Workspace.plan_ingest`."""
+    plan: IngestPlan = operations.get("plan_ingest")(existing_stores, request)
+    return plan
 
 
-class AnnotateOperation(Protocol):
-    """The entry point `annotate` of the group "ares.operations"; see `Workspace.annotate`."""
-
-    def __call__(
-        self, stores: Stores, request: AnnotateRequest, *, quiet: bool = False
-    ) -> tuple[AnnotateReport, ...]:
-        """Run annotators over the episodes that lack their annotation."""
+def check_datasets(request: CheckRequest) -> CheckReport:
+    """Check the signals of datasets where they lie, by `ingest.check.run.check`. Raises as `ares.check`."""
+    report: CheckReport = operations.get("check")(request)
+    return report
 
 
-class EstimateOperation(Protocol):
-    """The entry point `estimate` of the group "ares.operations"; see `Workspace.estimate`."""
-
-    def __call__(self, stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]:
-        """Say what an annotation run would do and cost."""
-
-
-def ingest_operation() -> IngestOperation:
-    """The ingestion, `ingest.operation.ingest`. Raises RequestError where it is missing."""
-    return cast("IngestOperation", operations.get("ingest"))
+def fix_dataset(request: FixRequest, *, quiet: bool) -> FixReport:
+    """Correct a dataset in a copy, by `ingest.check.corrected_copy.fix`. Raises as `ares.fix`."""
+    report: FixReport = operations.get("fix")(request, quiet=quiet)
+    return report
 
 
-def plan_ingest_operation() -> PlanIngestOperation:
-    """The plan of an ingestion, `ingest.operation.plan_ingest`. Raises RequestError where it is missing."""
-    return cast("PlanIngestOperation", operations.get("plan_ingest"))
+def run_annotators(
+    stores: Stores, request: AnnotateRequest, *, quiet: bool = False
+) -> tuple[AnnotateReport, ...]:
+    """Run annotators by `annotators.runner.annotate`. Raises as `Workspace.annotate`."""
+    reports: tuple[AnnotateReport, ...] = operations.get("annotate")(stores, request, quiet=quiet)
+    return reports
 
 
-def check_operation() -> CheckOperation:
-    """The check of datasets, `ingest.check.run.check`. Raises RequestError where it is missing."""
-    return cast("CheckOperation", operations.get("check"))
-
-
-def fix_operation() -> FixOperation:
-    """The correction of a dataset, `ingest.check.corrected_copy.fix`. Raises RequestError where it is missing."""
-    return cast("FixOperation", operations.get("fix"))
-
-
-def annotate_operation() -> AnnotateOperation:
-    """The annotation run, `annotators.runner.annotate`. Raises RequestError where it is missing."""
-    return cast("AnnotateOperation", operations.get("annotate"))
-
-
-def estimate_operation() -> EstimateOperation:
-    """The estimate of a run, `annotators.runner.estimate`. Raises RequestError where it is missing."""
-    return cast("EstimateOperation", operations.get("estimate"))
+def estimate_run(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]:
+    """Say by `annotators.runner.estimate` what a run would do and cost. Raises as `Workspace.estimate`."""
+    estimates: list[AnnotateEstimate] = operations.get("estimate")(stores, request)
+    return estimates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,26 +101,10 @@ class Dashboard:
         return f'<a href="{escape(self.url)}" target="_blank">ARES dashboard: {escape(self.url)}</a>'
 
 
-class AppOperation(Protocol):
-    """The entry point `app` of the group "ares.operations"; see `ares.app`."""
-
-    def __call__(
-        self,
-        workspace: Any,
-        *,
-        host: str,
-        port: int,
-        open_browser: bool,
-        export_dirs: Sequence[str],
-        query_seconds: float | None,
-        trusted_proxies: Sequence[str],
-    ) -> Dashboard:
-        """Serve the dashboard in the background."""
-
-
-def app_operation() -> AppOperation:
-    """The server of the dashboard, `app.dashboard.page_script.start`. Raises RequestError where it is missing."""
-    return cast("AppOperation", operations.get("app"))
+def serve_app(workspace: Any, **options: Any) -> Dashboard:
+    """Serve the dashboard by `app.dashboard.page_script.start`; options and errors are those of `ares.app`."""
+    dashboard: Dashboard = operations.get("app")(workspace, **options)
+    return dashboard
 
 
 _TYPES: Mapping[object, ColumnType] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, SupportsIndex, TypeVar, overload
 
@@ -84,24 +84,32 @@ def format_table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str
     """
     if not rows:
         return ""
-    lines = [list(header), *([_text_cell(value) for value in row] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join(_align_cells(line, widths) for line in lines)
+    return align_rows([header, *([_text_cell(value) for value in row] for row in rows)])
 
 
-def html_table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
-    """The same as an HTML table; the values are escaped."""
+def align_rows(rows: Sequence[Sequence[str]]) -> str:
+    """Plain text with columns of even width; the last one is not padded."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def html_table(
+    rows: Sequence[Sequence[object]], header: Sequence[str], pictures: Sequence[str] | None = None
+) -> str:
+    """The same as an HTML table; the values are escaped.
+
+    Args:
+        rows: Values.
+        header: Names of the columns, with that of the pictures.
+        pictures: HTML of the first cell of each row; None for none.
+    """
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
-    body = "".join(_html_row(escape(_text_cell(value)) for value in row) for row in rows)
+    cells = ["".join(f"<td>{escape(_text_cell(value))}</td>" for value in row) for row in rows]
+    if pictures is not None:
+        cells = [f"<td>{picture}</td>{row}" for picture, row in zip(pictures, cells, strict=True)]
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _html_row(cells: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-
-
-def _align_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
 def _text_cell(value: object) -> str:

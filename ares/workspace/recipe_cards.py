@@ -7,7 +7,7 @@ import json
 import shlex
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -32,7 +32,7 @@ from ares.jobs import IngestRequest, Progress
 from ares.store import batched, file_origin, ids_filter
 from ares.workspace.carried_labels import StagedLabels, carry_labels, stage_labels
 from ares.workspace.label_lines import Form, LabelsFile, Word, write_labels
-from ares.workspace.operations import ingest_operation, plan_ingest_operation
+from ares.workspace.operations import ingest_datasets, plan_ingest
 from ares.workspace.requested_exports import make_export_request, run_export
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class RebuildDifference:
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON."""
-        return {"kind": self.kind, "name": self.name, "expected": self.expected, "actual": self.actual}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,16 +233,9 @@ class RebuildReport:
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares set rebuild --json`."""
-        return {
-            "set": self.set,
-            "episodes": self.episodes,
-            "annotations": self.annotations,
-            "uncounted": dict(self.uncounted),
-            "path": self.path,
-            "same_files": self.same_files,
-            "ares": {"card": self.versions[0], "here": self.versions[1]},
-            "differences": [difference.to_json() for difference in self.differences],
-        }
+        fields = asdict(self)
+        card, here = fields.pop("versions")
+        return {**fields, "ares": {"card": card, "here": here}}
 
 
 def write_recipe_card(
@@ -610,9 +603,9 @@ def _ingest_source(stores: Stores, source: CardSource, root: Path, *, quiet: boo
             spec=str(spec_path) if spec else "",
         )
         if not store:
-            plan_ingest_operation()(lambda: stores, request)
+            plan_ingest(lambda: stores, request)
             return
-        ingest_operation()(lambda: stores, lambda: stores, request, quiet=quiet)
+        ingest_datasets(lambda: stores, lambda: stores, request, quiet=quiet)
 
 
 def _compare_makers(stores: Stores, card: RecipeCard) -> Iterator[RebuildDifference]:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ares.workspace.episode import StoredHit
 from ares.workspace.printed_tables import ResultTable
 
 if TYPE_CHECKING:
-    from ares.curation import Copies, DuplicateGroup, GroupCounts, GroupStatistics, SavedView, TagUse
+    from ares.curation import Copies, DuplicateGroup, GroupCounts, GroupStatistics, TagUse
     from ares.doctor import Finding
     from ares.jobs import AnnotateEstimate, AnnotateReport
     from ares.search import Facet
-    from ares.store import Action, Stores
 
 
 _SHOWN_VALUES = 5
+# What the calls of a run cost.
+_COST_COLUMNS: Mapping[str, Callable[[Any], object]] = {
+    "calls": lambda run: run.cost.calls,
+    "tokens in": lambda run: run.cost.tokens_in,
+    "tokens out": lambda run: run.cost.tokens_out,
+    "usd": lambda run: "unknown" if run.cost.usd is None else run.cost.usd,
+}
 
 
 class SearchResults(ResultTable[StoredHit]):
@@ -30,6 +36,7 @@ class SearchResults(ResultTable[StoredHit]):
         "second": lambda hit: f"{hit.seconds:.2f}" if hit.camera or hit.seconds else "",
         "dataset": lambda hit: hit.dataset,
         "source key": lambda hit: f"{hit.split} {hit.key}".strip(),
+        "grade": lambda hit: ", ".join(word for word in (hit.grade, hit.grade_trust) if word),
         "caption": lambda hit: hit.caption,
         "instruction": lambda hit: hit.instruction,
     }
@@ -115,7 +122,8 @@ class AnnotateReports(ResultTable["AnnotateReport"]):
         "kept": lambda report: report.kept,
         "already": lambda report: report.already,
         "failed": lambda report: report.failed,
-        "usd": lambda report: "unknown" if report.cost.usd is None else report.cost.usd,
+        "open": lambda report: report.open,
+        **_COST_COLUMNS,
         "seconds": lambda report: report.seconds,
     }
 
@@ -126,10 +134,9 @@ class EstimateList(ResultTable["AnnotateEstimate"]):
     shown: ClassVar[Mapping[str, Callable[[AnnotateEstimate], object]]] = {
         "annotator": lambda estimate: estimate.annotator,
         "planned": lambda estimate: estimate.planned,
-        "already": lambda estimate: estimate.already,
+        "already": lambda estimate: "unknown" if estimate.already is None else estimate.already,
         "frames": lambda estimate: estimate.frames,
-        "calls": lambda estimate: estimate.cost.calls,
-        "usd": lambda estimate: "unknown" if estimate.cost.usd is None else estimate.cost.usd,
+        **_COST_COLUMNS,
     }
 
 
@@ -143,50 +150,6 @@ class TagList(ResultTable["TagUse"]):
         "changed": lambda use: use.changed,
     }
     empty: ClassVar[str] = "no tags"
-
-
-class ViewList(ResultTable["SavedView"]):
-    """The saved views of a workspace, as `ares view` and the dashboard have them.
-
-        >>> ws.views.save("drawers", {"q": ["open the drawer"], "cut": ["0.6"]})
-
-    Args:
-        stores: Stores of the workspace.
-    """
-
-    shown: ClassVar[Mapping[str, Callable[[SavedView], object]]] = {
-        "view": lambda view: view.name,
-        "query": lambda view: dict(view.query),
-        "person": lambda view: view.person,
-        "saved": lambda view: view.created,
-    }
-    empty: ClassVar[str] = "no views"
-
-    def __init__(self, stores: Stores) -> None:
-        from ares.curation import list_views
-
-        super().__init__(list_views(stores))
-        self._stores = stores
-
-    def save(self, name: str, query: Mapping[str, Sequence[str]]) -> Action:
-        """Save a view under a name, in place of one that has it.
-
-        Args:
-            name: 1 to 80 characters without "/".
-            query: Parameters of its address, such as {"q": ["drawer"], "where": ["success"]}.
-
-        Raises:
-            RequestError: The name has another form, or the view is empty or too long.
-        """
-        from ares.curation import save_view
-
-        return save_view(self._stores, name, query)
-
-    def delete(self, name: str) -> Action:
-        """Delete a view; its episodes stay. Raises RequestError when there is none of that name."""
-        from ares.curation import delete_view
-
-        return delete_view(self._stores, name)
 
 
 def _describe_facet_values(facet: Facet) -> str:

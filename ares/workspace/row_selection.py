@@ -194,7 +194,7 @@ def _listed_offsets(snapshot: EpisodeSnapshot, ids: frozenset[str]) -> NDArray[n
     import pyarrow.compute as pc
 
     known_ids = pa.array(sorted(ids), pa.string())
-    # All at once: for each batch anew the ids would be hashed.
+    # All at once: for each batch the ids would be hashed again.
     episode_ids = snapshot.reader(["episode_id"]).read_all()["episode_id"]
     return np.flatnonzero(pc.is_in(episode_ids, value_set=known_ids).to_numpy())
 

@@ -181,7 +181,7 @@ class SetCollection(Mapping[str, StoredSet]):
             >>> ws.sets.create_spans("picks", where="verb = 'pick'")
             >>> ws.sets.create_spans("mugs", ws.search_segments("pick the mug", limit=500))
 
-        A set keeps spans and texts, also where segments are made anew. Segments of equal spans are one member.
+        A set keeps spans and texts, also where segments are made again. Segments of equal spans are one member.
 
         Args:
             name: Its name, see `ares.names.check_name`.

@@ -1,13 +1,30 @@
-"""What a workspace holds, counted: the typed document of `ares status`."""
+"""What a workspace holds, counted: the typed document of `ares status`, and the same in one line."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from ares.annotation import Cost, MakerKind
+from ares.annotation import SOURCE_PREFIX, Annotation, Cost, Maker, MakerKind
 from ares.console import count_of
+from ares.curation import Sets, list_tags, maker_catalog
 from ares.episode import Json
+from ares.jobs import FAILURES
+from ares.rubric import CONTROL, read_judge_trust
+from ares.search import SPACE_PREFIX, list_own_vectors
+from ares.store import batched, count_uncounted_answers, read_spending, select_shown
+
+if TYPE_CHECKING:
+    import lance
+
+    from ares.store import AnnotationStore, EpisodeSnapshot, MakerCatalog, Stores, VectorTableState
+
+
+# Episodes that are counted at once; up to how many, counting the values of a column is not noticed.
+_ID_BATCH, _MAX_COUNTED_ROWS = 10_000, 100_000
+_SHOWN_SETS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +40,6 @@ class AnnotationStateCounts:
     done: int
     missing: int
     failed: int
-
-    def to_json(self) -> dict[str, Json]:
-        """One value of `annotations`."""
-        return {"done": self.done, "missing": self.missing, "failed": self.failed}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,20 +68,6 @@ class MakerStatus:
     current: bool
     pinned: bool
 
-    def to_json(self) -> dict[str, Json]:
-        """One element of `makers`."""
-        return {
-            "maker_id": self.maker_id,
-            "kind": self.kind,
-            "version": self.version,
-            "model": self.model,
-            "prompt_hash": self.prompt_hash,
-            "settings": dict(self.settings),
-            "annotations": self.annotations,
-            "current": self.current,
-            "pinned": self.pinned,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatus:
@@ -91,13 +90,9 @@ class TableStatus:
 
     def to_json(self) -> dict[str, Json]:
         """One value of `tables`."""
-        return {
-            "rows": self.rows,
-            "indexed": self.indexed,
-            "recall": self.recall,
-            "p50_ms": self.p50_ms,
-            **self.details,
-        }
+        fields = asdict(self)
+        details = fields.pop("details")
+        return {**fields, **details}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +111,6 @@ class FailureCount:
     count: int
     example: str
 
-    def to_json(self) -> dict[str, Json]:
-        """One element of `failures`."""
-        return {"work": self.work, "reason": self.reason, "count": self.count, "example": self.example}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockStatus:
@@ -135,14 +126,6 @@ class ClockStatus:
     claimed_hz: tuple[float, float]
     measured_hz: tuple[float, float]
 
-    def to_json(self) -> dict[str, Json]:
-        """One value of `clocks`."""
-        return {
-            "episodes": self.episodes,
-            "claimed_hz": list(self.claimed_hz),
-            "measured_hz": list(self.measured_hz),
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceStatus:
@@ -151,40 +134,40 @@ class WorkspaceStatus:
     Attributes:
         workspace: Folder or URI.
         episodes: Number of episodes.
+        removed: Number of episodes that were removed and can be brought back.
+        tags: Episodes by tag.
         datasets: Episodes by dataset.
+        clocks: Datasets whose stamps have another rate than they claim.
         annotations: Counts by name of annotation.
         makers: Makers by annotator.
+        mixed_makers: By annotator, the episodes that show an older maker: the newest has not annotated them.
+        empty_columns: By annotator, why columns are empty: episodes by reason, most frequent first.
         ingest_failures: Failures of ingestion in the log.
         sets: Episodes of the newest version of each set.
         tables: The tables of the index.
         failures: Failures by reason, most frequent first.
-        removed: Number of episodes that were removed and can be brought back.
-        tags: Episodes by tag.
-        clocks: Datasets whose stamps have another rate than they claim.
-        empty_columns: By annotator, why columns are empty: episodes by reason, most frequent first.
         spent: By model, what its calls have cost so far, failed ones included.
         judge_trust: By dataset, what the controls of the current judge say, see `ares.rubric.JudgeTrust.to_json`.
         uncounted_answers: By person, how many answers of files do not count.
-        mixed_makers: By annotator, the episodes that show an older maker: the newest has not annotated them.
     """
 
     workspace: str
     episodes: int
+    removed: int
+    tags: Mapping[str, int]
     datasets: Mapping[str, int]
+    clocks: Mapping[str, ClockStatus]
     annotations: Mapping[str, AnnotationStateCounts]
     makers: Mapping[str, tuple[MakerStatus, ...]]
+    mixed_makers: Mapping[str, int]
+    empty_columns: Mapping[str, Mapping[str, int]]
     ingest_failures: int
     sets: Mapping[str, int]
     tables: Mapping[str, TableStatus]
     failures: tuple[FailureCount, ...]
-    removed: int = 0
-    tags: Mapping[str, int] = field(default_factory=dict)
-    clocks: Mapping[str, ClockStatus] = field(default_factory=dict)
-    empty_columns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    spent: Mapping[str, Cost] = field(default_factory=dict)
-    judge_trust: Mapping[str, Json] = field(default_factory=dict)
-    uncounted_answers: Mapping[str, int] = field(default_factory=dict)
-    mixed_makers: Mapping[str, int] = field(default_factory=dict)
+    spent: Mapping[str, Cost]
+    judge_trust: Mapping[str, Json]
+    uncounted_answers: Mapping[str, int]
 
     def __repr__(self) -> str:
         done = ", ".join(f"{name} {counts.done}" for name, counts in self.annotations.items())
@@ -197,27 +180,308 @@ class WorkspaceStatus:
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares status --json`."""
-        return {
-            "workspace": self.workspace,
-            "episodes": self.episodes,
-            "removed": self.removed,
-            "tags": dict(self.tags),
-            "datasets": dict(self.datasets),
-            "clocks": {name: clock.to_json() for name, clock in self.clocks.items()},
-            "annotations": {name: counts.to_json() for name, counts in self.annotations.items()},
-            "makers": makers_to_json(self.makers),
-            "mixed_makers": dict(self.mixed_makers),
-            "empty_columns": {name: dict(reasons) for name, reasons in self.empty_columns.items()},
-            "ingest_failures": self.ingest_failures,
-            "sets": dict(self.sets),
-            "tables": {name: table.to_json() for name, table in self.tables.items()},
-            "failures": [failure.to_json() for failure in self.failures],
-            "spent": {model: asdict(cost) for model, cost in self.spent.items()},
-            "judge_trust": dict(self.judge_trust),
-            "uncounted_answers": dict(self.uncounted_answers),
-        }
+        tables: dict[str, Json] = {name: table.to_json() for name, table in self.tables.items()}
+        return {**asdict(self), "tables": tables}
 
 
 def makers_to_json(makers: Mapping[str, tuple[MakerStatus, ...]]) -> dict[str, Json]:
     """Makers by annotator, as `ares status` and `ares use` print them with --json."""
-    return {name: [maker.to_json() for maker in members] for name, members in makers.items()}
+    return {name: [asdict(maker) for maker in members] for name, members in makers.items()}
+
+
+def workspace_status(stores: Stores) -> WorkspaceStatus:
+    """Count episodes, annotations, sets, table rows and failures."""
+    total, sets = stores.tables.episodes.count(), Sets(stores.annotations)
+    failures = _count_failures(stores)
+    return WorkspaceStatus(
+        workspace=stores.path,
+        episodes=total,
+        removed=stores.tables.removed.count(),
+        tags={use.tag: use.episodes for use in list_tags(stores)},
+        datasets=dict(sorted(count_values(stores.tables.episodes.snapshot(), "dataset").items())),
+        clocks=_measured_clocks(stores),
+        annotations=_annotation_counts(stores, total, failures),
+        empty_columns=_empty_columns(stores),
+        makers=maker_statuses(stores),
+        mixed_makers=_mixed_makers(stores),
+        uncounted_answers=count_uncounted_answers(stores.annotations),
+        ingest_failures=failures.get("ingest", 0),
+        sets={name: sets[name].episodes for name in sets},
+        tables=_table_statuses(stores),
+        failures=failures_by_reason(stores),
+        spent=read_spending(stores.annotations),
+        judge_trust=_judge_trust(stores),
+    )
+
+
+def _judge_trust(stores: Stores) -> dict[str, Json]:
+    """What the controls of the current judges say, by dataset."""
+    catalog, trust = maker_catalog(stores), read_judge_trust(stores.annotations)
+    current = [catalog.current(name) for name in {maker.annotator for maker in catalog.makers.values()}]
+    documents = [document for maker_id in current for document in trust.get(maker_id, {}).items()]
+    return {dataset: dict(document) for dataset, document in sorted(documents)}
+
+
+def count_values(table: EpisodeSnapshot, column: str) -> Counter[str]:
+    """How often every text occurs in a column of texts, or of lists of texts."""
+    import pyarrow as pa
+
+    counts: Counter[str] = Counter()
+    for batch in table.reader([column]):
+        values = batch[column].flatten() if pa.types.is_list(batch[column].type) else batch[column]
+        pairs: Sequence[dict[str, Any]] = values.drop_null().value_counts().to_pylist()
+        counts.update({pair["values"]: pair["counts"] for pair in pairs})
+    return counts
+
+
+def _empty_columns(stores: Stores) -> dict[str, dict[str, int]]:
+    """By annotator, the episodes of every reason for which it left columns empty."""
+    makers = maker_catalog(stores).makers.values()
+    declared = {
+        column.name: maker.annotator for maker in makers for column in maker.columns if column.is_gap_reason
+    }
+    table = stores.tables.episodes.snapshot()
+    counts = {name: count_values(table, name) for name in sorted(declared) if name in table.columns()}
+    return {declared[name]: dict(reasons.most_common()) for name, reasons in counts.items() if reasons}
+
+
+def _measured_clocks(stores: Stores) -> dict[str, ClockStatus]:
+    """By dataset, the episodes whose claimed rate gave way to that of their stamps."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = ["dataset", "claimed_rate_hz", "measured_rate_hz"]
+    parts = []
+    for batch in stores.tables.episodes.scan([*columns, "rate_source"]):
+        is_measured = pc.equal(batch.column("rate_source"), "measured")
+        kept = pc.and_(is_measured, pc.is_valid(batch.column("claimed_rate_hz")))
+        parts.append(batch.select(columns).filter(kept))
+    if not any(part.num_rows for part in parts):
+        return {}
+    rates = [(name, kind) for name in columns[1:] for kind in ("min", "max")]
+    groups = pa.Table.from_batches(parts).group_by("dataset").aggregate([("dataset", "count"), *rates])
+    return {
+        row["dataset"]: ClockStatus(
+            episodes=row["dataset_count"],
+            claimed_hz=(row["claimed_rate_hz_min"], row["claimed_rate_hz_max"]),
+            measured_hz=(row["measured_rate_hz_min"], row["measured_rate_hz_max"]),
+        )
+        for row in sorted(groups.to_pylist(), key=lambda row: str(row["dataset"]))
+    }
+
+
+def _annotation_counts(
+    stores: Stores, total: int, failures: Mapping[str, int]
+) -> dict[str, AnnotationStateCounts]:
+    counts = Counter(stores.annotations.count_episodes())
+    removed = stores.tables.removed.ids()
+    for start in range(0, len(removed), _ID_BATCH):
+        ids = removed.slice(start, _ID_BATCH).to_pylist()
+        counts.subtract(stores.annotations.count_episodes(ids))
+    # Only some captions have controls: the others lack nothing.
+    names = sorted({*counts, *failures} - {"ingest", CONTROL})
+    return {
+        name: AnnotationStateCounts(
+            done=counts.get(name, 0),
+            # An episode of which its source says nothing lacks nothing either.
+            missing=0 if name.startswith(SOURCE_PREFIX) else total - counts.get(name, 0),
+            failed=failures.get(name, 0),
+        )
+        for name in names
+    }
+
+
+def maker_statuses(stores: Stores) -> dict[str, tuple[MakerStatus, ...]]:
+    """Return by annotator its makers: how many annotations they have, and which of them is current or pinned."""
+    catalog = maker_catalog(stores)
+    counts = stores.annotations.count_annotations(list(catalog.makers))
+    names = sorted({maker.annotator for maker in catalog.makers.values()})
+    return {
+        name: tuple(
+            _maker_status(maker, catalog, counts.get(maker.maker_id, 0))
+            for maker in catalog.makers_of([name])
+        )
+        for name in names
+    }
+
+
+def _mixed_makers(stores: Stores) -> dict[str, int]:
+    """By annotator without a pinned maker, the episodes that show an older maker: the newest has not annotated them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    catalog, log, counts = maker_catalog(stores), stores.annotations, dict[str, int]()
+    for name in sorted(catalog.several_makers() - catalog.pins.keys()):
+        newest = catalog.current(name)
+        older = [maker.maker_id for maker in catalog.makers_of([name]) if maker.kind in ("model", "code")]
+        others = {id for maker_id in older if maker_id != newest for id in log.find_episodes(name, maker_id)}
+        others.difference_update(log.find_episodes(name, newest))
+        left = pa.array(others - _corrected_episodes(log, catalog, name, others), pa.string())
+        # Removed episodes show nothing.
+        shown = pc.is_in(left, value_set=stores.tables.episodes.arrow_ids().array)
+        counts[name] = pc.sum(shown).as_py() or 0
+    return {name: count for name, count in counts.items() if count}
+
+
+def _corrected_episodes(
+    log: AnnotationStore, catalog: MakerCatalog, name: str, ids: Collection[str]
+) -> set[str]:
+    """Those of some episodes that show nothing of an annotator's models and code, as people have corrected it."""
+    makers = catalog.makers_of(catalog.groups[name])
+    people = [maker for maker in makers if maker.kind not in ("model", "code")]
+    spoken = {id for maker in people for id in log.find_episodes(maker.annotator, maker.maker_id)}
+    by_episode: dict[str, list[Annotation]] = {}
+    for part in batched(sorted(spoken.intersection(ids)), _ID_BATCH):
+        for annotation in log.find_annotations(part, maker_ids=[maker.maker_id for maker in makers]):
+            by_episode.setdefault(annotation.episode_id, []).append(annotation)
+    return {
+        episode_id
+        for episode_id, annotations in by_episode.items()
+        if all(
+            catalog.makers[annotation.maker_id] in people
+            for annotation in select_shown(annotations, catalog, catalog.groups[name])[name]
+        )
+    }
+
+
+def _maker_status(maker: Maker, catalog: MakerCatalog, annotations: int) -> MakerStatus:
+    return MakerStatus(
+        maker_id=maker.maker_id,
+        kind=maker.kind,
+        version=maker.version,
+        model=maker.model,
+        prompt_hash=maker.prompt_hash,
+        settings=dict(maker.settings),
+        annotations=annotations,
+        current=catalog.current(maker.annotator) == maker.maker_id,
+        pinned=catalog.pins.get(maker.annotator) == maker.maker_id,
+    )
+
+
+def _count_failures(stores: Stores) -> Counter[str]:
+    return Counter(key.split("/", 1)[0] for key, _ in stores.annotations.find_documents(FAILURES))
+
+
+def failures_by_reason(stores: Stores) -> tuple[FailureCount, ...]:
+    """Return the logged failures by job and reason, with count and one example each, most frequent first."""
+    counts: dict[tuple[str, str], tuple[int, str]] = {}
+    for key, document in stores.annotations.find_documents(FAILURES):
+        if isinstance(document, dict):
+            group = (key.split("/", 1)[0], str(document["reason"]))
+            count, example = counts.get(group, (0, str(document["detail"])))
+            counts[group] = (count + 1, example)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1][0], item[0]))
+    return tuple(
+        FailureCount(work=work, reason=reason, count=count, example=example)
+        for (work, reason), (count, example) in ordered
+    )
+
+
+def _table_statuses(stores: Stores) -> dict[str, TableStatus]:
+    """Return each table with its indexes and the number of rows that an index covers."""
+    tables = {
+        "episodes": _describe_table(stores, "episodes", "instruction"),
+        "trajectories": _describe_table(stores, "trajectories", ""),
+        "segments": _describe_table(stores, "segments", "text"),
+    }
+    return {**tables, **vector_tables(stores)}
+
+
+def vector_tables(stores: Stores) -> dict[str, TableStatus]:
+    """Return each table of vectors with the number of rows that its index covers, and what was measured of it."""
+    spaces = stores.tables.spaces()
+    motion_spaces = [space for space in spaces if space.startswith(SPACE_PREFIX)]
+    added = list_own_vectors(stores)
+    # A space without vectors is one whose vectors were removed.
+    others = [space for space in spaces if space not in motion_spaces]
+    frame_spaces = [space for space in others if stores.tables.vectors(space).count()]
+    frames = {f"vectors/{space}": _describe_frame_vectors(stores, space) for space in frame_spaces}
+    for space in added:
+        table = frames[f"vectors/{space}"]
+        frames[f"vectors/{space}"] = replace(table, details={**table.details, "own": True})
+    texts = {
+        f"texts/{space}": _describe_vectors(stores, f"texts_{space}", stores.tables.texts(space).state())
+        for space in frame_spaces
+        if space not in added
+    }
+    motion = _merge_motion_spaces([_describe_frame_vectors(stores, space) for space in motion_spaces])
+    return {**frames, **texts, **motion}
+
+
+def _merge_motion_spaces(spaces: Sequence[TableStatus]) -> dict[str, TableStatus]:
+    """Merge the motion tables into one entry: there is one table per robot and layout, most of them small."""
+    if not spaces:
+        return {}
+    latencies = [space.p50_ms for space in spaces if space.p50_ms is not None]
+    merged = TableStatus(
+        rows=sum(space.rows for space in spaces),
+        indexed=sum(space.indexed or 0 for space in spaces),
+        recall=min(space.recall or 0.0 for space in spaces),
+        p50_ms=max(latencies, default=None),
+        details={"spaces": len(spaces)},
+    )
+    return {"vectors/motion": merged}
+
+
+def _describe_table(stores: Stores, name: str, text_column: str) -> TableStatus:
+    """Describe a table; its full-text index on `text_column`, if it has one, is exact."""
+    dataset = stores.tables.connection.open_dataset(name)
+    indices = [] if dataset is None else _describe_indices(dataset)
+    return TableStatus(
+        rows=0 if dataset is None else int(dataset.count_rows()),
+        indexed=next((index["rows"] for index in indices if index["columns"] == [text_column]), None),
+        recall=None,
+        p50_ms=None,
+        details={"indices": [dict(index) for index in indices]},
+    )
+
+
+def _describe_frame_vectors(stores: Stores, space: str) -> TableStatus:
+    return _describe_vectors(stores, f"vectors_{space}", stores.tables.vectors(space).state())
+
+
+def _describe_vectors(stores: Stores, name: str, state: VectorTableState) -> TableStatus:
+    """Describe a table of vectors; without an index its search is exact, so its recall is 1."""
+    dataset = stores.tables.connection.open_dataset(name)
+    index = state.record
+    is_flat = index is None or index.kind == "flat"
+    details: dict[str, Json] = {
+        "kind": index.kind if index else "flat",
+        "tuning": asdict(index) if index else None,
+        "indices": [] if dataset is None else [dict(index) for index in _describe_indices(dataset)],
+    }
+    return TableStatus(
+        rows=state.rows,
+        indexed=state.indexed,
+        recall=1.0 if index is None or is_flat else index.recall,
+        p50_ms=None if index is None or is_flat else index.p50_ms,
+        details=details,
+    )
+
+
+def _describe_indices(dataset: lance.LanceDataset) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": index.name,
+            "kind": index.index_type,
+            "columns": list(index.field_names),
+            "rows": index.num_rows_indexed,
+        }
+        for index in dataset.describe_indices()
+    ]
+
+
+def list_workspace_counts(stores: Stores) -> list[str]:
+    """For example "1,204 episodes", "3 datasets", "captions 1,200", "sets: sinks, drawers"."""
+    table = stores.tables.episodes.snapshot()
+    total = table.count()
+    parts = [f"{count_of(total, 'episode', comma=True)}"]
+    if 0 < total <= _MAX_COUNTED_ROWS:
+        parts.append(count_of(len(count_values(table, "dataset")), "dataset"))
+        if "caption" in table.columns():
+            parts.append(f"captions {table.count('caption IS NOT NULL'):,}")
+    names = list(Sets(stores.annotations))
+    if names:
+        more = f" and {len(names) - _SHOWN_SETS} more" if len(names) > _SHOWN_SETS else ""
+        parts.append(f"sets: {', '.join(names[:_SHOWN_SETS])}{more}")
+    return parts

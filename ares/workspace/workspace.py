@@ -17,15 +17,16 @@ from ares.jobs import AnnotateKeywords, make_annotate_request
 from ares.registry import explain_mistakes
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
+from ares.workspace.answers import Reviews
 from ares.workspace.arguments import SelectionOptions, make_selection, read_values
 from ares.workspace.episode import best_poster_html
 from ares.workspace.episodes import Episodes
 from ares.workspace.operations import (
-    annotate_operation,
-    estimate_operation,
-    ingest_operation,
-    plan_ingest_operation,
+    estimate_run,
+    ingest_datasets,
+    plan_ingest,
     read_annotators,
+    run_annotators,
 )
 from ares.workspace.requested_exports import (
     ExportOptions,
@@ -34,7 +35,6 @@ from ares.workspace.requested_exports import (
     make_export_request,
     run_export,
 )
-from ares.workspace.review import Reviews
 from ares.workspace.sets import SetCollection, StoredSet
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
         FindingList,
         SearchResults,
         TagList,
-        ViewList,
     )
     from ares.workspace.status import MakerStatus, TableStatus, WorkspaceStatus
 
@@ -141,7 +140,7 @@ class Workspace:
         return f"Workspace({self.path!r}: {'closed' if self._is_closed else self._overview()})"
 
     def _overview(self) -> str:
-        from ares.workspace.summary import list_workspace_counts
+        from ares.workspace.status import list_workspace_counts
 
         return visible(", ".join(list_workspace_counts(self.stores)))
 
@@ -185,13 +184,6 @@ class Workspace:
         from ares.workspace.result_lists import TagList
 
         return TagList(list_tags(self.stores))
-
-    @property
-    def views(self) -> ViewList:
-        """The views that people saved."""
-        from ares.workspace.result_lists import ViewList
-
-        return ViewList(self.stores)
 
     def search(
         self,
@@ -287,13 +279,13 @@ class Workspace:
 
         >>> ws.status().annotations["caption"].missing
         """
-        from ares.workspace.summary import workspace_status
+        from ares.workspace.status import workspace_status
 
         return workspace_status(self.stores)
 
     def makers(self) -> Mapping[str, tuple[MakerStatus, ...]]:
         """The makers of every annotator, and which of them fill the columns, as `ares use` shows them."""
-        from ares.workspace.summary import maker_statuses
+        from ares.workspace.status import maker_statuses
 
         return maker_statuses(self.stores)
 
@@ -351,7 +343,7 @@ class Workspace:
         """
         from ares.jobs import ComputePlan, IngestRequest
 
-        return ingest_operation()(
+        return ingest_datasets(
             lambda: self.stores,
             self.existing_stores,
             IngestRequest(
@@ -393,7 +385,7 @@ class Workspace:
         """
         from ares.jobs import IngestRequest
 
-        return plan_ingest_operation()(
+        return plan_ingest(
             self.existing_stores,
             IngestRequest(
                 sources=tuple(expanded_path(source) for source in sources),
@@ -454,7 +446,7 @@ class Workspace:
             self.stores, self.episodes, names, where, columns, batch_size
         )
         request = make_annotate_request(called, functions=functions, **keywords)
-        return AnnotateReports(annotate_operation()(self.stores, request, quiet=quiet))
+        return AnnotateReports(run_annotators(self.stores, request, quiet=quiet))
 
     def estimate(self, *names: str, **keywords: Unpack[AnnotateKeywords]) -> EstimateList:
         """Say what `annotate` would do and cost with these arguments, as `ares annotate --dry-run` does.
@@ -466,7 +458,7 @@ class Workspace:
         from ares.workspace.result_lists import EstimateList
 
         request = make_annotate_request(names, **keywords)
-        return EstimateList(estimate_operation()(self.stores, request))
+        return EstimateList(estimate_run(self.stores, request))
 
     def use(self, **makers: str) -> dict[str, str]:
         """Choose the makers whose values fill the columns; returns the maker_id, or "newest", by annotator.
@@ -761,7 +753,7 @@ class Workspace:
             The tables of vectors by name, with their rows, indexed rows and measured recall.
         """
         from ares.console import print_message
-        from ares.workspace.summary import vector_tables
+        from ares.workspace.status import vector_tables
 
         with self.stores.write_lock("ares index"):
             self.stores.tables.refresh_indexes((lambda message: None) if quiet else print_message)

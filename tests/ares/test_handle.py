@@ -126,14 +126,10 @@ def test_one_selection_serves_a_set_a_tag_and_a_note(ws: Workspace) -> None:
         ws.tag("found", set="found", search="drawer")
 
 
-def test_tags_and_views_are_tables(ws: Workspace) -> None:
+def test_tags_are_a_table(ws: Workspace) -> None:
     ws.tag("short", where="num_steps < 50")
     (use,) = [use for use in ws.tags if use.tag == "short"]
     assert use.episodes == len(ws.episodes.where("num_steps < 50")) and "short" in repr(ws.tags)
-    ws.views.save("drawers", {"q": ["open the drawer"]})
-    assert [(view.name, view.query) for view in ws.views] == [("drawers", {"q": ["open the drawer"]})]
-    ws.views.delete("drawers")
-    assert not ws.views and repr(ws.views) == "no views"
 
 
 def test_an_export_is_reported_and_its_folder_complete(ws: Workspace, tmp_path: Path) -> None:

@@ -39,9 +39,9 @@ NAMED = {
     # The extra that installs UMAP.
     "ares/imports.py": {"map"},
     "ares/workspace/episodes.py": {"caption"},
-    "ares/workspace/summary.py": {"caption"},
+    "ares/workspace/status.py": {"caption"},
     "ares/workspace/episode.py": {"grade"},
-    "ares/workspace/result_lists.py": {"caption"},
+    "ares/workspace/result_lists.py": {"caption", "grade"},
     # The column that a judge of texts fills.
     "ares/store/lance/segments.py": {"grade"},
     # A key of the document that a verdict becomes.

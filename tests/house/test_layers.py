@@ -197,6 +197,5 @@ def test_an_operation_says_where_it_is_defined() -> None:
     """`ares` reaches the packages above it by name only: the docstring is what leads a reader on."""
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     targets = {name: value.replace(":", ".") for name, value in groups["ares.operations"].items()}
-    functions = vars(operations)
-    said = {name: functions[f"{name}_operation"].__doc__ for name in targets if name != "command"}
-    assert [name for name, text in said.items() if f"`{targets[name]}`" not in text] == []
+    said = " ".join(str(function.__doc__) for function in vars(operations).values() if callable(function))
+    assert [name for name in targets if name != "command" and f"`{targets[name]}`" not in said] == []

@@ -245,9 +245,7 @@ def test_an_argument_that_is_no_text_is_named(workspace: str) -> None:
 def test_a_bug_is_one_line_with_its_location_and_a_status_of_its_own(
     workspace: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "ares.workspace.summary.failures_by_reason", lambda stores: {"": 0}["missing\x1b[31m"]
-    )
+    monkeypatch.setattr("ares.workspace.status.failures_by_reason", lambda stores: {"": 0}["missing\x1b[31m"])
     for options, count in (([], 1), (["-v"], 0)):
         assert main(["status", "-w", workspace, *options]) == 70
         err = capsys.readouterr().err

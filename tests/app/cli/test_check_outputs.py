@@ -105,15 +105,16 @@ def test_a_file_that_is_no_baseline_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize("gone", GONE_OPTIONS)
-def test_an_option_that_is_gone_names_what_does_its_work(
+def test_an_option_or_a_command_that_is_gone_names_what_does_its_work(
     gone: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command, option = gone.rsplit(" ", 1)
+    command, name = gone.rsplit(" ", 1)
     required = ["--against=two"] if command == "ares set overlap" else []
+    before = ["one", "two", *required] if name.startswith("-") else []
     with pytest.raises(SystemExit, match="2"):
-        main([*command.split()[1:], "one", "two", *required, option])
+        main([*command.split()[1:], *before, name])
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert line.startswith(f"{command}: {option} is gone: {GONE_OPTIONS[gone]}")
+    assert line.startswith(f"{command}: {name} is gone: {GONE_OPTIONS[gone]}")
 
 
 def test_every_kind_of_report_links_to_the_page_of_the_code(

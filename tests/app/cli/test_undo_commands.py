@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
+from ares.errors import RequestError
 from ares.workspace import Workspace
 from tests.ares.curation.conftest import curated, curated_folder, ids, open_curated
 
@@ -100,16 +101,12 @@ def test_nothing_is_removed_without_a_selection(ares: Any) -> None:
 
 def test_own_vectors_are_listed_and_deleted(ares: Any, curated: Workspace, ids: list[str]) -> None:
     curated.add_vectors("mine", {id: [1.0, float(number)] for number, id in enumerate(ids)})
-    assert "vectors of your own: mine; `ares remove --vectors NAME` deletes them" in ares("status")[1]
+    assert "vectors of your own: mine; `ws.remove_vectors(NAME)` of Python deletes them" in ares("status")[1]
     assert json.loads(ares("status", "--json")[1])["tables"]["vectors/mine"]["own"] is True
-    assert "give --yes" in ares("remove", "--vectors", "mine")[2]
-    assert (
-        "deleted 2 vectors of mine; the episodes stay"
-        in ares("remove", "--vectors", "mine", *ids[:2], "--yes")[1]
-    )
-    assert json.loads(ares("remove", "--vectors", "mine", "--yes", "--json")[1])["deleted"] == len(ids) - 2
-    status, _, err = ares("remove", "--vectors", "mine", "--yes")
-    assert status == 2 and "no vectors of your own 'mine': there are: none" in err
+    assert curated.remove_vectors("mine", ids[:2]) == 2
+    assert curated.remove_vectors("mine") == len(ids) - 2
+    with pytest.raises(RequestError, match="no vectors of your own 'mine': there are: none"):
+        curated.remove_vectors("mine")
     assert "mine" not in ares("status")[1] and ares("doctor")[0] == 0
     # A space without vectors takes those of another length.
     assert curated.add_vectors("mine", {ids[0]: [1.0, 2.0, 3.0]}) == 1

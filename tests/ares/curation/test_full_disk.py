@@ -13,7 +13,7 @@ import pytest
 
 from ares.errors import DiskFull
 from ares.workspace import Workspace
-from ares.workspace.review import Reviews
+from ares.workspace.answers import Reviews
 from ares.workspace.sets import SetCollection, StoredSet
 
 ACTS: dict[str, Callable[[Workspace, list[str]], object]] = {

@@ -158,7 +158,7 @@ def test_commands_take_the_same_names(
     assert [row["name"] for row in run("set", "list") if row["episodes"] == 1] == [name]  # type: ignore[attr-defined]
     run("tag", "add", name, "--set", name)
     assert [row["tag"] for row in run("tag", "list")] == [name]  # type: ignore[attr-defined]
-    run("view", "save", name, "f.grade=acceptable")
+    save_view(curated.stores, name, {"f.grade": ["acceptable"]})
     run("export", f"{name}@1", str(tmp_path / "export"), "--format", "parquet")
     manifest = json.loads((tmp_path / "export" / "manifest.json").read_text())
     assert manifest["set"]["name"] == name
@@ -166,7 +166,7 @@ def test_commands_take_the_same_names(
     assert json.loads((tmp_path / "lock.json").read_text())["name"] == name
     run("note", "fine", "--where", f"{where} AND tagged({quote_literal(name)})")
     run("tag", "remove", name)
-    run("view", "delete", name)
+    delete_view(curated.stores, name)
     run("set", "delete", name, "--yes")
 
 

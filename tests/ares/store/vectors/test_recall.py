@@ -23,7 +23,7 @@ from ares.store.lance_tables import open_tables
 from ares.store.vectors import index as recall, knn
 from ares.store.vectors.tables import VectorTable
 from ares.workspace import Workspace
-from ares.workspace.summary import workspace_status
+from ares.workspace.status import workspace_status
 
 _DIM, _FRAMES, _EPISODES = 32, 20, 600
 _FLAT_ROWS = 1_000
