@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 # By command and option; a command alone is gone as a whole.
 GONE_OPTIONS: Mapping[str, str] = {
-    "ares review next": "the page Review of `ares app` asks and shows the clip; `ares review import` reads answers",
     "ares view": "the dashboard saves, opens and deletes views with the button Views",
     **dict.fromkeys(
         ("ares set create --near", "ares set split --near", "ares set overlap --near"),

@@ -107,7 +107,7 @@ COMMANDS = {
         "ask people what is true, and keep what they say",
         (
             "ares review create lids --question acceptable --random 60 --repeat 0.1",
-            "ares review list lids",
+            "ares review next lids",
             "ares review export answers.csv --queue lids",
         ),
     ),

@@ -1,8 +1,10 @@
-"""`ares review`: make queues, list answers, and read and write files of them."""
+"""`ares review`: make queues, answer them by keyboard, list answers, and read and write files of them."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,20 +23,34 @@ from ares.console import count_of, visible, write_stderr
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
-    from ares.review import Calibration, Queue, ShareEstimate
+    from ares.review import Calibration, Queue, QueueItem, ReviewQueue, ShareEstimate
     from ares.rubric import Criterion
     from ares.workspace import Workspace
 
 
+# The queue that is made where there is none.
+_USUAL_NAME, _USUAL_ANNOTATOR = "review", "caption"
 _USUAL_QUESTION = "acceptable"
+_USUAL_KEYS = {"y": "met", "n": "unmet", "?": "unsure"}
+_SUCCESS_KEYS = {"y": "success", "n": "failure", "?": "unsure"}
+_UNDO, _GUIDELINE, _QUIT = "u", "g", "q"
+_QUESTIONS = {
+    "acceptable": "is the text true?",
+    "success": "did the episode succeed?",
+    "instruction": "is the instruction of this episode?",
+}
 
 
 def add_review_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.set_defaults(run=run_review)
+    parser.set_defaults(run=run_review, describe_stop=describe_review_stop)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a queue of what people are to be asked")
     _add_create_arguments(create)
+    following = actions.add_parser("next", help="answer a queue, one key an answer")
+    following.add_argument(
+        "name", nargs="?", default="", metavar="QUEUE", help="the queue (default: the only one, or a new one)"
+    )
     listing = actions.add_parser("list", help="all queues; of a queue or a person the answers")
     listing.add_argument("name", nargs="?", default="", metavar="QUEUE", help="the answers of a queue")
     taking = actions.add_parser("import", help="store the answers of a file")
@@ -46,10 +62,11 @@ def add_review_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("file", type=Path, metavar="FILE", help=".csv or .jsonl")
     add_trust_argument(taking)
     giving.add_argument("--queue", default="", metavar="NAME", help="only the answers of a queue")
-    create.add_argument("--person", default="", metavar="NAME", help="who you are (default: the user)")
+    for action in (create, following):
+        action.add_argument("--person", default="", metavar="NAME", help="who you are (default: the user)")
     for action in (listing, giving):
         action.add_argument("--person", default="", metavar="NAME", help="only the answers of a person")
-    for action in (create, listing, taking, giving, report):
+    for action in (create, following, listing, taking, giving, report):
         add_workspace_arguments(action, rows=action in (listing, report))
 
 
@@ -96,7 +113,7 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
         "--guideline", type=Path, metavar="FILE", help="text with examples, shown beside the question"
     )
     parser.add_argument(
-        "--annotator", default="caption", metavar="NAME", help="whose texts (default: caption)"
+        "--annotator", default=_USUAL_ANNOTATOR, metavar="NAME", help="whose texts (default: caption)"
     )
     parser.add_argument(
         "--first", default="", metavar="SET", help="members of a set come first among --worth items"
@@ -109,12 +126,18 @@ def run_review(args: argparse.Namespace) -> int:
     workspace = open_workspace(args)
     actions: Mapping[str, Callable[[Workspace, argparse.Namespace], int]] = {
         "create": _create_queue,
+        "next": _ask_questions,
         "list": _list_answers,
         "import": _import_file,
         "export": _export_file,
         "report": _report_calibration,
     }
     return actions[args.action](workspace, args)
+
+
+def describe_review_stop(args: argparse.Namespace) -> str:
+    """What was kept when a signal stopped the command."""
+    return "every answer that was given is stored; the same command goes on"
 
 
 def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
@@ -144,7 +167,7 @@ def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
 def _describe_queue(queue: Queue) -> str:
     return (
         f"queue {queue.name}: {count_of(queue.items, 'item')} ({queue.random_items} drawn at random within "
-        f"{len(queue.strata)} strata), {queue.doubled} for two people; answer them on the page Review of `ares app`"
+        f"{len(queue.strata)} strata), {queue.doubled} for two people; `ares review next {shlex.quote(queue.name)}`"
     )
 
 
@@ -176,6 +199,101 @@ def _person_name(args: argparse.Namespace) -> str:
     from ares.settings import user_name
 
     return args.person.strip() or user_name()
+
+
+def _ask_questions(workspace: Workspace, args: argparse.Namespace) -> int:
+    """Ask in the terminal until nothing is left; with --json only say what is next."""
+    queue, person = _find_queue(workspace, args), _person_name(args)
+    if args.output == "json":
+        item = queue.next(person)
+        document = {"item": item and item.to_json(), "progress": queue.progress(person).to_json()}
+        answer(args, document, lambda: ())
+        return 0
+    write_stderr(*queue.queue.guideline.splitlines())
+    item = queue.next(person)
+    while item is not None:
+        write_stderr(*_item_lines(workspace, queue, item, person))
+        key = _read_key()
+        if key in ("", _QUIT):
+            break
+        item = _react_to_key(queue, item, person, key)
+    workspace.sync()
+    progress = queue.progress(person)
+    end = "nothing is left for you" if item is None else "stopped"
+    answer(args, progress.to_json(), lambda: f"{end}: {progress}; yours: {progress.own}")
+    return 0
+
+
+def _react_to_key(queue: ReviewQueue, item: QueueItem, person: str, key: str) -> QueueItem | None:
+    """Store an answer, take one back or show the guideline; returns what is asked next."""
+    verdict = _keys_of(item).get(key)
+    if verdict:
+        queue.answer(item, person, verdict)
+        return queue.next(person)
+    if key == _UNDO:
+        return queue.undo(person) or item
+    if key == _GUIDELINE:
+        write_stderr(*queue.queue.guideline.splitlines())
+    return item
+
+
+def _find_queue(workspace: Workspace, args: argparse.Namespace) -> ReviewQueue:
+    """The named queue, the only one, or a new one of all captions."""
+    from ares.review import QueueRequest
+
+    queues = workspace.review.queues()
+    if not args.name and not queues:
+        new_queue = workspace.review.create(
+            QueueRequest(
+                name=_USUAL_NAME, question="acceptable", person=_person_name(args), annotator=_USUAL_ANNOTATOR
+            )
+        )
+        write_stderr(_describe_queue(new_queue))
+        return workspace.review.queue(new_queue.name)
+    if not args.name and len(queues) > 1:
+        raise RequestError(
+            "there are several queues", f"name one: {', '.join(queue.name for queue in queues)}"
+        )
+    return workspace.review.queue(args.name or queues[0].name)
+
+
+def _keys_of(item: QueueItem) -> dict[str, str]:
+    return _SUCCESS_KEYS if item.question == "success" else _USUAL_KEYS
+
+
+def _item_lines(workspace: Workspace, queue: ReviewQueue, item: QueueItem, person: str) -> Iterator[str]:
+    """An item for the terminal: where the clip is, what is said, and the keys."""
+    episode = workspace.episodes[item.episode_id]
+    span = f"{item.start_seconds:.1f} to {item.stop_seconds:.1f} s"
+    yield ""
+    yield f"{queue.progress(person)} · episode {item.episode_id}, {span}"
+    yield from (f"  {camera.name}: {camera.media.uri}" for camera in episode.cameras)
+    if item.evidence:
+        yield "  frames that decide: " + ", ".join(f"{second:.1f} s" for second in item.evidence)
+    if item.drawn == "adjudicate":
+        yield "  two people differ on this"
+    yield f"  {visible(item.text)}"
+    keys = ", ".join(f"{key} {verdict}" for key, verdict in _keys_of(item).items())
+    question = _QUESTIONS.get(item.question, f"is {item.question} met?")
+    yield f"{question} {keys}, {_UNDO} undo, {_GUIDELINE} guideline, {_QUIT} quit"
+
+
+def _read_key() -> str:
+    """One key from the terminal, or one character of a pipe that is no line break; "" at its end."""
+    if not sys.stdin.isatty():
+        while (key := sys.stdin.read(1)) in ("\n", "\r", " "):
+            pass
+        return key
+    import termios
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor)
+        return sys.stdin.read(1)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
 def _list_answers(workspace: Workspace, args: argparse.Namespace) -> int:
@@ -224,7 +342,7 @@ _INSTRUCTION, _REFUSED = "instruction", "unmet"
 def _report_calibration(workspace: Workspace, args: argparse.Namespace) -> int:
     reports = workspace.review.report(question=args.question, where=args.where)
     write_stderr(*sorted({line for report in reports for line in _report_remarks(report)}))
-    answer_list(args, reports, _REPORT_COLUMNS, "no answers yet; the page Review of `ares app` asks for them")
+    answer_list(args, reports, _REPORT_COLUMNS, "no answers yet; `ares review next` asks for them")
     return 0
 
 

@@ -1,7 +1,8 @@
-"""`ares review`: files of answers both ways, and a bad row costs a line and nothing else."""
+"""`ares review` in a terminal: one key an answer, files both ways, and a bad row costs a line and nothing else."""
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Callable
@@ -11,7 +12,6 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from ares.review import QueueRequest
 from ares.settings import Settings
 from ares.workspace import open_workspace
 from tests.ares.review.conftest import CAPTIONER, make_annotation
@@ -35,10 +35,13 @@ def template(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Pa
 
 
 @pytest.fixture
-def run(template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(
+    template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
     shutil.copytree(template, tmp_path / "ws")
 
-    def call(*arguments: str, workspace: str = "ws") -> tuple[int, Any, str]:
+    def call(*arguments: str, keys: str = "", workspace: str = "ws") -> tuple[int, Any, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(keys))
         status = main([*arguments, "-w", str(tmp_path / workspace)])
         printed = capsys.readouterr()
         return status, printed.out, printed.err
@@ -46,27 +49,25 @@ def run(template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> R
     return call
 
 
-def _answer(folder: Path, *verdicts: str) -> None:
-    """Answers of Ada to the first items of the queue "review", which is made."""
-    with open_workspace(str(folder / "ws"), Settings()) as opened:
-        opened.review.create(
-            QueueRequest(name="review", question="acceptable", person="Ada", annotator="caption")
-        )
-        queue = opened.review.queue("review")
-        for verdict in verdicts:
-            item = queue.next("Ada")
-            assert item is not None
-            queue.answer(item, "Ada", verdict)
-        opened.sync()
-
-
 def _answers(run: Run, workspace: str = "ws") -> list[tuple[str, str, str]]:
     _, out, _ = run("review", "list", "--person", "Ada", "--json", workspace=workspace)
     return sorted((row["subject_id"], row["question"], row["verdict"]) for row in json.loads(out))
 
 
+def test_keys_answer_undo_and_stop_and_the_next_call_goes_on(run: Run) -> None:
+    status, out, err = run("review", "next", "--person", "Ada", keys="yynuq")
+    assert status == 0 and "queue review: 4 items" in err and "=lift the lid" in err
+    assert "2 of 4" in out and "yours: 2" in out
+    assert "met: everything that is said" in err and '"put the mug on the shelf"' in err, "the guideline"
+    status, out, err = run("review", "next", "--person", "Ada", keys="x??")
+    assert "4 of 4" in out and "nothing is left for you" in out
+    assert sorted(verdict for _, _, verdict in _answers(run)) == ["met", "met", "unsure", "unsure"]
+    status, out, _ = run("review", "next", "--person", "Ada", "--json")
+    assert json.loads(out)["item"] is None and json.loads(out)["progress"]["answered"] == 4
+
+
 def test_files_of_answers_go_both_ways_and_are_equal(run: Run, template: Path, tmp_path: Path) -> None:
-    _answer(tmp_path, "met", "unmet", "unsure")
+    run("review", "next", "--person", "Ada", keys="yn?")
     before = _answers(run)
     for name in ("answers.csv", "answers.jsonl"):
         path, other = tmp_path / name, f"other-{name}"
@@ -81,7 +82,7 @@ def test_files_of_answers_go_both_ways_and_are_equal(run: Run, template: Path, t
 
 
 def test_bad_rows_cost_a_line_each_and_the_others_are_stored(run: Run, tmp_path: Path) -> None:
-    _answer(tmp_path, "met")
+    run("review", "next", "--person", "Ada", keys="y")
     path = tmp_path / "answers.jsonl"
     run("review", "export", str(path))
     good = json.loads(path.read_text())
@@ -104,8 +105,8 @@ def test_bad_rows_cost_a_line_each_and_the_others_are_stored(run: Run, tmp_path:
     assert run("review", "import", str(tmp_path / "answers.txt"))[0] == 2
 
 
-def test_an_answer_is_taken_back_by_its_id_and_filters_follow(run: Run, tmp_path: Path) -> None:
-    _answer(tmp_path, "met")
+def test_an_answer_is_taken_back_by_its_id_and_filters_follow(run: Run) -> None:
+    run("review", "next", "--person", "Ada", keys="yq")
     (row,) = json.loads(run("review", "list", "review", "--json")[1])
     status, _, err = run("undo", row["answer_id"], "--person", "Ben")
     assert status == 2 and "the answer is of Ada" in err
@@ -116,7 +117,7 @@ def test_an_answer_is_taken_back_by_its_id_and_filters_follow(run: Run, tmp_path
 
 def test_wrong_queues_are_refused(run: Run, tmp_path: Path) -> None:
     for arguments, message in (
-        (("review", "list", "none"), "no queue 'none'"),
+        (("review", "next", "none"), "no queue 'none'"),
         (("review", "create", "a/b"), "cannot be the name of a queue"),
         (("review", "create", "a", "--question", "NOPE"), "no question 'NOPE'"),
         (("review", "create", "a", "--repeat", "2"), "a queue needs items"),
