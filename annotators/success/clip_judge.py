@@ -94,7 +94,8 @@ class ClipOutcomeJudge:
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """Frames over the episode and its last ones, of every camera that is judged."""
         return {
-            camera.name: sorted({*progress, *last}) for camera, progress, last in self._camera_seconds(subject)
+            camera.name: sorted({*progress, *last})
+            for camera, progress, last in self._camera_seconds(subject)
         }
 
     def preflight(self) -> Preflight:

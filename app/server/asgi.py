@@ -1,4 +1,4 @@
-"""The server process: pages, media routes, log-in; here, or as a child that a program ends."""
+"""The server process: pages, media routes, log-in, bounds on connections; here, or as a child that a program ends."""
 
 from __future__ import annotations
 
@@ -214,6 +214,8 @@ def listening(
 
 
 def _make_server(app: ASGIApp) -> uvicorn.Server:
+    from app.server.connection_bounds import make_bounded_protocol
+
     with needs_extra("app"):
         import uvicorn
 
@@ -227,6 +229,7 @@ def _make_server(app: ASGIApp) -> uvicorn.Server:
         server_header=False,
         timeout_graceful_shutdown=3,
         limit_concurrency=_MOST_CONNECTIONS,
+        http=make_bounded_protocol(),
     )
     return uvicorn.Server(config)
 

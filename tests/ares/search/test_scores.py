@@ -114,7 +114,7 @@ def test_columns_with_too_many_values_for_codes_are_counted_alike(
         counted = count_frequent_values(rows.episodes, "success", column, kind, rows.row_mask)
         where = f"success AND {in_condition('episode_id', relevant)}"
         assert counted == count_frequent_values(rows.episodes, where, column, kind)
-        assert 0 < sum(count for _, count in counted.values) < len(relevant)
+        assert 0 < sum(count for _, count in counted.counts) < len(relevant)
 
 
 def test_a_set_of_a_search_has_what_passes_and_its_recipe_says_the_cut(
