@@ -162,9 +162,12 @@ def find_video_span(feature: CameraFeature, search: VideoSearch) -> tuple[VideoS
     contradiction = search.contradicted.get(feature.key)
     if claim and not contradiction and _fits_video(claim, search):
         return claim, ""
-    is_whole = claim is not None and claim.is_whole and not contradiction
-    location = search.evidence.video_of_episode(feature.key, search.episode) if is_whole else None
-    location = location or search.evidence.video_by_frames(feature.key, search.episode)
+    if claim is None or not claim.is_whole:
+        location = search.evidence.video_by_frames(feature.key, search.episode)
+    elif contradiction:
+        location = search.evidence.video_by_shift(feature.key, search.episode, search.steps)
+    else:
+        location = search.evidence.video_of_episode(feature.key, search.episode)
     if location:
         start = location.first_frame / search.fps
         stop = start + search.steps / search.fps if search.steps else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ares.errors import SourceError
@@ -27,6 +28,9 @@ from ingest.lerobot.metadata import (
     read_task_texts,
     read_tasks_parquet,
 )
+
+# Misplaced Parquet files that are looked into for rows of episodes.
+_MOST_OPENED = 16
 
 
 def drop_cameras_without_video(
@@ -53,7 +57,7 @@ def find_misplaced_files(dataset: LeRobotDataset) -> Iterator[str]:
     expected = set(evidence.data_files)
     expected.update(*(evidence.camera_videos(camera.key) for camera in dataset.feature_map.video_cameras))
     misplaced = [path for path in list_media_files(info.root) if f"{info.root}/{path}" not in expected]
-    tables = (path for path in misplaced if path.endswith(DATA_SUFFIX))
+    tables = islice((path for path in misplaced if path.endswith(DATA_SUFFIX)), _MOST_OPENED)
     data = next((path for path in tables if list_episodes_in_file(f"{info.root}/{path}")), "")
     if data and not evidence.data_files:
         detail = f"{info.root}: data_path is {info.data_path.text!r}, and there is {data}"
@@ -116,7 +120,7 @@ class VideoContradictions:
 
     Attributes:
         overlapping: Per camera, the episodes whose spans overlap others.
-        misnumbered: Cameras of which some videos have numbers of no episode while episodes lack theirs.
+        misnumbered: Cameras of which all videos have numbers that are shifted.
         warnings: One for each camera that is concerned.
     """
 
@@ -152,7 +156,7 @@ def find_video_contradictions(
     misnumbered = frozenset(
         camera.key
         for camera in cameras
-        if has_episode_videos and dataset.evidence.has_other_numbers(camera.key, episodes)
+        if has_episode_videos and dataset.evidence.number_shifts(camera.key, episodes)
     )
     warnings = [
         *(
@@ -263,11 +267,13 @@ def _videos_by_evidence(
     """The videos that are found by the number of an episode in their names, or by counting frames."""
     evidence = dataset.evidence
     for camera in dataset.feature_map.video_cameras:
-        if evidence.is_filled(camera.key):
-            yield from evidence.camera_videos(camera.key)
+        numbered = evidence.videos_by_number(camera.key)
+        if not dataset.info.video_path.has("episode"):
+            yield from evidence.camera_videos(camera.key) if evidence.is_filled(camera.key) else ()
         elif camera.key not in contradictions.misnumbered:
-            numbered = evidence.videos_by_number(camera.key)
             yield from (path for number in numbered.keys() & episodes for path in numbered[number])
+        elif len(evidence.number_shifts(camera.key, episodes)) == 1:
+            yield from (path for number in numbered if number is not None for path in numbered[number])
 
 
 def _reason_unused(dataset: LeRobotDataset, path: str) -> str:

@@ -57,6 +57,7 @@ class DatasetFileContents:
         self._partitions: dict[str, Mapping[int, tuple[str, int]]] = {}
         self._videos: dict[str, tuple[str, ...]] = {}
         self._numbered: dict[str, dict[int | None, list[str]]] = {}
+        self._shifts: dict[str, set[int]] = {}
 
     @cached_property
     def data_files(self) -> tuple[str, ...]:
@@ -83,10 +84,13 @@ class DatasetFileContents:
         reason = "its video was found by the number in its name"
         return EpisodeFrameLocation(numbered[0], 0, reason, True) if len(numbered) == 1 else None
 
-    def has_other_numbers(self, key: str, episodes: Set[int]) -> bool:
-        """Whether a camera has videos of no episode while some episodes have none: its numbers are other ones."""
-        numbers = self.videos_by_number(key).keys()
-        return bool(numbers - episodes and episodes - numbers)
+    def number_shifts(self, key: str, episodes: Set[int]) -> set[int]:
+        """By how much all numbers of a camera's videos may be too high or too low; none where they are not shifted."""
+        numbers = {number for number in self.videos_by_number(key) if number is not None}
+        if not numbers or not episodes or numbers <= episodes:
+            return set()
+        shifts = {min(numbers) - min(episodes), max(numbers) - max(episodes)}
+        return {shift for shift in shifts if all(number - shift in episodes for number in numbers)}
 
     @cached_property
     def data_lengths(self) -> Mapping[int, int]:
@@ -108,7 +112,7 @@ class DatasetFileContents:
         Args:
             known: Episodes of the list and of the data files.
         """
-        keys = [key for key in self._keys if not self.has_other_numbers(key, known)]
+        keys = [key for key in self._keys if not self.number_shifts(key, known)]
         return {number for key in keys for number in self.videos_by_number(key) if number is not None}
 
     @cached_property
@@ -143,6 +147,17 @@ class DatasetFileContents:
         """Whether the episodes, in order, fill the videos of a camera exactly."""
         return bool(self._partition_of(key))
 
+    def video_by_shift(self, key: str, episode: int, steps: int) -> EpisodeFrameLocation | None:
+        """The video of an episode where one shift gives all numbers of a camera, if it has so many frames."""
+        if key not in self._shifts:
+            self._shifts[key] = self.number_shifts(
+                key, self.data_lengths.keys() | self._listed_lengths.keys()
+            )
+        if len(self._shifts[key]) != 1:
+            return None
+        location = self.video_of_episode(key, episode + min(self._shifts[key]))
+        return location if location and num_frames(location.path) == steps else None
+
     def _partition_of(self, key: str) -> Mapping[int, tuple[str, int]]:
         if key not in self._partitions:
             self._partitions[key] = self._partition(key)
@@ -166,8 +181,10 @@ class DatasetFileContents:
     @cached_property
     def episode_lengths(self) -> Mapping[int, int]:
         """Steps of each episode: by the data files, else by the list of episodes."""
-        if self.data_lengths:
-            return self.data_lengths
+        return self.data_lengths or self._listed_lengths
+
+    @cached_property
+    def _listed_lengths(self) -> Mapping[int, int]:
         lengths: dict[int, int] = {}
         for _, row in read_episode_list(self._info):
             episode = None if isinstance(row, SourceError) else parse_count(row.get("episode_index"))
@@ -211,7 +228,7 @@ def find_unlisted_episodes(
 
     Names of files tell where each is of one episode, unless the column episode_index has listed episodes only. Else
     the data files are looked into, where they have another number of rows than the list has frames. Names of videos
-    tell where there is no list or no data; those that count from 1 name the episode before their number.
+    tell where there is no list or no data, except those of a camera whose numbers are all shifted.
 
     Args:
         info: The dataset.

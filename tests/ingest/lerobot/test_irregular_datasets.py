@@ -414,6 +414,21 @@ def test_a_data_file_of_other_rows_or_in_another_place_is_not_used(tmp_path: Pat
     assert folders.outcomes(folder) == ["good", "good"]
 
 
+def test_few_of_many_misplaced_data_files_are_opened(
+    tmp_path: Path, folders: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, opened = folders.make(tmp_path / "made"), list[str]()
+    for number in range(40):
+        pq.write_table(pa.table({"a": [1]}), folder / f"other_{number}.parquet")
+
+    def note(path: str) -> set[int]:
+        opened.append(path)
+        return set()
+
+    monkeypatch.setattr("ingest.lerobot.consistency.list_episodes_in_file", note)
+    assert folders.opened(folder).warnings == () and len(opened) == 16
+
+
 def test_columns_without_numbers_are_left_out(folders: Any, tmp_path: Path) -> None:
     folder = folders.make(tmp_path / "d", episodes=1)
     for stamps in ([b"\xff"] * 6, [{"a": 1}] * 6):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,59 @@ def test_missing_video_costs_its_camera_only(tmp_path: Path, folders: Any) -> No
         "camera front left out: video file is empty",
     ]
     assert [camera.name for camera in folders.first(folder).episode.cameras] == ["front"]
+
+
+def names_of_videos(folders: Any, folder: Path) -> list[str]:
+    """The name of the video of each episode; "" without one."""
+    records = [item.load() for item in folders.opened(folder).items]
+    return ["".join(Path(camera.media.uri).stem for camera in record.episode.cameras) for record in records]
+
+
+@pytest.mark.parametrize("stray", ["episode_000009", "episode_000000_old", "episode_000004"])
+def test_a_stray_video_gives_no_episode_the_video_of_another(
+    tmp_path: Path, folders: Any, stray: str
+) -> None:
+    folder = folders.make(tmp_path / "made", episodes=4)
+    first = folder / VIDEO.format(CAMERA, 0)
+    shutil.copy(first, first.with_name(f"{stray}.mp4"))
+    (folder / VIDEO.format(CAMERA, 1)).unlink()
+    assert names_of_videos(folders, folder) == ["episode_000000", "", "episode_000002", "episode_000003"]
+    assert folders.outcomes(folder)[1] == "camera front left out: video file is missing"
+
+
+@pytest.mark.parametrize("damage", ["cut", "missing", "a copy in its place", "of other length", "no data"])
+def test_videos_numbered_from_1_lose_the_one_that_is_damaged(
+    tmp_path: Path, folders: Any, damage: str
+) -> None:
+    folder = folders.make(tmp_path / "made", episodes=4)
+    for number in range(3, -1, -1):
+        (folder / VIDEO.format(CAMERA, number)).rename(folder / VIDEO.format(CAMERA, number + 1))
+    second = folder / VIDEO.format(CAMERA, 2)
+    if damage == "cut":
+        second.write_bytes(second.read_bytes()[:200])
+    elif damage == "missing":
+        second.unlink()
+    elif damage == "a copy in its place":
+        second.rename(second.with_name("episode_000001_old.mp4"))
+    elif damage == "of other length":
+        folders.write_video(second, frames=4)
+    else:
+        (folder / DATA.format(1)).unlink()
+    kept = ["episode_000001", "", "episode_000003", "episode_000004"]
+    if damage == "no data":
+        outcomes = folders.outcomes(folder)
+        assert outcomes[1] == "data file is missing" and all(
+            "by the number" in outcomes[n] for n in (0, 2, 3)
+        )
+    else:
+        assert names_of_videos(folders, folder) == kept
+
+
+def test_numbers_that_may_be_shifted_in_two_ways_decide_nothing(tmp_path: Path, folders: Any) -> None:
+    folder = folders.make(tmp_path / "made", episodes=4)
+    (folder / VIDEO.format(CAMERA, 0)).unlink()
+    (folder / VIDEO.format(CAMERA, 1)).rename(folder / VIDEO.format(CAMERA, 4))
+    assert names_of_videos(folders, folder) == [""] * 4
 
 
 def test_video_that_is_cut(tmp_path: Path, folders: Any) -> None:
