@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 from ares.episode import TOPIC_KINDS, Camera, MediaRef
 from ares.errors import DiskFull, MediaError, SourceError, is_disk_full
 from ares.io import copy_file
-from ares.media.frames import all_frames
+from ares.media.frames import all_frames, frames_in_order
 from ares.media.readers.images import image_file_seconds
 from ares.media.recordings.images import find_topic_images, image_seconds, is_keyframe, read_access_units
-from ares.media.video.codec import read_video_frames
 from ares.media.video.encode import VideoEncoding, encode_mp4
 from ares.media.video.packets import NotCopyable, write_span
 from ares.media.video.probe import probe_video
@@ -151,7 +150,7 @@ def _file_name(camera: str) -> str:
 
 
 def _copy_camera(camera: Camera, stem: Path) -> Camera:
-    """Copy a camera to a file of its own: the whole file, a span by packets, or encoded anew."""
+    """Copy a camera to a file of its own: the whole file, a span by packets, or encoded again."""
     ref, codec = camera.media, camera.codec
     if ref.kind != "mp4":
         copied_ref, codec = _encode_camera(camera, stem.with_suffix(".mp4"))
@@ -170,7 +169,8 @@ def _copy_camera(camera: Camera, stem: Path) -> Camera:
 
 def _copy_span(ref: MediaRef, path: Path) -> MediaRef:
     """Copy the packets of a span, from the keyframe before it on. Raises MediaError, NotCopyable without that."""
-    start = write_span(ref, path, with_neighbours=True) / ref.rate_hz
+    stored = replace(ref, channels="rgb", turn="", fit=None)
+    start = write_span(stored, path, with_neighbours=True) / ref.rate_hz
     stop = start + ref.num_frames / ref.rate_hz
     return replace(ref, uri=str(path), start_seconds=start, stop_seconds=stop)
 
@@ -185,8 +185,8 @@ def _is_entire_file(ref: MediaRef) -> bool:
 
 def _constant_rate_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     """Yield every frame; of a video, whose frames may be spaced unevenly, the frame shown at each step."""
-    if ref.kind == "mp4" and ref.is_as_stored:
-        return read_video_frames(ref, [number / ref.rate_hz for number in range(ref.num_frames)])
+    if ref.kind == "mp4":
+        return frames_in_order(ref, [number / ref.rate_hz for number in range(ref.num_frames)])
     return all_frames(ref)
 
 

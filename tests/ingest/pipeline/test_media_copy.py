@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ares.doctor import run_checks
+from ares.episode import Camera, MediaRef
 from ares.errors import DiskFull
 from ares.jobs import ComputePlan
 from ares.media import all_frames, browser_video, copies as media_copy, frames_at
@@ -116,6 +118,36 @@ def test_swapped_colours_come_out_right(images: Path, tmp_path: Path) -> None:
     assert (original.channels, copied.channels) == ("bgr", "rgb")
     first, second = (frames_at(media, [1.0])[0].mean(axis=(0, 1)) for media in (original, copied))
     assert np.abs(first - second).max() < 4
+
+
+@pytest.mark.parametrize("changed", [{"turn": "180"}, {"channels": "bgr"}, {"fit": (32, 48)}])
+@pytest.mark.parametrize("is_even", [True, False])
+def test_part_of_a_video_shows_the_same_pictures_at_the_same_seconds(
+    changed: dict[str, Any], is_even: bool, tmp_path: Path
+) -> None:
+    pictures, seconds = numbered_images(40), [0.0]
+    pictures[:, 24:] //= 2
+    for number in range(39):
+        seconds.append(seconds[-1] + (1 if is_even or number % 3 else 2) / 30)
+    encode.encode_mp4(iter(pictures), tmp_path / "v.mp4", 30.0, seconds=None if is_even else seconds)
+    ref = MediaRef(
+        kind="mp4",
+        uri=str(tmp_path / "v.mp4"),
+        start_seconds=0.2,
+        stop_seconds=1.2,
+        num_frames=30,
+        rate_hz=30.0,
+        **changed,
+    )
+    width, height = changed.get("fit", (64, 48))
+    camera = Camera(name="c", role="other", width=width, height=height, codec="h264", media=ref)
+    (copied,) = media_copy.copy_camera_media(tmp_path, "ab12", (camera,))
+    media = replace(copied.media, uri=str(tmp_path / copied.media.uri))
+    steps = [number / 30 for number in range(30)]
+    expected, actual = (frames_at(own, steps).astype(int) for own in (ref, media))
+    assert np.abs(expected - actual).mean(axis=(1, 2, 3)).max() <= (0 if is_even else 2)
+    if is_even:
+        assert (media.turn, media.channels, media.fit) == (ref.turn, ref.channels, ref.fit)
 
 
 def test_whole_videos_are_copied_byte_by_byte(demo_samples: Path, tmp_path: Path) -> None:
