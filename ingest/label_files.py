@@ -135,6 +135,22 @@ def _are_of_spans(present: Iterable[str]) -> bool:
     return all(not words.isdisjoint(ends) for ends in _END_WORDS) and not is_of_episodes
 
 
+def _have_span_ends(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether rows have numbers or times as a start and a stop: by known names, or by two names with one stem."""
+    ends = tuple(set[str]() for _ in _END_WORDS)
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [str(value) for row in rows if (value := row.get(name)) not in (None, "")]
+        if not values or not all(value.lstrip("-")[:1].isdecimal() for value in values):
+            continue
+        words, stated = name_words(name), SPAN_COLUMNS.rename_of(name)
+        for known, own, stems in zip(("start_", "stop_"), _END_WORDS, ends, strict=True):
+            rests = {word: "_".join(other for other in words if other != word) for word in own & {*words}}
+            # "first" and "last" also count attempts.
+            stems.update(rest for word, rest in rests.items() if not rest or word not in {"first", "last"})
+            stems.update({"a known name"} if stated.startswith(known) else ())
+    return not ends[0].isdisjoint(ends[1])
+
+
 def _is_label(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a column has a label by its name, or one that is a rename away: an outcome also by its values."""
     stated = _LABEL_COLUMNS.rename_of(name)
@@ -150,7 +166,7 @@ def _columns_meant(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> Ta
     number is enough in a column whose name says that it is the episode.
     """
     present = dict.fromkeys(name for row in rows for name in row)
-    is_of_spans = _are_of_spans(present)
+    is_of_spans = _are_of_spans(present) and ("episode" not in present or _have_span_ends(rows))
     has_known = is_of_spans or any(_is_label(name, rows) for name in present)
     for name in present:
         values = [row.get(name) for row in rows]

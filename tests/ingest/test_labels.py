@@ -225,6 +225,37 @@ def test_fields_that_a_rename_would_make_known_are_kept_and_told(tmp_path: Path)
     )
 
 
+@pytest.mark.parametrize(
+    ("columns", "values"),
+    [
+        ("start_pose,end_pose", "left,right"),
+        ("moved_from,moved_to", "table,bin"),
+        ("from,to", "table,bin"),
+        ("first_attempt,last_attempt", "1,2"),
+        ("offset,first_try", "3,1"),
+    ],
+)
+def test_labels_beside_columns_with_words_of_ends_are_read(columns: str, values: str, tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 2)
+    (tmp_path / "d" / "a.csv").write_text(
+        f"episode,instruction,{columns}\n0,pick a,{values}\n1,pick b,{values}\n"
+    )
+    source, records = load_by_key(tmp_path / "d")
+    assert not source.warnings
+    assert [record.episode.instruction for record in records.values()] == ["pick a", "pick b"]
+
+
+@pytest.mark.parametrize(
+    "columns", ["clip_start,clip_end", "first,last", "start_time,end_time", "start,end_s"]
+)
+def test_labels_beside_ends_of_spans_are_told(columns: str, tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 2)
+    (tmp_path / "d" / "a.csv").write_text(f"episode,instruction,{columns}\n0,reach,0,0.2\n0,lift,0.2,0.4\n")
+    source, records = load_by_key(tmp_path / "d")
+    assert len(source.warnings) == 1 and "a.csv is not read: needed are episode, text" in source.warnings[0]
+    assert {record.episode.instruction for record in records.values()} == {""}
+
+
 def test_outcomes_beside_times_of_a_recording_are_labels(tmp_path: Path) -> None:
     write_episodes(tmp_path / "d", 2)
     (tmp_path / "d" / "a.csv").write_text(
