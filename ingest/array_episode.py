@@ -618,8 +618,8 @@ def _read_members(
         elif isinstance(array, SourceError):
             reader.leave_out(key, f"is not stored ({array.reason})")
         elif array.dtype.kind in "SU" or not array.ndim:
-            # The steps of all episodes of a Zarr store lie one after the other: its texts are of none of them.
-            (reader.add_field if array_format.kind == "npy" else reader.add)(key, array)
+            # The steps of all episodes of a Zarr store lie one after the other: lists of its texts are of none of them.
+            (reader.add_field if array_format.kind == "npy" or not array.ndim else reader.add)(key, array)
         elif key == entry.ends_key:
             reader.shapes[key] = (tuple(array.shape), str(array.dtype))
         else:

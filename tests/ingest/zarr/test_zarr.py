@@ -15,8 +15,10 @@ import zarr as zarr_library
 from ares.errors import AresError, MediaError, RequestError, SourceError
 from ares.input import open_zip
 from ares.media import compute_file_stamp, frames_at, open_zarr
+from ingest.base import SourceOptions
 from ingest.zarr import zarr
 from tests.ingest.zarr.conftest import images, opened, read, write_store, write_zip
+from tests.ingesting import open_sources
 
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "folder, version 2": lambda folder: write_store(folder / "pusht.zarr", 2),
@@ -134,15 +136,22 @@ def test_ends_of_no_episode_are_named(tmp_path: Path) -> None:
         item.load()
 
 
-def test_a_single_number_of_a_store_is_told(tmp_path: Path) -> None:
-    root = zarr_library.open_group(str(tmp_path / "a.zarr"), mode="w")
-    root.create_array("qpos", data=np.ones((5, 3), np.float32))
-    root.create_array("seed", data=np.array(3))
+def test_single_values_of_a_store_are_of_all_its_episodes(tmp_path: Path) -> None:
+    path = write_store(tmp_path / "a.zarr")
+    data = zarr_library.open_group(str(path), mode="a")["data"]
+    data.create_array("seed", data=np.array(3))
+    data.create_array("instruction", data=np.array("push the T"))
     spec = tmp_path / "spec.yaml"
-    spec.write_text("reference: x\nstate: [{key: qpos, names: [q]}]\n")
-    (record,) = read(tmp_path / "a.zarr", spec=str(spec))
-    assert record.trajectory.state is not None and "seed" not in record.episode.metadata
-    assert "seed is not stored (no numbers for each step)" in record.warnings
+    spec.write_text("reference: x\nlanguage: [instruction]\naction: [{key: action, names: [a, b]}]\n")
+    for record in read(path):
+        assert record.episode.metadata == {"seed": 3, "instruction": "push the T"}
+        assert not any("not stored" in text for text in record.warnings)
+    texts = [
+        item.load().episode.instruction
+        for source in open_sources([str(path)], SourceOptions(spec=str(spec)))
+        for item in source.items
+    ]
+    assert texts == ["push the T"] * 2
 
 
 def test_pickled_arrays_are_never_decoded(tmp_path: Path) -> None:
