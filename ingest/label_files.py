@@ -147,7 +147,8 @@ def _have_span_ends(rows: Sequence[Mapping[str, Any]]) -> bool:
             rests = {word: "_".join(other for other in words if other != word) for word in own & {*words}}
             # "first" and "last" also count attempts.
             stems.update(rest for word, rest in rests.items() if not rest or word not in {"first", "last"})
-            stems.update({"a known name"} if stated.startswith(known) else ())
+            if stated.startswith(known):
+                stems.add("a known name")
     return not ends[0].isdisjoint(ends[1])
 
 
