@@ -78,7 +78,7 @@ def plan_retry(stores: Stores, retry: Retry, person: str) -> Job:
     return start_command(stores, [*retry.words(stores), PLAN], person, retry.subject)
 
 
-def _options_of_run(stores: Stores, retry: Retry) -> Mapping[str, str | list[str]]:
+def _options_of_run(stores: Stores, retry: Retry) -> Mapping[str, str | list[Json]]:
     """The texts of the options that the maker holds and that are not the default.
 
     None where the annotator refuses them, as a maker may hold an id or a hash in place of a path, and where they name
@@ -99,7 +99,7 @@ def _options_of_run(stores: Stores, retry: Retry) -> Mapping[str, str | list[str
     # Whoever made the workspace must not choose the server that gets the key and the frames.
     if not values or _model_servers(values) - _model_servers([settings.caption_model, settings.judge_model]):
         return {}
-    texts = {
+    texts: dict[str, str | list[Json]] = {
         name: [str(item) for item in value] if isinstance(value, list | tuple) else str(value)
         for name, value in values.items()
     }
