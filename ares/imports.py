@@ -67,7 +67,7 @@ EXTRA_MODULES = {
     "models": ("torch", "open_clip", "transformers", "huggingface_hub", "accelerate", "llguidance"),
     "smolvlm": ("num2words",),
     "openai": ("httpx2",),
-    "app": ("streamlit", "starlette", "uvicorn", "altair", "anyio"),
+    "app": ("streamlit", "starlette", "uvicorn", "altair", "anyio", "itsdangerous"),
     "login": ("authlib", "httpx2", "itsdangerous", "joserfc"),
     "notebook": ("altair", "pandas"),
     "mongo": ("pymongo",),

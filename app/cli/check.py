@@ -271,12 +271,12 @@ def run_check(args: argparse.Namespace) -> int:
         return audit_instructions(args, _FILE_OPTIONS)
     if args.fix:
         return run_fix(args)
+    if args.dry_run:
+        raise RequestError("--dry-run lists the changes of --fix", "give --fix DEST too")
     if not args.source:
         with TemporaryDirectory() as folder:
             name_workspace_sources(args, Path(folder))
             return run_check(args)
-    if args.dry_run:
-        raise RequestError("--dry-run lists the changes of --fix", "give --fix DEST too")
     request = CheckRequest(
         datasets=_requested_datasets(args),
         baseline=args.baseline,
@@ -292,6 +292,8 @@ def run_check(args: argparse.Namespace) -> int:
 
 def describe_check_stop(args: argparse.Namespace) -> str:
     """What a check that was stopped has written."""
+    if args.instructions:
+        return "what was stored until then stays; run the same command again"
     return f"{args.fix!r} was not written; run the same command again" if args.fix else "nothing was changed"
 
 

@@ -228,7 +228,7 @@ def describe_losses(report: ExportReport) -> Iterator[str]:
             yield f"  {line}"
     if report.failed:
         failed = count_of(report.failed, "episode")
-        yield f"failed: {failed} of the set not in the export, {FAILURES_FILE} has the list:"
+        yield f"failed: {failed} not in the export, {FAILURES_FILE} has the list:"
         yield from tallies(report.to_json(), "failures")
 
 

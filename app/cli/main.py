@@ -100,7 +100,7 @@ COMMANDS = {
     "note": CommandEntry(
         "app.cli.tags_and_notes",
         "write a note to episodes",
-        ("ares note 'the gripper slips' 42b13cbcbaa01293", "ares note 'dark' --where 'dataset = 'bridge''"),
+        ("ares note 'the gripper slips' 42b13cbcbaa01293", "ares note 'dark' --where \"dataset = 'bridge'\""),
     ),
     "review": CommandEntry(
         "app.cli.review",

@@ -171,7 +171,7 @@ def _describe_size(episode_set: StoredSet) -> str:
 def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
     """The set of the arguments, with a certificate where one is asked for."""
     if args.min_precision is not None:
-        others = ("ids", "set", "search", "like", "image", "limit", "min_score")
+        others = ("ids", "set", "search", "like", "image", "by", "limit", "min_score")
         if options := [name for name in others if getattr(args, name)]:
             raise RequestError(
                 "a certificate speaks of all accepted captions of a filter",

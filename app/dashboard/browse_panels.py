@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -32,10 +31,6 @@ from ares.curation import DUPLICATE_GROUP
 from ares.episode import Json
 from ares.errors import AresError, QueryTimeout
 from ares.search import Facet
-
-if TYPE_CHECKING:
-    pass
-
 
 # Facets that are open at first; of the others only the name is shown.
 _OPEN_FACETS = ("dataset", "success", "grade", "duration_seconds")

@@ -295,7 +295,7 @@ def draw_bars(rows: Sequence[Json], name: str, measure: str, key: str) -> None:
         measure: What their numbers are.
         key: Streamlit key of the component.
     """
-    data: dict[str, Json] = {"rows": list(rows), "name": name, "measure": measure, "acts": False}
+    data: dict[str, Json] = {"rows": list(rows), "name": name, "measure": measure}
     load_component("bars")(data=data, key=key)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import streamlit as st
@@ -21,10 +21,6 @@ from ares.curation import Failure, FailureSelection, episodes_of_failures, failu
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.store import Stores
-
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
 
 # What the jobs are shown with that try again more than one episode.
 ALL_FAILURES = "failures"
@@ -55,24 +51,21 @@ class Retry:
         """What its jobs are shown with: the episode, or all that has failed."""
         return self.episode_id or ALL_FAILURES
 
-    @property
-    def plain_words(self) -> list[str]:
-        """The command that tries it again, with the usual options."""
+    def words(self, stores: Stores) -> list[str]:
+        """The command that tries it again, with those options of the run that failed that are not the default.
+
+        Raises:
+            RequestError: There is no such annotator.
+            PluginError: Its module cannot be imported.
+        """
         where = f"episode_id = '{self.episode_id}'" if self.episode_id else ""
         selected = [*make_option("reason", self.reason), *make_option("where", where)]
-        return ["annotate", self.work, "--retry-failed", *selected]
-
-    def words(self, stores: Stores) -> list[str]:
-        """The command that tries it again, with those options of the run that failed that are not the default."""
-        options = _options_of_run(stores, self)
-        fields = _option_fields(self.work) if options else {}
         flags = [
             f"--{self.work}.{name.replace('_', '-')}={item}"
-            for name, value in options.items()
-            if value != fields[name].get_default(call_default_factory=True)
-            for item in (value if isinstance(value, list | tuple) else [value])
+            for name, value in _options_of_run(stores, self).items()
+            for item in ([value] if isinstance(value, str) else value)
         ]
-        return [*self.plain_words, *flags]
+        return ["annotate", self.work, "--retry-failed", *selected, *flags]
 
 
 def plan_retry(stores: Stores, retry: Retry, person: str) -> Job:
@@ -85,23 +78,35 @@ def plan_retry(stores: Stores, retry: Retry, person: str) -> Job:
     return start_command(stores, [*retry.words(stores), PLAN], person, retry.subject)
 
 
-def _options_of_run(stores: Stores, retry: Retry) -> Mapping[str, Json]:
-    """The options that the maker holds; none where they name a server that the settings do not."""
-    maker = stores.annotations.makers().get(retry.maker_id)
-    kept = maker.settings if maker else {}
-    options = {field: kept[field] for field in _option_fields(retry.work) if field in kept}
-    settings = stores.settings
-    # Whoever made the workspace must not choose the server that gets the key and the frames.
-    is_ours = _model_servers(options) <= _model_servers([settings.caption_model, settings.judge_model])
-    return options if is_ours else {}
+def _options_of_run(stores: Stores, retry: Retry) -> Mapping[str, str | list[Json]]:
+    """The texts of the options that the maker holds and that are not the default.
 
-
-def _option_fields(work: str) -> Mapping[str, FieldInfo]:
-    """The options of an annotator."""
+    None where the annotator refuses them, as a maker may hold an id or a hash in place of a path, and where they name
+    a server that the settings do not.
+    """
+    from annotators.base import Options
     from annotators.options import options_model
     from ares.registry import annotators
 
-    return options_model(annotators.get(work)).model_fields
+    make_annotator, settings = annotators.get(retry.work), stores.settings
+    maker = stores.annotations.makers().get(retry.maker_id)
+    kept = maker.settings if maker else {}
+    values = {
+        name: kept[name]
+        for name, field in options_model(make_annotator).model_fields.items()
+        if name in kept and kept[name] != field.get_default(call_default_factory=True)
+    }
+    # Whoever made the workspace must not choose the server that gets the key and the frames.
+    if not values or _model_servers(values) - _model_servers([settings.caption_model, settings.judge_model]):
+        return {}
+    texts: dict[str, str | list[Json]] = {
+        name: [str(item) for item in value] if isinstance(value, list | tuple) else str(value)
+        for name, value in values.items()
+    }
+    with suppress(Exception):  # a plug-in raises any
+        make_annotator(Options(settings=settings, values=texts, load_models=False), stores)
+        return texts
+    return {}
 
 
 def _model_servers(value: Json) -> set[str]:
@@ -114,7 +119,7 @@ def _model_servers(value: Json) -> set[str]:
 
 
 def draw_retry_button(retry: Retry, label: str) -> None:
-    """Draw the button that plans another try of failed work, and the command with the usual options.
+    """Draw the button that plans another try of failed work, and the command that it tries.
 
     Args:
         retry: The failed work.
@@ -127,7 +132,9 @@ def draw_retry_button(retry: Retry, label: str) -> None:
         disabled=not is_writable, help="Says first what it costs" if is_writable else READ_ONLY,
     )  # fmt: skip
     navigation.draw_refusal(key)
-    draw_command_line(retry.plain_words)
+    with suppress(AresError):  # the button says why
+        stores = cached_reads.workspace().stores
+        draw_command_line(cached_reads.limited(lambda: retry.words(stores)))
 
 
 def _plan_retry(retry: Retry) -> None:

@@ -207,7 +207,7 @@ def listening(
     access = _decide_access(workspace.settings, host, trusted_proxies)
     with _open_listener(host, port) as listener:
         if not workspace_exists(workspace.path):
-            assert workspace.stores  # made now
+            workspace.stores.catch_up()  # they are made here
             print_message(f"a new workspace is made at {workspace.path}")
         server = _make_dashboard(workspace, pages, access)
         yield server, listener, _address_of(host, listener)

@@ -26,7 +26,7 @@ from ares.console import escape_logs
 from ares.errors import ReadOnlyWorkspace, RequestError
 from ares.jobs import watch_progress
 from ares.settings import PERSON_VARIABLE, inherited_environment, inherited_path, settings_environment
-from ares.store import Stores
+from ares.store import Stores, quote_literal
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -254,8 +254,10 @@ def clean_jobs(stores: Stores) -> None:
         if (number >= _MAX_KEPT or times[path] < oldest) and not is_job_process_alive(path):
             for ending in (".json", ".lock", ".stop", ".log", ".out"):
                 path.with_suffix(ending).unlink(missing_ok=True)
-    for path in folder.glob("*.csv"):  # reasons of a composition
-        if _modified_at(path) < oldest:
+    # Reasons of a composition; and files that a page of an earlier version kept, from which a dataset may be read.
+    for path in (*folder.glob("*.csv"), *folder.glob("uploads/*")):
+        source = f"starts_with(source, {quote_literal(str(path))})"
+        if _modified_at(path) < oldest and not stores.tables.episodes.count(source):
             path.unlink(missing_ok=True)
 
 

@@ -132,18 +132,18 @@ _MAX_ENDED = 10_000
 
 
 class _EndedLogins:
-    """Hashes of the signed cookies of log-ins that have ended: nobody can use a copy. The newest are kept."""
+    """Hashes of the log-ins that have ended: nobody can use a copy of the cookie. The newest are kept."""
 
     def __init__(self) -> None:
         self._hashes: OrderedDict[bytes, None] = OrderedDict()
 
-    def add(self, cookie: str | bytes) -> None:
-        self._hashes[_hash_secret(cookie)] = None
+    def add(self, login: str | bytes) -> None:
+        self._hashes[_hash_secret(login)] = None
         if len(self._hashes) > _MAX_ENDED:
             self._hashes.popitem(last=False)
 
-    def __contains__(self, cookie: str | bytes) -> bool:
-        return _hash_secret(cookie) in self._hashes
+    def __contains__(self, login: str | bytes) -> bool:
+        return _hash_secret(login) in self._hashes
 
 
 def _hash_secret(secret: str | bytes) -> bytes:
@@ -217,9 +217,10 @@ class LoginMiddleware:
             await self._log_in_by_form(scope, receive, send)
         elif scope["type"] == "http" and scope["path"] == LOGOUT_PATH:
             await self._log_out(scope, send)
-        elif self._is_open(cookie := _login_cookie(scope)):
-            is_open = functools.partial(self._is_open, cookie)
-            await self._sockets.serve(self._app, scope, receive, send, cookie, is_open)
+        elif login := self._login_of(cookie := _login_cookie(scope)):
+            await self._sockets.serve(
+                self._app, scope, receive, send, login, lambda: bool(self._login_of(cookie))
+            )
         elif header(scope, b"authorization").lower().startswith("basic "):
             await self._log_in_by_header(scope, receive, send)
         else:
@@ -263,14 +264,15 @@ class LoginMiddleware:
         _log.warning("failed log-in from %s, number %d; next in %.0f s", address, failures, pause)
         return 0.0
 
-    def _is_open(self, cookie: str) -> bool:
+    def _login_of(self, cookie: str) -> bytes:
+        """What was signed, as several texts of a signature are the same; nothing where the log-in is not open."""
         from itsdangerous import BadData
 
         try:
-            self._signer.unsign(cookie, max_age=MAX_AGE_SECONDS)
+            login = self._signer.unsign(cookie, max_age=MAX_AGE_SECONDS)
         except BadData:
-            return False
-        return cookie not in self._ended
+            return b""
+        return b"" if login in self._ended else login
 
     async def _log_out(self, scope: Scope, send: Send) -> None:
         self._end(_login_cookie(scope))
@@ -282,8 +284,8 @@ class LoginMiddleware:
         return _cookie_header(scope, self._signer.sign(secrets.token_urlsafe()).decode())
 
     def _end(self, cookie: str) -> None:
-        if self._is_open(cookie):  # what is signed by nobody must not fill the list
-            self._ended.add(cookie)
+        if login := self._login_of(cookie):  # what is signed by nobody must not fill the list
+            self._ended.add(login)
 
 
 def _login_cookie(scope: Scope) -> str:

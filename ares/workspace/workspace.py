@@ -213,7 +213,7 @@ class Workspace:
             limit: Most episodes in the answer.
             space: Name of the embedding space; by default the newest.
             min_score: Least score of an episode, 0 to 1, as on the dashboard; "auto" is where the relevant ones end.
-                By default the answer has the best `limit`, and their scores compare ranks only.
+                By default the answer has the best `limit`, ordered by their ranks of all ways together.
 
         Raises:
             RequestError: Nothing to search for, a wrong filter, or the workspace lacks what a way needs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -55,8 +56,11 @@ _EPISODES = "review.episodes"
 _QUEUE, _PERSON, _ANSWERS = "review.queue", "review.person", "review.answers"
 # The tables follow when nobody has answered for so long.
 _PAUSE_SECONDS = 2.0
-# By location of a workspace: what writes its tables then.
+# And so long after an answer at the latest, while people go on.
+_MOST_SECONDS = 20.0
+# By location of a workspace: what writes its tables then, and when the first answer came that they lack.
 _timers: dict[str, Timer] = {}
+_first_answers: dict[str, float] = {}
 _lock, _write_lock = Lock(), Lock()
 
 
@@ -389,18 +393,24 @@ def _change_answer(queue: ReviewQueue, row: AnswerRow, verdict: str, person: str
 
 
 def _follow_answers(stores: Stores) -> None:
-    """Let filters and counts show what is in the log, once nobody has answered for a moment: nobody waits for them.
+    """Let filters and counts show what is in the log, soon after the last answer: nobody waits for them.
 
     An error is left to the next command, which says what the tables lack.
     """
     with _lock:
         if (waiting := _timers.get(stores.location)) is not None:
             waiting.cancel()
-        timer = _timers[stores.location] = Timer(_PAUSE_SECONDS, _write_tables, (stores,))
+        now = time.monotonic()
+        left = _first_answers.setdefault(stores.location, now) + _MOST_SECONDS - now
+        timer = _timers[stores.location] = Timer(
+            max(0.0, min(_PAUSE_SECONDS, left)), _write_tables, (stores,)
+        )
         timer.daemon = True
         timer.start()
 
 
 def _write_tables(stores: Stores) -> None:
+    with _lock:
+        _first_answers.pop(stores.location, None)
     with _write_lock, suppress(AresError):
         stores.sync()

@@ -355,7 +355,6 @@ class EpisodeSnapshot:
 
         None where no alternative does, or where most episodes have an instruction of their own.
         """
-
         if not (texts := self._caches.distinct_instructions.get(self._dataset)):
             return None
         alternatives = {part: texts.matching_rows(part) for part in split_chain(where, "OR")}

@@ -120,3 +120,10 @@ def test_without_a_source_those_of_the_workspace_are_checked(
     monkeypatch.chdir(tmp_path)
     assert main(["check"]) == 2
     assert "no SOURCE is given: name a folder or a file, or with -w a workspace" in capsys.readouterr().err
+
+
+def test_an_option_that_lacks_another_is_refused_before_a_workspace_is_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "--dry-run", "-w", str(tmp_path / "missing")]) == 2
+    assert "--dry-run lists the changes of --fix: give --fix DEST too" in capsys.readouterr().err

@@ -129,6 +129,13 @@ def test_the_check_of_the_copy_no_longer_names_what_was_corrected(tmp_path: Path
     assert _document(capsys)["clean"]
 
 
+def test_an_episode_that_cannot_be_corrected_is_said_without_a_set(tmp_path: Path, capsys: Capture) -> None:
+    source = _faulty(tmp_path / "faulty")
+    assert main(["check", str(source), "--fix", str(tmp_path / "copy"), "-q"]) == 1
+    said = capsys.readouterr().out
+    assert "failed: 1 episode not in the export" in said and " set" not in said
+
+
 def test_a_dataset_whose_faults_are_all_corrected_gives_status_0(tmp_path: Path, capsys: Capture) -> None:
     source = write_motions(tmp_path / "faulty", _motions(6))
     _set_state(source, 3, {(60, 1): np.nan})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,8 @@ from app.cli.main import COMMANDS, build_parser, find_selected_command, main
 from ares.console import Verbosity
 from ares.errors import RequestError
 from ares.registry import rankers
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
 
 Capture = pytest.CaptureFixture[str]
 
@@ -86,6 +89,26 @@ def test_options_stand_between_arguments() -> None:
 def test_a_list_format_is_refused_where_the_answer_is_no_list(capsys: Capture) -> None:
     assert main(["--output", "csv", "status"]) == 2
     assert "the answer of `ares status` is no list" in capsys.readouterr().err
+
+
+def test_the_filters_of_the_examples_can_be_evaluated(contested: Workspace) -> None:
+    examples = [example for entry in COMMANDS.values() for example in entry.examples]
+    filters = [parse(example.removeprefix("ares ")).where for example in examples if "--where" in example]
+    assert "dataset = 'bridge'" in filters
+    for where in filters:
+        contested.episodes.where(where).ids()
+
+
+def test_a_certificate_takes_no_way_to_search(tmp_path: Path, capsys: Capture) -> None:
+    open_workspace(str(tmp_path / "w"), Settings()).close()
+    words = ["set", "create", "x", "--min-precision", "0.9", "--by", "captions", "-w", str(tmp_path / "w")]
+    assert main(words) == 2
+    assert "give --where without --by" in capsys.readouterr().err
+
+
+def test_an_audit_that_is_stopped_says_what_stays() -> None:
+    args = parse("check --instructions")
+    assert args.describe_stop(args) == "what was stored until then stays; run the same command again"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

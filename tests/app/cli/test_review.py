@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import shutil
@@ -79,6 +80,19 @@ def test_files_of_answers_go_both_ways_and_are_equal(run: Run, template: Path, t
         assert _answers(run, other) == before
         again = json.loads(run("review", "import", str(path), "--json", workspace=other)[1])
         assert (again["stored"], again["known"]) == (0, 3)
+
+
+def test_the_list_of_a_queue_has_the_text_and_the_reason_of_each_answer(run: Run, tmp_path: Path) -> None:
+    run("review", "next", "--person", "Ada", keys="n")
+    path = tmp_path / "answers.jsonl"
+    run("review", "export", str(path))
+    row = {**json.loads(path.read_text()), "reason": "the lid is closed", "person": "Ben"}
+    path.write_text(json.dumps({**row, "text": "=close the lid"}))
+    assert run("review", "import", str(path))[0] == 0
+    (answer,) = csv.DictReader(io.StringIO(run("review", "list", "--person", "Ben", "--output", "csv")[1]))
+    assert (answer["verdict"], answer["reason"]) == ("unmet", "the lid is closed")
+    text = run("review", "list", "--person", "Ben")[1]
+    assert "the lid is closed" in text and "=close the lid" in text
 
 
 def test_bad_rows_cost_a_line_each_and_the_others_are_stored(run: Run, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -101,6 +102,43 @@ def test_a_workspace_does_not_choose_the_server_of_another_try(tmp_path: Path) -
     words = replace(retry, maker_id=usual.maker_id).words(workspace.stores)
     assert f"--grade.judge={own}" in words
     workspace.close()
+
+
+@pytest.mark.parametrize(
+    ("work", "settings"),
+    [
+        ("success", {"combination": "clip 1.0.0", "combination_hash": "1f"}),
+        ("motion", {"end_effector": "tool0"}),
+        ("caption", {"layout": "gone"}),
+        ("grade", {"rubric": "of-the-lab"}),
+        ("grade", {"per": "segment", "rubric": "of-the-lab"}),
+    ],
+)
+def test_options_that_no_run_takes_are_left_out_of_another_try(
+    work: str, settings: dict[str, Json], tmp_path: Path
+) -> None:
+    """A maker holds an id or a hash where a person gives a path."""
+    given = Settings(caption_model=FREE, judge_model=FREE)
+    with open_workspace(str(tmp_path / "w"), given) as workspace:
+        maker = Maker(annotator=work, version="1", settings=settings)
+        workspace.stores.annotations.add_maker(maker)
+        words = Retry(work=work, maker_id=maker.maker_id).words(workspace.stores)
+    assert words == ["annotate", work, "--retry-failed"]
+
+
+def test_the_command_line_beside_the_button_is_what_the_button_runs(free: tuple[Workspace, Retry]) -> None:
+    workspace, _ = free
+    episode_id = min(workspace.stores.tables.episodes.ids())
+    maker = Maker(annotator="caption", version="1", settings={"layout": "tiles"})
+    workspace.stores.annotations.add_maker(maker)
+    log = FailureLog(workspace.stores.annotations, f"caption/{maker.maker_id}")
+    log.record({episode_id: ModelError("no reply", "")}, ())
+    retry = Retry(work="caption", maker_id=maker.maker_id, episode_id=episode_id)
+    words = retry.words(workspace.stores)
+    assert "--caption.layout=tiles" in words
+    cached_reads.use_workspace(workspace)
+    lines = [code.value for code in _draw_episode(episode_id).code]
+    assert shlex.join(["ares", *words, "--workspace", workspace.path]) in lines
 
 
 def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(

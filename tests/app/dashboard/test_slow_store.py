@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -81,3 +82,15 @@ def test_the_tables_follow_once_for_answers_that_come_close_to_each_other(
     assert not written.acquire(timeout=1.0)
     review._follow_answers(stores)  # type: ignore[arg-type]
     assert written.acquire(timeout=60)
+
+
+def test_the_tables_follow_while_people_go_on_answering(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = threading.Semaphore(0)
+    stores = SimpleNamespace(location="busy", sync=written.release)
+    monkeypatch.setattr(review, "_PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr(review, "_MOST_SECONDS", 1.0)
+    for _ in range(2):  # the second time the first answer is another
+        deadline = time.monotonic() + 60
+        while not written.acquire(timeout=0.1):
+            assert time.monotonic() < deadline
+            review._follow_answers(stores)  # type: ignore[arg-type]

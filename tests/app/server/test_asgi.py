@@ -25,6 +25,7 @@ from app.server import serve
 from app.server.connection_bounds import make_bounded_protocol
 from ares.errors import RequestError
 from ares.settings import Settings
+from ares.store import workspace_exists
 from ares.workspace import Workspace, new_workspace, open_workspace
 
 # A connection of which nothing is heard for so long fails the test; none of these seconds are waited for.
@@ -40,11 +41,12 @@ def test_a_dashboard_without_a_workspace_makes_it(tmp_path: Path) -> None:
     command = "import sys; from app.cli.main import main; sys.exit(main())"
     arguments = ["app", "-w", str(tmp_path / "lab"), "--port", "0", "--no-browser"]
     with subprocess.Popen(
-        [sys.executable, "-P", "-c", command, *arguments], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-O", "-P", "-c", command, *arguments], stderr=subprocess.PIPE, text=True
     ) as server:
         try:
             assert server.stderr is not None
             assert server.stderr.readline() == f"a new workspace is made at {tmp_path / 'lab'}\n"
+            assert workspace_exists(str(tmp_path / "lab")), "also without assertions"
             match = re.search(r"http://127.0.0.1:(\d+)", server.stderr.readline())
             assert match, server.stderr.read()
             status, document = request(int(match[1]), "GET", "/api/episodes")

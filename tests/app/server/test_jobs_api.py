@@ -154,11 +154,15 @@ def test_old_jobs_and_their_files_are_deleted(tmp_path: Path) -> None:
             file.with_suffix(".log").touch()
             reasons = folder / f"{days}.csv"
             reasons.touch()
-            for path in (file, reasons):
+            upload = folder / "uploads" / f"{days}.yaml"
+            upload.parent.mkdir(exist_ok=True)
+            upload.touch()
+            for path in (file, reasons, upload):
                 os.utime(path, times=(time.time() - 86_400 * days,) * 2)
         clean_jobs(stores)
         assert {job.words[-1] for job in list_all_jobs(stores)} == {"0", "2"}
         assert {path.stem for path in folder.glob("*.csv")} == {"0", "2"}
+        assert {path.stem for path in folder.glob("uploads/*")} == {"0", "2"}
         assert len(list(folder.glob("*.log"))) == 2
 
 

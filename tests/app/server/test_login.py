@@ -6,6 +6,7 @@ import asyncio
 import base64
 import logging
 import time
+from string import ascii_letters, digits
 from typing import Any
 
 import pytest
@@ -122,6 +123,20 @@ def test_a_log_out_ends_requests_and_open_websockets() -> None:
     asyncio.run(talk())
     assert received == ["websocket.receive", "websocket.disconnect"]
     assert status_of(send_request(middleware, "http", [cookie])) == 401
+
+
+def test_a_log_out_ends_other_spellings_of_the_cookie() -> None:
+    """The last character of a signature in base64 has bits that mean nothing."""
+    middleware = LoginMiddleware(answer_ok, password="s3cret")
+    cookie = _cookie(_post(middleware, "s3cret"))
+    spellings = [("cookie", cookie[:-1] + character) for character in ascii_letters + digits + "-_"]
+
+    def list_answers() -> set[int]:
+        return {status_of(send_request(middleware, "http", [spelling])) for spelling in spellings}
+
+    assert list_answers() == {200, 401}
+    send_request(middleware, "http", [("cookie", cookie)], "/api/logout")
+    assert list_answers() == {401}
 
 
 def test_guesses_are_refused_for_longer_and_longer_and_the_right_password_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from string import ascii_letters, digits
 from typing import Any
 
 import pytest
@@ -101,6 +102,25 @@ def test_a_log_out_closes_the_websockets_of_its_log_in_at_once(kind: str) -> Non
 
     asyncio.run(talk())
     assert server.ended == ["websocket.disconnect"] * 2
+
+
+def test_other_spellings_of_a_cookie_count_as_one_log_in() -> None:
+    server = Server("password")
+    name, cookie_text = server.log_in("ada@lab.example")
+    spellings = [(name, cookie_text[:-1] + character) for character in ascii_letters + digits + "-_"]
+
+    async def talk() -> None:
+        sockets = [Socket(server, header) for header in spellings * MOST_SOCKETS]
+        for socket in sockets:
+            await socket.opened.wait()
+            assert socket.sent
+        opened = [socket for socket in sockets if socket.sent[0][0] == "websocket.accept"]
+        assert len(opened) == MOST_SOCKETS
+        for socket in opened:
+            socket.leave()
+        await asyncio.gather(*(socket.task for socket in sockets))
+
+    asyncio.run(talk())
 
 
 @pytest.mark.parametrize("kind", ["password", "provider", "proxy"])

@@ -1,5 +1,5 @@
 // Shares of episodes as bars: each part opens its episodes, and a mark shows how far the share is known.
-import { h, mount, numberClick } from "../dom.js";
+import { h, mount } from "../dom.js";
 
 /** @typedef {{ tone: string, share: number, label: string, href: string }} Part */
 /**
@@ -12,7 +12,7 @@ import { h, mount, numberClick } from "../dom.js";
  * @property {number | null} high
  * @property {string} text The numbers.
  */
-/** @typedef {{ rows: Bar[], name: string, measure: string, acts: boolean }} BarsData */
+/** @typedef {{ rows: Bar[], name: string, measure: string }} BarsData */
 
 /** @param {number} share */
 const percent = (share) => `${(share * 100).toFixed(2)}%`;
@@ -27,8 +27,8 @@ function buildPart({ tone, share, label, href }) {
   return h("a", { ...props, "aria-label": label, href });
 }
 
-/** @type {(bar: Bar, act: (() => void) | false) => HTMLElement} */
-function buildRow({ name, href, parts, more = [], low, high, text }, act) {
+/** @param {Bar} bar */
+function buildRow({ name, href, parts, more = [], low, high, text }) {
   const isKnown = low !== null && high !== null;
   const style = isKnown && `left: ${percent(low)}; width: ${percent(Math.max(high - low, 0.004))}`;
   const interval = style && h("i", { class: "interval", style, "aria-hidden": "true" });
@@ -42,26 +42,14 @@ function buildRow({ name, href, parts, more = [], low, high, text }, act) {
     {},
     h("th", { scope: "row" }, label),
     h("td", { class: "track" }, h("div", { class: "bar" }, drawn.map(buildPart), interval)),
-    h("td", { class: "numbers" }, h("span", {}, text), links, act && drawn.length > 0 && buildAct(name, act)),
+    h("td", { class: "numbers" }, h("span", {}, text), links),
   );
 }
 
-/** @type {(name: string, act: () => void) => HTMLElement} */
-function buildAct(name, act) {
-  const label = `Act on ${name}`;
-  return h(
-    "button",
-    { class: "act", title: "Tag, exclude or freeze", "aria-label": label, onclick: act },
-    "Act on",
-  );
-}
-
-/** @type {(root: HTMLElement, data: BarsData, send: import("../dom.js").Send) => void} */
-function buildBars(root, { rows, name, measure, acts }, send) {
+/** @type {(root: HTMLElement, data: BarsData) => void} */
+function buildBars(root, { rows, name, measure }) {
   const heads = [name, "share of episodes", measure].map((text) => h("th", { scope: "col" }, text));
-  const body = rows.map((row, index) =>
-    buildRow(row, acts && (() => send("acted", { row: index, number: numberClick() }))),
-  );
+  const body = rows.map(buildRow);
   root.append(h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, body)));
 }
 
