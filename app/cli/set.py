@@ -178,7 +178,7 @@ def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSe
                 f"give --where without {', '.join('--' + name.replace('_', '-') for name in options)}",
             )
         return workspace.sets.create_certified(args.name, args.min_precision, where=args.where)
-    return workspace.sets.create(args.name, Path(args.ids) if args.ids else (), **selected_conditions(args))
+    return workspace.sets.create(args.name, Path(args.ids) if args.ids else None, **selected_conditions(args))
 
 
 def _freeze_spans(workspace: Workspace, args: argparse.Namespace) -> StoredSet:

@@ -161,7 +161,7 @@ def compose_set(workspace: Workspace, args: argparse.Namespace) -> tuple[StoredS
     """Freeze what the rules of the arguments leave, and write the file of reasons."""
     episode_set, composed = workspace.sets.compose(
         args.name,
-        Path(args.ids) if args.ids else (),
+        Path(args.ids) if args.ids else None,
         dedupe=args.dedupe,
         balance=args.balance,
         floor=args.floor,

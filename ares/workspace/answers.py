@@ -151,7 +151,7 @@ class Reviews:
     def create(
         self,
         request: QueueRequest,
-        ids: EpisodesLike = (),
+        ids: EpisodesLike | None = None,
         first: str = "",
         **conditions: Unpack[SelectionOptions],
     ) -> Queue:

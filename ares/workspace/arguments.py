@@ -204,9 +204,9 @@ if TYPE_CHECKING:
 
 
 def make_selection(
-    episodes: EpisodesLike, options: SelectionOptions, if_empty: str = "no episode is selected"
+    episodes: EpisodesLike | None, options: SelectionOptions, if_empty: str = "no episode is selected"
 ) -> EpisodeSelection:
-    """The selection of a list and conditions.
+    """The selection of a list and conditions; without a list (None) that of the conditions alone.
 
     Raises:
         RequestError: They cannot be combined, are no ids, or the list is empty; `if_empty` is the reason then.
@@ -217,8 +217,9 @@ def make_selection(
         if options:
             raise RequestError("a selection has all conditions", f"leave out {', '.join(options)}")
         return episodes
+    if episodes is None:
+        return EpisodeSelection(**options)
     ids = read_id_file(episodes) if isinstance(episodes, Path) else read_episode_ids(episodes)
-    # Without any id the conditions alone would select.
-    if not isinstance(episodes, tuple) and not len(ids):
+    if not len(ids):  # the conditions alone would select
         raise RequestError(if_empty, "the list of episodes is empty")
     return EpisodeSelection(ids=ids, **options)

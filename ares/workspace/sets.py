@@ -134,7 +134,7 @@ class SetCollection(Mapping[str, StoredSet]):
     def create(
         self,
         name: str,
-        ids: EpisodesLike = (),
+        ids: EpisodesLike | None = None,
         recipe: Mapping[str, Json] | None = None,
         **conditions: Unpack[SelectionOptions],
     ) -> StoredSet:
@@ -148,7 +148,7 @@ class SetCollection(Mapping[str, StoredSet]):
         Args:
             name: Its name, see `ares.names.check_name`.
             ids: Ids, episodes, hits of a search, or segments, for their episodes; or the path of a text file of ids.
-            recipe: How the episodes were selected, stored with the set; by default these arguments.
+            recipe: How a list of ids was selected, stored with the set; by default these arguments.
             where: SQL filter; also applies to a search and to a list.
             set: Name of another set, or "name@version".
             dataset: Name of a dataset.
@@ -164,13 +164,18 @@ class SetCollection(Mapping[str, StoredSet]):
         """
         selection = make_selection(ids, conditions, "the set would be empty")
         if recipe is not None:
+            if conditions or not selection.ids:
+                raise RequestError(
+                    "a recipe goes with a list of ids alone",
+                    f"leave out {', '.join(conditions)}" if conditions else "give ids",
+                )
             return self._stored(self._sets.create(name, selection.ids, recipe))
         return self._stored(freeze_selection(self._stores, name, selection))
 
     def create_spans(
         self,
         name: str,
-        segments: Iterable[StoredSegment] = (),
+        segments: Iterable[StoredSegment] | None = None,
         *,
         where: str = "",
         search: str = "",
@@ -193,8 +198,8 @@ class SetCollection(Mapping[str, StoredSet]):
         Raises:
             RequestError: The text cannot be a name, the filter is wrong, both are given, or no segment was selected.
         """
-        listed = list(segments)
-        if not listed and not isinstance(segments, tuple):
+        listed = [] if segments is None else list(segments)
+        if not listed and segments is not None:
             raise RequestError("the set would be empty", "the list of segments is empty")
         if listed and (where or search or limit is not None):
             raise RequestError(
@@ -259,7 +264,7 @@ class SetCollection(Mapping[str, StoredSet]):
     def compose(
         self,
         name: str,
-        ids: EpisodesLike = (),
+        ids: EpisodesLike | None = None,
         *,
         dedupe: bool = False,
         balance: Sequence[str] = (),

@@ -487,7 +487,7 @@ class Workspace:
         return find_names(self.stores, text, limit)
 
     def remove(
-        self, ids: EpisodesLike = (), *, note: str = "", **conditions: Unpack[SelectionOptions]
+        self, ids: EpisodesLike | None = None, *, note: str = "", **conditions: Unpack[SelectionOptions]
     ) -> Action:
         """Take episodes out of the workspace, as `ares remove` does; sources stay, and `undo` brings them back.
 
@@ -514,7 +514,9 @@ class Workspace:
 
         return self._act(ids, conditions, lambda selected: remove_episodes(self.stores, selected, note=note))
 
-    def tag(self, tag: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]) -> Action:
+    def tag(
+        self, tag: str, ids: EpisodesLike | None = None, **conditions: Unpack[SelectionOptions]
+    ) -> Action:
         """Add a tag to episodes, as `ares tag add` does; the arguments are those of `remove`.
 
             >>> ws.tag("blurred", ws.episodes.where("num_steps < 20"))
@@ -527,7 +529,9 @@ class Workspace:
 
         return self._act(ids, conditions, lambda selected: add_tag(self.stores, tag, selected))
 
-    def untag(self, tag: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]) -> Action:
+    def untag(
+        self, tag: str, ids: EpisodesLike | None = None, **conditions: Unpack[SelectionOptions]
+    ) -> Action:
         """Remove a tag from episodes, as `ares tag remove` does; the arguments are those of `remove`.
 
             >>> ws.untag("blurred", set="accepted")
@@ -539,7 +543,9 @@ class Workspace:
 
         return self._act(ids, conditions, lambda selected: remove_tag(self.stores, tag, selected))
 
-    def note(self, text: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]) -> Action:
+    def note(
+        self, text: str, ids: EpisodesLike | None = None, **conditions: Unpack[SelectionOptions]
+    ) -> Action:
         """Write a note to episodes, as `ares note` does; the arguments are those of `remove`.
 
             >>> ws.note("the gripper slips", ["0123456789abcdef"])
@@ -592,7 +598,7 @@ class Workspace:
         return add_own_vectors(self.stores, space, *read_vectors(vectors))
 
     def remove_vectors(
-        self, space: str, ids: EpisodesLike = (), **conditions: Unpack[SelectionOptions]
+        self, space: str, ids: EpisodesLike | None = None, **conditions: Unpack[SelectionOptions]
     ) -> int:
         """Delete vectors of your own, of all episodes or of some; returns how many. It cannot be undone.
 
@@ -786,7 +792,10 @@ class Workspace:
         return FindingList(findings + run_checks(self.stores, repair, rebuild))
 
     def _act(
-        self, ids: EpisodesLike, conditions: SelectionOptions, act: Callable[[SelectedEpisodes], Action]
+        self,
+        ids: EpisodesLike | None,
+        conditions: SelectionOptions,
+        act: Callable[[SelectedEpisodes], Action],
     ) -> Action:
         from ares.curation import select_episodes
 

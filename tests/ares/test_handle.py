@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +105,26 @@ def test_what_is_removed_or_tagged_comes_back(ws: Workspace) -> None:
         ws.remove()
 
 
-def test_a_list_without_any_id_selects_nothing_whatever_else_is_given(ws: Workspace) -> None:
+@pytest.mark.parametrize(
+    "ids", [[], (), iter(()), np.array([], str)], ids=["list", "tuple", "iterator", "array"]
+)
+def test_a_list_without_any_id_selects_nothing_whatever_else_is_given(
+    ws: Workspace, ids: Iterable[str]
+) -> None:
     with pytest.raises(RequestError, match="no episode is selected: the list of episodes is empty"):
-        ws.remove([], where="num_steps > 0")
+        ws.remove(ids, where="num_steps > 0")
+    with pytest.raises(RequestError, match="the set would be empty: the list of episodes is empty"):
+        ws.sets.create("none", ids, where="num_steps > 0")
+    with pytest.raises(RequestError, match="the set would be empty: the list of segments is empty"):
+        ws.sets.create_spans("none", (), where="verb = 'pick'")
     assert len(ws.episodes) == 12
+
+
+def test_a_recipe_goes_with_a_list_alone(ws: Workspace) -> None:
+    with pytest.raises(RequestError, match="a recipe goes with a list of ids alone: leave out where"):
+        ws.sets.create("some", ws.episodes.take(3), {"by": "hand"}, where="num_steps > 10000")
+    with pytest.raises(RequestError, match="a recipe goes with a list of ids alone: give ids"):
+        ws.sets.create("some", recipe={"by": "hand"})
 
 
 def test_one_selection_serves_a_set_a_tag_and_a_note(ws: Workspace) -> None:
