@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from ares.settings import _VARIABLES
+
 DOCKER = Path(__file__).resolve().parent.parent / "docker"
 
 
@@ -79,7 +81,7 @@ def test_every_setting_and_credential_is_passed_on(services: dict[str, Any]) -> 
     """What the manual names must reach the container; the workspace and its caches lie on volumes there."""
     manual = "".join(path.read_text() for path in (DOCKER.parent / "docs").glob("*.md"))
     settings = (DOCKER.parent / "ares" / "settings.py").read_text()
-    names = set(re.findall(r'"((?:ARES|OPENAI|RAY)_[A-Z_]+)"', settings))
+    names = set(re.findall(r'"((?:ARES|OPENAI|RAY)_[A-Z_]+)"', settings)) | set(_VARIABLES.values())
     names |= set(re.findall(r"`((?:AWS|FSSPEC|HF)_[A-Z0-9_]+)(?:=\w+)?`", manual))
     on_volumes = {"ARES_WORKSPACE", "ARES_CACHE", "HF_HOME"}
     assert len(names) > 10

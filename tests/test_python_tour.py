@@ -30,6 +30,7 @@ _WITHOUT_PYTHON = {
         "servers-and-clusters.md",
         "vector-index.md",
         "jobs.md",
+        "models.md",
         "pages.md",
         "people.md",
         "dashboard-jobs-of-a-lab.md",

@@ -91,7 +91,7 @@ def make_finding(
         signal=signal,
         dimension=dimension,
         seconds=round(float(seconds), 3) if isfinite(seconds) else 0.0,
-        size=round(float(size), 6),
+        size=size if isinstance(size, int) else round(float(size), 6),  # a count stays a whole number
         confidence=confidence,
     )
 

@@ -162,7 +162,7 @@ def test_a_factory_that_is_called_directly_refuses_what_it_does_not_have(options
 
 def test_a_wrong_layout_says_which_there_are(load: Callable[..., None]) -> None:
     for names in ("caption", "embed caption", "grade"):
-        with pytest.raises(RequestError, match=r"^no layout 'mosaic': there are: tiles, collage"):
+        with pytest.raises(RequestError, match="'mosaic'; Input should be 'auto', 'sheets' or 'tiles'"):
             load(names, layout="mosaic")
 
 

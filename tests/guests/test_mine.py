@@ -35,7 +35,7 @@ from pathlib import Path
 from dataclasses import replace
 from ares.errors import SourceError
 from ares.export import ExportReport, ExportedMember, export_members
-from ares.export.run import staging_folder
+from ares.export.resume import staging_folder
 from annotators.base import Result, new_annotation
 from ares.annotation import Column, Maker
 from ingest.base import Item, Source, SourceFile

@@ -351,9 +351,9 @@ def test_a_caption_is_settled_by_what_the_judge_says(grade: Any, model_server: A
         model_server.requests.clear()
         model_server._script.clear()
         model_server.replies(judge(observation(**slots), **options))
-        layout = {"layout": f"frames:{3 + step}"}  # another observation
+        other = {"model": f"Some/Judge-{step}", "layout": "tiles"}  # another observation
         success = True if says == "different" else None
-        outcome = grade(sentence, success, layout, **STATED[sentence])
+        outcome = grade(sentence, success, other, **STATED[sentence])
         value, asked = value_of(outcome), [kind_of(request) for request in model_server.requests]
         lines.append(
             [seen, says, value["grade"], value["why"], value["grade_margin"], asked, outcome.cost.calls]

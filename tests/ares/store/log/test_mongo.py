@@ -19,7 +19,7 @@ from ares.errors import StoreError
 from ares.store.log import (
     mongo,
     mongo_connection as mongo_client,
-    mongo_connection as mongo_sequence,
+    mongo_sequence,
     protocol as serialization,
 )
 from ares.store.log.mongo import MongoAnnotationStore
