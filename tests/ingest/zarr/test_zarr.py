@@ -138,7 +138,7 @@ def test_ends_of_no_episode_are_named(tmp_path: Path) -> None:
 
 def test_single_values_of_a_store_are_of_all_its_episodes(tmp_path: Path) -> None:
     path = write_store(tmp_path / "a.zarr")
-    data = zarr_library.open_group(str(path), mode="a")["data"]
+    data = zarr_library.open_group(str(path / "data"), mode="a")
     data.create_array("seed", data=np.array(3))
     data.create_array("instruction", data=np.array("push the T"))
     spec = tmp_path / "spec.yaml"
