@@ -32,6 +32,11 @@ _ICONS = {
 def draw_command_line(words: Sequence[str]) -> None:
     """Draw what a person types in a terminal for what a button of the page starts."""
     st.caption("The same on the command line:")
+    draw_command(words)
+
+
+def draw_command(words: Sequence[str]) -> None:
+    """Draw a command for the workspace of the page, as it is typed."""
     line = shlex.join(["ares", *words, "--workspace", cached_reads.workspace().path])
     st.code(line, language=None, wrap_lines=True)
 

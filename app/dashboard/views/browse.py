@@ -20,6 +20,7 @@ from app.dashboard.browse_panels import (
 from app.dashboard.cards import add_table_cells, add_value_lines, build_cards, make_episode_page_params
 from app.dashboard.column_words import WITHOUT_VALUE, WORST_ORDERS
 from app.dashboard.components import draw_grid
+from app.dashboard.job_panels import draw_command
 from app.dashboard.navigation import change_view, escape_markdown, read_view
 from app.dashboard.results import ResultPage, check_view, find_lower_threshold, list_table_columns, read_page
 from app.dashboard.search_bar import draw_search_bar
@@ -67,7 +68,7 @@ def render() -> None:
 def _draw_empty_workspace() -> None:
     st.header("No episodes yet")
     st.write("Put a dataset into this workspace, then reload the page:")
-    st.code(f"ares ingest PATH --workspace {cached_reads.workspace().path}", language=None)
+    draw_command(["ingest", "PATH"])
     navigation.draw_job_button("Ingest from here", "ingest")
 
 

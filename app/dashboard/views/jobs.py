@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.job_panels import READ_ONLY, draw_command_line, draw_jobs
-from app.dashboard.navigation import entered_text, escape_markdown, read_parameter
+from app.dashboard.job_panels import READ_ONLY, draw_command, draw_command_line, draw_jobs
+from app.dashboard.navigation import entered_text, read_parameter
 from app.dashboard.selection_bar import read_person_name
 from app.server import (
     PLAN,
@@ -69,10 +69,10 @@ def _draw_ingest() -> list[str]:
     folders = cached_reads.workspace().settings.source_dirs
     if not folders:
         st.info(
-            "Pages may read no folder yet: start the server with `ARES_SOURCE_DIRS=/data`, or use "
-            f"`ares ingest PATH --workspace {escape_markdown(cached_reads.workspace().path)}`.",
+            "Pages may read no folder yet: start the server with `ARES_SOURCE_DIRS=/data`, or type:",
             icon=":material/folder_off:",
         )
+        draw_command(["ingest", "PATH"])
         return []
     names = ", ".join(folders)
     typed = st.text_input("File or folder on the server", key="jobs.source", help=f"Below {names}").strip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import draw_unknown
 from app.dashboard.column_words import column_choice, column_rank, format_column_label
 from app.dashboard.components import draw_map
+from app.dashboard.job_panels import draw_command
 from app.dashboard.map_points import (
     AXES,
     MISSING,
@@ -72,7 +72,7 @@ def _draw_no_map() -> None:
     names = ["map"] if has_vectors else ["embed", "map"]
     st.header("No map yet")
     st.write("It is drawn by a job, from the vectors of the frames:")
-    st.code(shlex.join(["ares", "annotate", *names, "--workspace", workspace.path]), language=None)
+    draw_command(["annotate", *names])
     navigation.draw_job_button("Draw the map", "annotate", names)
     st.caption(
         "It is made by UMAP where that is installed (`pip install 'ares-curation[map]'`), else by PCA."

@@ -531,3 +531,13 @@ def test_a_planted_fault_is_on_the_page_of_its_dataset_and_a_lane_of_its_episode
         _draw("episode", {"episode": episode.episode_id})
         facets = {facet.column: facet for facet in cached_reads.read_facets("")}
         assert facets["quality_codes"].counts == (("A001 not-finite", 1),)
+
+
+@pytest.mark.parametrize("page", ["browse", "jobs", "map"])
+def test_a_command_for_the_workspace_can_be_typed(tmp_path: Path, page: str) -> None:
+    """Its path has what Markdown and a shell read otherwise."""
+    path = str(tmp_path / "2026-11-29_my 'lab'")
+    with open_workspace(path, Settings()) as empty:
+        cached_reads.use_workspace(empty)
+        (command,) = [element.value for element in _draw(page).code]
+    assert shlex.split(command)[-2:] == ["--workspace", path]
