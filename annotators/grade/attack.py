@@ -280,8 +280,6 @@ def run_attack(
         RequestError: No episode has a true caption, or an option is wrong.
         ModelError: The judge cannot be loaded or does not answer.
     """
-    if request.budget_usd is not None and options.settings.price is None:
-        raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
     subjects, warnings = sample_true_captions(stores, request)
     plan = _plan_controls_of(subjects, stores, options, request)
     options = replace(options, budget=Budget(request.budget_usd))
@@ -308,6 +306,8 @@ def run_attack(
 def _plan_controls_of(
     subjects: Sequence[Subject], stores: Stores, options: Options, request: AttackRequest
 ) -> ControlPlan:
+    if request.budget_usd is not None and options.settings.price is None:
+        raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
     verbs = read_verbs(options.parse(GradeOptions).verbs)
     episodes = [subject.episode for subject in subjects]
     return plan_attack(stores, episodes, verbs, request.per_kind, request.seed)

@@ -306,17 +306,23 @@ class AnnotatorRun:
         budget: Money of the whole run.
         strict: Raise the first failure instead of counting it.
         clock: Measures its calls; it has measured the loading.
+        plugin: Name under which the annotator is registered; its maker may have another.
 
     Attributes:
-        plugin: Name under which the annotator is registered; its maker may have another.
         is_last_reader: Whether no later annotator of the run reads frames; set by the run.
     """
 
     def __init__(
-        self, stores: Stores, annotator: GuardedAnnotator, budget: Budget, strict: bool, clock: BusyTimeClock
+        self,
+        stores: Stores,
+        annotator: GuardedAnnotator,
+        budget: Budget,
+        strict: bool,
+        clock: BusyTimeClock,
+        plugin: str,
     ) -> None:
         self.annotator = annotator
-        self.name = self.plugin = annotator.maker.annotator
+        self.name, self.plugin = annotator.maker.annotator, plugin
         self.report = Report()
         self.failures: dict[str, AresError] = {}
         self._stores, self._annotations = stores, stores.annotations
@@ -413,8 +419,14 @@ class AnnotatorRun:
 
     def run(self, bundles: list[EpisodeBundle]) -> None:
         """Annotate the missing subjects in calls of `batch_size` works. Raises the first failure when strict."""
-        pairs = [(bundle, work) for bundle in bundles for work in self._works(bundle)]
-        pairs = [(bundle, work) for bundle, work in pairs if not self._has_failed_selection(bundle, work)]
+        missing = [(bundle, work) for bundle in bundles for work in self._works(bundle)]
+        pairs = []
+        for bundle, work in missing:
+            error = bundle.selection_errors.get((self.name, work.subject.id))
+            if error is None:
+                pairs.append((bundle, work))
+            else:
+                self._record_outcome(bundle, work, error)
         for start in range(0, len(pairs), self.annotator.batch_size):
             chunk = pairs[start : start + self.annotator.batch_size]
             for (bundle, work), result in zip(chunk, self._process([work for _, work in chunk]), strict=True):
@@ -478,13 +490,6 @@ class AnnotatorRun:
             )
             for subject in missing
         ]
-
-    def _has_failed_selection(self, bundle: EpisodeBundle, work: Work) -> bool:
-        """Whether the annotator could not say which frames it needs; then the work has failed."""
-        error = bundle.selection_errors.get((self.name, work.subject.id))
-        if error is not None:
-            self._record_outcome(bundle, work, error)
-        return error is not None
 
     def preflight(self, makers: Sequence[Maker], report: Callable[[str], None]) -> None:
         """Check before the first call that the run can go well. Raises the AresError that says why it cannot."""

@@ -33,7 +33,7 @@ from annotators.runner.annotator_run import (
 )
 from annotators.runner.decoding import make_failing_frames, open_decoder_pool
 from annotators.runner.fault_isolation import select_no_frames
-from annotators.runner.remote import restore_torch_threads, run_annotator_on_engine
+from annotators.runner.remote import place_annotator, restore_torch_threads
 from annotators.runner.writer import AnnotationWriter, refuse_columns_of_people
 from ares.console import count_are, print_message
 from ares.doctor import delete_unrecorded_vectors
@@ -174,14 +174,13 @@ def load_run_annotators(
         clock = BusyTimeClock()
         try:
             with clock.measured():
-                annotator = run_annotator_on_engine(
+                annotator = place_annotator(
                     engine, registry.label(name), factory, own_options[name], stores, len(request.names)
                 )
         except (ModelError, PluginError) as error:
             faults[name] = error
         else:
-            tasks.append(AnnotatorRun(stores, annotator, budget, request.strict, clock))
-            tasks[-1].plugin = name
+            tasks.append(AnnotatorRun(stores, annotator, budget, request.strict, clock, name))
     if request.retry_failed:
         for task in tasks:
             task.retry_failed(request.reason)

@@ -172,6 +172,8 @@ def test_without_a_true_caption_there_is_no_attack(attacked: Attacked, where: st
 def test_a_budget_needs_a_price(attacked: Attacked) -> None:
     options = replace(attacked.options("truthful"), settings=attacked.stores.settings)
     with pytest.raises(RequestError, match="a budget needs a price"):
+        quote_attack(attacked.stores, options, replace(_REQUEST, budget_usd=1.0))
+    with pytest.raises(RequestError, match="a budget needs a price"):
         run_attack(attacked.stores, options, replace(_REQUEST, budget_usd=1.0), lambda done, total: None)
 
 
