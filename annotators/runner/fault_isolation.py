@@ -60,7 +60,7 @@ def _no_preflight(makers: Sequence[Maker]) -> Preflight:
 class GuardedAnnotator:
     """An annotator of a run: all that `Annotator` lists, and what the plug-in left out by its default.
 
-    `make_guarded_annotator` sets `process`, and `place_annotator` of remote.py where workers do it.
+    `make_guarded_annotator` sets `process`, and `connect_annotator` of remote.py where workers do it.
     """
 
     maker: Maker

@@ -114,7 +114,7 @@ def _count_room(needs: WorkerNeeds, room_on_gpus: int) -> int:
 BuildAnnotator = Callable[[Options], "tuple[GuardedAnnotator, Stores]"]
 
 
-def place_annotator(
+def connect_annotator(
     engine: Engine, label: str, factory: Factory, options: Options, stores: Stores, num_annotators: int
 ) -> GuardedAnnotator:
     """An annotator whose `process` runs on an engine; its frames, costs and maker are determined here.

@@ -33,7 +33,7 @@ from annotators.runner.annotator_run import (
 )
 from annotators.runner.decoding import make_failing_frames, open_decoder_pool
 from annotators.runner.fault_isolation import select_no_frames
-from annotators.runner.remote import place_annotator, restore_torch_threads
+from annotators.runner.remote import connect_annotator, restore_torch_threads
 from annotators.runner.writer import AnnotationWriter, refuse_columns_of_people
 from ares.console import count_are, print_message
 from ares.doctor import delete_unrecorded_vectors
@@ -174,7 +174,7 @@ def load_run_annotators(
         clock = BusyTimeClock()
         try:
             with clock.measured():
-                annotator = place_annotator(
+                annotator = connect_annotator(
                     engine, registry.label(name), factory, own_options[name], stores, len(request.names)
                 )
         except (ModelError, PluginError) as error:

@@ -1,4 +1,4 @@
-"""`ares check`: findings and contract of datasets where they lie, and a corrected copy."""
+"""`ares check`: findings and contract of datasets where they lie."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from app.cli.arguments import (
     episode_count,
     rate_hz,
 )
+from app.cli.check_fix import OPTIONS_OF_CHECK, add_fix_arguments, run_fix
 from app.cli.errors import ExitStatus
-from app.cli.output import Block, Columns, OutputTable, answer, make_table, paragraphs
+from app.cli.output import Block, Columns, answer, list_unread_files, make_table, paragraphs
 from app.cli.workspace_checks import audit_instructions, find_duplicates, name_workspace_sources
-from ares.console import count_are, count_of, is_quiet
+from ares.console import count_are, count_of
 from ares.errors import RequestError
-from ares.jobs import CheckRequest, FixRequest, IngestRequest
-from ares.workspace import check_datasets, fix_dataset
+from ares.jobs import CheckRequest, IngestRequest
+from ares.workspace import check_datasets
 
 if TYPE_CHECKING:
     from ares.contract import SignalContract
@@ -28,126 +29,12 @@ if TYPE_CHECKING:
         CheckReport,
         DatasetCheck,
         FindingCodeCount,
-        FixReport,
         VideoTotals,
     )
 
 
-_CHANGE_HEADER = ("episode", "code", "signal", "dimension", "second", "steps", "old", "new")
-_LEFT_HEADER = ("episode", "code", "signal", "dimension", "second", "left because")
-_FIXED_COLUMNS: Columns = {
-    "code": lambda fix: fix.code,
-    "name": lambda fix: fix.name,
-    "severity": lambda fix: fix.severity,
-    "episodes before": lambda fix: fix.before,
-    "corrected": lambda fix: fix.corrected,
-    "left": lambda fix: fix.left,
-    "in the copy": lambda fix: fix.after,
-    "what is done": lambda fix: fix.done,
-}
-# Options that say what a check reports; a correction reports what it changed. Those that speak of files alone.
-_OTHERS = ("limit", "video", "baseline", "write_baseline")
-_FILE_OPTIONS = (*_OTHERS, "fix", "dry_run")
-
-
-def run_fix(args: argparse.Namespace) -> int:
-    """Correct a dataset in a copy. Returns 1 where faults remain or episodes are missing, 2 when nothing was read."""
-    _check_options(args)
-    request = FixRequest(
-        datasets=_requested_datasets(args),
-        destination=args.fix,
-        export_format=args.fix_format,
-        dry_run=args.dry_run,
-    )
-    report = fix_dataset(request, quiet=is_quiet())
-    answer(args, report.to_json(), lambda: paragraphs(_fix_report_blocks(report)))
-    if not report.before.num_episodes:
-        return ExitStatus.REFUSED
-    return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
-
-
-def _requested_datasets(args: argparse.Namespace) -> IngestRequest:
-    return IngestRequest(
-        sources=tuple(args.source),
-        format=args.format,
-        rate_hz=args.rate,
-        spec=args.spec,
-        follow_links=args.follow_links,
-        limit=args.limit,
-        options=getattr(args, "options", ""),
-    )
-
-
-def _check_options(args: argparse.Namespace) -> None:
-    if len(args.source) != 1:
-        raise RequestError("one dataset at a time is corrected", f"got {', '.join(args.source) or 'none'}")
-    options = [name for name in _OTHERS if getattr(args, name)]
-    if options:
-        flag = options[0].replace("_", "-")
-        raise RequestError(f"--{flag} does not go with --fix", f"check the copy with --{flag} afterwards")
-
-
-def _fix_report_blocks(report: FixReport) -> Iterator[Block]:
-    changes = [
-        (
-            repair.key or repair.episode_id,
-            change.code,
-            change.signal,
-            change.dimension,
-            change.seconds,
-            change.num_steps,
-            "not finite" if change.old is None else f"{change.old:.6g}",
-            f"{change.new:.6g}",
-        )
-        for repair, change in report.changes
-    ]
-    if changes:
-        yield OutputTable(changes, _CHANGE_HEADER)
-    left = [
-        (repair.key or repair.episode_id, part.code, part.signal, part.dimension, part.seconds, part.left)
-        for repair in report.repairs
-        for part in repair.corrections
-        if part.left
-    ]
-    if left:
-        yield OutputTable(left, _LEFT_HEADER)
-    if report.codes:
-        yield make_table(_FIXED_COLUMNS, report.codes)
-    yield from _export_lines(report)
-    for dataset in report.before.datasets:
-        if dataset.num_failed:
-            records = count_of(dataset.num_failed, "record")
-            yield f"not in the copy: {records} that cannot be read: {dataset.first_failure}"
-    if report.before.unread:
-        yield _unread_file_lines(report.before)
-    yield _fix_conclusion(report, len(changes))
-
-
-def _export_lines(report: FixReport) -> Iterator[Block]:
-    """What the copy lacks or has otherwise, beside the corrections."""
-    from app.cli.export import describe_losses
-
-    if report.export is None:
-        return
-    packets = (
-        f"{count_of(report.export.copied_packets, 'frame')} copied, {report.export.encoded_frames} encoded"
-    )
-    yield (*describe_losses(report.export), packets)
-
-
-def _fix_conclusion(report: FixReport, num_changes: int) -> str:
-    episodes = sum(bool(repair.changes) for repair in report.repairs)
-    counted = f"{count_of(num_changes, 'change')} in {episodes} of {count_of(report.before.num_episodes, 'episode')}"
-    if report.export is None:
-        return f"{counted}; nothing was written"
-    written = f"{report.destination} has {count_of(report.export.episodes, 'episode')}"
-    if report.after is None:
-        return f"{counted}; {written}; it cannot be checked: {report.not_checked}"
-    if report.new_codes:
-        return f"{counted}; {written}; more episodes than before have {', '.join(report.new_codes)}"
-    return f"{counted}; {written}; its check names nothing new"
-
-
+# Options that speak of files, and not of a workspace.
+_FILE_OPTIONS = (*OPTIONS_OF_CHECK, "fix", "dry_run")
 # Combinations of dimensions and names that are listed; the JSON has all.
 _LISTED_CONTRACTS, _REVERSED_NAMES_LISTED = 8, 3
 
@@ -177,8 +64,8 @@ _CONTRACT_COLUMNS: Columns = {
     "role": _role_text,
     "against its command": _reversed_names,
 }
-# Kinds of files that were not read, and dimensions of a code, that are named; the JSON has all.
-_LISTED_UNREAD, _DIMENSIONS_PER_CODE = 20, 3
+# Dimensions of a code that are named; the JSON has all.
+_DIMENSIONS_PER_CODE = 3
 
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
@@ -206,7 +93,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--video", action="store_true", help="decode the videos too, each file once, and check them"
     )
-    _add_fix_arguments(parser)
+    add_fix_arguments(parser)
     _add_workspace_checks(parser)
 
 
@@ -224,27 +111,6 @@ def _add_workspace_checks(parser: argparse.ArgumentParser) -> None:
         help="keep the near duplicates of the workspace as columns; a SOURCE is the name of a dataset then",
     )
     add_workspace_arguments(parser, default="not used where a SOURCE is to be read")
-
-
-def _add_fix_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a corrected copy."""
-    from ares.registry import exporters
-
-    parser.add_argument(
-        "--fix",
-        default="",
-        metavar="DEST",
-        help="write a copy to this new folder, in which is corrected what the data alone decide, and check it",
-    )
-    parser.add_argument(
-        "--fix-format",
-        default="lerobot",
-        metavar="NAME",
-        help=f"with --fix, format of the copy: {', '.join(exporters.names())} (lerobot)",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="with --fix, list the changes and write nothing"
-    )
 
 
 def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -270,7 +136,7 @@ def run_check(args: argparse.Namespace) -> int:
     if args.instructions:
         return audit_instructions(args, _FILE_OPTIONS)
     if args.fix:
-        return run_fix(args)
+        return run_fix(args, _requested_datasets(args))
     if args.dry_run:
         raise RequestError("--dry-run lists the changes of --fix", "give --fix DEST too")
     if not args.source:
@@ -288,6 +154,18 @@ def run_check(args: argparse.Namespace) -> int:
     if not report.num_episodes:
         return ExitStatus.REFUSED
     return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
+
+
+def _requested_datasets(args: argparse.Namespace) -> IngestRequest:
+    return IngestRequest(
+        sources=tuple(args.source),
+        format=args.format,
+        rate_hz=args.rate,
+        spec=args.spec,
+        follow_links=args.follow_links,
+        limit=args.limit,
+        options=getattr(args, "options", ""),
+    )
 
 
 def describe_check_stop(args: argparse.Namespace) -> str:
@@ -312,15 +190,8 @@ def _check_report_blocks(report: CheckReport) -> Iterator[Block]:
     for path, reason in report.failed.items():
         yield f"{path} cannot be read: {reason}"
     if report.unread:
-        yield _unread_file_lines(report)
+        yield list_unread_files(report.unread)
     yield _check_conclusion(report)
-
-
-def _unread_file_lines(report: CheckReport) -> tuple[str, ...]:
-    from ingest.discovery import unread_file_lines
-
-    lines = unread_file_lines(report.unread, _LISTED_UNREAD)
-    return (f"not read: {count_of(len(report.unread), 'file')} of data", *lines)
 
 
 def _dataset_summary(dataset: DatasetCheck) -> str:

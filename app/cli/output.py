@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ares.console import ignoring_lost_stderr, visible, visible_lines
+from ares.console import count_of, ignoring_lost_stderr, visible, visible_lines
 from ares.episode import Json
 from ares.errors import AresError, FilterError
 from ares.workspace import ResultTable, align_rows
@@ -21,9 +21,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
+    from ares.jobs import UnreadFile
+
 
 # Control characters that JSON leaves as they are, and those that change the direction of a text.
 _UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+# Kinds of files that were not read that are listed; the JSON has all.
+_LISTED_UNREAD = 20
 # With these a spreadsheet takes a text for a formula (OWASP, "CSV Injection").
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
@@ -281,3 +285,11 @@ def _cell_text(value: object) -> str:
     if isinstance(value, Mapping):
         value = json.dumps(value, ensure_ascii=False)
     return visible("" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value))
+
+
+def list_unread_files(unread: Sequence[UnreadFile]) -> tuple[str, ...]:
+    """Lines on files of data that were not read: their number, and the first kinds of them."""
+    from ingest.discovery import unread_file_lines
+
+    lines = unread_file_lines(unread, _LISTED_UNREAD)
+    return (f"not read: {count_of(len(unread), 'file')} of data", *lines)
