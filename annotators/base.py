@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from annotators.options import OwnOptions, parse_options
-from ares.annotation import Annotation, Column, Cost, Maker, SubjectKind
+from ares.annotation import Annotation, Column, Cost, Producer, SubjectKind
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, MediaError, NotTried, RequestError
 from ares.jobs import ComputePlan, FunctionAnnotator, ReasonCount, read_function_value
@@ -283,7 +283,7 @@ class Subject:
         start_seconds: Start of its span [start_seconds, stop_seconds).
         stop_seconds: End of the span.
         annotation: The annotation, or the one that made the segment; None when the episode is the subject.
-        siblings: Of an annotation about a segment: what its maker says of all segments of the episode, itself included.
+        siblings: Of an annotation about a segment: what its producer says of all segments of the episode, with it.
     """
 
     kind: SubjectKind
@@ -443,7 +443,7 @@ class Preflight:
 class Annotator(Protocol):
     """An annotator, ready to run; the entry points of "ares.annotators" hold factories of them, see `Factory`.
 
-    Any object with `maker` and `process` is one. What else it may have is listed here with its default, so that a
+    Any object with `producer` and `process` is one. What else it may have is listed here with its default, so that a
     plug-in is a short class that inherits nothing and holds what it differs in; the class can be its own factory. The
     runner reads all of it once and refuses a name that is nearly one of these.
 
@@ -461,22 +461,22 @@ class Annotator(Protocol):
         reads_stored: Sequence[str]: Annotators, of the same run too, whose stored annotations it reads: it begins when
             they have ended. Read of the factory. Default: none.
         warnings: Sequence[str]: What a person should know before the run; written at its start and part of its report.
-        preflight(makers) -> Preflight: Called once before the first call of a run, with the makers of all its
+        preflight(producers) -> Preflight: Called once before the first call of a run, with the producers of all its
             annotators: raises an AresError where the run cannot go well. Default: checks nothing.
         charges_budget: bool: Whether its model charges `Options.budget` itself, call by call. Default: False.
         side_names: Sequence[str]: Names of annotations that some of its results hold beside its own; what they cost is
             quoted with it.
-        side_makers: Sequence[Maker]: Makers of some of these, where that is not its own: facts that outlive a change
-            of its settings.
+        side_producers: Sequence[Producer]: Producers of some of these, where that is not its own: facts that outlive
+            a change of its settings.
         needs: WorkerNeeds: What one worker takes of a machine, where `process` runs in several.
     """
 
     @property
-    def maker(self) -> Maker:
+    def producer(self) -> Producer:
         """Name, version, model and settings, stored with its annotations.
 
         It says what the annotator describes: one Work per episode, per segment, or per annotation of the annotators
-        that `maker.after` names.
+        that `producer.after` names.
         """
 
     def process(self, works: Sequence[Work]) -> Sequence[Outcome]:
@@ -492,7 +492,7 @@ Factory = Callable[[Options, "Stores"], Annotator]
 
 def new_annotation(
     work: Work,
-    maker: Maker,
+    producer: Producer,
     value: Mapping[str, Json],
     *,
     span: tuple[float, float] | None = None,
@@ -504,19 +504,19 @@ def new_annotation(
 
     Args:
         work: The work.
-        maker: Its maker.
-        value: What it says; keys that are columns of the maker become filter columns.
+        producer: Its producer.
+        value: What it says; keys that are columns of the producer become filter columns.
         span: Start and stop in seconds, for an annotator that finds segments; by default those of the subject.
         camera: Camera that it was made from, or "".
-        frames: Seconds of the frames that the maker was given.
+        frames: Seconds of the frames that the producer was given.
         cost: What it cost.
     """
     start, stop = span or (work.subject.start_seconds, work.subject.stop_seconds)
     return Annotation(
         episode_id=work.episode.episode_id,
-        name=maker.annotator,
+        name=producer.annotator,
         value=value,
-        maker_id=maker.maker_id,
+        maker_id=producer.maker_id,
         subject=work.subject.id,
         start_seconds=start,
         stop_seconds=stop,
@@ -541,9 +541,9 @@ class CellAnnotator:
     def __init__(self, name: str, plan: FunctionAnnotator, options: Options, stores: Stores) -> None:
         own = {
             column.name
-            for maker in stores.annotations.makers().values()
-            if maker.annotator == name
-            for column in maker.columns
+            for producer in stores.annotations.producers().values()
+            if producer.annotator == name
+            for column in producer.columns
         }
         if clashes := plan.columns.keys() & (set(stores.tables.episodes.snapshot().arrow_schema.names) - own):
             raise RequestError(
@@ -553,7 +553,7 @@ class CellAnnotator:
         columns = [
             Column(name=key, type=type_name, meaning=meaning) for key, type_name in plan.columns.items()
         ]
-        self.maker = Maker(
+        self.producer = Producer(
             annotator=name, version="1", settings={"source": plan.source}, columns=tuple(columns)
         )
         self.batch_size = max(1, plan.batch_size)
@@ -579,8 +579,8 @@ class CellAnnotator:
             raise RequestError(
                 "a function returns a value for each episode", f"{len(values)} for {len(works)}"
             )
-        read = partial(read_function_value, name=self.maker.annotator, columns=self._plan.columns)
+        read = partial(read_function_value, name=self.producer.annotator, columns=self._plan.columns)
         return [
-            Result(annotations=[new_annotation(work, self.maker, value)])
+            Result(annotations=[new_annotation(work, self.producer, value)])
             for work, value in zip(works, map(read, values), strict=True)
         ]

@@ -20,7 +20,7 @@ from annotators.models import (
     make_spec_absolute,
 )
 from annotators.options import AnnotatorOptions, takes_options
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.clock import compute_camera_rate_hz
 from ares.episode import Camera, Episode, Json
 from ares.errors import AresError, MediaError, RequestError
@@ -55,8 +55,8 @@ class FrameSampling:
     min_frames: int = 1
     max_frames: int = _MOST_FRAMES
 
-    def maker_settings(self) -> dict[str, Json]:
-        """What makes another maker; the default has the settings that it has always had."""
+    def producer_settings(self) -> dict[str, Json]:
+        """What makes another producer; the default has the settings that it has always had."""
         if self.name == DEFAULT:
             return {"rate_hz": self.rate_hz, "fewest": self.min_frames, "most": self.max_frames}
         return {"sample": self.name, "most": self.max_frames}
@@ -97,7 +97,7 @@ _VERSION = "1"
 class EmbedOptions(AnnotatorOptions):
     """Options of embedding."""
 
-    not_in_maker: ClassVar[frozenset[str]] = frozenset({"sample"})  # `FrameSampling` has its settings
+    not_in_producer: ClassVar[frozenset[str]] = frozenset({"sample"})  # `FrameSampling` has its settings
 
     camera: str = Field(default="", description="camera to embed (default: every good one)")
     sample: SamplingName = Field(
@@ -127,9 +127,9 @@ class EmbedAnnotator:
         if options.load_models:
             _register_space(stores, self._encoder, spec)
         self._sampling, self._camera = parse_frame_sampling(own.sample), own.camera
-        settings: dict[str, Json] = {**self._sampling.maker_settings(), **own.maker_settings()}
+        settings: dict[str, Json] = {**self._sampling.producer_settings(), **own.producer_settings()}
         self.space, self.needs = self._encoder.name, estimate_worker_resources("embed", spec)
-        self.maker = Maker(
+        self.producer = Producer(
             annotator="embed", version=_VERSION, model=self.space, settings=settings, kind="model"
         )
 
@@ -198,7 +198,7 @@ class EmbedAnnotator:
             "space": self.space,
         }
         warnings = () if camera_frames else ("nothing to embed: the episode has no camera",)
-        annotations = [new_annotation(work, self.maker, value)]
+        annotations = [new_annotation(work, self.producer, value)]
         return Result(annotations=annotations, vectors=frame_vectors, warnings=warnings)
 
 

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from annotators.base import Options, Result, Work, new_annotation
-from ares.annotation import Column, Maker, short_hash
+from ares.annotation import Column, Producer, short_hash
 from ares.console import print_message
 from ares.episode import Json
 from ares.errors import AresError, ModelError
@@ -171,7 +171,7 @@ class MapAnnotator:
             print_message(
                 "the map is made by PCA; UMAP separates groups better: pip install 'ares-curation[map]'"
             )
-        self.maker = Maker(
+        self.producer = Producer(
             annotator="map", version=_VERSION, model=self._space, settings=settings, columns=COLUMNS
         )
 
@@ -190,4 +190,6 @@ class MapAnnotator:
     def _result(self, work: Work, point: tuple[float, float] | None) -> Result | AresError:
         if point is None:
             return ModelError("the episode has no frame vectors", "run `ares annotate embed` first")
-        return Result(annotations=[new_annotation(work, self.maker, {"map_x": point[0], "map_y": point[1]})])
+        return Result(
+            annotations=[new_annotation(work, self.producer, {"map_x": point[0], "map_y": point[1]})]
+        )

@@ -17,16 +17,16 @@ class AnnotatorOptions(BaseModel):
     """Base of the options of one annotator: each field has a default, and a description that is the help of its flag.
 
     Attributes:
-        not_in_maker: Fields that cannot change a value, such as a batch size; all others are part of the maker's id.
+        not_in_producer: Fields that cannot change a value, such as a batch size; the rest is part of its id.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    not_in_maker: ClassVar[frozenset[str]] = frozenset()
+    not_in_producer: ClassVar[frozenset[str]] = frozenset()
 
-    def maker_settings(self) -> dict[str, Json]:
-        """The options as entries of `Maker.settings`, so that another value makes another maker."""
-        return self.model_dump(mode="json", exclude=set(self.not_in_maker))
+    def producer_settings(self) -> dict[str, Json]:
+        """The options as entries of `Producer.settings`, so that another value makes another producer."""
+        return self.model_dump(mode="json", exclude=set(self.not_in_producer))
 
 
 OwnOptions = TypeVar("OwnOptions", bound=AnnotatorOptions)

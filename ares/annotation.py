@@ -1,4 +1,4 @@
-"""Annotation and Maker: one value about an episode, a segment, another annotation or a set, and what made it."""
+"""Annotation and Producer: one value about an episode, a segment, another annotation or a set, and what made it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ares.process_tuning import fast_slots_pickling
 
 ColumnType = Literal["bool", "int64", "float64", "string", "list<string>", "timestamp"]
 SubjectKind = Literal["episode", "segment", "annotation", "set"]
-MakerKind = Literal["model", "code", "person", "consensus"]
+ProducerKind = Literal["model", "code", "person", "consensus"]
 # How the values of an episode's segments become one value of the episode; "" shows them on the segments alone.
 Rollup = Literal["", "all", "any", "sum", "mean", "min", "max", "list", "union", "segment"]
 
@@ -51,7 +51,7 @@ class Column:
         rollup: For an annotator of segments: how the values of the segments become the value of the episode. "all" and
             "any" are for bools, "list" is for texts and makes a column of type list<string>; "union" is for lists, and
             has each text once; with "segment" the segments alone have the column, and the episode has none.
-        needs_current_maker: The column `NAME_maker` names the maker of the value, NAME being its annotator.
+        needs_current_maker: The column `NAME_maker` names the producer of the value, NAME being its annotator.
         is_outcome: The value says whether the episode succeeded; contradictions fill the column `conflict`.
         is_gap_reason: The value lists why other columns of its annotator are empty. `ares annotate` and `ares status`
             count the episodes of every reason.
@@ -77,8 +77,8 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maker:
-    """The provenance of a value: the same maker never needs to annotate the same subject again.
+class Producer:
+    """The provenance of a value: the same producer never needs to annotate the same subject again.
 
     Attributes:
         annotator: Plug-in name ("caption").
@@ -99,7 +99,7 @@ class Maker:
     prompt_hash: str = ""
     settings: Mapping[str, Json] = field(default_factory=dict)
     columns: tuple[Column, ...] = ()
-    kind: MakerKind = "code"
+    kind: ProducerKind = "code"
     subject_kind: SubjectKind = "episode"
     after: tuple[str, ...] = ()
     fills_segments: bool = False
@@ -164,20 +164,20 @@ class Annotation:
     Attributes:
         episode_id: The episode it belongs to; "" for one about a set.
         name: Kind of annotation ("caption", "grade", "motion", "embed").
-        value: The value itself, a JSON object; keys that are columns of the maker become filter columns.
-        maker_id: Its provenance, see `Maker.maker_id`.
+        value: The value itself, a JSON object; keys that are columns of the producer become filter columns.
+        maker_id: Its provenance, see `Producer.maker_id`.
         subject: What it describes: an episode_id, the id of a segment, an annotation_id, or the label of a set.
         start_seconds: Start of the span [start_seconds, stop_seconds); the span covers the episode by default.
         stop_seconds: End of the span.
         camera: Camera it was made from, or "".
-        frames: Seconds of the frames that the maker was given.
+        frames: Seconds of the frames that the producer was given.
         cost: What it cost.
         created: ISO 8601 time in UTC.
         subject_kind: What the subject is; by default the episode, or an annotation when it is another subject.
         part: Part of the subject, such as the criterion that one ruling of a person is about; "" for all of it.
-        ordinal: Number of the candidate or vote, from 0, where one maker gives several; only 0 fills columns.
-        revision: 0, or a number that grows when the maker changes its mind, such as nanoseconds since 1970; the newest
-            annotation of an address counts.
+        ordinal: Number of the candidate or vote, from 0, where one producer gives several; only 0 fills columns.
+        revision: 0, or a number that grows when the producer changes its value, such as nanoseconds since 1970; the
+            newest annotation of an address counts.
     """
 
     episode_id: str
@@ -205,7 +205,7 @@ class Annotation:
 
     @property
     def address(self) -> str:
-        """16 hex digits over subject, name, span, camera, maker, part and ordinal: what a revision replaces."""
+        """16 hex digits over subject, name, span, camera, producer, part and ordinal: what a revision replaces."""
         if not self._address:
             span: list[Json] = [self.start_seconds, self.stop_seconds]
             parts: list[Json] = [self.subject, self.name, span, self.camera, self.maker_id]

@@ -164,7 +164,7 @@ _COLUMN_WORDS = {
         ("created date day added imported ingested_at timestamp", "ingested"),
         ("duplicate duplicates is_duplicate", "duplicate_of"),
         ("meta info attributes extra extras", "metadata"),
-        ("model maker author_name", "annotator author"),
+        ("model maker producer author_name", "annotator author"),
     )
     for word in words.split()
 }
@@ -178,8 +178,8 @@ def suggest_column(name: str, columns: Collection[str]) -> str:
     if hint := _match_word(word, columns):
         return hint
     meant = (column for column in _COLUMN_WORDS.get(word, ()) if say_who_makes(column))
-    makers = (f"did you mean {column!r}? {say_who_makes(column)}" for column in meant)
-    return say_who_makes(name) or next(makers, "") or did_you_mean(name, columns)
+    producers = (f"did you mean {column!r}? {say_who_makes(column)}" for column in meant)
+    return say_who_makes(name) or next(producers, "") or did_you_mean(name, columns)
 
 
 def _match_word(word: str, names: Collection[str]) -> str:

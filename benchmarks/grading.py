@@ -20,7 +20,7 @@ from typing import Any
 from annotators.base import Frames, Work, make_episode_subject
 from annotators.grade import ClipJudge, read_candidate_phrases
 from annotators.models import load_named_encoder
-from annotators.success import compute_area_under_curve, current_success_maker, read_stored_outcomes
+from annotators.success import compute_area_under_curve, current_success_producer, read_stored_outcomes
 from app.demo import GRADE_OPTIONS
 from ares.rubric import normalize_caption
 from ares.settings import Settings
@@ -91,8 +91,8 @@ def judge_captions(workspace: Workspace, judge: ClipJudge, succeeded: dict[str, 
     """Every caption of a workspace with its grade; `succeeded` is the simulator's word by key of the episode."""
     stores = workspace.stores
     rows = stores.tables.episodes.read_columns(_COLUMNS).to_pylist()
-    maker = current_success_maker(stores)
-    outcomes = read_stored_outcomes(stores, maker, [row["episode_id"] for row in rows]) if maker else {}
+    producer = current_success_producer(stores)
+    outcomes = read_stored_outcomes(stores, producer, [row["episode_id"] for row in rows]) if producer else {}
     captions = []
     for row in rows:
         slots = normalize_caption(row["caption"])

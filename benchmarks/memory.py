@@ -97,13 +97,15 @@ def _run_cli(*arguments: str) -> Callable[[Workspace], None]:
 
 
 def _estimate_caption_judge(ws: Workspace) -> None:
-    """Estimate the cost of grading the captions, with the maker of the judge but without its model."""
+    """Estimate the cost of grading the captions, with the producer of the judge but without its model."""
     from ares.registry import annotators
 
-    (maker,) = (maker for maker in ws.stores.annotations.makers().values() if maker.annotator == "grade")
+    (producer,) = (
+        producer for producer in ws.stores.annotations.producers().values() if producer.annotator == "grade"
+    )
     annotators.add(
         "judge",
-        lambda options, stores: SimpleNamespace(maker=maker, process=lambda works: []),
+        lambda options, stores: SimpleNamespace(producer=producer, process=lambda works: []),
     )
     ws.estimate("judge")
 

@@ -21,10 +21,10 @@ from typing import Any
 
 import ares
 from annotators.grade import read_texts
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.episode import Json
 from ares.rubric import JUDGE_TRUST, TRUST_COLUMN, VERDICTS_COLUMN, GradeProjection, shipped_verbs
-from ares.store import MakerCatalog, maker_column, read_pins
+from ares.store import ProducerCatalog, producer_column, read_pins
 from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes, set_annotator_columns
 from benchmarks.synthetic_lerobot import TWO_ARMS, write_lerobot_dataset
@@ -91,16 +91,16 @@ def _export(folder: Path, episodes: int) -> tuple[float, float, str]:
 
 
 def _add_texts(ws: Workspace) -> None:
-    maker = Maker(annotator="spans", version="1", kind="person", fills_segments=True)
-    ws.stores.annotations.add_maker(maker)
+    producer = Producer(annotator="spans", version="1", kind="person", fills_segments=True)
+    ws.stores.annotations.add_producer(producer)
     ids = sorted(ws.stores.tables.episodes.ids())
     for start in range(0, len(ids), 1000):
         texts = [
             Annotation(
                 episode_id=id,
-                name=maker.annotator,
+                name=producer.annotator,
                 value={"text": f"{_VERBS[number % len(_VERBS)]} thing {number}", "style": "subtask"},
-                maker_id=maker.maker_id,
+                maker_id=producer.maker_id,
                 subject=id,
                 start_seconds=number * 3 / _SEGMENTS,
                 stop_seconds=(number + 1) * 3 / _SEGMENTS,
@@ -120,7 +120,7 @@ def _trust(folder: Path, episodes: int) -> tuple[float, float, str]:
         set_annotator_columns(ws)
         _grade_rows(ws)
         tables, log = ws.stores.tables, ws.stores.annotations
-        catalog = MakerCatalog(log.makers(), read_pins(log))
+        catalog = ProducerCatalog(log.producers(), read_pins(log))
         refresh = partial(GradeProjection().refresh, tables, log, catalog)
         before = _peak_gigabytes()
         _, wall, cpu = _timed(refresh)
@@ -142,8 +142,8 @@ def _grade_rows(ws: Workspace) -> None:
     import pyarrow as pa
 
     text = Column(name=TRUST_COLUMN, type="string", meaning="Made up.")
-    maker = Maker(annotator="grade", version="1", model="judge", columns=(text,), kind="model")
-    ws.stores.annotations.add_maker(maker)
+    producer = Producer(annotator="grade", version="1", model="judge", columns=(text,), kind="model")
+    ws.stores.annotations.add_producer(producer)
     rows = ws.stores.tables.episodes.read_columns(["episode_id", "dataset", "grade"])
     trusted: Json = {
         "state": "trusted",
@@ -151,12 +151,12 @@ def _grade_rows(ws: Workspace) -> None:
         "gates": {"VERB": "action"},
         "kinds": {kind: {"state": "trusted"} for kind in _CONTROL_KINDS},
     }
-    keys = {f"{maker.maker_id}/{name}": trusted for name in rows["dataset"].unique().to_pylist()}
+    keys = {f"{producer.maker_id}/{name}": trusted for name in rows["dataset"].unique().to_pylist()}
     ws.stores.annotations.put_documents(JUDGE_TRUST, keys)
     verdicts = {"acceptable": "VERB=MET", "not_acceptable": "VERB=UNMET", "unsure": "VERB=UNSURE"}
     grades = rows["grade"].to_pylist()
     columns = {
-        maker_column("grade"): pa.array([maker.maker_id] * len(rows)),
+        producer_column("grade"): pa.array([producer.maker_id] * len(rows)),
         TRUST_COLUMN: pa.nulls(len(rows), pa.string()),
         VERDICTS_COLUMN: pa.array([verdicts.get(grade, "VERB=ERROR") for grade in grades]),
     }

@@ -147,7 +147,7 @@ def add_episodes_with_pixels(ws: Workspace, size: int) -> None:
         _with_pixels(synthetic_episode(number, Random(number)), cameras, number) for number in range(size)
     )
     first = applied_sequence(ws.stores.tables)
-    ws.stores.annotations.add_maker(CHECKER)
+    ws.stores.annotations.add_producer(CHECKER)
     while batch := list(islice(records, _BATCH_SIZE)):
         ws.stores.tables.episodes.add(batch)
         # Else the next ingest would check them all.

@@ -135,9 +135,9 @@ def measure_model(
     (again,) = workspace.annotate("segment", quiet=True, **keywords)
     paid = pilot.cost + rest.cost
     log = workspace.stores.annotations
-    ids = log.find_episodes("segment", rest.maker)
+    ids = log.find_episodes("segment", rest.producer)
     by_episode: dict[str, list[Annotation]] = {id: [] for id in ids}
-    for annotation in log.find_annotations(ids, maker_ids=[rest.maker]):
+    for annotation in log.find_annotations(ids, maker_ids=[rest.producer]):
         by_episode[annotation.episode_id].append(annotation)
     numbers = {
         own.episode_id: int(own.key.partition(".")[0]) for own in workspace.stores.tables.episodes.get(ids)

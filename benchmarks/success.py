@@ -106,7 +106,7 @@ def read_part(args: argparse.Namespace, part: str) -> list[SimulatedEpisode]:
         workspace.stores.tables.episodes.add(records)
         workspace.annotate("caption")
         (report,) = workspace.annotate("success", options={"combination": "clip"})
-        return list(read_examples(workspace, rows, records, report.maker))
+        return list(read_examples(workspace, rows, records, report.producer))
 
 
 def make_record(folder: Path, row: dict[str, Any]) -> Record:
@@ -158,7 +158,7 @@ def _camera(folder: Path, row: dict[str, Any], view: Role) -> Camera:
 def read_examples(
     workspace: Workspace, rows: Sequence[dict[str, Any]], records: Sequence[Record], maker_id: str
 ) -> Iterator[SimulatedEpisode]:
-    """Episodes of the recipe with the parts of their stored success by a maker."""
+    """Episodes of the recipe with the parts of their stored success by a producer."""
     ids = [record.episode.episode_id for record in records]
     annotations = workspace.stores.annotations.find_annotations(ids, maker_ids=[maker_id])
     values = {annotation.episode_id: dict(annotation.value) for annotation in annotations}

@@ -8,20 +8,20 @@ from itertools import islice
 
 from annotators.base import Options
 from annotators.motion import MotionAnnotator
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.episode import Json
 from ares.workspace import Workspace
 from ingest.pipeline import CHECKER
 
 _BATCH_SIZE = 20_000
 _CREATED = "2026-01-01T00:00:00+00:00"
-_CAPTION = Maker(
+_CAPTION = Producer(
     annotator="caption",
     version="1",
     columns=(Column(name="caption", type="string", meaning="Made up."),),
     fills_segments=True,
 )
-_GRADE = Maker(
+_GRADE = Producer(
     annotator="grade",
     version="1",
     columns=(
@@ -41,31 +41,33 @@ def append_synthetic_annotations(ws: Workspace, seed: int = 0) -> None:
         ws: Workspace with the episodes.
         seed: Seed of all random values.
     """
-    motion_maker = MotionAnnotator(Options(settings=ws.settings), ws.stores).maker
-    for maker in (motion_maker, _GRADE, CHECKER, _CAPTION):
-        ws.stores.annotations.add_maker(maker)
-    annotations = _drawn_annotations(ws, random.Random(seed), motion_maker)
+    motion_producer = MotionAnnotator(Options(settings=ws.settings), ws.stores).producer
+    for producer in (motion_producer, _GRADE, CHECKER, _CAPTION):
+        ws.stores.annotations.add_producer(producer)
+    annotations = _drawn_annotations(ws, random.Random(seed), motion_producer)
     while batch := list(islice(annotations, _BATCH_SIZE)):
         ws.stores.annotations.append(batch)
 
 
-def _drawn_annotations(ws: Workspace, rng: random.Random, motion_maker: Maker) -> Iterator[Annotation]:
+def _drawn_annotations(ws: Workspace, rng: random.Random, motion_producer: Producer) -> Iterator[Annotation]:
     for batch in ws.stores.tables.episodes.scan(["episode_id"]):
         for episode_id in batch["episode_id"].to_pylist():
             yield _new_annotation(episode_id, CHECKER, {"findings": [], "quality_findings": 0})
-            yield _new_annotation(episode_id, motion_maker, _motion_value(rng))
+            yield _new_annotation(episode_id, motion_producer, _motion_value(rng))
             text = f"take the thing number {rng.randrange(1_000_000)}"
             caption = _new_annotation(episode_id, _CAPTION, {"text": text, "caption": text})
             yield caption
             yield _new_annotation(episode_id, _GRADE, _grade_value(rng), caption.annotation_id)
 
 
-def _new_annotation(episode_id: str, maker: Maker, value: dict[str, Json], subject: str = "") -> Annotation:
+def _new_annotation(
+    episode_id: str, producer: Producer, value: dict[str, Json], subject: str = ""
+) -> Annotation:
     return Annotation(
         episode_id=episode_id,
-        name=maker.annotator,
+        name=producer.annotator,
         value=value,
-        maker_id=maker.maker_id,
+        maker_id=producer.maker_id,
         subject=subject or episode_id,
         start_seconds=0.0,
         stop_seconds=5.0,

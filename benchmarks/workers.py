@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
 from annotators.runner import annotate
 from ares import registry
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.jobs import AnnotateRequest, open_engine
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
@@ -168,15 +168,15 @@ def _time_of_all(ws: Workspace, workers: int) -> tuple[float, int]:
 
 def make_waiting_annotator(seconds: float, options: Options, stores: Stores) -> Annotator:
     """An annotator that waits for each episode, and says when and in which process."""
-    maker = Maker(annotator="stub", version="1")
+    producer = Producer(annotator="stub", version="1")
 
     def process(works: Sequence[Work]) -> list[Result]:
         time.sleep(seconds * len(works))
         # The clock of the machine, which all of its processes share.
         value = {"process": os.getpid(), "ended_at": time.monotonic()}
-        return [Result(annotations=[new_annotation(work, maker, value)]) for work in works]
+        return [Result(annotations=[new_annotation(work, producer, value)]) for work in works]
 
-    return SimpleNamespace(maker=maker, process=process, batch_size=_BATCH_SIZE)
+    return SimpleNamespace(producer=producer, process=process, batch_size=_BATCH_SIZE)
 
 
 def _compare_driver(episodes: int, runs: int) -> None:
@@ -215,7 +215,7 @@ def make_vector_annotator(has_vectors: bool, options: Options, stores: Stores) -
 
     vectors = np.random.default_rng(0).normal(size=(_VECTORS, _DIMENSION)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    maker = Maker(annotator="stub", version="1", model="vectors" if has_vectors else "none")
+    producer = Producer(annotator="stub", version="1", model="vectors" if has_vectors else "none")
 
     def make_result(work: Work) -> Result:
         rows = FrameVectors(
@@ -224,11 +224,14 @@ def make_vector_annotator(has_vectors: bool, options: Options, stores: Stores) -
             seconds=np.arange(_VECTORS, dtype=np.float64),
             vectors=vectors,
         )
-        annotation = new_annotation(work, maker, {"frames": _VECTORS})
+        annotation = new_annotation(work, producer, {"frames": _VECTORS})
         return Result(annotations=[annotation], vectors=[rows] if has_vectors else ())
 
     return SimpleNamespace(
-        maker=maker, process=lambda works: [*map(make_result, works)], space="stub", batch_size=_BATCH_SIZE
+        producer=producer,
+        process=lambda works: [*map(make_result, works)],
+        space="stub",
+        batch_size=_BATCH_SIZE,
     )
 
 

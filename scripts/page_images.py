@@ -104,7 +104,9 @@ def _open_demo(folder: Path) -> Workspace:
     workspace.sets.create("drawers", where="instruction LIKE '%drawer%'")
     workspace.sets.create("drawers", where="instruction LIKE '%drawer%' AND success")
     maker_id = next(
-        key for key, maker in workspace.stores.annotations.makers().items() if maker.annotator == "caption"
+        key
+        for key, producer in workspace.stores.annotations.producers().items()
+        if producer.annotator == "caption"
     )
     error = ModelError("the model server did not answer in time", "http://127.0.0.1:8000/v1: 60 s")
     FailureLog(workspace.stores.annotations, f"caption/{maker_id}").record(dict.fromkeys(ids[:3], error), ())

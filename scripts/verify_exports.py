@@ -28,7 +28,7 @@ def write_folder(folder):
     """Export three episodes of the demo's sample with texts, and what lerobot has to read of them."""
     import ares
     from app.demo.run import DEMO_FOLDER
-    from ares.annotation import Maker
+    from ares.annotation import Producer
 
     with (
         tempfile.TemporaryDirectory() as scratch,
@@ -37,13 +37,13 @@ def write_folder(folder):
         workspace.ingest(str(DEMO_FOLDER / "samples" / "video"), limit=3, quiet=True)
         log, episodes = workspace.stores.annotations, list(workspace.stores.tables.episodes.read())
         styles = ("subtask", "vqa", "speech")
-        makers = {
-            name: Maker(annotator=f"source_{name}", version="1", fills_segments=True) for name in styles
+        producers = {
+            name: Producer(annotator=f"source_{name}", version="1", fills_segments=True) for name in styles
         }
-        for maker in makers.values():
-            log.add_maker(maker)
+        for producer in producers.values():
+            log.add_producer(producer)
         for episode in episodes:
-            log.append(make_annotations(episode, makers))
+            log.append(make_annotations(episode, producers))
         workspace.sync()
         chosen = workspace.sets.create("texts", [episode.episode_id for episode in episodes], {})
         workspace.export(chosen, folder, format="lerobot", quiet=True)
@@ -53,7 +53,7 @@ def write_folder(folder):
     (Path(folder) / EXPECTED_FILE).write_text(json.dumps(expected))
 
 
-def make_annotations(episode, makers):
+def make_annotations(episode, producers):
     """Subtasks until the end of an episode, a question about each camera with its answer, and a call of a tool."""
     from ares.annotation import Annotation
 
@@ -74,7 +74,7 @@ def make_annotations(episode, makers):
             episode_id=episode.episode_id,
             name=f"source_{name}",
             value=value,
-            maker_id=makers[name].maker_id,
+            maker_id=producers[name].maker_id,
             subject=episode.episode_id,
             start_seconds=span[0],
             stop_seconds=span[1],

@@ -39,7 +39,7 @@ from annotators.models import (
     price_usd,
 )
 from annotators.options import takes_options
-from ares.annotation import Column, Cost, Maker, short_hash
+from ares.annotation import Column, Cost, Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, RequestError
 from ares.rubric import SLOT_COLUMNS, SLOT_LIST_COLUMNS, read_verbs, slots_to_json
@@ -77,8 +77,8 @@ _USUAL_STYLE = "subtask"
 class CaptionOptions(LocalModelOptions):
     """Options of the captioner."""
 
-    # What the files say is part of the maker, not where they are.
-    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {
+    # What the files say is part of the producer, not where they are.
+    not_in_producer: ClassVar[frozenset[str]] = LocalModelOptions.not_in_producer | {
         "verbs",
         "phrases",
         "per",
@@ -142,7 +142,7 @@ def load_captioner(options: Options, stores: Stores) -> Captioner:
         prompt_hash = short_hash([prompt_hash, episode_prompt_hash(verbs)])
     return Captioner(
         vlm=vlm,
-        maker=_caption_maker(vlm, own, files, prompt_hash),
+        producer=_caption_producer(vlm, own, files, prompt_hash),
         layout=own.layout,
         camera=own.camera,
         verbs=verbs,
@@ -155,9 +155,9 @@ def _model_spec(options: Options) -> str:
     return options.model or options.settings.caption_model
 
 
-def _caption_maker(vlm: Vlm, own: CaptionOptions, files: dict[str, Json], prompt_hash: str) -> Maker:
+def _caption_producer(vlm: Vlm, own: CaptionOptions, files: dict[str, Json], prompt_hash: str) -> Producer:
     settings: dict[str, Json] = {
-        **own.maker_settings(),
+        **own.producer_settings(),
         **files,
         **vlm.settings,
         "writing": choose_writing(vlm),
@@ -166,7 +166,7 @@ def _caption_maker(vlm: Vlm, own: CaptionOptions, files: dict[str, Json], prompt
         "family": vlm.family,
     }
     is_per_segment = own.per == "segment"
-    return Maker(
+    return Producer(
         annotator=SEGMENT_CAPTION if is_per_segment else "caption",
         version=_VERSION,
         model=vlm.name,
@@ -209,7 +209,7 @@ def _caption_result(work: Work, captioner: Captioner, written: WrittenCaption | 
         # The column has the words of the caption; where they name no hand, the arm whose signals were cut.
         value["arm"] = described.value["arm"]
     annotation = new_annotation(
-        work, captioner.maker, value, camera=plan.camera, frames=plan.seconds, cost=written.cost
+        work, captioner.producer, value, camera=plan.camera, frames=plan.seconds, cost=written.cost
     )
     return Result(annotations=[annotation], paid=written.paid)
 
@@ -267,7 +267,7 @@ class CaptionAnnotator:
         self._captioner = load_captioner(options, stores)
         self._spec, self._price = _model_spec(options), options.settings.price
         self._vlm = vlm = self._captioner.vlm
-        self.maker = self._captioner.maker
+        self.producer = self._captioner.producer
         self.batch_size, self.workers, self.call_limit = vlm.batch_size, vlm.workers, call_limit(vlm)
         self.needs = estimate_worker_resources("caption", self._spec)
         is_from_segments = options.parse(CaptionOptions).text_from == "segments"
@@ -277,7 +277,7 @@ class CaptionAnnotator:
         """The frames of a subject that the model gets; none where it gets captions of segments."""
         return {} if self._writer else self._captioner.select_frames(subject)
 
-    def preflight(self, makers: Sequence[Maker]) -> Preflight:
+    def preflight(self, producers: Sequence[Producer]) -> Preflight:
         """Ask the model once, about grey frames or made-up captions of segments."""
         request = self._writer.test_request() if self._writer else _test_request(self._captioner)
         return make_test_call(self._vlm, request, self._reply_problem)

@@ -26,7 +26,7 @@ from annotators.caption.slot_filler import (
 )
 from annotators.models import Vlm, VlmFailure, VlmReply, VlmRequest
 from annotators.prompting import read_json_reply, read_prompt
-from ares.annotation import Cost, Maker, short_hash
+from ares.annotation import Cost, Producer, short_hash
 from ares.episode import Json
 from ares.errors import ModelError
 from ares.rubric import (
@@ -79,7 +79,7 @@ class Captioner:
 
     Attributes:
         vlm: The model.
-        maker: Maker of its captions.
+        producer: Producer of its captions.
         layout: Frames that were asked for, see `annotators.caption.frame_plan.plan_frames`.
         camera: Camera name, or "" for the default of the layout.
         verbs: The guide of verbs.
@@ -88,7 +88,7 @@ class Captioner:
     """
 
     vlm: Vlm
-    maker: Maker
+    producer: Producer
     layout: CaptionLayout
     camera: str
     verbs: Mapping[str, str]

@@ -139,7 +139,7 @@ class EpisodeWriter:
         if isinstance(written, PaidFailure):
             return written
         value = {**written.value, **_describe_source(accepted)}
-        annotation = new_annotation(work, self.captioner.maker, value, cost=written.cost)
+        annotation = new_annotation(work, self.captioner.producer, value, cost=written.cost)
         return Result(annotations=[annotation], paid=written.paid)
 
     def _copy(self, work: Work, accepted: AcceptedSegments) -> Outcome:
@@ -152,7 +152,7 @@ class EpisodeWriter:
             outcome = {COMPLETED: True, NOT_COMPLETED: False}.get(slots.get("outcome", ""))
             value |= {} if outcome is None else {"caption_success": outcome}
         value |= _describe_source(accepted)
-        return Result(annotations=[new_annotation(work, self.captioner.maker, value)])
+        return Result(annotations=[new_annotation(work, self.captioner.producer, value)])
 
 
 def _texts_of(captions: Sequence[Annotation]) -> list[str]:

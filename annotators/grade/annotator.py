@@ -68,7 +68,7 @@ from annotators.grade.segment_fit import find_neighbours, neighbour_subject
 from annotators.grade.slot_values import ReadSlots, SentenceSlots, read_stored_slots
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
-from ares.annotation import Annotation, Cost, Maker, short_hash
+from ares.annotation import Annotation, Cost, Producer, short_hash
 from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -130,22 +130,24 @@ _USUAL_RUBRIC, _SEGMENT_RUBRIC = "caption", "segment"
 _SAMPLE = 200
 
 
-def _grade_maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: StoredOutcomeSource) -> Maker:
+def _grade_producer(
+    own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: StoredOutcomeSource
+) -> Producer:
     is_panel = isinstance(judge, PanelJudge)
     verbs = dict(read_verbs(own.verbs))
     captions, grades = _GRADED[own.per]
-    return Maker(
+    return Producer(
         annotator=grades,
         version=_VERSION,
         model=judge.name,
         prompt_hash=short_hash([rubric.hash, judge.prompt_hash, word_lists_hash(), parser_hash(), verbs]),
         # Rubric, verbs, candidates and models of texts are known by their content or name, not by a path.
         settings={
-            **own.maker_settings(),
+            **own.producer_settings(),
             "candidates": "",
             "rubric": rubric.id,
             "family": judge.family,
-            **outcomes.maker_settings,
+            **outcomes.producer_settings,
             **judge.settings,
         },
         columns=(*GRADE_COLUMNS, *rubric.verdict_columns, *(PANEL_COLUMNS if is_panel else ())),
@@ -240,7 +242,7 @@ def _grading_result(
     cameras = list(grader.judge.select_frames(work.subject))
     camera = cameras[0] if len(cameras) == 1 else ""
     cost = own.judgement.cost + caption.read.cost
-    annotation = new_annotation(work, grader.maker, value, camera=camera, frames=seconds, cost=cost)
+    annotation = new_annotation(work, grader.producer, value, camera=camera, frames=seconds, cost=cost)
     observations = _distinct_observations(own, controls)
     side = _control_annotations(caption, own, controls, grader)
     paid = own.judgement.paid + caption.read.paid + _paid_for_controls(controls)
@@ -271,7 +273,7 @@ def _control_annotations(
         own, caption.controls, controls, grader.rubric, label, slots_from=caption.read.source
     )
     cost = sum((graded.judgement.cost for graded in controls if isinstance(graded, GradedText)), Cost())
-    annotation = new_annotation(caption.work, grader.maker, value, cost=cost)
+    annotation = new_annotation(caption.work, grader.producer, value, cost=cost)
     part, episode_id = caption.annotation.annotation_id, caption.work.episode.episode_id
     return [replace(annotation, name=CONTROL, subject=episode_id, subject_kind="episode", part=part)]
 
@@ -299,9 +301,13 @@ def _load_own_rubric(own: GradeOptions) -> Rubric:
     return load_rubric(_SEGMENT_RUBRIC if is_usual else own.rubric)
 
 
-def _caption_makers(stores: Stores, captions: str) -> dict[str, Maker]:
-    """The makers of the captions that are graded, by the name of their annotator."""
-    return {key: maker for key, maker in stores.annotations.makers().items() if maker.annotator == captions}
+def _caption_producers(stores: Stores, captions: str) -> dict[str, Producer]:
+    """The producers of the captions that are graded, by the name of their annotator."""
+    return {
+        key: producer
+        for key, producer in stores.annotations.producers().items()
+        if producer.annotator == captions
+    }
 
 
 @takes_options(GradeOptions)
@@ -329,16 +335,16 @@ class GradeAnnotator:
         known_words = DatasetWords(stores, verbs, self._captions).known_words
         judge = load_judges(specs, options, own, stores, rubric, known_words)
         families_file = options.settings.model_families
-        captioners = _caption_makers(stores, self._captions).values()
-        errors = [model_family_error(judge, maker, families_file) for maker in captioners]
+        captioners = _caption_producers(stores, self._captions).values()
+        errors = [model_family_error(judge, producer, families_file) for producer in captioners]
         if errors and errors[0] and all(errors):
             raise errors[0]
         outcomes = open_outcome_source(stores, rubric, families_file)
-        self.maker = _grade_maker(own, rubric, judge, outcomes)
+        self.producer = _grade_producer(own, rubric, judge, outcomes)
         self._grader = Grader(
             rubric=rubric,
             judge=judge,
-            maker=self.maker,
+            producer=self.producer,
             families_file=families_file,
             outcomes=outcomes,
             verbs=verbs,
@@ -350,15 +356,15 @@ class GradeAnnotator:
             stores,
             options.planned_episodes,
             self._grader.verbs,
-            maker_id=self.maker.maker_id,
+            maker_id=self.producer.maker_id,
             calibrate=own.calibrate,
             captions=self._captions,
         )
-        self._meter = None if plan else RateMeter(stores, self.maker.maker_id)
+        self._meter = None if plan else RateMeter(stores, self.producer.maker_id)
         self.batch_size, self.workers, self.call_limit = judge.batch_size, judge.workers, judge.call_limit
         self.warnings, self.needs = warn_of_missing_schema(judge), sum_judge_resources(specs)
-        self.side_makers = judge.observation_makers
-        self.side_names = (CONTROL, *{maker.annotator for maker in self.side_makers})
+        self.side_producers = judge.observation_producers
+        self.side_names = (CONTROL, *{producer.annotator for producer in self.side_producers})
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames of a caption that its judge gets, and of a segment those of its neighbours."""
@@ -366,15 +372,15 @@ class GradeAnnotator:
         selected = [self._grader.judge.select_frames(item) for item in (subject, *around)]
         return merge_frame_requests(selected) if around else selected[0]
 
-    def preflight(self, makers: Sequence[Maker]) -> Preflight:
+    def preflight(self, producers: Sequence[Producer]) -> Preflight:
         """Raises RequestError where the run makes captions by kin of the judge."""
         grader = self._grader
-        new = [maker for maker in makers if maker.annotator == self._captions]
-        for maker in new:
-            error = model_family_error(grader.judge, maker, grader.families_file)
+        new = [producer for producer in producers if producer.annotator == self._captions]
+        for producer in new:
+            error = model_family_error(grader.judge, producer, grader.families_file)
             if error:
                 raise error
-        captioners = [*_caption_makers(self._stores, self._captions).values(), *new]
+        captioners = [*_caption_producers(self._stores, self._captions).values(), *new]
         checked = grader.judge.preflight()
         related = model_family_warnings(grader.judge, captioners, grader.families_file)
         outcomes = grader.outcomes.warnings(grader.rubric, captioners)
@@ -385,7 +391,7 @@ class GradeAnnotator:
         """A line for each dataset on which the judge is calibrated in this run: what that costs, once."""
         for name in self._plan.calibrated_datasets:
             episodes = self._stores.tables.episodes.read(f"dataset = {quote_literal(name)}", limit=_SAMPLE)
-            quote = RunQuote(self._stores, self._grader.judge, self.maker.maker_id)
+            quote = RunQuote(self._stores, self._grader.judge, self.producer.maker_id)
             sample = self._read_captioned(list(episodes))
             self._add_controls(quote, sample)
             total = quote.total.scaled(self._plan.datasets[name].episodes / max(1, len(sample)))
@@ -435,7 +441,7 @@ class GradeAnnotator:
         Measured rates of this judge on the dataset are used where there are some; an observation that captions share
         is counted once.
         """
-        quote = RunQuote(self._stores, self._grader.judge, self.maker.maker_id)
+        quote = RunQuote(self._stores, self._grader.judge, self.producer.maker_id)
         for subject in sample:
             if not is_refuted_by_label(subject, self._grader.rubric):
                 quote.add_caption(subject)
@@ -470,20 +476,20 @@ class GradeAnnotator:
 
     def _prepare(self, works: Sequence[Work]) -> list[_Caption | PaidFailure | AresError]:
         """The captions that this judge may rule on, with what they state and their controls."""
-        grader, captioners = self._grader, _caption_makers(self._stores, self._captions)
+        grader, captioners = self._grader, _caption_producers(self._stores, self._captions)
         outcomes = grader.outcomes.read(works)
         reads = iter(self._read_captions(works))
         prepared: list[_Caption | PaidFailure | AresError] = []
         for work, read in zip(works, reads, strict=True):
-            maker = captioners.get(_caption_of(work).maker_id)
-            error = model_family_error(grader.judge, maker, grader.families_file) if maker else None
+            producer = captioners.get(_caption_of(work).maker_id)
+            error = model_family_error(grader.judge, producer, grader.families_file) if producer else None
             if error:
                 prepared.append(error)
                 continue
             if not isinstance(read, ReadSlots):
                 prepared.append(read)
                 continue
-            stored = outcomes.get(work.episode.episode_id) if grader.outcomes.may_judge(maker) else None
+            stored = outcomes.get(work.episode.episode_id) if grader.outcomes.may_judge(producer) else None
             text = str(_caption_of(work).value["text"])
             controls = self._plan.draw(work, read.slots, text, slot_by_slot=grader.judge.reads_slots)
             prepared.append(_join_texts(work, read, controls, stored))

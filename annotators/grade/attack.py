@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 
 _INSTRUCTION = "instruction"
-# No annotation has this maker: the texts are nobody's captions.
-_NO_MAKER = "attack"
+# No annotation has this producer: the texts are nobody's captions.
+_NO_PRODUCER = "attack"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class AttackRun:
 
     Attributes:
         judge: Name of the judge.
-        grader: Id of the maker whose grades these texts would have got.
+        grader: Id of the producer whose grades these texts would have got.
         seed: Seed of the sample and of the texts.
         datasets: What it shows, by dataset.
         failed: Episodes whose caption could not be graded.
@@ -242,7 +242,7 @@ def _make_subject(episode: Episode, text: str) -> Subject:
         episode_id=episode.episode_id,
         name="caption",
         value={"text": text, "caption": text},
-        maker_id=_NO_MAKER,
+        maker_id=_NO_PRODUCER,
         subject=episode.episode_id,
         start_seconds=0.0,
         stop_seconds=episode.duration_seconds,
@@ -257,7 +257,7 @@ def quote_attack(stores: Stores, options: Options, request: AttackRequest) -> At
     plan = _plan_controls_of(subjects, stores, options, request)
     annotator = GradeAnnotator(replace(options, load_models=False), stores, plan=plan)
     return AttackQuote(
-        judge=annotator.maker.model,
+        judge=annotator.producer.model,
         episodes=len(subjects),
         controls=round(sum(plan.expected(subject) for subject in subjects)),
         cost=annotator.estimate_run(subjects, len(subjects)),
@@ -293,8 +293,8 @@ def run_attack(
     if len(errors) == len(outcomes):
         raise errors[0]
     return AttackRun(
-        judge=annotator.maker.model,
-        grader=annotator.maker.maker_id,
+        judge=annotator.producer.model,
+        grader=annotator.producer.maker_id,
         seed=request.seed,
         datasets=_measure_datasets(subjects, outcomes),
         failed=len(errors),

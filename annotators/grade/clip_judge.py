@@ -16,7 +16,7 @@ from annotators.caption import compute_even_seconds
 from annotators.grade.judge import GradeCase, Judgement
 from annotators.grade.questions import ClaimedPair
 from annotators.grade.rates import CallRates
-from ares.annotation import Maker, short_hash
+from ares.annotation import Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, RequestError
 from ares.rubric import Criterion, NormalizedCaption, Rubric, Ruling, Verdict, normalize_caption
@@ -57,7 +57,7 @@ class ClipJudge:
     reads_slots = False
     text_vlm = None
     prompt_hash = short_hash([_TEMPLATE])
-    observation_makers: Sequence[Maker] = ()
+    observation_producers: Sequence[Producer] = ()
 
     def __init__(self, encoder: NamedEncoder, candidates: Sequence[str], camera: str) -> None:
         self._encoder, self._camera = encoder, camera

@@ -245,7 +245,7 @@ class ControlPlan:
         own = self.datasets.get(work.episode.dataset)
         if own is None:
             return []
-        # The id of a caption holds its maker, and that of a person's the time: controls follow from what it says alone.
+        # The id of a caption holds its producer, a person's the time: controls follow from what it says alone.
         key = f"{work.episode.episode_id} {work.subject.start_seconds} {work.subject.stop_seconds} {text}"
         key += "" if self.seed is None else f" seed {self.seed}"
         caption = KnownText(text, caption_slots)
@@ -378,7 +378,7 @@ def plan_controls(
         stores: Stores of the workspace.
         planned_episodes: Most episodes of the run; None outside a run, where nothing is controlled.
         verbs: The guide of verbs.
-        maker_id: The maker of grades, whose controls count.
+        maker_id: The producer of grades, whose controls count.
         calibrate: "yes" also for a part of a dataset, "no" for no controls at all.
         captions: The annotator of the captions.
     """

@@ -10,8 +10,8 @@ from annotators.base import PaidFailure, Subject, Work
 from annotators.grade.additions import find_extra_words, rule_on_extra_words
 from annotators.grade.judge import GradeCase, Judge, Judgement
 from annotators.grade.panel import model_family_error
-from annotators.success import StoredOutcome, current_success_maker, read_stored_outcomes
-from ares.annotation import Maker
+from annotators.success import StoredOutcome, current_success_producer, read_stored_outcomes
+from ares.annotation import Producer
 from ares.episode import Json
 from ares.errors import AresError
 from ares.rubric import (
@@ -57,12 +57,12 @@ class StoredOutcomeSource:
 
     Attributes:
         stores: Stores of the workspace.
-        maker: The maker of success whose word counts, or None where the judge decides alone.
+        producer: The producer of success whose word counts, or None where the judge decides alone.
         families_file: The user's table of model families, or "".
     """
 
     stores: Stores
-    maker: Maker | None
+    producer: Producer | None
     families_file: str
 
     # The three names by which a judge and a captioner are compared.
@@ -70,7 +70,7 @@ class StoredOutcomeSource:
     @property
     def name(self) -> str:
         """Portable name of the model of success, or ""."""
-        return self.maker.model if self.maker else ""
+        return self.producer.model if self.producer else ""
 
     @property
     def family(self) -> str:
@@ -79,29 +79,29 @@ class StoredOutcomeSource:
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """Settings of the maker of success."""
-        return self.maker.settings if self.maker else {}
+        """Settings of the producer of success."""
+        return self.producer.settings if self.producer else {}
 
     @property
-    def maker_settings(self) -> dict[str, Json]:
-        """What the maker of grades says of it: another success gives other grades."""
-        return {"success": self.maker.maker_id if self.maker else ""}
+    def producer_settings(self) -> dict[str, Json]:
+        """What the producer of grades says of it: another success gives other grades."""
+        return {"success": self.producer.maker_id if self.producer else ""}
 
     def read(self, works: Iterable[Work]) -> dict[str, StoredOutcome]:
         """The outcomes of episodes by episode_id; an episode without one is left out."""
-        if self.maker is None:
+        if self.producer is None:
             return {}
-        return read_stored_outcomes(self.stores, self.maker, [work.episode.episode_id for work in works])
+        return read_stored_outcomes(self.stores, self.producer, [work.episode.episode_id for work in works])
 
-    def may_judge(self, captioner: Maker | None) -> bool:
+    def may_judge(self, captioner: Producer | None) -> bool:
         """Whether its model is of another family than that of the captions."""
         return captioner is None or model_family_error(self, captioner, self.families_file) is None
 
-    def warnings(self, rubric: Rubric, captioners: Sequence[Maker]) -> list[str]:
+    def warnings(self, rubric: Rubric, captioners: Sequence[Producer]) -> list[str]:
         """What a person should know before a run: nothing is stored, or it may not be used for some captions."""
         if not any(criterion.slot == _SLOT for criterion in rubric.criteria):
             return []
-        if self.maker is None:
+        if self.producer is None:
             return [_NOT_STORED] if self.stores.tables.episodes.count("success IS NULL") else []
         related = sorted(captioner.model for captioner in captioners if not self.may_judge(captioner))
         return [
@@ -114,8 +114,8 @@ class StoredOutcomeSource:
 def open_outcome_source(stores: Stores, rubric: Rubric, families_file: str) -> StoredOutcomeSource:
     """The source of outcomes for the grades of a rubric; empty where the rubric does not ask for the outcome."""
     asks = any(criterion.slot == _SLOT for criterion in rubric.criteria)
-    maker = current_success_maker(stores) if asks else None
-    return StoredOutcomeSource(stores=stores, maker=maker, families_file=families_file)
+    producer = current_success_producer(stores) if asks else None
+    return StoredOutcomeSource(stores=stores, producer=producer, families_file=families_file)
 
 
 def rule_by_outcome(criterion: Criterion, text: Text, verbs: Mapping[str, str]) -> Ruling | None:
@@ -203,12 +203,12 @@ def _is_same_action(text: Text, task: str, verbs: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
-    """A rubric and a judge, and the maker of their grades.
+    """A rubric and a judge, and the producer of their grades.
 
     Attributes:
         rubric: The rubric.
         judge: The judge.
-        maker: The maker of their grades.
+        producer: The producer of their grades.
         families_file: The user's table of model families, or "".
         outcomes: Where the outcomes of episodes are read.
         verbs: The guide of verbs.
@@ -216,7 +216,7 @@ class Grader:
 
     rubric: Rubric
     judge: Judge
-    maker: Maker
+    producer: Producer
     families_file: str
     outcomes: StoredOutcomeSource
     verbs: Mapping[str, str]

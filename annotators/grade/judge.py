@@ -11,7 +11,7 @@ from annotators.caption import CaptionLayout, FramePlan, plan_frames
 from annotators.grade.questions import ClaimedPair
 from annotators.grade.rates import CallKind, CallRates
 from annotators.models import ModelProperties, ReadableImages, Vlm
-from ares.annotation import Annotation, Cost, Maker
+from ares.annotation import Annotation, Cost, Producer
 from ares.episode import Json
 from ares.errors import AresError, MediaError
 from ares.rubric import Criterion, NormalizedCaption, Rubric, Ruling, SlotValues
@@ -92,11 +92,11 @@ class Judge(ModelProperties, Protocol):
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """What makes its rulings what they are beside its name and prompts, for the maker of grades."""
+        """What makes its rulings what they are beside its name and prompts, for the producer of grades."""
 
     @property
-    def observation_makers(self) -> Sequence[Maker]:
-        """Makers of what it sees before it knows the caption; empty where it always knows it."""
+    def observation_producers(self) -> Sequence[Producer]:
+        """Producers of what it sees before it knows the caption; empty where it always knows it."""
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """Frames that it needs of the span of a caption."""

@@ -27,7 +27,7 @@ from annotators.models import (
     VlmRequest,
     call_limit,
 )
-from ares.annotation import Maker, short_hash
+from ares.annotation import Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError
 from ares.rubric import SlotName, is_same_value
@@ -77,12 +77,12 @@ class ObservingJudge:
         # The captions of a batch share the calls that compare their values.
         self.batch_size, self.workers = max(vlm.batch_size, _CAPTIONS_TOGETHER), vlm.workers
         self.prompt_hash = short_hash([observer.prompt_hash, questions_hash()])
-        self.observation_makers: Sequence[Maker] = [observer.maker]
+        self.observation_producers: Sequence[Producer] = [observer.producer]
         self.settings: Mapping[str, Json] = {
             **vlm.settings,
             **texts.settings,
             "has_schema": self._has_schema,
-            "observation": observer.maker.maker_id,
+            "observation": observer.producer.maker_id,
             "least_confidence": LEAST_CONFIDENCE,
         }
 

@@ -22,7 +22,7 @@ from annotators.models import (
     estimate_worker_resources,
     model_family,
 )
-from ares.annotation import Cost, Maker, short_hash
+from ares.annotation import Cost, Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.rubric import Ruling, Verdict, read_verbs
@@ -59,8 +59,8 @@ class PanelJudge:
         self.prompt_hash = short_hash([judge.prompt_hash for judge in self.members])
         self.batch_size = min(judge.batch_size for judge in self.members)
         self.workers = min(judge.workers for judge in self.members)
-        self.observation_makers: Sequence[Maker] = [
-            maker for judge in self.members for maker in judge.observation_makers
+        self.observation_producers: Sequence[Producer] = [
+            producer for judge in self.members for producer in judge.observation_producers
         ]
 
     @property
@@ -231,12 +231,12 @@ class ModelOrigin(Protocol):
         """Settings, with "served_from" where a server says what it has loaded."""
 
 
-def model_family_error(judge: ModelOrigin, captioner: Maker, families_file: str) -> RequestError | None:
-    """Why a judge, or one of a panel, may not rule on captions of a maker, or None.
+def model_family_error(judge: ModelOrigin, captioner: Producer, families_file: str) -> RequestError | None:
+    """Why a judge, or one of a panel, may not rule on captions of a producer, or None.
 
     Args:
         judge: The judge, or the panel.
-        captioner: The maker of the captions.
+        captioner: The producer of the captions.
         families_file: The user's table of model families, or "".
 
     Raises:
@@ -250,7 +250,7 @@ def _judge_members(judge: ModelOrigin) -> Sequence[ModelOrigin]:
     return judge.members if isinstance(judge, PanelJudge) else [judge]
 
 
-def _member_family_error(judge: ModelOrigin, captioner: Maker, families_file: str) -> RequestError | None:
+def _member_family_error(judge: ModelOrigin, captioner: Producer, families_file: str) -> RequestError | None:
     captioner_family = str(captioner.settings.get("family") or model_family(captioner.model))
     if judge.name == captioner.model or judge.family == captioner_family:
         return RequestError(
@@ -267,7 +267,9 @@ def _member_family_error(judge: ModelOrigin, captioner: Maker, families_file: st
     )
 
 
-def model_family_warnings(judge: ModelOrigin, captioners: Iterable[Maker], families_file: str) -> list[str]:
+def model_family_warnings(
+    judge: ModelOrigin, captioners: Iterable[Producer], families_file: str
+) -> list[str]:
     """A warning for each captioner whose language model is another release of the judge's.
 
     Arguments and errors are those of `model_family_error`.
@@ -292,7 +294,7 @@ def _judge_names(judge: ModelOrigin) -> list[str]:
     return [judge.name, *_served_from(judge.settings.get("served_from"))]
 
 
-def _captioner_names(captioner: Maker) -> list[str]:
+def _captioner_names(captioner: Producer) -> list[str]:
     return [captioner.model, *_served_from(captioner.settings.get("served_from"))]
 
 
@@ -306,8 +308,8 @@ _CLIP_PREFIX = "clip:"
 class GradeOptions(LocalModelOptions):
     """Options of grading."""
 
-    # The maker knows judges and models of texts by their names, and verbs by the hash of prompts.
-    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {
+    # The producer knows judges and models of texts by their names, and verbs by the hash of prompts.
+    not_in_producer: ClassVar[frozenset[str]] = LocalModelOptions.not_in_producer | {
         "judge",
         "text_model",
         "verbs",

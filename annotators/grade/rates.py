@@ -85,7 +85,7 @@ class RateMeter:
 
     Args:
         stores: Stores of the workspace.
-        maker_id: Maker of the grades.
+        maker_id: Producer of the grades.
     """
 
     def __init__(self, stores: Stores, maker_id: str) -> None:
@@ -231,7 +231,7 @@ def read_judge_rates(stores: Stores, maker_id: str, dataset: str) -> MeasuredRat
 
     Args:
         stores: Stores of the workspace.
-        maker_id: Maker of the grades.
+        maker_id: Producer of the grades.
         dataset: The dataset.
     """
     rows: dict[str, CallTotals] = {}
@@ -300,7 +300,7 @@ class RunQuote:
     Args:
         stores: Stores of the workspace.
         judge: The judge.
-        maker_id: Maker of its grades.
+        maker_id: Producer of its grades.
 
     Attributes:
         total: All calls so far.

@@ -27,7 +27,7 @@ from annotators.models import (
     make_test_call,
 )
 from annotators.prompting import read_prompt
-from ares.annotation import Annotation, Cost, Maker, make_segment_id, short_hash
+from ares.annotation import Annotation, Cost, Producer, make_segment_id, short_hash
 from ares.episode import Json
 from ares.errors import AresError, ModelError
 
@@ -79,7 +79,7 @@ class SegmentObserver:
         verbs: The guide of verbs.
 
     Attributes:
-        maker: Maker of the observations; the rubric and the captions are no part of it.
+        producer: Producer of the observations; the rubric and the captions are no part of it.
     """
 
     def __init__(self, vlm: Vlm, frames: JudgeFrames, stores: Stores, verbs: Mapping[str, str]) -> None:
@@ -93,7 +93,7 @@ class SegmentObserver:
                 dict(verbs),
             ]
         )
-        self.maker = Maker(
+        self.producer = Producer(
             annotator=OBSERVATION,
             version=_VERSION,
             model=vlm.name,
@@ -112,7 +112,7 @@ class SegmentObserver:
 
     def count_open(self, subject: Subject) -> int:
         """1 where the segment of a subject is still to be observed, else 0."""
-        return int(not self._log.find_done_subjects(self.maker.maker_id, [segment_of(subject)]))
+        return int(not self._log.find_done_subjects(self.producer.maker_id, [segment_of(subject)]))
 
     def expect_call(self, subject: Subject) -> CallTotals:
         """One observation of a subject."""
@@ -156,7 +156,7 @@ class SegmentObserver:
         if not works:
             return {}
         ids = sorted({work.episode.episode_id for work in works})
-        stored = self._log.find_annotations(ids, [OBSERVATION], maker_ids=[self.maker.maker_id])
+        stored = self._log.find_annotations(ids, [OBSERVATION], maker_ids=[self.producer.maker_id])
         by_segment = {
             annotation.subject: WorkObservation(
                 observation=observation, annotation_id=annotation.annotation_id
@@ -199,7 +199,7 @@ class SegmentObserver:
             return WorkObservation(observation=observation, cost=reply.cost, paid=reply.paid)
         annotation = observation_annotation(
             work,
-            self.maker,
+            self.producer,
             observation.to_json(),
             camera=read.plan.camera,
             seconds=read.plan.seconds,
@@ -215,7 +215,7 @@ class SegmentObserver:
 
 def observation_annotation(
     work: Work,
-    maker: Maker,
+    producer: Producer,
     value: Mapping[str, Json],
     *,
     camera: str,
@@ -223,7 +223,7 @@ def observation_annotation(
     cost: Cost | None = None,
 ) -> Annotation:
     """What was seen in the span of a work, as a fact about its segment that all captions of it share."""
-    annotation = new_annotation(work, maker, value, camera=camera, frames=seconds, cost=cost)
+    annotation = new_annotation(work, producer, value, camera=camera, frames=seconds, cost=cost)
     return replace(annotation, subject=segment_of(work.subject), subject_kind="segment")
 
 

@@ -144,7 +144,7 @@ class Vlm(ModelProperties, Protocol):
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """What makes its replies what they are beside its name, for the maker of its annotations."""
+        """What makes its replies what they are beside its name, for the producer of its annotations."""
 
     def ask(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | VlmFailure]:
         """One reply, or the failure that replaces it, per request and in order."""

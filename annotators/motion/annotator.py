@@ -35,7 +35,7 @@ from annotators.motion.curves import (
 from annotators.motion.grippers import GRIPPER_HIGH, GRIPPER_LOW, count_gripper_events
 from annotators.motion.meaning import DatasetMeanings, MotionMeaning, infer_meaning_by_names
 from annotators.options import AnnotatorOptions, takes_options
-from ares.annotation import Maker, short_hash
+from ares.annotation import Producer, short_hash
 from ares.contract import Kinematics, read_kinematic_chains
 from ares.search import (
     SIGNAL_KINDS,
@@ -447,7 +447,7 @@ class MotionOptions(AnnotatorOptions):
         description="link of the URDF at which the arms begin, where joints before it are not recorded",
     )
 
-    not_in_maker = frozenset({"urdf"})
+    not_in_producer = frozenset({"urdf"})
 
     @model_validator(mode="after")
     def _check_both(self) -> MotionOptions:
@@ -482,10 +482,10 @@ class MotionAnnotator:
             "idle": IDLE_SHARE_OF_SPEED,
             "saturation": SATURATION_MARGIN,
             "gripper": [GRIPPER_LOW, GRIPPER_HIGH],
-            **own.maker_settings(),
+            **own.producer_settings(),
             **({} if kinematics is None else {"kinematics": short_hash(kinematics.to_json())}),
         }
-        self.maker = Maker(annotator="motion", version=_VERSION, settings=settings, columns=COLUMNS)
+        self.producer = Producer(annotator="motion", version=_VERSION, settings=settings, columns=COLUMNS)
         self._vectors, self._meanings = TrajectoryVectors(stores), DatasetMeanings(stores, kinematics)
 
     def process(self, works: Sequence[Work]) -> list[Result]:
@@ -495,6 +495,6 @@ class MotionAnnotator:
     def _measure(self, work: Work) -> Result:
         value = measure_motion(work.trajectory, self._meanings.find(work))
         return Result(
-            annotations=[new_annotation(work, self.maker, value)],
+            annotations=[new_annotation(work, self.producer, value)],
             vectors=tuple(self._vectors.make_vectors(work)),
         )

@@ -12,7 +12,7 @@ from annotators.base import Outcome, PaidFailure, Result, new_annotation
 from annotators.caption import WrittenCaption, write_captions
 from annotators.models import ReadableImages, VlmRequest
 from annotators.prompting import apply_in_batches, read_prompt
-from ares.annotation import Annotation, Cost, Maker, short_hash
+from ares.annotation import Annotation, Cost, Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError
 from ares.rubric import GATES
@@ -131,32 +131,32 @@ class Proposer:
 
     Attributes:
         captioner: The captioner.
-        maker: Maker of its revised captions.
+        producer: Producer of its revised captions.
         has_critique: Whether it is told what failed; else it is asked the same again, and its changes are noise.
     """
 
     captioner: Captioner
-    maker: Maker
+    producer: Producer
     has_critique: bool
 
     @property
-    def proposal_maker(self) -> Maker:
-        """Maker of its proposals."""
-        return replace(self.maker, annotator=PROPOSAL, columns=(), fills_segments=False)
+    def proposal_producer(self) -> Producer:
+        """Producer of its proposals."""
+        return replace(self.producer, annotator=PROPOSAL, columns=(), fills_segments=False)
 
 
 def make_revision_captioner(
-    captioner: Captioner, judge: Maker, hidden: Sequence[str], *, has_critique: bool
+    captioner: Captioner, judge: Producer, hidden: Sequence[str], *, has_critique: bool
 ) -> Proposer:
     """A captioner that is asked again.
 
     Args:
-        captioner: The captioner, with the maker of the captions that are revised.
-        judge: Maker of the grades that say what failed.
+        captioner: The captioner, with the producer of the captions that are revised.
+        judge: Producer of the grades that say what failed.
         hidden: Criteria that it must not learn of.
         has_critique: Whether it is told what failed.
     """
-    base = captioner.maker
+    base = captioner.producer
     prompts = [base.prompt_hash, *(read_prompt("annotators.revise", name) for name in ("revise", "failures"))]
     critique: dict[str, Json] = {
         "revises": base.maker_id,
@@ -164,8 +164,8 @@ def make_revision_captioner(
         "hidden": list[Json](hidden),
     }
     settings = {**base.settings, **(critique if has_critique else {"repeats": base.maker_id})}
-    maker = replace(base, version=_VERSION, prompt_hash=short_hash(list[Json](prompts)), settings=settings)
-    return Proposer(captioner=captioner, maker=maker, has_critique=has_critique)
+    producer = replace(base, version=_VERSION, prompt_hash=short_hash(list[Json](prompts)), settings=settings)
+    return Proposer(captioner=captioner, producer=producer, has_critique=has_critique)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +192,7 @@ def read_evidence_frames(criteria: Sequence[FailedCriterion], camera: str) -> Ca
 
 
 def propose_captions(proposer: Proposer, refused: Sequence[RefusedCaption], revision: int) -> list[Outcome]:
-    """The proposals for some captions, in order; each result is one annotation of `proposer.proposal_maker`."""
+    """The proposals for some captions, in order; each result is one annotation of `proposer.proposal_producer`."""
     vlm = proposer.captioner.vlm
     requests = [_proposal_request(proposer, item) for item in refused]
     readable = [request for request in requests if isinstance(request, VlmRequest)]
@@ -236,11 +236,16 @@ def _proposal_result(
     value = {**written.value, "revises": item.caption.annotation_id, "criteria": failed}
     plan = proposer.captioner.plan(item.work.subject)
     annotation = new_annotation(
-        item.work, proposer.proposal_maker, value, camera=plan.camera, frames=plan.seconds, cost=written.cost
+        item.work,
+        proposer.proposal_producer,
+        value,
+        camera=plan.camera,
+        frames=plan.seconds,
+        cost=written.cost,
     )
     return Result(annotations=[replace(annotation, revision=revision)], paid=written.paid)
 
 
 def make_adopted_caption(proposer: Proposer, proposal: Annotation) -> Annotation:
     """The caption that a proposal becomes, without its cost; it is graded under this id before it is stored."""
-    return replace(proposal, name="caption", maker_id=proposer.maker.maker_id, cost=Cost())
+    return replace(proposal, name="caption", maker_id=proposer.producer.maker_id, cost=Cost())

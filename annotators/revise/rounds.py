@@ -27,7 +27,7 @@ from annotators.revise.new_captions import (
     propose_captions,
     read_evidence_frames,
 )
-from ares.annotation import Annotation, Cost, Maker, short_hash
+from ares.annotation import Annotation, Cost, Producer, short_hash
 from ares.clock import needs_timestamps
 from ares.console import count_of
 from ares.errors import NotTried, RequestError, ServerError
@@ -75,17 +75,17 @@ def is_improvement_shown(change: PairedDifference) -> bool:
     return change.low > 0 and change.p_value < _LEVEL
 
 
-def make_second_judge_maker(judge: Maker) -> Maker:
-    """The maker of a second judge's grades, which are shown nowhere."""
+def make_second_judge_producer(judge: Producer) -> Producer:
+    """The producer of a second judge's grades, which are shown nowhere."""
     return replace(judge, annotator=ANCHOR_GRADE, columns=(), after=())
 
 
-def as_second_judge_annotation(annotation: Annotation, judge: Maker) -> Annotation:
-    """An annotation of the second judge under the maker of anchors; an observation stays what it is."""
+def as_second_judge_annotation(annotation: Annotation, judge: Producer) -> Annotation:
+    """An annotation of the second judge under the producer of anchors; an observation stays what it is."""
     if annotation.maker_id != judge.maker_id:
         return annotation
     name = ANCHOR_GRADE if annotation.name == judge.annotator else annotation.name
-    return replace(annotation, name=name, maker_id=make_second_judge_maker(judge).maker_id)
+    return replace(annotation, name=name, maker_id=make_second_judge_producer(judge).maker_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,20 +101,22 @@ class RevisionJudge:
     is_anchor: bool = False
 
     @property
-    def maker(self) -> Maker:
-        """Maker of its grades."""
-        return make_second_judge_maker(self.annotator.maker) if self.is_anchor else self.annotator.maker
+    def producer(self) -> Producer:
+        """Producer of its grades."""
+        return (
+            make_second_judge_producer(self.annotator.producer) if self.is_anchor else self.annotator.producer
+        )
 
     @property
     def name(self) -> str:
         """Name of its grades in the log."""
-        return ANCHOR_GRADE if self.is_anchor else self.annotator.maker.annotator
+        return ANCHOR_GRADE if self.is_anchor else self.annotator.producer.annotator
 
     def stored(self, outcome: Result) -> list[Annotation]:
         """The annotations of a grading as they are stored."""
         new = outcome.annotations
         return (
-            [as_second_judge_annotation(item, self.annotator.maker) for item in new]
+            [as_second_judge_annotation(item, self.annotator.producer) for item in new]
             if self.is_anchor
             else list(new)
         )
@@ -218,9 +220,9 @@ def is_accepted(grade: Annotation) -> bool:
 
 
 def read_graded_captions(
-    stores: Stores, captioner: Maker, judge: Maker, where: str, limit: int | None
+    stores: Stores, captioner: Producer, judge: Producer, where: str, limit: int | None
 ) -> Iterator[GradedCaption]:
-    """The captions of a maker of whole episodes that a judge has graded, by episode.
+    """The captions of a producer of whole episodes that a judge has graded, by episode.
 
     Raises RequestError for a wrong filter.
     """
@@ -237,21 +239,21 @@ def read_graded_captions(
                 yield GradedCaption(caption=caption, grade=grades[caption.annotation_id])
 
 
-def find_captioner(stores: Stores, text: str) -> Maker:
-    """The maker of the captions to revise. Raises RequestError where it is not given and not the only one."""
-    makers = {
-        key: maker
-        for key, maker in stores.annotations.makers().items()
-        if maker.annotator == "caption"
-        and maker.kind == "model"
-        and not maker.settings.keys() & {"revises", "repeats"}
+def find_captioner(stores: Stores, text: str) -> Producer:
+    """The producer of the captions to revise. Raises RequestError where it is not given and not the only one."""
+    producers = {
+        key: producer
+        for key, producer in stores.annotations.producers().items()
+        if producer.annotator == "caption"
+        and producer.kind == "model"
+        and not producer.settings.keys() & {"revises", "repeats"}
     }
-    matches = [maker for key, maker in makers.items() if key.startswith(text)]
+    matches = [producer for key, producer in producers.items() if key.startswith(text)]
     if len(matches) == 1:
         return matches[0]
-    known = "; ".join(f"{key} ({maker.model})" for key, maker in makers.items()) or "none"
+    known = "; ".join(f"{key} ({producer.model})" for key, producer in producers.items()) or "none"
     raise RequestError(
-        f"no single maker of captions {text!r}" if text else "captions of one maker are revised",
+        f"no single producer of captions {text!r}" if text else "captions of one producer are revised",
         f"there are: {known}; give --captions",
     )
 
@@ -421,16 +423,18 @@ def _revise_batch(
 
 
 def _read_log(job: RevisionJob, proposer: Proposer, refused: Sequence[GradedCaption]) -> list[Annotation]:
-    makers = [proposer.proposal_maker, *(judge.maker for judge in job.judges)]
+    producers = [proposer.proposal_producer, *(judge.producer for judge in job.judges)]
     ids = sorted({item.caption.episode_id for item in refused})
-    return job.stores.annotations.find_annotations(ids, maker_ids=[maker.maker_id for maker in makers])
+    return job.stores.annotations.find_annotations(
+        ids, maker_ids=[producer.maker_id for producer in producers]
+    )
 
 
 def _known_proposals(
     log: Iterable[Annotation], proposer: Proposer, captions: dict[str, GradedCaption], number: int
 ) -> dict[str, Annotation]:
     """The proposals of this round that an earlier run has got, by id of the caption."""
-    maker_id = proposer.proposal_maker.maker_id
+    maker_id = proposer.proposal_producer.maker_id
     own = [item for item in log if item.maker_id == maker_id and item.revision == number]
     return {str(item.value["revises"]): item for item in own if item.value["revises"] in captions}
 
@@ -453,7 +457,7 @@ def _judge_proposals(
     before = {key: captions[key].caption for key in proposals}
     grades: list[dict[str, Annotation]] = []
     for judge in job.judges:
-        own = [item for item in log if item.maker_id == judge.maker.maker_id and item.name == judge.name]
+        own = [item for item in log if item.maker_id == judge.producer.maker_id and item.name == judge.name]
         known = {item.subject: item for item in keep_newest_annotations(own)}
         known |= {} if judge.is_anchor else {key: item.grade for key, item in captions.items()}
         captions_to_grade = [*(before.values() if judge.is_anchor else ()), *changed.values()]

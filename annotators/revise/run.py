@@ -30,14 +30,14 @@ from annotators.revise.rounds import (
 from ares.annotation import Cost
 from ares.errors import RequestError
 from ares.jobs import Progress, record_job
-from ares.review import compare_makers
+from ares.review import compare_producers
 
 if TYPE_CHECKING:
     from annotators.base import Options
     from annotators.caption import Captioner
-    from ares.annotation import Cost, Maker
+    from ares.annotation import Cost, Producer
     from ares.episode import Json
-    from ares.review import MakerComparison
+    from ares.review import ProducerComparison
     from ares.statistics import PairedDifference
     from ares.store import Stores
 
@@ -105,9 +105,9 @@ class RevisionRun:
     """What a revision has done and shown.
 
     Attributes:
-        first: Maker of the captions that were revised.
-        second: Maker of the revised captions.
-        judge: Maker of the grades.
+        first: Producer of the captions that were revised.
+        second: Producer of the revised captions.
+        judge: Producer of the grades.
         hidden: Criteria of which the captioner was not told.
         captions: Captions with a grade.
         rounds: Its rounds.
@@ -129,7 +129,7 @@ class RevisionRun:
     stopped: str
     ended_by: str
     noise: PairedDifference | None
-    comparison: MakerComparison | None
+    comparison: ProducerComparison | None
     failures: Mapping[str, int]
     cost: Cost
     warnings: Sequence[str]
@@ -164,7 +164,7 @@ class RevisionRequest:
 
     Attributes:
         rubric: Shipped name or YAML file of the rubric.
-        captions: Id of the maker of the captions, or the start of it; "" where there is only one.
+        captions: Id of the producer of the captions, or the start of it; "" where there is only one.
         captioner: Spec of its model; "" for the configured one.
         second_judge: Spec of a judge of which nothing is told; "" for none.
         anchors: Share of the criteria of which nothing is told, 0 to 1.
@@ -195,8 +195,8 @@ class ReviserAndJudges:
 
     captioner: Captioner
     caption_annotator: CaptionAnnotator
-    base: Maker
-    graded_by: Maker
+    base: Producer
+    graded_by: Producer
     job: RevisionJob
 
     @property
@@ -206,22 +206,22 @@ class ReviserAndJudges:
 
 
 def load_reviser_and_judges(stores: Stores, options: Options, request: RevisionRequest) -> ReviserAndJudges:
-    """Load the models of a revision, and find the makers of the captions and grades. Raises as `run_revision`."""
+    """Load the models of a revision, and find the producers of the captions and grades. Raises as `run_revision`."""
     options = replace(options, values={**options.values, "rubric": request.rubric})
     base = find_captioner(stores, request.captions)
     values = {name: base.settings[name] for name in CaptionOptions.model_fields if name in base.settings}
     values["verbs"] = options.values.get("verbs", "")
     own = replace(options, model=request.captioner, values=values)
     captioner = load_captioner(own, stores)
-    _check_captioner(captioner.maker, base, is_loaded=options.load_models)
+    _check_captioner(captioner.producer, base, is_loaded=options.load_models)
     rubric = load_rubric(request.rubric)
     judge = RevisionJudge(annotator=GradeAnnotator(options, stores))
     second = None
     if request.second_judge:
         annotator = GradeAnnotator(replace(options, model=request.second_judge), stores)
         second = RevisionJudge(annotator=annotator, is_anchor=True)
-        if annotator.maker.model == judge.maker.model and options.load_models:
-            raise RequestError("the second judge is the first", f"both are {annotator.maker.model!r}")
+        if annotator.producer.model == judge.producer.model and options.load_models:
+            raise RequestError("the second judge is the first", f"both are {annotator.producer.model!r}")
     budget, spent = options.budget, Spent()
     job = RevisionJob(
         stores=stores,
@@ -233,15 +233,15 @@ def load_reviser_and_judges(stores: Stores, options: Options, request: RevisionR
         is_stopped=lambda: bool(spent.server) or (budget is not None and budget.is_spent),
     )
     return ReviserAndJudges(
-        captioner=replace(captioner, maker=base),
+        captioner=replace(captioner, producer=base),
         caption_annotator=CaptionAnnotator(own, stores),
         base=base,
-        graded_by=_graded_by(stores, judge.maker, is_exact=options.load_models),
+        graded_by=_graded_by(stores, judge.producer, is_exact=options.load_models),
         job=job,
     )
 
 
-def _check_captioner(captioner: Maker, base: Maker, *, is_loaded: bool) -> None:
+def _check_captioner(captioner: Producer, base: Producer, *, is_loaded: bool) -> None:
     """Raises RequestError where the captions were written by another model, or with another guide of verbs."""
     if is_loaded and captioner.model != base.model:
         raise RequestError(
@@ -256,21 +256,23 @@ def _check_captioner(captioner: Maker, base: Maker, *, is_loaded: bool) -> None:
         )
 
 
-def _graded_by(stores: Stores, judge: Maker, *, is_exact: bool) -> Maker:
-    """The maker of the grades; without models its id is not known, and the last one with the rubric stands for it."""
-    makers = stores.annotations.makers()
-    if judge.maker_id in makers:
+def _graded_by(stores: Stores, judge: Producer, *, is_exact: bool) -> Producer:
+    """The producer of the grades; without models its id is unknown, and the last one with the rubric stands for it."""
+    producers = stores.annotations.producers()
+    if judge.maker_id in producers:
         return judge
     alike = [
-        maker
-        for maker in makers.values()
-        if maker.annotator == judge.annotator
-        and maker.prompt_hash == judge.prompt_hash
-        and maker.kind == "model"
+        producer
+        for producer in producers.values()
+        if producer.annotator == judge.annotator
+        and producer.prompt_hash == judge.prompt_hash
+        and producer.kind == "model"
     ]
     if is_exact or not alike:
         known = "; ".join(
-            f"{maker.maker_id} ({maker.model})" for maker in makers.values() if maker.annotator == "grade"
+            f"{producer.maker_id} ({producer.model})"
+            for producer in producers.values()
+            if producer.annotator == "grade"
         )
         raise RequestError(
             "no caption was graded by this judge and rubric",
@@ -317,7 +319,7 @@ def run_revision(
         quiet: Show no progress.
 
     Raises:
-        RequestError: No caption was graded by this judge and rubric, a maker is not known, or an option is wrong.
+        RequestError: No caption was graded by this judge and rubric, a producer is not known, or an option is wrong.
         ModelError: A model cannot be loaded or does not answer.
     """
     if request.budget_usd is not None and options.settings.price is None:
@@ -328,8 +330,8 @@ def run_revision(
         parties = load_reviser_and_judges(stores, options, request)
         captions = _read_captions(stores, parties, request)
         warnings = list(_preflight_annotators(parties))
-        for maker in _revision_makers(parties):
-            stores.annotations.add_maker(maker)
+        for producer in _revision_producers(parties):
+            stores.annotations.add_producer(producer)
         run = _run_rounds(stores, parties, request, captions, warnings, quiet)
         record_job(stores.annotations, "rubric revise", run.to_json())
     return run
@@ -364,15 +366,17 @@ def _preflight_annotators(parties: ReviserAndJudges) -> Iterator[str]:
 
 def _revision_proposer(parties: ReviserAndJudges, *, has_critique: bool) -> Proposer:
     job = parties.job
-    return make_revision_captioner(parties.captioner, job.judge.maker, job.hidden, has_critique=has_critique)
+    return make_revision_captioner(
+        parties.captioner, job.judge.producer, job.hidden, has_critique=has_critique
+    )
 
 
-def _revision_makers(parties: ReviserAndJudges) -> Iterator[Maker]:
+def _revision_producers(parties: ReviserAndJudges) -> Iterator[Producer]:
     for has_critique in (True, False):
         proposer = _revision_proposer(parties, has_critique=has_critique)
-        yield from (proposer.maker, proposer.proposal_maker)
+        yield from (proposer.producer, proposer.proposal_producer)
     for judge in parties.job.judges:
-        yield from (judge.maker, *judge.annotator.side_makers)
+        yield from (judge.producer, *judge.annotator.side_producers)
 
 
 def _run_rounds(
@@ -387,7 +391,7 @@ def _run_rounds(
     refused = list(_refused_captions(captions, job))
     rounds, stopped = _improve_in_rounds(job, proposer, refused, request, quiet)
     is_adopted = any(item.is_adopted for item in rounds)
-    first, second, judge = parties.base.maker_id, proposer.maker.maker_id, job.judge.maker.maker_id
+    first, second, judge = parties.base.maker_id, proposer.producer.maker_id, job.judge.producer.maker_id
     noise = _measure_noise(parties, refused, request, quiet) if request.has_noise_floor else None
     return RevisionRun(
         first=first,
@@ -399,7 +403,9 @@ def _run_rounds(
         stopped=stopped,
         ended_by="" if not job.is_stopped() else "server" if job.spent.server else "budget",
         noise=noise,
-        comparison=compare_makers(stores, first, second, judge=judge, where=request.where, seed=request.seed)
+        comparison=compare_producers(
+            stores, first, second, judge=judge, where=request.where, seed=request.seed
+        )
         if is_adopted
         else None,
         failures=job.spent.failures,

@@ -27,7 +27,7 @@ from annotators.base import (
     make_episode_subject,
 )
 from annotators.runner.fault_isolation import GuardedAnnotator
-from ares.annotation import Annotation, Cost, Maker
+from ares.annotation import Annotation, Cost, Producer
 from ares.clock import needs_timestamps
 from ares.episode import Episode, Trajectory
 from ares.errors import (
@@ -41,7 +41,7 @@ from ares.errors import (
 )
 from ares.jobs import AnnotateReport, FailureLog, PipelineStage, Report
 from ares.store import (
-    MakerCatalog,
+    ProducerCatalog,
     keep_newest_annotations,
     read_pins,
     segment_id,
@@ -85,24 +85,24 @@ class SubjectFinder:
 
     Args:
         stores: Stores of the workspace.
-        maker: Maker of the annotator.
+        producer: Producer of the annotator.
 
     Raises:
         RequestError: The annotator describes something that no run can give it.
     """
 
-    def __init__(self, stores: Stores, maker: Maker) -> None:
-        if maker.subject_kind == "set" or (maker.subject_kind != "episode" and not maker.after):
+    def __init__(self, stores: Stores, producer: Producer) -> None:
+        if producer.subject_kind == "set" or (producer.subject_kind != "episode" and not producer.after):
             raise RequestError(
-                f"{maker.annotator!r} cannot be run over episodes",
-                f"it describes {maker.subject_kind}s after {list(maker.after)}; segments and annotations need `after`",
+                f"{producer.annotator!r} cannot be run over episodes",
+                f"it describes {producer.subject_kind}s after {list(producer.after)}; those of segments need `after`",
             )
-        self._stores, self._maker = stores, maker
+        self._stores, self._producer = stores, producer
 
     @property
     def after(self) -> Sequence[str]:
         """Names of the annotators whose annotations it needs."""
-        return self._maker.after if self._maker.subject_kind != "episode" else ()
+        return self._producer.after if self._producer.subject_kind != "episode" else ()
 
     @cached_property
     def read_names(self) -> Sequence[str]:
@@ -113,9 +113,9 @@ class SubjectFinder:
         """
         before = {
             name
-            for maker in self._stores.annotations.makers().values()
-            if maker.annotator in self.after and maker.subject_kind == "segment"
-            for name in maker.after
+            for producer in self._stores.annotations.producers().values()
+            if producer.annotator in self.after and producer.subject_kind == "segment"
+            for name in producer.after
         }
         return sorted({*self.after, *before})
 
@@ -135,7 +135,7 @@ class SubjectFinder:
         """The subjects among the annotations of an episode, in the order of the log."""
         if not self.after:
             return [make_episode_subject(episode)]
-        if self._maker.subject_kind == "segment":
+        if self._producer.subject_kind == "segment":
             segments = {segment_id(annotation): annotation for annotation in self._shown(annotations)}
             return [
                 replace(make_annotation_subject(episode, segment), kind="segment", id=key)
@@ -149,7 +149,7 @@ class SubjectFinder:
             described = self._without_old_segments(described, annotations)
             siblings = _group_about_segments(described)
         return [
-            make_annotation_subject(episode, annotation, siblings.get(_maker_of_segments(annotation), ()))
+            make_annotation_subject(episode, annotation, siblings.get(_producer_of_segments(annotation), ()))
             for annotation in described
         ]
 
@@ -176,22 +176,22 @@ class SubjectFinder:
         return [annotation for name in self.after for annotation in shown[name]]
 
     @cached_property
-    def _catalog(self) -> MakerCatalog:
-        # Read again at the first episode: by then every annotator of the run has stored its maker.
+    def _catalog(self) -> ProducerCatalog:
+        # Read again at the first episode: by then every annotator of the run has stored its producer.
         annotations = self._stores.annotations
-        return MakerCatalog(annotations.makers(), read_pins(annotations))
+        return ProducerCatalog(annotations.producers(), read_pins(annotations))
 
 
 def _group_about_segments(annotations: Iterable[Annotation]) -> dict[str, tuple[Annotation, ...]]:
-    """The annotations about segments of an episode, by maker."""
+    """The annotations about segments of an episode, by producer."""
     groups: dict[str, tuple[Annotation, ...]] = {}
     for annotation in annotations:
-        if key := _maker_of_segments(annotation):
+        if key := _producer_of_segments(annotation):
             groups[key] = (*groups.get(key, ()), annotation)
     return groups
 
 
-def _maker_of_segments(annotation: Annotation) -> str:
+def _producer_of_segments(annotation: Annotation) -> str:
     return annotation.maker_id if annotation.subject_kind == "segment" else ""
 
 
@@ -292,9 +292,9 @@ _MAX_REPEATED_FAILURES = MAX_REPEATED_FAILURES
 _UNKNOWN_USAGE = "the usage of a call is not known: it may have cost more than is counted"
 
 
-def make_failure_scope(maker: Maker) -> str:
-    """What the failures of a maker belong to in the log of failures."""
-    return f"{maker.annotator}/{maker.maker_id}"
+def make_failure_scope(producer: Producer) -> str:
+    """What the failures of a producer belong to in the log of failures."""
+    return f"{producer.annotator}/{producer.maker_id}"
 
 
 class AnnotatorRun:
@@ -306,7 +306,7 @@ class AnnotatorRun:
         budget: Money of the whole run.
         strict: Raise the first failure instead of counting it.
         clock: Measures its calls; it has measured the loading.
-        plugin: Name under which the annotator is registered; its maker may have another.
+        plugin: Name under which the annotator is registered; its producer may have another.
 
     Attributes:
         is_last_reader: Whether no later annotator of the run reads frames; set by the run.
@@ -322,7 +322,7 @@ class AnnotatorRun:
         plugin: str,
     ) -> None:
         self.annotator = annotator
-        self.name, self.plugin = annotator.maker.annotator, plugin
+        self.name, self.plugin = annotator.producer.annotator, plugin
         self.report = Report()
         self.failures: dict[str, AresError] = {}
         self._stores, self._annotations = stores, stores.annotations
@@ -331,7 +331,7 @@ class AnnotatorRun:
         self._strict = strict
         self._repeated_failure: tuple[str, int] = ("", 0)
         self._ended_by = self._end_reason = ""
-        self.subject_finder = SubjectFinder(stores, annotator.maker)
+        self.subject_finder = SubjectFinder(stores, annotator.producer)
         # The only subjects to work on, or None for all.
         self._retried: frozenset[str] | None = None
         self.is_last_reader = False
@@ -342,28 +342,28 @@ class AnnotatorRun:
         self._retried = frozenset(subject for subject, logged in failures if reason.lower() in logged.lower())
 
     def reset_subjects(self) -> None:
-        """Find again which subjects are shown: the makers of the run have been stored."""
-        self.subject_finder = SubjectFinder(self._stores, self.annotator.maker)
+        """Find again which subjects are shown: the producers of the run have been stored."""
+        self.subject_finder = SubjectFinder(self._stores, self.annotator.producer)
 
     @cached_property
     def _failure_log(self) -> FailureLog:
-        return FailureLog(self._annotations, make_failure_scope(self.annotator.maker))
+        return FailureLog(self._annotations, make_failure_scope(self.annotator.producer))
 
     def requested(self, subjects: Iterable[str]) -> list[str]:
         """Those of some subjects, by their ids, that this run is to work on."""
         return [subject for subject in subjects if self._retried is None or subject in self._retried]
 
     def load_done_subjects(self, bundles: Sequence[EpisodeBundle]) -> None:
-        """Note in each bundle which of its subjects this maker had done before the run; one query for all bundles."""
+        """Note in each bundle which of its subjects this producer had done before the run; one query for all."""
         subjects = {id(bundle): [subject.id for subject in self.subjects(bundle)] for bundle in bundles}
         all_subjects = [subject for bundle_subjects in subjects.values() for subject in bundle_subjects]
-        done = self._annotations.find_done_subjects(self.annotator.maker.maker_id, all_subjects)
+        done = self._annotations.find_done_subjects(self.annotator.producer.maker_id, all_subjects)
         for bundle in bundles:
             bundle.done_subjects[self.name] = done.intersection(subjects[id(bundle)])
 
     def find_done(self, subjects: Sequence[Subject]) -> set[str]:
-        """Ids of those of some subjects that this maker has done."""
-        maker_id = self.annotator.maker.maker_id
+        """Ids of those of some subjects that this producer has done."""
+        maker_id = self.annotator.producer.maker_id
         return set(self._annotations.find_done_subjects(maker_id, [subject.id for subject in subjects]))
 
     def has_missing_subjects(self, bundle: EpisodeBundle) -> bool:
@@ -451,7 +451,7 @@ class AnnotatorRun:
         for reason in result.lost:
             self.report.add_lost(reason, self.name)
         for annotation in result.annotations:
-            for reason in _gap_reasons(self.annotator.maker, annotation):
+            for reason in _gap_reasons(self.annotator.producer, annotation):
                 self.report.add_warning(f"left empty: {reason}", f"episode {annotation.episode_id}")
 
     def _warn_of_unknown_usage(self, cost: Cost, where: str) -> None:
@@ -469,8 +469,8 @@ class AnnotatorRun:
             ended_by=ended_by,
             end_reason=end_reason,
             annotator=self.name,
-            maker=self.annotator.maker.maker_id,
-            model=self.annotator.maker.model,
+            producer=self.annotator.producer.maker_id,
+            model=self.annotator.producer.model,
             **self.report.fields(),
             lost=self.report.lost_counts(),
             run_seconds=run_seconds,
@@ -491,14 +491,14 @@ class AnnotatorRun:
             for subject in missing
         ]
 
-    def preflight(self, makers: Sequence[Maker], report: Callable[[str], None]) -> None:
+    def preflight(self, producers: Sequence[Producer], report: Callable[[str], None]) -> None:
         """Check before the first call that the run can go well. Raises the AresError that says why it cannot."""
         with self._clock.measured():
-            learnt = self.annotator.preflight(makers)
+            learnt = self.annotator.preflight(producers)
         self.report.add_cost(learnt.cost)
         self._warn_of_unknown_usage(learnt.cost, "test call")
         for warning in dict.fromkeys([*self.annotator.warnings, *learnt.warnings]):
-            self.report.add_warning(warning, self.annotator.maker.model)
+            self.report.add_warning(warning, self.annotator.producer.model)
             report(f"annotate {self.name}: {warning}")
         for loss in learnt.lost:
             self.report.add_lost(loss.reason, loss.example, loss.count)
@@ -575,8 +575,8 @@ def _private_copy(subject: Subject) -> Subject:
     return replace(subject, annotation=deepcopy(subject.annotation)) if subject.annotation else subject
 
 
-def _gap_reasons(maker: Maker, annotation: Annotation) -> list[str]:
-    """Why an annotation leaves columns of its maker empty."""
-    columns = [column.name for column in maker.columns if column.is_gap_reason]
+def _gap_reasons(producer: Producer, annotation: Annotation) -> list[str]:
+    """Why an annotation leaves columns of its producer empty."""
+    columns = [column.name for column in producer.columns if column.is_gap_reason]
     lists = [annotation.value.get(name) for name in columns]
     return [str(reason) for reasons in lists if isinstance(reasons, list) for reason in reasons]

@@ -21,7 +21,7 @@ from annotators.base import (
     Subject,
     Work,
 )
-from ares.annotation import Annotation, Column, ColumnType, Cost, Maker
+from ares.annotation import Annotation, Column, ColumnType, Cost, Producer
 from ares.console import count_of
 from ares.errors import AresError, PluginError, StoreError
 from ares.jobs import WorkerNeeds
@@ -52,7 +52,7 @@ def _no_cost(subject: Subject) -> Cost:
     return Cost()
 
 
-def _no_preflight(makers: Sequence[Maker]) -> Preflight:
+def _no_preflight(producers: Sequence[Producer]) -> Preflight:
     return Preflight()
 
 
@@ -63,7 +63,7 @@ class GuardedAnnotator:
     `make_guarded_annotator` sets `process`, and `connect_annotator` of remote.py where workers do it.
     """
 
-    maker: Maker
+    producer: Producer
     process: Callable[[Sequence[Work]], Sequence[Outcome]]
     select_frames: Callable[[Subject], CameraSeconds] = select_no_frames
     needs_signals: bool = False
@@ -74,11 +74,11 @@ class GuardedAnnotator:
     estimate: Callable[[Subject], Cost] = _no_cost
     estimate_run: Callable[[Sequence[Subject], int], Cost] | None = None
     warnings: Sequence[str] = ()
-    preflight: Callable[[Sequence[Maker]], Preflight] = _no_preflight
+    preflight: Callable[[Sequence[Producer]], Preflight] = _no_preflight
     charges_budget: bool = False
     reads_stored: Sequence[str] = ()
     side_names: Sequence[str] = ()
-    side_makers: Sequence[Maker] = ()
+    side_producers: Sequence[Producer] = ()
     needs: WorkerNeeds = field(default_factory=WorkerNeeds)
 
 
@@ -92,9 +92,9 @@ class AnnotatorResultRules:
 
     def __init__(self, label: str, annotator: GuardedAnnotator) -> None:
         self._label = label
-        self._maker_id = annotator.maker.maker_id
-        self._side_makers = {maker.maker_id for maker in annotator.side_makers}
-        self._columns: tuple[Column, ...] = tuple(annotator.maker.columns)
+        self._maker_id = annotator.producer.maker_id
+        self._side_producers = {producer.maker_id for producer in annotator.side_producers}
+        self._columns: tuple[Column, ...] = tuple(annotator.producer.columns)
         self._space = annotator.space
         # Vectors of a space have one length; the first that pass every other rule determine it.
         self._dims: dict[str, int] = {}
@@ -147,9 +147,9 @@ class AnnotatorResultRules:
                 "an annotation of another episode",
                 f"got {_shorten_value(annotation.episode_id)}; use new_annotation",
             )
-        if annotation.maker_id != self._maker_id and annotation.maker_id not in self._side_makers:
+        if annotation.maker_id != self._maker_id and annotation.maker_id not in self._side_producers:
             raise self.wrong(
-                "an annotation of another maker",
+                "an annotation of another producer",
                 f"got {_shorten_value(annotation.maker_id)}; the annotator declares {self._maker_id}",
             )
         self._check_span(annotation, work)
@@ -229,14 +229,14 @@ def check_frames(label: str, request: Any, subject: Subject) -> CameraSeconds:
 def check_annotator(label: str, annotator: Any) -> GuardedAnnotator:
     """All that a run needs of what a factory returned. Raises PluginError when it cannot be run."""
     read = _read_members(label, annotator)
-    if not all(isinstance(column, Column) for column in read.maker.columns):
-        raise PluginError(f"{label} has a column that is no Column", _shorten_value(read.maker.columns))
-    for column in read.maker.columns:
+    if not all(isinstance(column, Column) for column in read.producer.columns):
+        raise PluginError(f"{label} has a column that is no Column", _shorten_value(read.producer.columns))
+    for column in read.producer.columns:
         types = get_args(ColumnType)
-        if column.type not in types:  # nothing could read the workspace once such a maker is stored
+        if column.type not in types:  # nothing could read the workspace once such a producer is stored
             detail = f"got {_shorten_value(column.type)}; a type is {', '.join(types)}"
             raise PluginError(f"{label} has a column {column.name!r} of an unknown type", detail)
-        if column.name in episode_schema().names and read.maker.subject_kind == "episode":
+        if column.name in episode_schema().names and read.producer.subject_kind == "episode":
             raise PluginError(
                 f"{label} has a column {column.name!r}", "every episode has that; give another name"
             )
@@ -246,7 +246,7 @@ def check_annotator(label: str, annotator: Any) -> GuardedAnnotator:
             raise PluginError(
                 f"{label} has a wrong {name}", f"got {_shorten_value(value)}; give 1 to {limit}"
             )
-    read.maker.maker_id  # noqa: B018  settings that are not JSON raise here, before anything is stored
+    read.producer.maker_id  # noqa: B018  settings that are not JSON raise here, before anything is stored
     return read
 
 
@@ -256,9 +256,9 @@ def _read_members(label: str, annotator: Any) -> GuardedAnnotator:
         raise PluginError(
             f"{label} has no method 'process'", f"its factory returned a {type(annotator).__name__}"
         )
-    if not isinstance(getattr(annotator, "maker", None), Maker):
-        maker = getattr(annotator, "maker", None)
-        raise PluginError(f"{label} has no maker", f"got {_describe_value(maker)}")
+    producer = getattr(annotator, "producer", None)
+    if not isinstance(producer, Producer):
+        raise PluginError(f"{label} has no producer", f"got {_describe_value(producer)}")
     names = {member.name for member in fields(GuardedAnnotator)}
     present = {name: getattr(annotator, name) for name in names if hasattr(annotator, name)}
     _refuse_misspelt(label, dir(annotator), names - present.keys())
@@ -283,7 +283,7 @@ def check_estimated_cost(label: str, cost: Any, *arguments: object) -> Cost:
     return checked
 
 
-def _check_preflight(label: str, report: Any, makers: Sequence[Maker]) -> Preflight:
+def _check_preflight(label: str, report: Any, producers: Sequence[Producer]) -> Preflight:
     check_estimated_cost(label, report.cost)
     checked: Preflight = replace(report, warnings=tuple(map(str, report.warnings)))
     return checked

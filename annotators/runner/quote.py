@@ -61,10 +61,10 @@ def estimate_tasks(
 
 
 def _with_time(stores: Stores, task: AnnotatorRun, estimate: AnnotateEstimate) -> AnnotateEstimate:
-    """The estimate with the time of the rest, where this maker has worked in the workspace, or its model has."""
-    maker, name = task.annotator.maker, f"annotate {task.name}"
-    rate = measure_rate(stores.annotations, name, maker=maker.maker_id) or measure_rate(
-        stores.annotations, name, model=maker.model
+    """The estimate with the time of the rest, where this producer has worked in the workspace, or its model has."""
+    producer, name = task.annotator.producer, f"annotate {task.name}"
+    rate = measure_rate(stores.annotations, name, producer=producer.maker_id) or measure_rate(
+        stores.annotations, name, model=producer.model
     )
     if rate is None:
         return estimate
@@ -77,8 +77,8 @@ class _SubjectCounts(NamedTuple):
 
     Attributes:
         planned: All of them.
-        already: Those that its maker has done.
-        again: Those of the rest that another maker, but no person, has done.
+        already: Those that its producer has done.
+        again: Those of the rest that another producer, but no person, has done.
     """
 
     planned: int = 0
@@ -110,7 +110,7 @@ def _counts_by_episode(
     stores: Stores, tasks: Sequence[AnnotatorRun], where: str, described: Sequence[str]
 ) -> Iterator[list[_SubjectCounts]]:
     """For each episode the numbers of its subjects by annotator, in the order of a run."""
-    others = _find_other_makers(stores, tasks)
+    others = _find_other_producers(stores, tasks)
     for ids in stores.tables.episodes.id_batches(where):
         # Only what is described by others has to be read: an episode is its own subject.
         episodes = stores.tables.episodes.get(ids) if described else []
@@ -120,13 +120,15 @@ def _counts_by_episode(
             [subject for own in subjects.values() for subject in own] for subjects in by_annotator
         ]
         done = [
-            stores.annotations.find_done_subjects(task.annotator.maker.maker_id, subjects)
+            stores.annotations.find_done_subjects(task.annotator.producer.maker_id, subjects)
             for task, subjects in zip(tasks, all_subjects, strict=True)
         ]
         again = [
-            set().union(*(stores.annotations.find_done_subjects(maker_id, subjects) for maker_id in makers))
+            set().union(
+                *(stores.annotations.find_done_subjects(maker_id, subjects) for maker_id in producers)
+            )
             - known
-            for makers, subjects, known in zip(others, all_subjects, done, strict=True)
+            for producers, subjects, known in zip(others, all_subjects, done, strict=True)
         ]
         for id in ids:
             own = [subjects.get(id, ()) for subjects in by_annotator]
@@ -138,16 +140,16 @@ def _counts_by_episode(
             ]
 
 
-def _find_other_makers(stores: Stores, tasks: Sequence[AnnotatorRun]) -> list[list[str]]:
-    """For each annotator its other makers, people left out: what they say is not said again by a run."""
-    makers = stores.annotations.makers()
+def _find_other_producers(stores: Stores, tasks: Sequence[AnnotatorRun]) -> list[list[str]]:
+    """For each annotator its other producers, people left out: what they say is not said again by a run."""
+    producers = stores.annotations.producers()
     return [
         [
             maker_id
-            for maker_id, maker in makers.items()
-            if maker.annotator == task.name
-            and maker.kind != "person"
-            and maker_id != task.annotator.maker.maker_id
+            for maker_id, producer in producers.items()
+            if producer.annotator == task.name
+            and producer.kind != "person"
+            and maker_id != task.annotator.producer.maker_id
         ]
         for task in tasks
     ]
@@ -155,9 +157,9 @@ def _find_other_makers(stores: Stores, tasks: Sequence[AnnotatorRun]) -> list[li
 
 def _is_unknown(task: AnnotatorRun, stores: Stores) -> bool:
     """Whether a model that was not loaded may have done some of the subjects: another one certainly has not."""
-    if UNKNOWN_UNTIL_LOADED not in task.annotator.maker.model:
+    if UNKNOWN_UNTIL_LOADED not in task.annotator.producer.model:
         return False
-    return any(maker.annotator == task.name for maker in stores.annotations.makers().values())
+    return any(producer.annotator == task.name for producer in stores.annotations.producers().values())
 
 
 def _estimate_task(
@@ -222,20 +224,20 @@ def _find_open(stores: Stores, task: AnnotatorRun, condition: str) -> list[Subje
 
 
 def _measured_costs(stores: Stores, task: AnnotatorRun, sample: Sequence[Episode]) -> list[Cost]:
-    """What this maker's calls for subjects of the sample have cost; none where it has done too few of them.
+    """What this producer's calls for subjects of the sample have cost; none where it has done too few of them.
 
     What it has made beside (controls, for some subjects) is a cost of its own, spread over all.
     """
     if task.annotator.estimate_run:
         return []
-    ids, maker = [episode.episode_id for episode in sample], task.annotator.maker
-    names = [maker.annotator, *task.annotator.side_names]
-    makers = {maker.maker_id, *(side.maker_id for side in task.annotator.side_makers)}
+    ids, producer = [episode.episode_id for episode in sample], task.annotator.producer
+    names = [producer.annotator, *task.annotator.side_names]
+    producers = {producer.maker_id, *(side.maker_id for side in task.annotator.side_producers)}
     costs: dict[str, list[Cost]] = {name: [] for name in names}
     for annotation in stores.annotations.find_annotations(ids, names):
-        if annotation.maker_id in makers and annotation.cost.calls:
+        if annotation.maker_id in producers and annotation.cost.calls:
             costs[annotation.name].append(annotation.cost)
-    own = costs.pop(maker.annotator)
+    own = costs.pop(producer.annotator)
     if len(own) < _FEWEST_MEASURED:
         return []
     return [sum((cost for side in costs.values() for cost in side), own[0]), *own[1:]]

@@ -117,7 +117,7 @@ BuildAnnotator = Callable[[Options], "tuple[GuardedAnnotator, Stores]"]
 def connect_annotator(
     engine: Engine, label: str, factory: Factory, options: Options, stores: Stores, num_annotators: int
 ) -> GuardedAnnotator:
-    """An annotator whose `process` runs on an engine; its frames, costs and maker are determined here.
+    """An annotator whose `process` runs on an engine; its frames, costs and producer are determined here.
 
     Args:
         engine: Runs the calls.
@@ -136,7 +136,7 @@ def connect_annotator(
         return annotator
     needs = options.compute.overrule(annotator.needs)
     build = partial(
-        _build_annotator, label, factory, stores.location, socket.gethostname(), annotator.maker.maker_id
+        _build_annotator, label, factory, stores.location, socket.gethostname(), annotator.producer.maker_id
     )
     pool: WorkerPool[Any, Any] = engine.pool(
         PoolRequest(
@@ -148,7 +148,7 @@ def connect_annotator(
             share=1 / (num_annotators + 1),
             gpu_share=1 / num_annotators,
             most_workers=options.compute.workers,
-            replicas=partial(_replica_builds, build, annotator.maker.annotator, options, needs),
+            replicas=partial(_replica_builds, build, annotator.producer.annotator, options, needs),
         )
     )
     # Another process has copies of the budget and of the model: its calls are charged here, work by work.
@@ -203,9 +203,9 @@ def _build_annotator(
         )
     stores = open_stores(folder, options.settings, compare=False)
     annotator = make_guarded_annotator(label, factory, options, stores)
-    if annotator.maker.maker_id != maker_id:
+    if annotator.producer.maker_id != maker_id:
         raise RequestError(
             "a worker loads another model than this machine",
-            f"{annotator.maker.model!r} on {worker_host}; the same device and files must be on both (--device)",
+            f"{annotator.producer.model!r} on {worker_host}; the same device and files must be on both (--device)",
         )
     return annotator, stores

@@ -87,16 +87,16 @@ def collect_run_reports(
         if name in faults:
             reports[name] = _fault_report(name, faults[name], episodes, run_seconds)
         elif name not in reports:
-            reports[name] = AnnotateReport(annotator=name, maker="", model="", run_seconds=run_seconds)
+            reports[name] = AnnotateReport(annotator=name, producer="", model="", run_seconds=run_seconds)
     return tuple(reports[name] for name in dict.fromkeys(names))
 
 
 def _fault_report(name: str, error: AresError, episodes: int, run_seconds: float) -> AnnotateReport:
-    """The report of an annotator that could not work; it has no maker."""
+    """The report of an annotator that could not work; it has no producer."""
     if isinstance(error, ModelError):
         return AnnotateReport(
             annotator=name,
-            maker="",
+            producer="",
             model="",
             planned=episodes,
             open=episodes,
@@ -108,7 +108,7 @@ def _fault_report(name: str, error: AresError, episodes: int, run_seconds: float
     report.add_planned(episodes)
     for _ in range(episodes):
         report.add_failure(error, "all episodes")
-    return AnnotateReport(annotator=name, maker="", model="", **report.fields(), run_seconds=run_seconds)
+    return AnnotateReport(annotator=name, producer="", model="", **report.fields(), run_seconds=run_seconds)
 
 
 class LoadedAnnotators(NamedTuple):
@@ -366,19 +366,19 @@ def _annotate_on(
 def _prepare_run(
     stores: Stores, loaded: LoadedAnnotators, request: AnnotateRequest, report_line: Callable[[str], None]
 ) -> list[AnnotatorRun]:
-    """Check that the run can go well, and store its makers, before the first annotation; returns who can work.
+    """Check that the run can go well, and store its producers, before the first annotation; returns who can work.
 
     A model that does not answer its test call is a fault like one that cannot be loaded. An annotator that has done
     everything before makes no test call.
     """
-    makers = [task.annotator.maker for task in loaded.tasks]
-    refuse_columns_of_people(stores, makers)
+    producers = [task.annotator.producer for task in loaded.tasks]
+    refuse_columns_of_people(stores, producers)
     able: list[AnnotatorRun] = []
     # The last first: a judge refuses a captioner before the test call of that one is paid.
     for task in reversed(loaded.tasks):
         try:
             if _has_work(stores, task, loaded.tasks, request.selection.condition):
-                task.preflight(makers, report_line)
+                task.preflight(producers, report_line)
         except ModelError as error:
             loaded.faults[task.plugin] = error
         else:
@@ -386,8 +386,8 @@ def _prepare_run(
     if loaded.faults and (request.strict or not able):
         raise next(iter(loaded.faults.values()))
     for task in able:
-        for maker in (task.annotator.maker, *task.annotator.side_makers):
-            stores.annotations.add_maker(maker)
+        for producer in (task.annotator.producer, *task.annotator.side_producers):
+            stores.annotations.add_producer(producer)
     for task in able:
         task.reset_subjects()
     delete_unrecorded_vectors(stores)
@@ -396,16 +396,16 @@ def _prepare_run(
 
 def _has_work(stores: Stores, task: AnnotatorRun, tasks: Sequence[AnnotatorRun], where: str) -> bool:
     """Whether an annotator has a subject that it has not done, or gets some by this run."""
-    maker = task.annotator.maker
-    # Which segments are shown is decided when all makers of the run are stored.
-    if maker.subject_kind == "segment" or any(other.name in task.after for other in tasks):
+    producer = task.annotator.producer
+    # Which segments are shown is decided when all producers of the run are stored.
+    if producer.subject_kind == "segment" or any(other.name in task.after for other in tasks):
         return True
     for ids in stores.tables.episodes.id_batches(where):
         episodes = stores.tables.episodes.get(ids) if task.after else []
         annotations = read_annotations(stores, episodes, task.subject_finder.read_names)
         own = list_subject_ids(task, ids, episodes, annotations)
         subjects = {subject for members in own.values() for subject in members}
-        if len(stores.annotations.find_done_subjects(maker.maker_id, list(subjects))) < len(subjects):
+        if len(stores.annotations.find_done_subjects(producer.maker_id, list(subjects))) < len(subjects):
             return True
     return False
 
@@ -413,7 +413,7 @@ def _has_work(stores: Stores, task: AnnotatorRun, tasks: Sequence[AnnotatorRun],
 def _record_reports(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[AnnotateReport, ...]:
     """The reports with what the controls of judges say, kept as the newest of their annotators."""
     trust = read_judge_trust(stores.annotations)
-    complete = tuple(replace(report, judge_trust=trust.get(report.maker, {})) for report in reports)
+    complete = tuple(replace(report, judge_trust=trust.get(report.producer, {})) for report in reports)
     for report in complete:
         record_job(stores.annotations, f"annotate {report.annotator}", report.to_json())
     return complete
@@ -549,7 +549,7 @@ def _early_requests(bundle: EpisodeBundle, tasks: Sequence[AnnotatorRun]) -> lis
     requests = []
     for task in tasks:
         subjects = task.missing_subjects(bundle)
-        if task.annotator.maker.subject_kind == "annotation" and _gets_new_subjects(task, tasks, bundle):
+        if task.annotator.producer.subject_kind == "annotation" and _gets_new_subjects(task, tasks, bundle):
             # As a rule what an annotator says of an episode spans it.
             subjects = [*subjects, make_episode_subject(bundle.episode)]
         requests += [task.select_frames(bundle, subject) for subject in subjects]

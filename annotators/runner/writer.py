@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from annotators.base import FrameVectors, Result
 from annotators.runner.annotator_run import AnnotatorRun, EpisodeBundle, make_failure_scope
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.doctor import UNFINISHED_SPACES
 from ares.errors import RequestError, StoreError
 from ares.jobs import FailureLog
@@ -25,14 +25,14 @@ _SECONDS_PER_WRITE = 20.0
 _WRITES_PER_COMPACTION = 50
 
 
-def refuse_columns_of_people(stores: Stores, makers: Sequence[Maker]) -> None:
-    """Raise RequestError where a maker fills a column that people have set values of."""
+def refuse_columns_of_people(stores: Stores, producers: Sequence[Producer]) -> None:
+    """Raise RequestError where a producer fills a column that people have set values of."""
     actions = read_history(stores.annotations).effective(VALUE_KINDS)
     own = {str(action.details["column"]) for action in actions}
-    for maker in makers:
-        if clashes := own.intersection(column.name for column in maker.columns):
+    for producer in producers:
+        if clashes := own.intersection(column.name for column in producer.columns):
             raise RequestError(
-                f"{maker.annotator} fills a column that you have set",
+                f"{producer.annotator} fills a column that you have set",
                 f"{min(clashes)!r}; `ares undo NUMBER` takes it back, and yours can have another name",
             )
 
@@ -49,7 +49,7 @@ class AnnotationWriter:
         self._stores = stores
         self._tasks = {task.name: task for task in tasks}
         self._failure_logs = {
-            task.name: FailureLog(stores.annotations, make_failure_scope(task.annotator.maker))
+            task.name: FailureLog(stores.annotations, make_failure_scope(task.annotator.producer))
             for task in tasks
         }
         self._results: list[tuple[str, Result]] = []
@@ -94,7 +94,7 @@ class AnnotationWriter:
         for rows in (rows for result in results for rows in result.vectors):
             spaces.setdefault(rows.space or task.annotator.space, []).append(rows)
         for space, vectors in spaces.items():
-            self._add_vectors(space, task.annotator.maker, vectors)
+            self._add_vectors(space, task.annotator.producer, vectors)
         errors = self._append(results)
         for index, result in enumerate(results):
             if index in errors:
@@ -112,14 +112,14 @@ class AnnotationWriter:
             return {result_indices[int(index)]: cause for index, cause in error.errors.items()}
         return {}
 
-    def _add_vectors(self, space: str, maker: Maker, vectors: list[FrameVectors]) -> None:
-        self._record_unfinished(space, maker)
+    def _add_vectors(self, space: str, producer: Producer, vectors: list[FrameVectors]) -> None:
+        self._record_unfinished(space, producer)
         self._stores.tables.vectors(space).add(vectors)
 
-    def _record_unfinished(self, space: str, maker: Maker) -> None:
+    def _record_unfinished(self, space: str, producer: Producer) -> None:
         """Store that vectors of a space may lack their annotations, before the first of them are written."""
         if space not in self._unfinished_spaces:
-            owner = {"annotator": maker.annotator, "model": maker.model}
+            owner = {"annotator": producer.annotator, "model": producer.model}
             self._stores.annotations.put_documents(UNFINISHED_SPACES, {space: owner})
             self._unfinished_spaces.add(space)
 

@@ -25,7 +25,7 @@ from annotators.segment.spans import (
 )
 from annotators.segment.stated_spans import SpanFileAnnotator
 from annotators.segment.timeline import name_spans
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.errors import AresError
 from ares.store import keep_newest_annotations
 
@@ -56,9 +56,9 @@ UNMATCHED_TEXT = "a text of a person or of the source matches no segment that wa
 class SegmentOptions(LocalModelOptions):
     """Options of segment."""
 
-    # The signals have no camera; with a model it is part of the maker.
-    # A file of spans has a maker of its own.
-    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {*("camera", "spans")}
+    # The signals have no camera; with a model it is part of the producer.
+    # A file of spans has a producer of its own.
+    not_in_producer: ClassVar[frozenset[str]] = LocalModelOptions.not_in_producer | {*("camera", "spans")}
 
     by: Literal["signals", "model"] = Field(
         default="signals", description="what tells of boundaries: signals, or model (also without signals)"
@@ -87,7 +87,7 @@ class SegmentAnnotator:
         self._stated: SpanFileAnnotator | None = None
         if own.spans:
             self._stated = SpanFileAnnotator(own.spans, stores)
-            self.maker, self.warnings = self._stated.maker, self._stated.warnings
+            self.producer, self.warnings = self._stated.producer, self._stated.warnings
             self.needs_signals, self.preflight = True, self._stated.preflight
             return
         self.needs_signals = own.by == "signals"
@@ -95,14 +95,14 @@ class SegmentAnnotator:
         settings: dict[str, Json] = {
             "shortest": SHORTEST_SECONDS,
             "match": MATCH_OVERLAP,
-            **own.maker_settings(),
+            **own.producer_settings(),
         }
         if self.needs_signals:
             settings |= SIGNAL_SETTINGS
         else:
             self._finder = load_span_finder(options, own.camera, stores)
             settings |= {**self._finder.settings, "camera": own.camera}
-        self.maker = Maker(
+        self.producer = Producer(
             annotator=NAME,
             version=_VERSION,
             model=self._finder.vlm.name if self._finder else "",
@@ -164,7 +164,7 @@ class SegmentAnnotator:
         value: dict[str, Json] = {
             "text": span.text,
             "style": "subtask",
-            "author": self.maker.model or NAME,
+            "author": self.producer.model or NAME,
             "arm": span.arm,
             "boundary": span.boundary.to_json(),
             "num_segments": 1,
@@ -173,7 +173,7 @@ class SegmentAnnotator:
         start, stop = span.start_seconds, span.stop_seconds
         annotation = new_annotation(
             work,
-            self.maker,
+            self.producer,
             value,
             span=(start, stop),
             camera=timeline.camera if timeline else "",
@@ -183,20 +183,21 @@ class SegmentAnnotator:
 
     def _find_texts(self, episode_ids: Sequence[str]) -> dict[str, list[Annotation]]:
         """By episode, the spans with a text that its source or people gave."""
-        if not self._text_makers:
+        if not self._text_producers:
             return {}
         by_episode: dict[str, list[Annotation]] = {}
-        stored = self._stores.annotations.find_annotations(episode_ids, maker_ids=self._text_makers)
+        stored = self._stores.annotations.find_annotations(episode_ids, maker_ids=self._text_producers)
         for annotation in keep_newest_annotations(stored):
             if annotation.value.get("text") and annotation.stop_seconds > annotation.start_seconds:
                 by_episode.setdefault(annotation.episode_id, []).append(annotation)
         return by_episode
 
     @cached_property
-    def _text_makers(self) -> list[str]:
-        """Ids of the makers whose segments have the texts of people and sources."""
+    def _text_producers(self) -> list[str]:
+        """Ids of the producers whose segments have the texts of people and sources."""
         return [
             maker_id
-            for maker_id, maker in self._stores.annotations.makers().items()
-            if maker.fills_segments and (maker.kind == "person" or maker.annotator in TEXT_ANNOTATORS)
+            for maker_id, producer in self._stores.annotations.producers().items()
+            if producer.fills_segments
+            and (producer.kind == "person" or producer.annotator in TEXT_ANNOTATORS)
         ]

@@ -44,7 +44,7 @@ from annotators.segment.timeline import (
     spans_schema,
     stitch_windows,
 )
-from ares.annotation import Cost, Maker, short_hash
+from ares.annotation import Cost, Producer, short_hash
 from ares.clock import compute_camera_rate_hz
 from ares.episode import Camera, Json
 from ares.errors import MediaError, ModelError
@@ -146,7 +146,7 @@ class SpanFinder:
 
     Attributes:
         prompt_hash: Hash of all that it is asked beside the frames.
-        settings: What makes its spans what they are, for the maker of the segments.
+        settings: What makes its spans what they are, for the producer of the segments.
     """
 
     def __init__(self, vlm: Vlm, camera: str = "") -> None:
@@ -171,7 +171,7 @@ class SpanFinder:
             return {}
         return {camera.name: sorted(set(seconds))}
 
-    def preflight(self, makers: Sequence[Maker]) -> Preflight:
+    def preflight(self, producers: Sequence[Producer]) -> Preflight:
         """Ask the model once about frames without content. Raises ModelError where its reply cannot be used."""
         seconds = tuple(position * STEP_SECONDS for position in range(_TEST_FRAMES))
         window = Window(start=0.0, stop=seconds[-1] + STEP_SECONDS, seconds=seconds, step=STEP_SECONDS)

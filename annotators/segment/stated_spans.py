@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from annotators.base import Preflight, Result, Work, new_annotation
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.errors import RequestError
 from ares.input import (
     OUTSIDE,
@@ -46,7 +46,7 @@ class SpanFileAnnotator:
         stores: Stores of the workspace.
 
     Attributes:
-        maker: Their maker; another content of the file makes another.
+        producer: Their producer; another content of the file makes another.
         warnings: What of the file is there twice.
         lost: What of the file is not read, by reason.
 
@@ -73,9 +73,11 @@ class SpanFileAnnotator:
             raise RequestError("the file names no span of a stored episode", f"{path}: {reason}")
         # There was once a second file, and a setting of the unit.
         settings: dict[str, Json] = {"files": [_hash_content(path)], "unit": ""}
-        self.maker = Maker(annotator=STATED_SPANS, version=_VERSION, settings=settings, fills_segments=True)
+        self.producer = Producer(
+            annotator=STATED_SPANS, version=_VERSION, settings=settings, fills_segments=True
+        )
 
-    def preflight(self, makers: Sequence[Maker]) -> Preflight:
+    def preflight(self, producers: Sequence[Producer]) -> Preflight:
         """What of the file is lost, whatever the episodes hold."""
         return Preflight(lost=self.lost)
 
@@ -98,7 +100,7 @@ class SpanFileAnnotator:
             number = counts[(*ends, part.span.camera)]
             counts[(*ends, part.span.camera)] += 1
             annotation = new_annotation(
-                work, self.maker, self._make_value(part.span), span=ends, camera=part.span.camera
+                work, self.producer, self._make_value(part.span), span=ends, camera=part.span.camera
             )
             annotations.append(replace(annotation, part=str(number)) if number else annotation)
         return annotations

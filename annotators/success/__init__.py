@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from annotators.success.combination import (
         Combination as Combination,
         StoredOutcome as StoredOutcome,
-        current_success_maker as current_success_maker,
+        current_success_producer as current_success_producer,
         load_success_combination as load_success_combination,
         read_stored_outcomes as read_stored_outcomes,
         write_success_combination as write_success_combination,

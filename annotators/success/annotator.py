@@ -31,10 +31,10 @@ from annotators.success.combination import (
     load_success_combination,
 )
 from annotators.success.fitting import measure_success_signals
-from ares.annotation import Annotation, Column, Cost, Maker, short_hash
+from ares.annotation import Annotation, Column, Cost, Producer, short_hash
 from ares.errors import AresError, RequestError
 from ares.rubric import normalize_caption, split_outcome
-from ares.store import MakerCatalog, read_pins, select_shown
+from ares.store import ProducerCatalog, read_pins, select_shown
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -80,32 +80,34 @@ class SuccessOptions(LocalModelOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuccessJudge:
-    """A judge with a combination, and the maker of what they say.
+    """A judge with a combination, and the producer of what they say.
 
     Attributes:
         judge: The judge.
         combination: How its parts become a probability.
-        maker: The maker.
-        captioners: Makers of captions by id.
-        pins: Pinned maker by annotator.
+        producer: The producer.
+        captioners: Producers of captions by id.
+        pins: Pinned producer by annotator.
     """
 
     judge: OutcomeJudge
     combination: Combination
-    maker: Maker
-    captioners: Mapping[str, Maker]
+    producer: Producer
+    captioners: Mapping[str, Producer]
     pins: Mapping[str, str]
 
 
-def _with_maker(
+def _with_producer(
     judge: OutcomeJudge, combination: Combination, own: SuccessOptions, stores: Stores
 ) -> SuccessJudge:
     captioners = {
-        key: maker for key, maker in stores.annotations.makers().items() if maker.annotator == _CAPTIONER
+        key: producer
+        for key, producer in stores.annotations.producers().items()
+        if producer.annotator == _CAPTIONER
     }
     pins = {name: pinned for name, pinned in read_pins(stores.annotations).items() if name == _CAPTIONER}
     settings: dict[str, Json] = {
-        **own.maker_settings(),
+        **own.producer_settings(),
         **judge.settings,
         # A combination is known by its content, not by its path.
         "combination": f"{combination.id} {combination.version}",
@@ -116,7 +118,7 @@ def _with_maker(
         # Another captioner gives other values.
         "captions": short_hash([*sorted(captioners), pins]) if captioners else "",
     }
-    maker = Maker(
+    producer = Producer(
         annotator="success",
         version=_VERSION,
         model=judge.name,
@@ -128,7 +130,7 @@ def _with_maker(
     return SuccessJudge(
         judge=judge,
         combination=combination,
-        maker=maker,
+        producer=producer,
         captioners=captioners,
         pins=pins,
     )
@@ -183,7 +185,7 @@ def _judge_episodes(works: Sequence[Work], success: SuccessJudge, stores: Stores
     return [
         _success_result(work, task, captions.get(work.episode.episode_id), next(judged), success)
         if task
-        else Result(annotations=[new_annotation(work, success.maker, {"success_gaps": [_NO_TASK]})])
+        else Result(annotations=[new_annotation(work, success.producer, {"success_gaps": [_NO_TASK]})])
         for work, task in zip(works, tasks, strict=True)
     ]
 
@@ -197,7 +199,7 @@ def _shown_captions(works: Sequence[Work], success: SuccessJudge, stores: Stores
     by_episode: dict[str, list[Annotation]] = {}
     for annotation in annotations:
         by_episode.setdefault(annotation.episode_id, []).append(annotation)
-    catalog = MakerCatalog(success.captioners, success.pins)
+    catalog = ProducerCatalog(success.captioners, success.pins)
     shown = {
         episode_id: select_shown(candidates, catalog, [_CAPTIONER])[_CAPTIONER]
         for episode_id, candidates in by_episode.items()
@@ -247,7 +249,7 @@ def _success_result(
     cameras = {camera for camera, _ in judged.evidence}
     annotation = new_annotation(
         work,
-        success.maker,
+        success.producer,
         value,
         camera=cameras.pop() if len(cameras) == 1 else "",
         frames=sorted({second for _, second in judged.evidence}),
@@ -274,8 +276,8 @@ class SuccessAnnotator:
             own.combination or ("clip" if spec.startswith(_CLIP_PREFIX) else "model")
         )
         self._stores, self._judge = stores, _load_judge(options, own, stores)
-        self._success = _with_maker(self._judge, combination, own, stores)
-        self.maker, self.warnings = self._success.maker, _success_warnings(self._success)
+        self._success = _with_producer(self._judge, combination, own, stores)
+        self.producer, self.warnings = self._success.producer, _success_warnings(self._success)
         self.batch_size, self.workers = self._judge.batch_size, self._judge.workers
         self.call_limit, self.needs = self._judge.call_limit, estimate_worker_resources("judge", spec)
 
@@ -287,9 +289,9 @@ class SuccessAnnotator:
         """What its judge costs."""
         return self._judge.estimate(subject)
 
-    def preflight(self, makers: Sequence[Maker]) -> Preflight:
+    def preflight(self, producers: Sequence[Producer]) -> Preflight:
         """Raises RequestError where the run makes captions: which of them are stored in time would be chance."""
-        if any(maker.annotator == _CAPTIONER for maker in makers):
+        if any(producer.annotator == _CAPTIONER for producer in producers):
             raise RequestError(
                 "success reads captions that are stored",
                 "caption and success in one command; run ares annotate caption first",

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject, Work
 from annotators.models import ModelProperties
-from ares.annotation import Annotation, Cost, Maker, short_hash
-from ares.curation import maker_catalog
+from ares.annotation import Annotation, Cost, Producer, short_hash
+from ares.curation import producer_catalog
 from ares.episode import Camera, Json
 from ares.errors import AresError, RequestError, SourceError
 from ares.input import parse_yaml
@@ -286,21 +286,25 @@ class StoredOutcome:
     frames: tuple[float, ...]
 
 
-def current_success_maker(stores: Stores) -> Maker | None:
-    """The maker of success that is pinned, else the one that worked last; None where there is none."""
-    catalog = maker_catalog(stores)
-    return catalog.makers.get(catalog.current(_ANNOTATOR))
+def current_success_producer(stores: Stores) -> Producer | None:
+    """The producer of success that is pinned, else the one that worked last; None where there is none."""
+    catalog = producer_catalog(stores)
+    return catalog.producers.get(catalog.current(_ANNOTATOR))
 
 
 def read_stored_outcomes(
-    stores: Stores, maker: Maker, episode_ids: Sequence[str]
+    stores: Stores, producer: Producer, episode_ids: Sequence[str]
 ) -> dict[str, StoredOutcome]:
-    """The stored outcomes by one maker, by episode_id; an episode that it has not judged is left out."""
-    annotations = stores.annotations.find_annotations(episode_ids, [_ANNOTATOR], maker_ids=[maker.maker_id])
-    return {annotation.episode_id: remove_caption_evidence(annotation, maker) for annotation in annotations}
+    """The stored outcomes by one producer, by episode_id; an episode that it has not judged is left out."""
+    annotations = stores.annotations.find_annotations(
+        episode_ids, [_ANNOTATOR], maker_ids=[producer.maker_id]
+    )
+    return {
+        annotation.episode_id: remove_caption_evidence(annotation, producer) for annotation in annotations
+    }
 
 
-def remove_caption_evidence(annotation: Annotation, maker: Maker) -> StoredOutcome:
+def remove_caption_evidence(annotation: Annotation, producer: Producer) -> StoredOutcome:
     """An outcome from a stored success, with what captions contributed taken out of the log-odds.
 
     A caption that had a part in the probability would bear witness for itself.
@@ -312,7 +316,7 @@ def remove_caption_evidence(annotation: Annotation, maker: Maker) -> StoredOutco
     claimed = sum(odds for name, odds in contributions.items() if name.startswith(CAPTION_PREFIX))
     probability = _subtract_log_odds(_number_or_default(value.get("success_probability"), 0.5), claimed)
     sees_outcome = any(name.startswith(OUTCOME_PREFIX) for name in contributions)
-    verdict = _verdict_by_thresholds(probability, maker) if sees_outcome else "unsure"
+    verdict = _verdict_by_thresholds(probability, producer) if sees_outcome else "unsure"
     # Where captions turned the verdict, frames and signals are too close to the thresholds to contradict them.
     is_decided = verdict == value.get("success_verdict")
     return StoredOutcome(
@@ -320,13 +324,13 @@ def remove_caption_evidence(annotation: Annotation, maker: Maker) -> StoredOutco
         task=str(value.get("task", "")),
         probability=round(probability, 4),
         verdict=verdict if is_decided else "unsure",
-        judge=maker.model,
+        judge=producer.model,
         frames=annotation.frames,
     )
 
 
-def _verdict_by_thresholds(probability: float, maker: Maker) -> SuccessVerdict:
-    settings = maker.settings
+def _verdict_by_thresholds(probability: float, producer: Producer) -> SuccessVerdict:
+    settings = producer.settings
     failure_below, success_from = (
         _number_or_default(settings["failure_below"]),
         _number_or_default(settings["success_from"]),

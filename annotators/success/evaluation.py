@@ -271,12 +271,12 @@ class SuccessEvaluation:
 
 
 def evaluate_success(stores: Stores, labels: Labels, maker_id: str) -> SuccessEvaluation:
-    """Compare the judgements of one maker with labels.
+    """Compare the judgements of one producer with labels.
 
     Args:
         stores: Stores of the workspace.
         labels: The labels.
-        maker_id: The maker.
+        maker_id: The producer.
     """
     ids = list(labels.labels)
     episodes = {episode.episode_id: episode for episode in stores.tables.episodes.get(ids)}

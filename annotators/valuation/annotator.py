@@ -16,7 +16,7 @@ from annotators.valuation.mutual_information import (
     EpisodeScorer,
     fit_mutual_information,
 )
-from ares.annotation import Column, Maker, short_hash
+from ares.annotation import Column, Producer, short_hash
 from ares.episode import Trajectory
 from ares.store import quote_literal
 
@@ -37,12 +37,12 @@ class DatasetScorers:
     Args:
         stores: Stores of the workspace; they keep the ids of each sample, so that later episodes are compared with
             the same.
-        maker: Maker of the scores.
+        producer: Producer of the scores.
     """
 
-    def __init__(self, stores: Stores, maker: Maker) -> None:
+    def __init__(self, stores: Stores, producer: Producer) -> None:
         self._stores = stores
-        self._maker_id = maker.maker_id
+        self._maker_id = producer.maker_id
         self._fitted = lru_cache(maxsize=_MAX_CACHED)(self._fit)
 
     def score(self, work: Work) -> EpisodeScore:
@@ -89,7 +89,7 @@ def _dimension_names(trajectory: Trajectory) -> tuple[tuple[str, ...], tuple[str
 
 
 _COLUMN, _GAPS = "episode_value", "valuation_gaps"
-# The other options that there once were are part of the maker's id.
+# The other options that there once were are part of the producer's id.
 _SETTINGS: dict[str, Json] = {
     "valuer": "mutual-information",
     "column": _COLUMN,
@@ -120,14 +120,14 @@ class ValuationAnnotator:
     needs_signals = True
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        self.maker = Maker(annotator="valuation", version="1", settings=_SETTINGS, columns=_COLUMNS)
-        self._scorers = DatasetScorers(stores, self.maker)
+        self.producer = Producer(annotator="valuation", version="1", settings=_SETTINGS, columns=_COLUMNS)
+        self._scorers = DatasetScorers(stores, self.producer)
 
     def process(self, works: Sequence[Work]) -> list[Result]:
         """One score per work, or why there is none."""
         values = [_annotation_value(self._scorers.score(work)) for work in works]
         return [
-            Result(annotations=[new_annotation(work, self.maker, value)])
+            Result(annotations=[new_annotation(work, self.producer, value)])
             for work, value in zip(works, values, strict=True)
         ]
 

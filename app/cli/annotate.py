@@ -125,7 +125,7 @@ def run_annotate(args: argparse.Namespace) -> int:
     if labels is None or not reports[0].planned:
         _answer_reports(args, documents, lambda: _report_blocks(reports, documents))
     else:
-        evaluation = evaluate(args, workspace, labels, reports[0].maker)
+        evaluation = evaluate(args, workspace, labels, reports[0].producer)
         document = {**documents[0], "evaluation": evaluation.to_json()}
         _answer_reports(
             args,
@@ -205,7 +205,7 @@ def _estimate_blocks(estimates: Sequence[AnnotateEstimate], quotes: list[dict[st
             timed = count_of(quote["timed"], "item")
             yield f"{quote['annotator']}: {describe_seconds(seconds)}, by {timed} of earlier jobs"
         if quote["again"]:
-            yield f"{quote['annotator']}: {quote['again']} of them have a value of another maker, made again here"
+            yield f"{quote['annotator']}: {quote['again']} of them have a value of another producer, made again here"
     unknown = [str(quote["annotator"]) for quote in quotes if quote["already"] is None]
     if unknown:
         yield (

@@ -101,7 +101,7 @@ def _set_names(workspace: str) -> list[str]:
         stores.close()
 
 
-def _maker_choices(workspace: str) -> list[str]:
+def _producer_choices(workspace: str) -> list[str]:
     return [f"{name}=" for name in _plugin_names("annotator")(workspace)]
 
 
@@ -114,7 +114,7 @@ _NAMES: dict[tuple[str, str], Callable[[str], Iterable[str]]] = {
     ("set", "name"): _set_names,
     ("set", "a"): _set_names,
     ("set", "b"): _set_names,
-    ("use", "choices"): _maker_choices,
+    ("use", "choices"): _producer_choices,
     ("rubric", "rubric"): _rubric_names,
     ("", "by"): _plugin_names("ranker"),
     ("", "engine"): _engine_names,

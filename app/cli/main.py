@@ -127,7 +127,7 @@ COMMANDS = {
     ),
     "use": CommandEntry(
         "app.cli.status",
-        "choose the makers whose values fill the columns",
+        "choose the producers whose values fill the columns",
         ("ares use", "ares use caption=42b1 grade=newest"),
     ),
     "export": CommandEntry(

@@ -1,4 +1,4 @@
-"""`ares rubric`: show and check rubrics, attack their judge, compare makers, and revise captions."""
+"""`ares rubric`: show and check rubrics, attack their judge, compare producers, and revise captions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ares.console import count_of
 if TYPE_CHECKING:
     from annotators.grade import AttackedDataset, AttackQuote, AttackRun
     from annotators.revise import RevisionQuote, RevisionRound, RevisionRun
-    from ares.review import MakerComparison
+    from ares.review import ProducerComparison
     from ares.rubric import ControlKindRate
     from ares.statistics import PairedDifference
 
@@ -86,8 +86,8 @@ def _warning_lines(warnings: Iterable[str]) -> list[str]:
     return [f"warning: {warning}" for warning in warnings]
 
 
-def format_maker_comparison(comparison: MakerComparison) -> Iterator[Block]:
-    """How two makers differ on the same segments."""
+def format_producer_comparison(comparison: ProducerComparison) -> Iterator[Block]:
+    """How two producers differ on the same segments."""
     change = comparison.change
     rows = [
         ("first", comparison.first, f"{comparison.first_rate:.3f} accepted"),
@@ -122,7 +122,7 @@ def describe_difference(name: str, difference: PairedDifference) -> str:
     )
 
 
-def _comparison_conclusion(comparison: MakerComparison) -> str:
+def _comparison_conclusion(comparison: ProducerComparison) -> str:
     if comparison.is_noise:
         return "no difference: the first side differs from its own repetition by as much"
     if comparison.change.low <= 0 <= comparison.change.high:
@@ -182,7 +182,7 @@ def format_revision_report(run: RevisionRun) -> Iterator[Block]:
         ]
     )
     if run.comparison:
-        yield from format_maker_comparison(run.comparison)
+        yield from format_producer_comparison(run.comparison)
 
 
 def _round_lines(result: RevisionRound) -> Iterator[str]:
@@ -206,8 +206,8 @@ def add_revise_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--captions",
         default="",
-        metavar="MAKER",
-        help="maker of the captions to revise (default: the only one)",
+        metavar="PRODUCER",
+        help="producer of the captions to revise (default: the only one)",
     )
     parser.add_argument(
         "--captioner",
@@ -321,16 +321,19 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_compare_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("first", "second"):
         parser.add_argument(
-            name, metavar="MAKER", help="id of a maker of captions or of grades, or the start of it"
+            name, metavar="PRODUCER", help="id of a producer of captions or of grades, or the start of it"
         )
     parser.add_argument(
         "--repetition",
         default="",
-        metavar="MAKER",
-        help="a maker that repeats the first, with another seed: the floor of noise",
+        metavar="PRODUCER",
+        help="a producer that repeats the first, with another seed: the floor of noise",
     )
     parser.add_argument(
-        "--judge", default="", metavar="MAKER", help="maker of the grades by which captioners are compared"
+        "--judge",
+        default="",
+        metavar="PRODUCER",
+        help="producer of the grades by which captioners are compared",
     )
     parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
     parser.add_argument(
@@ -368,11 +371,11 @@ def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_rubric(args: argparse.Namespace) -> int:
-    """Show, check or attack a rubric, compare makers, or revise captions. Returns 1 when the attack breaks a bound.
+    """Show, check or attack a rubric, compare producers, or revise captions. Returns 1 when the attack breaks a bound.
 
     Raises RequestError naming the first field of a rubric that is wrong.
     """
-    actions = {"attack": _attack_judge, "compare": _compare_two_makers, "revise": revise}
+    actions = {"attack": _attack_judge, "compare": _compare_two_producers, "revise": revise}
     return actions.get(args.action, _show_or_check_rubric)(args)
 
 
@@ -419,10 +422,10 @@ def _attack_judge(args: argparse.Namespace) -> int:
     return 1 if attack.broken else 0
 
 
-def _compare_two_makers(args: argparse.Namespace) -> int:
-    from ares.review import compare_makers
+def _compare_two_producers(args: argparse.Namespace) -> int:
+    from ares.review import compare_producers
 
-    comparison = compare_makers(
+    comparison = compare_producers(
         open_workspace(args).stores,
         args.first,
         args.second,
@@ -431,5 +434,5 @@ def _compare_two_makers(args: argparse.Namespace) -> int:
         where=args.where,
         seed=args.seed,
     )
-    answer(args, comparison.to_json(), lambda: format_maker_comparison(comparison))
+    answer(args, comparison.to_json(), lambda: format_producer_comparison(comparison))
     return 0

@@ -15,7 +15,7 @@ from app.cli.output import Block, OutputTable, answer, answer_list, paragraphs
 from ares.console import count_of
 from ares.errors import RequestError
 from ares.rubric import describe_trust
-from ares.workspace import makers_to_json
+from ares.workspace import producers_to_json
 
 if TYPE_CHECKING:
     from ares.doctor import Finding
@@ -66,7 +66,7 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
         ),
         _counts_table("annotation", document["annotations"], ("done", "missing", "failed")),
         OutputTable(_empty_rows(document["empty_columns"]), ("annotator", "episodes", "left empty")),
-        _makers_table(document["makers"]),
+        _producers_table(document["makers"]),
         OutputTable(list(document["sets"].items()), ("set", "episodes")),
         OutputTable(list(document["tags"].items()), ("tag", "episodes")),
         _counts_table("table", document["tables"], ("rows", "indexed", "recall", "p50_ms")),
@@ -80,7 +80,7 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
     added = [name.partition("/")[2] for name, table in document["tables"].items() if table.get("own")]
     line = f"vectors of your own: {', '.join(added)}; `ws.remove_vectors(NAME)` of Python deletes them"
     mixed = [
-        f"{count_of(count, 'episode')} with a {name} by an older maker: `ares use {name}=MAKER` shows one maker alone"
+        f"{count_of(count, 'episode')} with a {name} by an older producer: `ares use {name}=PRODUCER` shows one alone"
         for name, count in document["mixed_makers"].items()
     ]
     lines = [*([line] if added else ()), *mixed, *describe_uncounted(document["uncounted_answers"])]
@@ -107,43 +107,43 @@ def _counts_table(label: str, counts_by_name: dict[str, Any], keys: tuple[str, .
     return OutputTable(rows, (label, *keys))
 
 
-def _makers_table(makers: dict[str, Any]) -> OutputTable:
-    """The makers of every annotator, and which of them fill the columns."""
+def _producers_table(producers: dict[str, Any]) -> OutputTable:
+    """The producers of every annotator, and which of them fill the columns."""
     rows = [
         (
             annotator,
-            maker["maker_id"],
-            maker["kind"],
-            maker["model"] or f"version {maker['version']}",
-            maker["annotations"],
-            _column_use(maker, members),
-            _differing_settings(maker, members),
+            producer["maker_id"],
+            producer["kind"],
+            producer["model"] or f"version {producer['version']}",
+            producer["annotations"],
+            _column_use(producer, members),
+            _differing_settings(producer, members),
         )
-        for annotator, members in makers.items()
-        for maker in members
+        for annotator, members in producers.items()
+        for producer in members
     ]
-    return OutputTable(rows, ("makers of", "maker", "kind", "model", "annotations", "used", "settings"))
+    return OutputTable(rows, ("producers of", "producer", "kind", "model", "annotations", "used", "settings"))
 
 
-def _column_use(maker: dict[str, Any], members: list[dict[str, Any]]) -> str:
-    """Whether the values of a maker fill the columns: people and a consensus come first unless another is pinned."""
+def _column_use(producer: dict[str, Any], members: list[dict[str, Any]]) -> str:
+    """Whether the values of a producer fill the columns: people and a consensus come first unless another is pinned."""
     if any(member["pinned"] for member in members):
-        return "pinned" if maker["pinned"] else ""
-    return "newest" if maker["current"] else "first" if maker["kind"] in ("person", "consensus") else ""
+        return "pinned" if producer["pinned"] else ""
+    return "newest" if producer["current"] else "first" if producer["kind"] in ("person", "consensus") else ""
 
 
-def _differing_settings(maker: dict[str, Any], members: list[dict[str, Any]]) -> str:
-    """The version, prompts and settings of a maker that another maker of its annotator has not."""
-    details = [_maker_details(member) for member in members]
+def _differing_settings(producer: dict[str, Any], members: list[dict[str, Any]]) -> str:
+    """The version, prompts and settings of a producer that another producer of its annotator has not."""
+    details = [_producer_details(member) for member in members]
     return ", ".join(
         f"{name}={value}"
-        for name, value in _maker_details(maker).items()
+        for name, value in _producer_details(producer).items()
         if any(other.get(name) != value for other in details)
     )
 
 
-def _maker_details(maker: dict[str, Any]) -> dict[str, Any]:
-    return {"version": maker["version"], "prompts": maker["prompt_hash"], **maker["settings"]}
+def _producer_details(producer: dict[str, Any]) -> dict[str, Any]:
+    return {"version": producer["version"], "prompts": producer["prompt_hash"], **producer["settings"]}
 
 
 _INDEX_HEADER = ("table", "rows", "indexed", "recall", "ms (median)")
@@ -170,32 +170,32 @@ def add_use_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "choices",
         nargs="*",
-        metavar="ANNOTATOR=MAKER",
-        help="a maker's id or the start of it, or `newest`; without any, all makers are shown",
+        metavar="ANNOTATOR=PRODUCER",
+        help="a producer's id or the start of it, or `newest`; without any, all producers are shown",
     )
     add_workspace_arguments(parser)
 
 
 def run_use(args: argparse.Namespace) -> int:
-    """Pin makers and print all. Raises RequestError for an unknown annotator or maker."""
+    """Pin producers and print all. Raises RequestError for an unknown annotator or producer."""
     choices, workspace = _parse_choices(args.choices), open_workspace(args)
     if choices:
         workspace.use(**choices)
-    makers: dict[str, Any] = makers_to_json(workspace.makers())
-    answer(args, {"makers": makers}, lambda: _makers_table(makers))
+    producers: dict[str, Any] = producers_to_json(workspace.producers())
+    answer(args, {"makers": producers}, lambda: _producers_table(producers))
     return 0
 
 
 def _parse_choices(texts: list[str]) -> dict[str, str]:
-    """Maker by annotator. Raises RequestError for a text of another form, or two makers of an annotator."""
+    """Producer by annotator. Raises RequestError for a text of another form, or two producers of an annotator."""
 
     choices: dict[str, str] = {}
     for text in texts:
-        annotator, equals, maker = text.partition("=")
+        annotator, equals, producer = text.partition("=")
         if not equals or annotator in choices:
-            problem = "names an annotator again" if equals else "is not ANNOTATOR=MAKER"
+            problem = "names an annotator again" if equals else "is not ANNOTATOR=PRODUCER"
             raise RequestError(f"{text!r} {problem}", "give for example caption=newest, once per annotator")
-        choices[annotator] = maker
+        choices[annotator] = producer
     return choices
 
 

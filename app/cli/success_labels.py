@@ -60,7 +60,7 @@ def evaluate(
     evaluation = evaluate_success(workspace.stores, labels, maker_id)
     if not args.fit:
         return evaluation
-    model = workspace.stores.annotations.makers()[maker_id].model
+    model = workspace.stores.annotations.producers()[maker_id].model
     combination, evaluation = fit_to_labels(evaluation, model)
     write_success_combination(combination, args.fit)
     return evaluation

@@ -13,17 +13,17 @@ from app.dashboard.column_words import (
     code_words,
     format_column_label,
     format_value_for_people,
-    maker_words,
+    producer_words,
     value_words,
 )
-from ares.annotation import SOURCE_PREFIX, WITHDRAWN, Annotation, Maker
+from ares.annotation import SOURCE_PREFIX, WITHDRAWN, Annotation, Producer
 from ares.checks import CODES, QualityFinding
 from ares.contract import MeaningContract
-from ares.curation import maker_catalog
+from ares.curation import producer_catalog
 from ares.episode import Episode, Json
 from ares.reports import DatasetHealth
 from ares.rubric import OLDER_GRADE, RESERVED_CRITERIA
-from ares.store import MakerCatalog, Stores, ids_filter, segment_schema
+from ares.store import ProducerCatalog, Stores, ids_filter, segment_schema
 from ares.workspace import describe_annotations, shown_annotation_ids
 
 # Who ruled, observation and seconds.
@@ -133,13 +133,13 @@ class EpisodeAnnotations:
     Attributes:
         captions: Texts that describe the episode or that others describe, each with its grades and their rulings;
             those of the whole episode first, then those that fill columns, by time, then the newest.
-        annotations: The annotations with their makers, in the order of the log; of very many first what is no segment.
+        annotations: The annotations with their producers, in the log's order; of very many first those of no segment.
         counts: How many captions and annotations there are; the lists have the first 40 and 500.
         subjects: Ids of the episode, and of its segments and annotations.
         lanes: Its segments on the clock of the player, see `make_segment_lanes`.
         judged: The text that people rule on beside the picture, see `components/player/judge.js`; None without one.
         outcome: What a person has said of the outcome: verdict, kind of failure, severity and who; empty for nothing.
-        makers: All makers by id.
+        producers: All producers by id.
     """
 
     captions: list[Json]
@@ -149,7 +149,7 @@ class EpisodeAnnotations:
     subjects: list[str]
     judged: dict[str, Json] | None
     outcome: dict[str, str]
-    makers: Mapping[str, Maker]
+    producers: Mapping[str, Producer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,13 +158,13 @@ class _EpisodeLog:
 
     episode: Episode
     annotations: Sequence[Annotation]
-    catalog: MakerCatalog
+    catalog: ProducerCatalog
     shown: set[str]
     grades: Mapping[str, str]
 
-    def maker(self, annotation: Annotation) -> Maker | None:
-        """The maker of an annotation, or None for an unknown one."""
-        return self.catalog.makers.get(annotation.maker_id)
+    def producer(self, annotation: Annotation) -> Producer | None:
+        """The producer of an annotation, or None for an unknown one."""
+        return self.catalog.producers.get(annotation.maker_id)
 
     def is_shown(self, annotation: Annotation) -> bool:
         """Whether an annotation fills columns or segments."""
@@ -196,7 +196,7 @@ def read_annotations(
         segments: Its segments, see `read_segments`; in their grades people have corrected the judge.
     """
     annotations = stores.annotations.find_annotations([episode.episode_id])
-    catalog = maker_catalog(stores)
+    catalog = producer_catalog(stores)
     log = _EpisodeLog(
         episode=episode,
         annotations=annotations,
@@ -221,10 +221,10 @@ def read_annotations(
         annotations=documents[:MOST_ANNOTATIONS],
         counts=(len(described), len(documents)),
         subjects=list(dict.fromkeys([episode.episode_id, *ids])),
-        lanes=make_segment_lanes(segments, episode.duration_seconds, catalog.makers),
+        lanes=make_segment_lanes(segments, episode.duration_seconds, catalog.producers),
         judged=_judged_text(log, described[0]) if described else None,
         outcome=_outcome_by_people(labels) if labels else {},
-        makers=catalog.makers,
+        producers=catalog.producers,
     )
 
 
@@ -279,8 +279,10 @@ def _outcome_by_people(labels: Sequence[Annotation]) -> dict[str, str]:
 def _caption_annotations(log: _EpisodeLog) -> list[Annotation]:
     """The texts that cover the episode, and those that other annotations are about, or may be."""
     subjects = {annotation.subject for annotation in log.annotations}
-    makers = [maker for maker in log.catalog.makers.values() if maker.subject_kind == "annotation"]
-    described = {name for maker in makers for name in maker.after}
+    producers = [
+        producer for producer in log.catalog.producers.values() if producer.subject_kind == "annotation"
+    ]
+    described = {name for producer in producers for name in producer.after}
     return [
         annotation
         for annotation in log.annotations
@@ -347,20 +349,22 @@ def _display_note(log: _EpisodeLog, annotation: Annotation) -> str:
 
 
 def _column_values(log: _EpisodeLog, annotation: Annotation) -> list[list[Json]]:
-    maker = log.maker(annotation)
-    names = [column.name for column in maker.columns if column.name in annotation.value] if maker else []
-    makers = log.catalog.makers
+    producer = log.producer(annotation)
+    names = (
+        [column.name for column in producer.columns if column.name in annotation.value] if producer else []
+    )
+    producers = log.catalog.producers
     return [
         [
             format_column_label(name),
-            value_words(name, format_value_for_people(annotation.value[name]), makers),
+            value_words(name, format_value_for_people(annotation.value[name]), producers),
         ]
         for name in names
     ]
 
 
 def _provenance_text(log: _EpisodeLog, annotation: Annotation) -> str:
-    name = maker_words(log.catalog.makers, annotation.maker_id)
+    name = producer_words(log.catalog.producers, annotation.maker_id)
     candidate = f", candidate {annotation.ordinal + 1}" if annotation.ordinal else ""
     camera = f", from the camera {annotation.camera}" if annotation.camera else ""
     return f"by {name}{camera}{candidate}"
@@ -374,8 +378,8 @@ def read_segments(stores: Stores, episode: Episode) -> list[dict[str, Json]]:
     """Return the first segments of an episode that the tables show, in order of time, whoever made them."""
     usual_columns = {*(field.name for field in segment_schema()), "style", "author"}
     rows = stores.tables.segments.read(ids_filter([episode.episode_id])).slice(0, MOST_SEGMENTS).to_pylist()
-    makers = stores.annotations.makers()
-    return [_segment_data(row, usual_columns, makers) for row in rows]
+    producers = stores.annotations.producers()
+    return [_segment_data(row, usual_columns, producers) for row in rows]
 
 
 def _is_verdict_column(name: str) -> bool:
@@ -385,10 +389,10 @@ def _is_verdict_column(name: str) -> bool:
 
 
 def _segment_data(
-    row: Mapping[str, Any], usual_columns: set[str], makers: Mapping[str, Maker]
+    row: Mapping[str, Any], usual_columns: set[str], producers: Mapping[str, Producer]
 ) -> dict[str, Json]:
     values: list[Json] = [
-        [format_column_label(name), value_words(name, format_value_for_people(value), makers)]
+        [format_column_label(name), value_words(name, format_value_for_people(value), producers)]
         for name, value in row.items()
         if name not in usual_columns and value not in (None, []) and not _is_verdict_column(name)
     ]
@@ -415,14 +419,14 @@ _MOST_EDITED = 300
 
 
 def make_segment_lanes(
-    segments: Sequence[Mapping[str, Any]], duration_seconds: float, makers: Mapping[str, Maker]
+    segments: Sequence[Mapping[str, Any]], duration_seconds: float, producers: Mapping[str, Producer]
 ) -> dict[str, Json]:
-    """A lane for each annotator, style and maker that names parts of an episode: subtasks, then captions, then others.
+    """A lane for each annotator, style and producer that names parts of an episode: subtasks, captions, others.
 
     Args:
         segments: Segments of `read_segments`, in order of time.
         duration_seconds: Length of the episode.
-        makers: Makers by id.
+        producers: Producers by id.
 
     Returns:
         `lanes`, and `more`: the labels of those beyond 60. A lane has a label, who made it, the number of its rows, how
@@ -433,7 +437,7 @@ def make_segment_lanes(
     lanes: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for segment in segments:
         lanes[segment["annotator"], segment["style"], segment["maker"]].append(segment)
-    # A caption of all the episode stands below; what its maker gives a style is drawn, however long.
+    # A caption of all the episode stands below; what its producer gives a style is drawn, however long.
     partial = {
         key: members
         for key, members in lanes.items()
@@ -442,7 +446,7 @@ def make_segment_lanes(
     order = sorted(partial, key=_lane_order)
     count = sum(len(partial[key]) for key in order[:_MOST_LANES])
     longest = min(_MOST_TEXT, max(_LEAST_TEXT, _MOST_CHARACTERS // max(1, count)))
-    drawn = [_lane_data(key, partial[key], makers.get(key[2]), longest) for key in order[:_MOST_LANES]]
+    drawn = [_lane_data(key, partial[key], producers.get(key[2]), longest) for key in order[:_MOST_LANES]]
     return {"lanes": list[Json](drawn), "more": [_lane_label(key) for key in order[_MOST_LANES:]]}
 
 
@@ -462,7 +466,7 @@ def _lane_label(key: tuple[str, str, str]) -> str:
 
 
 def _lane_data(
-    key: tuple[str, str, str], segments: Sequence[Mapping[str, Any]], maker: Maker | None, longest: int
+    key: tuple[str, str, str], segments: Sequence[Mapping[str, Any]], producer: Producer | None, longest: int
 ) -> dict[str, Json]:
     numbers: dict[tuple[str, str, str], int] = {}
     spans: list[Json] = []
@@ -473,7 +477,7 @@ def _lane_data(
         # A text that is cut here is not edited here.
         ids = [segment["id"]] if len(segments) <= _MOST_EDITED and text == segment["text"] else []
         spans.append([round(segment["start"], 6), round(segment["stop"], 6), row, number, *ids])
-    by = maker_words({key[2]: maker} if maker else {}, key[2])
+    by = producer_words({key[2]: producer} if producer else {}, key[2])
     authors = sorted({segment["author"] for segment in segments} - {""})
     written = f", written by {', '.join(authors[:3])}{', ...' if len(authors) > 3 else ''}" if authors else ""
     return {

@@ -134,8 +134,8 @@ def _score_data(where: str, cut: SearchThresholdIds) -> dict[str, Json]:
 def _facet_data(facet: Facet, view: ViewState) -> dict[str, Json]:
     column_filter = view.filters.get(facet.column)
     texts = [(str(value).lower() if facet.type == "bool" else str(value), n) for value, n in facet.counts]
-    makers = cached_reads.read_makers() if facet.column.endswith("_maker") else {}
-    counts: list[Json] = [[text, n, value_words(facet.column, text, makers)] for text, n in texts]
+    producers = cached_reads.read_producers() if facet.column.endswith("_maker") else {}
+    counts: list[Json] = [[text, n, value_words(facet.column, text, producers)] for text, n in texts]
     return {
         **{name: list(value) if isinstance(value, tuple) else value for name, value in asdict(facet).items()},
         "counts": counts,

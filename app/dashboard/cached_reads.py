@@ -24,7 +24,7 @@ from ares.workspace import Workspace
 
 if TYPE_CHECKING:
     from app.dashboard.map_points import MapColours, MapPoints, View
-    from ares.annotation import Maker
+    from ares.annotation import Producer
     from ares.curation import CurationSet, GroupStatistics, SavedView
     from ares.episode import Episode, Json
     from ares.reports import DatasetHealth
@@ -431,14 +431,14 @@ def read_map_tile(where: str, column: str, view: View) -> dict[str, Json]:
 
 @_keep_by_version(256)
 def read_captions(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Return captions, grades, and the columns that compare makers, of some episodes by episode id."""
+    """Return captions, grades, and the columns that compare producers, of some episodes by episode id."""
     return read_values(ids, [name for name in filter_columns() if name in _CARD_COLUMNS])
 
 
 @_keep_by_version(1)
-def read_makers() -> Mapping[str, Maker]:
-    """Return every maker by its id."""
-    return limited(workspace().stores.annotations.makers)
+def read_producers() -> Mapping[str, Producer]:
+    """Return every producer by its id."""
+    return limited(workspace().stores.annotations.producers)
 
 
 @_keep_by_version(64)

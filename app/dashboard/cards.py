@@ -13,7 +13,7 @@ from app.dashboard.column_words import (
     value_line,
     value_words,
 )
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.episode import Camera, Episode, Json, format_duration
 from ares.rubric import TRUST_COLUMN
 from ares.search import Hit
@@ -68,7 +68,7 @@ def add_table_cells(
     cards: Sequence[Json],
     episodes: Sequence[Episode],
     values: Mapping[str, Mapping[str, Any]],
-    makers: Mapping[str, Maker],
+    producers: Mapping[str, Producer],
 ) -> None:
     """Give cards the record and the values of the columns of a table.
 
@@ -76,7 +76,7 @@ def add_table_cells(
         cards: Cards of `build_cards`, of the same episodes.
         episodes: The episodes.
         values: The columns of the table, by episode id.
-        makers: Makers by id.
+        producers: Producers by id.
     """
     for card, episode in zip(cards, episodes, strict=True):
         assert isinstance(card, dict)
@@ -86,14 +86,17 @@ def add_table_cells(
             row["grade"] = card["badges"][0]["text"].removeprefix("caption ")
         card["key"] = episode.key
         card["cells"] = [
-            [format_column_label(name), "" if value is None else _cell_text(name, value, makers), name]
+            [format_column_label(name), "" if value is None else _cell_text(name, value, producers), name]
             for name, value in row.items()
             if name != "episode_id"
         ]
 
 
 def add_value_lines(
-    cards: Sequence[Json], values: Mapping[str, Mapping[str, Any]], column: str, makers: Mapping[str, Maker]
+    cards: Sequence[Json],
+    values: Mapping[str, Mapping[str, Any]],
+    column: str,
+    producers: Mapping[str, Producer],
 ) -> None:
     """Give cards the value that they are ordered by, with its name and unit.
 
@@ -101,17 +104,17 @@ def add_value_lines(
         cards: Cards of `build_cards`.
         values: The column, by episode id.
         column: Its name.
-        makers: Makers by id, which declare the units.
+        producers: Producers by id, which declare the units.
     """
-    units = {declared.name: declared.unit for declared in declared_columns(makers.values())}
+    units = {declared.name: declared.unit for declared in declared_columns(producers.values())}
     for card in cards:
         assert isinstance(card, dict)
         value = values.get(str(card["id"]), {}).get(column)
-        card["value"] = value_line(column, value, units.get(column, ""), makers)
+        card["value"] = value_line(column, value, units.get(column, ""), producers)
 
 
-def _cell_text(column: str, value: Json, makers: Mapping[str, Maker]) -> str:
-    return value_words(column, format_value_for_people(value), makers)
+def _cell_text(column: str, value: Json, producers: Mapping[str, Producer]) -> str:
+    return value_words(column, format_value_for_people(value), producers)
 
 
 def format_grade_label(values: Mapping[str, Any]) -> str:
@@ -147,7 +150,7 @@ def list_badges(episode: Episode, values: Mapping[str, Any]) -> list[Json]:
     if values.get(CONFLICT):
         badges.append(("bad", str(values[CONFLICT]), "Do all agree whether it succeeded?"))
     if differing := ", ".join(format_column_label(name) for name in values.get(DISAGREEMENT) or ()):
-        badges.append(("open", f"makers differ: {differing}", "Do all makers say the same?"))
+        badges.append(("open", f"producers differ: {differing}", "Do all producers say the same?"))
     badges += [("tag", str(tag), "Which tags did people give?") for tag in values.get(TAGS) or ()]
     graded = make_grade_badge(values)
     if format_grade_label(values) not in ("no_caption", "error"):

@@ -1,4 +1,4 @@
-"""Columns, codes and makers in the words of a page: their labels, their groups, and what a code stands for."""
+"""Columns, codes and producers in the words of a page: their labels, their groups, and what a code stands for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.episode import Json, format_duration
 
 # Groups of the filters, in the order of the page, with the beginnings of the names of their columns.
@@ -94,11 +94,11 @@ _LABELS: Mapping[str, str] = {
     "grade_split": "criteria that judges differ on",
     "grade_margin": "certainty of the grade",
     "acceptable_unproven": "acceptable, also by an unproven judge",
-    "disagreement": "what makers differ on",
+    "disagreement": "what producers differ on",
     "map_x": "map, across",
     "map_y": "map, up",
 }
-# Endings of columns about the maker of a value, with what they say.
+# Endings of columns about the producer of a value, with what they say.
 _ENDINGS = {"_maker": "{} made by"}
 VERDICTS: Mapping[str, str] = {
     "MET": "met",
@@ -162,28 +162,28 @@ def model_words(text: str) -> str:
     return _HASH.sub("", text)
 
 
-def maker_words(makers: Mapping[str, Maker], maker_id: str) -> str:
-    """Return a maker for people: the model or the plug-in with its version; of those with the same words its number."""
-    maker = makers.get(maker_id)
-    if maker is None:
-        return "an unknown maker"
-    if maker.kind == "person":
-        return " ".join(["a person", maker.model, *map(str, maker.settings.values())]).strip()
-    model = _HASH.sub("", maker.model)
+def producer_words(producers: Mapping[str, Producer], maker_id: str) -> str:
+    """Return a producer for people: the model or plug-in with its version; of those with the same words its number."""
+    producer = producers.get(maker_id)
+    if producer is None:
+        return "an unknown producer"
+    if producer.kind == "person":
+        return " ".join(["a person", producer.model, *map(str, producer.settings.values())]).strip()
+    model = _HASH.sub("", producer.model)
     alike = [
         other_id
-        for other_id, other in makers.items()
-        if (other.annotator, other.version) == (maker.annotator, maker.version)
+        for other_id, other in producers.items()
+        if (other.annotator, other.version) == (producer.annotator, producer.version)
         and _HASH.sub("", other.model) == model
     ]
     number = f", settings {alike.index(maker_id) + 1} of {len(alike)}" if len(alike) > 1 else ""
-    return f"{model or code_words(maker.annotator)}, version {maker.version}{number}"
+    return f"{model or code_words(producer.annotator)}, version {producer.version}{number}"
 
 
-def value_words(column: str, value: str, makers: Mapping[str, Maker]) -> str:
+def value_words(column: str, value: str, producers: Mapping[str, Producer]) -> str:
     """Return a value of a column as a sentence says it; the value where it is words already."""
     if column.endswith("_maker"):
-        return maker_words(makers, value)
+        return producer_words(producers, value)
     if column.startswith("grade_") and value in VERDICTS:
         return VERDICTS[value]
     if column == "grade_verdicts":
@@ -199,14 +199,14 @@ def value_words(column: str, value: str, makers: Mapping[str, Maker]) -> str:
     return code_words(value) if column in ("grade", "grade_trust", "rate_source") else value
 
 
-def value_line(column: str, value: object, unit: str, makers: Mapping[str, Maker]) -> str:
+def value_line(column: str, value: object, unit: str, producers: Mapping[str, Producer]) -> str:
     """Name, value and unit of a column on one line: "duration: 5.2 s".
 
     Args:
         column: Name of the column.
         value: Its value.
         unit: Its unit, as far as one is declared; that of the label counts, too.
-        makers: Makers by id.
+        producers: Producers by id.
     """
     label, _, label_unit = format_column_label(column).removesuffix(")").partition(" (")
     if label_unit not in ("s", "Hz"):
@@ -218,7 +218,7 @@ def value_line(column: str, value: object, unit: str, makers: Mapping[str, Maker
         return f"{label}: no value"
     if column == _DURATION and isinstance(value, int | float):
         return f"{label}: {format_duration(value)}"
-    text = value_words(column, format_value_for_people(value), makers)
+    text = value_words(column, format_value_for_people(value), producers)
     return f"{label}: {text} {label_unit}".rstrip()
 
 
@@ -227,19 +227,19 @@ def time_words(created: str) -> str:
     return created[:16].replace("T", " ")
 
 
-def document_words(document: Mapping[str, Json], makers: Mapping[str, Maker]) -> dict[str, str]:
-    """Return what an annotation, a report or the settings of a maker say: labels and values, without ids and hashes."""
+def document_words(document: Mapping[str, Json], producers: Mapping[str, Producer]) -> dict[str, str]:
+    """Return what an annotation, a report or a producer's settings say: labels and values, without ids and hashes."""
     rows = {}
     for name, value in document.items():
         is_hash = isinstance(value, str) and _LONG_HASH.fullmatch(value)
         if value in (None, "", [], {}) or name.endswith(_UNREAD_ENDINGS) or is_hash:
             continue
         if isinstance(value, dict):
-            text = ", ".join(f"{label} {part}" for label, part in document_words(value, makers).items())
+            text = ", ".join(f"{label} {part}" for label, part in document_words(value, producers).items())
         elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
             text = f"{len(value):,} of them"
         else:
-            text = value_words(name, format_value_for_people(value), makers)
+            text = value_words(name, format_value_for_people(value), producers)
         rows[VERDICTS.get(name) or format_column_label(name)] = _HASH.sub("", text)
     return rows
 

@@ -36,7 +36,7 @@ class Retry:
 
     Attributes:
         work: Name of the annotator.
-        maker_id: The maker whose work failed.
+        maker_id: The producer whose work failed.
         episode_id: The only episode, or "" for all.
         reason: Text in the reason of the failures; "" for all.
     """
@@ -79,18 +79,18 @@ def plan_retry(stores: Stores, retry: Retry, person: str) -> Job:
 
 
 def _options_of_run(stores: Stores, retry: Retry) -> Mapping[str, str | list[Json]]:
-    """The texts of the options that the maker holds and that are not the default.
+    """The texts of the options that the producer holds and that are not the default.
 
-    None where the annotator refuses them, as a maker may hold an id or a hash in place of a path, and where they name
-    a server that the settings do not.
+    None where the annotator refuses them, as a producer may hold an id or a hash in place of a path, and where
+    they name a server that the settings do not.
     """
     from annotators.base import Options
     from annotators.options import options_model
     from ares.registry import annotators
 
     make_annotator, settings = annotators.get(retry.work), stores.settings
-    maker = stores.annotations.makers().get(retry.maker_id)
-    kept = maker.settings if maker else {}
+    producer = stores.annotations.producers().get(retry.maker_id)
+    kept = producer.settings if producer else {}
     values = {
         name: kept[name]
         for name, field in options_model(make_annotator).model_fields.items()
@@ -177,14 +177,14 @@ def draw_episode_failures(episode_id: str, subjects: Sequence[str]) -> None:
         text = f"**{escape_markdown(failure.work)} failed: {escape_markdown(failure.reason)}**"
         detail = f"\n\n{escape_markdown(failure.detail)}" if failure.detail else ""
         st.warning(f"{text} ({time_words(failure.created)} UTC){detail}", icon=":material/error:")
-    for work, maker_id in _failed_makers(failures):
+    for work, maker_id in _failed_producers(failures):
         retry = Retry(work=work, maker_id=maker_id, episode_id=episode_id)
         draw_retry_button(retry, f"Try {escape_markdown(work)} again")
     draw_retry_jobs(episode_id)
 
 
-def _failed_makers(failures: Sequence[Failure]) -> list[tuple[str, str]]:
-    """The annotators that failed and their makers, each once."""
+def _failed_producers(failures: Sequence[Failure]) -> list[tuple[str, str]]:
+    """The annotators that failed and their producers, each once."""
     return list(dict.fromkeys((failure.work, failure.maker_id) for failure in failures))
 
 
@@ -200,7 +200,7 @@ def draw_failed_work(work: str, reason: str) -> None:
     draw_table(
         rows, key, "Open", lambda row: navigation.open_page("episode", {"episode": [rows[row]["episode"]]})
     )
-    for work, maker_id in _failed_makers(failures):
+    for work, maker_id in _failed_producers(failures):
         if maker_id:
             retry = Retry(work=work, maker_id=maker_id, reason=reason)
             draw_retry_button(retry, f"Try all of them again with {escape_markdown(work)}")

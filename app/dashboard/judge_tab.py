@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.column_words import code_words, maker_words
+from app.dashboard.column_words import code_words, producer_words
 from app.dashboard.components import draw_bars
 from app.dashboard.navigation import entered_text, escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.view_state import ColumnFilter, ViewState, browse_address
 from ares.episode import Json
 from ares.settings import acting_as
-from ares.store import maker_column
+from ares.store import producer_column
 
 if TYPE_CHECKING:
-    from ares.annotation import Maker
+    from ares.annotation import Producer
     from ares.review import Calibration, JudgedQuestion, JudgementCount, ShareEstimate
 
 
-_JUDGE, _CAPTIONER = maker_column("grade"), maker_column("caption")
+_JUDGE, _CAPTIONER = producer_column("grade"), producer_column("caption")
 # Title, column and head of what the answer to one question is counted by.
 _GROUPS = (
     ("By dataset", "dataset", "dataset"),
@@ -44,24 +44,24 @@ _MEASURE = "accepted share of the decided, 95 %"
 def draw_judges() -> None:
     """Draw the tab."""
     counts = cached_reads.read_judgements(None, "")
-    makers = cached_reads.limited(cached_reads.workspace().stores.annotations.makers)
+    producers = cached_reads.limited(cached_reads.workspace().stores.annotations.producers)
     if not counts:
         st.write("No judge has said anything yet: `ares annotate grade`.")
         navigation.draw_job_button("Grade captions", "annotate", ("grade",))
-        _draw_agreement(makers)
+        _draw_agreement(producers)
         return
     st.subheader("What judges accept")
     st.caption(
         "Green is accepted, red refused, amber not decided; the dark mark is how far the accepted share of the decided "
         "is known. A click on a name, a part or a number opens its episodes."
     )
-    _draw_rows("all", "question", [_count_row(count, "", makers) for count in counts])
+    _draw_rows("all", "question", [_count_row(count, "", producers) for count in counts])
     _draw_certificates()
-    _draw_groups([count.question for count in counts], makers)
-    _draw_agreement(makers)
+    _draw_groups([count.question for count in counts], producers)
+    _draw_agreement(producers)
 
 
-def _draw_groups(questions: Sequence[JudgedQuestion], makers: Mapping[str, Maker]) -> None:
+def _draw_groups(questions: Sequence[JudgedQuestion], producers: Mapping[str, Producer]) -> None:
     """Draw the answers to one question, by everything that they are counted by."""
     st.subheader("One question in detail")
     names = [question.name for question in questions]
@@ -71,7 +71,7 @@ def _draw_groups(questions: Sequence[JudgedQuestion], makers: Mapping[str, Maker
         counts = cached_reads.read_judgements(question, column)
         # One group says what the row above says.
         if len(counts) > 1 or (column not in ("success", "person_success") and counts):
-            rows = [_count_row(count, column, makers) for count in counts]
+            rows = [_count_row(count, column, producers) for count in counts]
             st.markdown(f"**{title}**")
             _draw_rows(column, head, rows)
 
@@ -82,7 +82,7 @@ def _draw_rows(key: str, head: str, rows: Sequence[dict[str, Json]], measure: st
         st.caption(f"{_MOST_BARS} of {len(rows)}")
 
 
-def _count_row(count: JudgementCount, column: str, makers: Mapping[str, Maker]) -> dict[str, Json]:
+def _count_row(count: JudgementCount, column: str, producers: Mapping[str, Producer]) -> dict[str, Json]:
     """A bar of one question and group, with the link to the episodes of each part."""
     group = _group_filter(count, column)
     question, total = count.question, count.total
@@ -102,7 +102,7 @@ def _count_row(count: JudgementCount, column: str, makers: Mapping[str, Maker]) 
         for tone, label, number, values in words
     ]
     every = tuple(value for _, _, number, values in words if number for value in values)
-    name = _group_name(count, column, makers)
+    name = _group_name(count, column, producers)
     href = _browse_link([*group, ColumnFilter(column=question.column, values=every)])
     text = f"{_estimate_text(count.share)} of {count.accepted + count.refused:,}"
     return _make_row(name, href, parts, count.share, text)
@@ -135,18 +135,18 @@ def _group_filter(count: JudgementCount, column: str) -> list[ColumnFilter]:
     return [ColumnFilter(column=column, values=(count.group,))]
 
 
-def _group_name(count: JudgementCount, column: str, makers: Mapping[str, Maker]) -> str:
+def _group_name(count: JudgementCount, column: str, producers: Mapping[str, Producer]) -> str:
     if not column:
         return _question_words(count.question.name)
     if column in (_JUDGE, _CAPTIONER) and count.group:
-        return _maker_name(makers, count.group)
+        return _producer_name(producers, count.group)
     known = {"true": "success", "false": "failure", "": "not known"}
     return known.get(count.group, count.group) if "success" in column else count.group or "none"
 
 
-def _maker_name(makers: Mapping[str, Maker], maker_id: str) -> str:
-    """A maker for people."""
-    return maker_words(makers, maker_id) if maker_id else "no judge"
+def _producer_name(producers: Mapping[str, Producer], maker_id: str) -> str:
+    """A producer for people."""
+    return producer_words(producers, maker_id) if maker_id else "no judge"
 
 
 def _question_words(name: str) -> str:
@@ -159,7 +159,7 @@ def _browse_link(filters: Iterable[ColumnFilter]) -> str:
     return browse_address(ViewState(filters={item.column: item for item in filters}))
 
 
-def _draw_agreement(makers: Mapping[str, Maker]) -> None:
+def _draw_agreement(producers: Mapping[str, Producer]) -> None:
     """Draw how far each judge agrees with people, by question and dataset."""
     st.subheader("Against people")
     reports = [report for report in cached_reads.read_calibrations() if report.judge]
@@ -167,7 +167,7 @@ def _draw_agreement(makers: Mapping[str, Maker]) -> None:
         st.caption("Nobody has answered yet. The questions are in the other tab.")
         return
     for name, pick, base in _MEASURES:
-        rows = [_agreement_row(report, pick(report), makers) for report in reports]
+        rows = [_agreement_row(report, pick(report), producers) for report in reports]
         st.markdown(f"**{name}**: {base}")
         _draw_rows(name.lower(), "question, dataset, judge", rows, "share, 95 %; answers drawn at random")
 
@@ -180,15 +180,15 @@ _MEASURES: tuple[tuple[str, Callable[[Calibration], ShareEstimate | None], str],
 
 
 def _agreement_row(
-    report: Calibration, share: ShareEstimate | None, makers: Mapping[str, Maker]
+    report: Calibration, share: ShareEstimate | None, producers: Mapping[str, Producer]
 ) -> dict[str, Json]:
     """A bar of one judge beside people; it opens the episodes of the dataset that people reviewed."""
     reviewed = [
         ColumnFilter(column="dataset", values=(report.dataset,)),
         ColumnFilter(column="reviewed", values=("true",)),
     ]
-    # The audit of instructions is no maker of annotations, and says itself what it is.
-    judge = _maker_name(makers, report.judge) if report.judge in makers else report.model
+    # The audit of instructions is no producer of annotations, and says itself what it is.
+    judge = _producer_name(producers, report.judge) if report.judge in producers else report.model
     name = f"{_question_words(report.question)}, {report.dataset}, {judge}"
     parts = [_make_part("good", share.share, "reviewed", reviewed)] if share else []
     kappa = "" if report.kappa is None else f"; kappa {report.kappa:.2f}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode
 
 from app.dashboard.column_words import format_column_label, value_words
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.console import count_of
 from ares.errors import RequestError
 from ares.registry import suggest_column
@@ -223,10 +223,10 @@ def view_filter_sql(view: ViewState, columns: Mapping[str, str], leave_out: str 
     return " AND ".join(parts)
 
 
-def describe_filter(column_filter: ColumnFilter, makers: Mapping[str, Maker] | None = None) -> str:
-    """Return a filter in words, for the button that removes it; makers are named where they are known."""
+def describe_filter(column_filter: ColumnFilter, producers: Mapping[str, Producer] | None = None) -> str:
+    """Return a filter in words, for the button that removes it; producers are named where they are known."""
     name = format_column_label(column_filter.column)
-    parts = [value_words(column_filter.column, value, makers or {}) for value in column_filter.values]
+    parts = [value_words(column_filter.column, value, producers or {}) for value in column_filter.values]
     if column_filter.low is not None or column_filter.high is not None:
         parts.append(f"{_short_number(column_filter.low)} to {_short_number(column_filter.high)}")
     if column_filter.missing:

@@ -113,10 +113,10 @@ if TYPE_CHECKING:
         add_note as add_note,
         add_tag as add_tag,
         check_note as check_note,
-        choose_shown_makers as choose_shown_makers,
+        choose_shown_producers as choose_shown_producers,
         list_tags as list_tags,
-        maker_catalog as maker_catalog,
         notes_of as notes_of,
+        producer_catalog as producer_catalog,
         remove_tag as remove_tag,
         tags_of as tags_of,
     )

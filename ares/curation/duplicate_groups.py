@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ares.annotation import WITHDRAWN, Annotation, Column, Maker
+from ares.annotation import WITHDRAWN, Annotation, Column, Producer
 from ares.curation.copies import CopyPair, LinkedItems, find_copies, read_rows
 from ares.store import batched, in_condition, keep_newest_annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DUPLICATE_GROUP = "duplicate_group"
 _PAIRS = "pairs"
-_MAKER = Maker(
+_PRODUCER = Producer(
     annotator="near_duplicates",
     version="1",
     columns=(
@@ -156,13 +156,13 @@ def list_duplicate_pairs(stores: Stores, group: str) -> list[CopyPair]:
 
 def _read_kept_values(stores: Stores) -> Iterator[tuple[str, Mapping[str, Json]]]:
     """What is kept of each episode that is in a group."""
-    ids = stores.annotations.find_episodes(_MAKER.annotator, _MAKER.maker_id)
+    ids = stores.annotations.find_episodes(_PRODUCER.annotator, _PRODUCER.maker_id)
     for part in batched(ids, _AT_ONCE):
         yield from _read_values(stores, part)
 
 
 def _read_values(stores: Stores, ids: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Json]]]:
-    annotations = stores.annotations.find_annotations(ids, maker_ids=[_MAKER.maker_id]) if ids else []
+    annotations = stores.annotations.find_annotations(ids, maker_ids=[_PRODUCER.maker_id]) if ids else []
     for annotation in keep_newest_annotations(annotations):
         if not annotation.is_withdrawn:
             yield annotation.episode_id, annotation.value
@@ -208,15 +208,15 @@ def _write_changed_values(
         return
     # One address of each episode, so that the newest revision counts.
     revision, created = time.time_ns(), datetime.now(UTC).isoformat(timespec="seconds")
-    stores.annotations.add_maker(_MAKER)
+    stores.annotations.add_producer(_PRODUCER)
     for part in batched(sorted(changed), _AT_ONCE):
         stores.annotations.append(
             [
                 Annotation(
                     episode_id=episode_id,
-                    name=_MAKER.annotator,
+                    name=_PRODUCER.annotator,
                     value=changed[episode_id],
-                    maker_id=_MAKER.maker_id,
+                    maker_id=_PRODUCER.maker_id,
                     subject=episode_id,
                     start_seconds=0.0,
                     stop_seconds=0.0,

@@ -58,7 +58,7 @@ class Failure:
 
     @property
     def maker_id(self) -> str:
-        """Maker of the annotator that failed; "" for an ingestion."""
+        """Producer of the annotator that failed; "" for an ingestion."""
         scope = self.key.removesuffix(f"/{self.subject}")
         return scope.removeprefix(self.work).removeprefix("/")
 
@@ -165,9 +165,9 @@ def failures_of(stores: Stores, subjects: Sequence[str]) -> list[Failure]:
         StoreError: The log cannot be read.
     """
     log = stores.annotations
-    makers = sorted(log.makers().items(), key=lambda item: (item[1].annotator, item[0]))
-    prefixes = [f"{maker.annotator}/{maker_id}/" for maker_id, maker in makers]
-    # Of the makers of an episode with thousands of segments few have failed about anything.
+    producers = sorted(log.producers().items(), key=lambda item: (item[1].annotator, item[0]))
+    prefixes = [f"{producer.annotator}/{maker_id}/" for maker_id, producer in producers]
+    # Of the producers of an episode with thousands of segments few have failed about anything.
     failed = [prefix for prefix in prefixes if next(log.find_documents(FAILURES, prefix), None)]
     keys = [prefix + subject for prefix in failed for subject in subjects]
     documents = ((key, log.get_document(FAILURES, key)) for key in keys)

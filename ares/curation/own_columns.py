@@ -86,7 +86,7 @@ def _own_column_type(stores: Stores, column: str) -> str:
             "that cannot be the name of a column",
             f"{column!r}; use a word of up to {_MAX_COLUMN_NAME} small letters, digits and '_'",
         )
-    declared = {declared.name for declared in declared_columns(stores.annotations.makers().values())}
+    declared = {declared.name for declared in declared_columns(stores.annotations.producers().values())}
     existing = set(stores.tables.episodes.snapshot().arrow_schema.names) - history.own_columns().keys()
     if column in existing | declared | _PEOPLE_COLUMNS:
         raise RequestError(f"there is a column {column!r} already", "give your values another name")

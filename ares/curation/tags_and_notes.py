@@ -1,4 +1,4 @@
-"""What people add to episodes without changing their data: tags, notes and chosen makers."""
+"""What people add to episodes without changing their data: tags, notes and chosen producers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ares.store import (
     TAGS,
     Action,
     ActionKind,
-    MakerCatalog,
+    ProducerCatalog,
     load_applied_state,
-    pin_makers,
+    pin_producers,
     read_action_members,
     read_history,
     read_pins,
@@ -161,27 +161,27 @@ def notes_of(stores: Stores, episode_id: str) -> list[dict[str, Json]]:
     ]
 
 
-def maker_catalog(stores: Stores) -> MakerCatalog:
-    """The makers of a workspace, with the rules by which the tables show them now."""
+def producer_catalog(stores: Stores) -> ProducerCatalog:
+    """The producers of a workspace, with the rules by which the tables show them now."""
     annotations = stores.annotations
     state = load_applied_state(stores.tables)
-    return MakerCatalog(annotations.makers(), read_pins(annotations), state.maker_sequences)
+    return ProducerCatalog(annotations.producers(), read_pins(annotations), state.producer_sequences)
 
 
-def choose_shown_makers(stores: Stores, makers: Mapping[str, str]) -> dict[str, str]:
-    """Pin makers, so that their annotations alone fill the columns of their annotators.
+def choose_shown_producers(stores: Stores, producers: Mapping[str, str]) -> dict[str, str]:
+    """Pin producers, so that their annotations alone fill the columns of their annotators.
 
     Args:
         stores: Stores of the workspace.
-        makers: By annotator a maker_id, the unique start of one, or "newest" to unpin.
+        producers: By annotator a maker_id, the unique start of one, or "newest" to unpin.
 
     Returns:
         The maker_id, or "newest", by annotator.
 
     Raises:
-        RequestError: An annotator or a maker does not exist, or several begin so; then nothing is changed.
+        RequestError: An annotator or a producer does not exist, or several begin so; then nothing is changed.
     """
-    with stores.write_lock("the choice of makers"):
-        pinned = pin_makers(stores.annotations, makers)
+    with stores.write_lock("the choice of producers"):
+        pinned = pin_producers(stores.annotations, producers)
         stores.sync()
     return pinned

@@ -14,7 +14,7 @@ from ares.store import (
     CONFLICT,
     REVIEWED,
     InstalledProjections,
-    MakerCatalog,
+    ProducerCatalog,
     applied_sequence,
     conflict_changes,
     conjunction,
@@ -63,7 +63,7 @@ def check_index_position(stores: Stores, repair: bool) -> Iterator[Finding]:
 
 def check_values(stores: Stores) -> Iterator[Finding]:
     """Compare what the tables show with the log: of all episodes where they are few, else of some drawn at random."""
-    ids, catalog = stores.tables.episodes.arrow_ids().array, MakerCatalog(stores.annotations.makers())
+    ids, catalog = stores.tables.episodes.arrow_ids().array, ProducerCatalog(stores.annotations.producers())
     if len(ids) > _SAMPLE_EPISODES:
         ids = ids.take(random.sample(range(len(ids)), _SAMPLE_EPISODES))
         print_message(
@@ -77,7 +77,7 @@ def check_values(stores: Stores) -> Iterator[Finding]:
     yield from _check_judges(stores, catalog)
 
 
-def _check_sample(stores: Stores, catalog: MakerCatalog, ids: Sequence[str]) -> Iterator[Finding]:
+def _check_sample(stores: Stores, catalog: ProducerCatalog, ids: Sequence[str]) -> Iterator[Finding]:
     """Compare the values and segments of some episodes with what the log says of them."""
     episodes, segments = stores.tables.episodes, stores.tables.segments
     changes, where = read_episode_changes(stores.tables, stores.annotations, ids), ids_filter(ids)
@@ -89,7 +89,7 @@ def _check_sample(stores: Stores, catalog: MakerCatalog, ids: Sequence[str]) -> 
     def read_segments(names: Sequence[str], condition: str) -> list[_Row]:
         return list(segments.scan(names, conjunction([where, condition])).to_pylist())
 
-    declared = {column.name: column.episode_type for column in declared_columns(catalog.makers.values())}
+    declared = {column.name: column.episode_type for column in declared_columns(catalog.producers.values())}
     declared.pop(CONFLICT, None)  # follows from other columns
     # What nobody has reviewed is written as such, and the log says nothing of it.
     expected = {id: {REVIEWED: False, **changes.episode_values.get(id, {})} for id in ids}
@@ -100,7 +100,7 @@ def _check_sample(stores: Stores, catalog: MakerCatalog, ids: Sequence[str]) -> 
     if different := sorted(shown ^ expected.keys()):
         example = f"segment {different[0]} is only in the {'tables' if different[0] in shown else 'log'}"
         yield _value_finding("the segments are those that the log shows", len(different), example)
-    own = catalog.segment_columns({maker.annotator for maker in catalog.makers.values()})
+    own = catalog.segment_columns({producer.annotator for producer in catalog.producers.values()})
     existing = segments.columns()
     # A table of an earlier version gets the columns that it lacks when it is written.
     names = [*filter(existing.__contains__, segment_schema().names), *_columns_of_types(existing, own)]
@@ -116,7 +116,7 @@ def _compare_rows(
     columns: Sequence[str],
     read: Callable[[Sequence[str], str], list[_Row]],
     expected: Mapping[str, _Row],
-    catalog: MakerCatalog,
+    catalog: ProducerCatalog,
 ) -> Iterator[Finding]:
     """One finding for each column that differs from what the log says.
 
@@ -124,7 +124,7 @@ def _compare_rows(
         columns: The columns, the key first.
         read: Reads columns of the rows of the sample that match a filter.
         expected: Values by key, as the log says; a column that is left out is empty.
-        catalog: All makers.
+        catalog: All producers.
     """
     key, rows = columns[0], read(columns, "")
     projected: dict[str, Collection[str]] = {
@@ -149,7 +149,7 @@ def _value_finding(check: str, count: int, example: str) -> Finding:
     return Finding(check=check, count=count, example=example, repaired=False, remedy=REBUILD)
 
 
-def _check_judges(stores: Stores, catalog: MakerCatalog) -> Iterator[Finding]:
+def _check_judges(stores: Stores, catalog: ProducerCatalog) -> Iterator[Finding]:
     """Compare what is kept of judges with their controls, and their grades with what is kept."""
     tables, annotations = stores.tables, stores.annotations
     counted, kept = trust_documents(tables, annotations), dict(annotations.find_documents(JUDGE_TRUST))

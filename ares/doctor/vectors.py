@@ -28,18 +28,18 @@ UNFINISHED_SPACES = "unfinished_spaces"
 
 
 def copy_embedded_episodes(stores: Stores, database: TempDatabase) -> Iterator[Finding]:
-    """Read the log once: which episodes it says are embedded, and annotations whose maker is unknown.
+    """Read the log once: which episodes it says are embedded, and annotations whose producer is unknown.
 
     The temporary database then has the table "embedded": space, episode_id and number of frames.
     """
     import pyarrow as pa
 
-    makers, unknown, sequence = stores.annotations.makers(), dict[str, str](), 0
+    producers, unknown, sequence = stores.annotations.producers(), dict[str, str](), 0
     schema = pa.schema([("space", pa.string()), ("episode_id", pa.string()), ("frames", pa.int64())])
     while entries := stores.annotations.read(after=sequence):
         sequence, rows = entries[-1].sequence, list[dict[str, Any]]()
         for _, annotation in entries:
-            if annotation.maker_id not in makers:
+            if annotation.maker_id not in producers:
                 unknown.setdefault(annotation.maker_id, annotation.annotation_id)
             space, frames = annotation.value.get("space"), annotation.value.get("frames")
             if isinstance(space, str):
@@ -48,9 +48,9 @@ def copy_embedded_episodes(stores: Stores, database: TempDatabase) -> Iterator[F
         database.insert(_EMBEDDED, schema, pa.Table.from_pylist(rows, schema=schema).to_batches())
     for maker_id, annotation_id in list(unknown.items())[:1]:
         yield Finding(
-            check="each annotation has a known maker",
+            check="each annotation has a known producer",
             count=len(unknown),
-            example=f"maker {maker_id} of annotation {annotation_id} is unknown",
+            example=f"producer {maker_id} of annotation {annotation_id} is unknown",
             repaired=False,
             remedy="restore the annotations from a backup",
         )
@@ -116,13 +116,15 @@ def check_interrupted_runs(stores: Stores, repair: bool) -> Iterator[Finding]:
 
 
 def _annotated_ids(stores: Stores, run: Json, episode_ids: Sequence[str]) -> set[str]:
-    """Episodes with an annotation by any maker of the run's annotator and model: they share the table."""
-    makers = [
-        maker
-        for maker in stores.annotations.makers().values()
-        if {"annotator": maker.annotator, "model": maker.model} == run
+    """Episodes with an annotation by any producer of the run's annotator and model: they share the table."""
+    producers = [
+        producer
+        for producer in stores.annotations.producers().values()
+        if {"annotator": producer.annotator, "model": producer.model} == run
     ]
-    subjects = (stores.annotations.find_done_subjects(maker.maker_id, episode_ids) for maker in makers)
+    subjects = (
+        stores.annotations.find_done_subjects(producer.maker_id, episode_ids) for producer in producers
+    )
     return set().union(*subjects)
 
 

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
-from ares.annotation import Maker, canonical_json
+from ares.annotation import Producer, canonical_json
 from ares.console import count_of
 from ares.contract import DatasetKey
 from ares.episode import Episode, Json, Span
@@ -401,16 +401,16 @@ def read_rows(stores: Stores, columns: Sequence[str], ids: Sequence[str]) -> pa.
     return cast("pa.Table", table.take(order))
 
 
-def find_segment_makers(stores: Stores, request: ExportRequest) -> dict[str, Maker]:
-    """Makers of the segments whose texts an export may write, by id.
+def find_segment_producers(stores: Stores, request: ExportRequest) -> dict[str, Producer]:
+    """Producers of the segments whose texts an export may write, by id.
 
     Captions of whole episodes can be their tasks, see `episode_task`, and are no segments here.
     """
-    makers = {} if NO_SEGMENTS in request.segments else stores.annotations.makers()
+    producers = {} if NO_SEGMENTS in request.segments else stores.annotations.producers()
     return {
-        id: maker
-        for id, maker in makers.items()
-        if maker.fills_segments and not any(column.name == "caption" for column in maker.columns)
+        id: producer
+        for id, producer in producers.items()
+        if producer.fills_segments and not any(column.name == "caption" for column in producer.columns)
     }
 
 
@@ -418,8 +418,10 @@ def open_span_texts(stores: Stores, request: ExportRequest) -> SegmentReader | N
     """Reads the texts that are the tasks of spans; None for a set of episodes, and where no texts are asked for."""
     if request.set.num_spans is None or NO_SEGMENTS in request.segments:
         return None
-    makers = {id: maker for id, maker in stores.annotations.makers().items() if maker.fills_segments}
-    return SegmentReader(stores, makers, request.segments)
+    producers = {
+        id: producer for id, producer in stores.annotations.producers().items() if producer.fills_segments
+    }
+    return SegmentReader(stores, producers, request.segments)
 
 
 MANIFEST_FILE = "manifest.json"
@@ -445,7 +447,7 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
 
     Attributes:
         episodes: Number of episodes, or of spans, that were written.
-        maker_ids: Makers of the annotations of exported episodes, which exporters add.
+        maker_ids: Producers of the annotations of exported episodes, which exporters add.
     """
 
     def __init__(self, folder: Path, stores: Stores, request: ExportRequest, format: str) -> None:
@@ -512,7 +514,7 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
             # What people's answers certify of the captions, and why it holds no more.
             **({"certificate": certificate} if certificate else {}),
             **({"grade_trust": states} if states else {}),
-            **self._describe_makers(),
+            **self._describe_producers(),
             "card": collect_card_facts(self._stores, datasets, self._episode_ids, (_GRADE, _TRUST)),
         }
         write_dataset_card(self._folder, document)
@@ -523,29 +525,29 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
             partial.write_text(text + "\n", encoding="utf-8")
             partial.replace(self._folder / name)
 
-    def _describe_makers(self) -> dict[str, Json]:
-        """The makers of what was exported, and what controls say of the judges among them."""
+    def _describe_producers(self) -> dict[str, Json]:
+        """The producers of what was exported, and what controls say of the judges among them."""
         from ares.rubric import JUDGE_TRUST
 
-        makers = self._stores.annotations.makers()
-        if any(maker.kind == "person" for maker in makers.values()):
+        producers = self._stores.annotations.producers()
+        if any(producer.kind == "person" for producer in producers.values()):
             self._write_answers()
-        used_makers = {id: makers[id] for id in sorted(self.maker_ids & makers.keys())}
+        used_producers = {id: producers[id] for id in sorted(self.maker_ids & producers.keys())}
         trust: dict[str, dict[str, Json]] = {}
         for key, document in self._stores.annotations.find_documents(JUDGE_TRUST):
             maker_id, _, dataset = key.partition("/")
-            if maker_id in used_makers and isinstance(document, dict):
+            if maker_id in used_producers and isinstance(document, dict):
                 trust.setdefault(maker_id, {})[dataset] = document
         return {
             "makers": {
-                id: {name: value for name, value in asdict(maker).items() if name != "columns"}
-                for id, maker in used_makers.items()
+                id: {name: value for name, value in asdict(producer).items() if name != "columns"}
+                for id, producer in used_producers.items()
             },
             # What the controls of the judges of captions say, by dataset.
-            "judge_trust": {id: trust[id] for id in used_makers if id in trust},
+            "judge_trust": {id: trust[id] for id in used_producers if id in trust},
             # A judge by a rubric names it in its settings.
             "rubrics": {
-                id: used.prompt_hash for id, used in used_makers.items() if "rubric" in used.settings
+                id: used.prompt_hash for id, used in used_producers.items() if "rubric" in used.settings
             },
         }
 

@@ -25,7 +25,7 @@ from ares.export.base import (
     ExportManifest,
     ExportReport,
     ExportRequest,
-    find_segment_makers,
+    find_segment_producers,
     make_export_report,
     open_span_texts,
     read_rows,
@@ -70,8 +70,8 @@ def export_jsonl(
     ):
         failures = ExportFailures(staged.folder, request.strict)
         with (staged.folder / SEGMENTS_FILE).open("w", encoding="utf-8") as file:
-            makers = find_segment_makers(reader.stores, request)
-            segments = SegmentReader(reader.stores, makers, request.segments)
+            producers = find_segment_producers(reader.stores, request)
+            segments = SegmentReader(reader.stores, producers, request.segments)
             span_texts = open_span_texts(reader.stores, request)
             job = _JsonlExport(request, reader.stores, manifest, file, segments, span_texts)
             for batch in reader.member_batches(failures):

@@ -26,7 +26,7 @@ from ares.export.base import (
     ExportReport,
     ExportRequest,
     annotator_values,
-    find_segment_makers,
+    find_segment_producers,
     is_column_signal,
     make_export_report,
     open_span_texts,
@@ -520,8 +520,8 @@ def export_groups(
         root = staged.folder
         failures = ExportFailures(root, request.strict)
         clock = join_measured_rates(request.clock, reader)
-        makers = find_segment_makers(stores, request) if format.has_segments else {}
-        segments = SegmentReader(stores, makers, request.segments) if makers else None
+        producers = find_segment_producers(stores, request) if format.has_segments else {}
+        segments = SegmentReader(stores, producers, request.segments) if producers else None
         plan = plan_datasets(reader, failures, clock, format.find_origin, segments)
         if format.folders is not None:
             plan = ExportPlan(plan.groups, format.folders(plan), plan.group_numbers)

@@ -17,7 +17,7 @@ from ares.errors import RequestError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.annotation import Annotation, Maker
+    from ares.annotation import Annotation, Producer
     from ares.rubric import TextState
     from ares.store import Stores
 
@@ -195,12 +195,12 @@ class SegmentReader:
 
     Args:
         stores: Stores of the workspace.
-        makers: Makers of the segments, by id, see `ares.export.base.find_segment_makers`.
+        producers: Producers of the segments, by id, see `ares.export.base.find_segment_producers`.
         choices: Names of held-back text that goes out as well.
     """
 
-    def __init__(self, stores: Stores, makers: Mapping[str, Maker], choices: Collection[str]) -> None:
-        self._stores, self._makers, self._choices = stores, makers, frozenset(choices)
+    def __init__(self, stores: Stores, producers: Mapping[str, Producer], choices: Collection[str]) -> None:
+        self._stores, self._producers, self._choices = stores, producers, frozenset(choices)
 
     def plan(self, ids: Sequence[str]) -> dict[str, PlannedTexts]:
         """What will be written of each of some episodes; those of which nothing is are left out."""
@@ -208,13 +208,13 @@ class SegmentReader:
         for row in self._read_rows(ids, _PLAN_COLUMNS):
             if self._reason_to_hold(row):
                 continue
-            maker = self._makers[row["maker_id"]]
+            producer = self._producers[row["maker_id"]]
             before = planned.get(row["episode_id"], PlannedTexts())
             planned[row["episode_id"]] = PlannedTexts(
                 before.segments + 1,
                 before.has_own or row["state"] != SOURCE,
                 before.has_subtasks
-                or maker.annotator.removeprefix(SOURCE_PREFIX) == SUBTASK
+                or producer.annotator.removeprefix(SOURCE_PREFIX) == SUBTASK
                 or row["state"] != SOURCE,
             )
         return planned
@@ -263,7 +263,7 @@ class SegmentReader:
         stated = {
             own.annotation_id: self._state_in_log(own)
             for own in (annotations if sought - {""} else ())
-            if own.maker_id in self._makers and own.annotation_id in sought
+            if own.maker_id in self._producers and own.annotation_id in sought
         }
         texts = []
         for span, is_current in zip(spans, is_shown, strict=True):
@@ -276,15 +276,15 @@ class SegmentReader:
     def _state_in_log(self, own: Annotation) -> str:
         """Whose word a text is, as `_own_state` says, of an annotation that need not be shown."""
         row = {"text": own.value.get("text"), "author": own.value.get("author")}
-        return _own_state(self._makers[own.maker_id], row)
+        return _own_state(self._producers[own.maker_id], row)
 
     def _read_rows(self, ids: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
         """The shown segments of some episodes with their state, in the order of the episodes and of time."""
         table = _read_segment_rows(self._stores, ids)
         rows = table.select([name for name in names if name in table.column_names]).to_pylist()
-        rows = [row for row in rows if row["maker_id"] in self._makers]
+        rows = [row for row in rows if row["maker_id"] in self._producers]
         for row in rows:
-            row["state"] = _own_state(self._makers[row["maker_id"]], row)
+            row["state"] = _own_state(self._producers[row["maker_id"]], row)
         if not all(row["state"] for row in rows):
             graded = _text_states(self._stores, table)
             for row in rows:
@@ -303,14 +303,14 @@ class SegmentReader:
         return state if state in WITHHELD and state not in self._choices else ""
 
     def _make_segment(self, row: Mapping[str, Any], value: Mapping[str, Json]) -> ExportSegment:
-        maker = self._makers[row["maker_id"]]
+        producer = self._producers[row["maker_id"]]
         style, author = value.get("style"), value.get("author")
-        default_style = maker.annotator.removeprefix(SOURCE_PREFIX) if row["state"] == SOURCE else SUBTASK
-        default_author = {PERSON: PERSON, SOURCE: ""}.get(row["state"], maker.model or maker.annotator)
+        default_style = producer.annotator.removeprefix(SOURCE_PREFIX) if row["state"] == SOURCE else SUBTASK
+        default_author = {PERSON: PERSON, SOURCE: ""}.get(row["state"], producer.model or producer.annotator)
         return ExportSegment(
             **{name: row[name] for name in _ROW_COLUMNS},
-            annotator=maker.annotator,
-            maker_id=maker.maker_id,
+            annotator=producer.annotator,
+            maker_id=producer.maker_id,
             style=style if isinstance(style, str) else default_style,
             author=author if isinstance(author, str) else default_author,
             state=row["state"],
@@ -325,7 +325,7 @@ class _SegmentValues:
 
     Args:
         annotations: Annotations, of some episodes.
-        maker_ids: Makers of segments.
+        maker_ids: Producers of segments.
     """
 
     def __init__(self, annotations: Iterable[Annotation], maker_ids: Collection[str]) -> None:
@@ -336,7 +336,7 @@ class _SegmentValues:
                 self._by_span.setdefault(key, []).append(own)
 
     def find(self, row: Mapping[str, Any]) -> Mapping[str, Json]:
-        """The value of the annotation of a row; of several with its maker, span and camera by the id."""
+        """The value of the annotation of a row; of several with its producer, span and camera by the id."""
         key = (row["episode_id"], row["maker_id"], row["start_seconds"], row["stop_seconds"], row["camera"])
         candidates = self._by_span.get(key, [])
         if len(candidates) == 1:
@@ -350,12 +350,12 @@ def _arm_of(value: Mapping[str, Json]) -> str:
     return next((arm for arm in arms if arm and isinstance(arm, str)), "")
 
 
-def _own_state(maker: Maker, row: Mapping[str, Any]) -> str:
+def _own_state(producer: Producer, row: Mapping[str, Any]) -> str:
     """Whose word a text is, "" for one that needs a grade: by a model, or of a file that names a model as author."""
-    if maker.annotator.startswith(SOURCE_PREFIX):
+    if producer.annotator.startswith(SOURCE_PREFIX):
         return SOURCE
-    is_stated = maker.kind == "code" and bool(row["text"])
-    if maker.kind == PERSON or (is_stated and row["author"] == PERSON):
+    is_stated = producer.kind == "code" and bool(row["text"])
+    if producer.kind == PERSON or (is_stated and row["author"] == PERSON):
         return PERSON
     return SOURCE if is_stated and not row["author"] else ""
 
@@ -410,9 +410,9 @@ def segments_schema(stores: Stores) -> pa.Schema:
     """Columns of the shown segments: those of every segment, then by name those that annotators declare."""
     import pyarrow as pa
 
-    from ares.store import MakerCatalog, arrow_type, segment_schema
+    from ares.store import ProducerCatalog, arrow_type, segment_schema
 
-    catalog = MakerCatalog(stores.annotations.makers())
+    catalog = ProducerCatalog(stores.annotations.producers())
     own_columns = segment_schema()
     types = catalog.segment_columns(catalog.groups) | stores.tables.segments.columns()
     fields = [(name, arrow_type(types[name])) for name in sorted(types.keys() - set(own_columns.names))]

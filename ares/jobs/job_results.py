@@ -290,7 +290,7 @@ class AnnotateReport(JobCounts):
         end_reason: The same in words, with the server and its answer, or "".
         lost: Data that was given, such as rows of a file of spans, and is stored nowhere, by reason.
         annotator: Plug-in name.
-        maker: maker_id of its annotations.
+        producer: maker_id of its annotations.
         model: Model that it used, or "".
         run_seconds: Duration of the whole run; `seconds` is the time of this annotator's own loading and calls.
         cost: Calls, tokens and money.
@@ -298,7 +298,7 @@ class AnnotateReport(JobCounts):
     """
 
     annotator: str
-    maker: str
+    producer: str
     model: str
     run_seconds: float = 0.0
     cost: Cost = field(default_factory=Cost)
@@ -312,7 +312,7 @@ class AnnotateReport(JobCounts):
         """The document of `ares annotate --json` for this annotator; `lost` only where there is something."""
         return {
             "annotator": self.annotator,
-            "maker": self.maker,
+            "maker": self.producer,
             "model": self.model,
             **JobCounts.to_json(self),
             "open": self.open,
@@ -332,13 +332,13 @@ class AnnotateEstimate:
     Attributes:
         annotator: Plug-in name.
         planned: Subjects in the episodes that match the filter, as they are now.
-        already: Those that this maker has done; None where that is unknown until its model is loaded.
-        again: Those of the rest that another maker of the annotator has done, such as grades of an earlier rubric.
+        already: Those that this producer has done; None where that is unknown until its model is loaded.
+        again: Those of the rest that another producer of the annotator has done, such as grades of an earlier rubric.
         frames: Frames to decode for the rest, or for all where that is unknown.
         cost: Calls, tokens and money for the rest; `usd` is None when the price is not known.
         measured: Subjects whose cost was measured in the workspace and is scaled up; 0 where it is computed.
-        seconds: How long the rest takes by what earlier runs of this maker, or of its model, took; None where there is
-            none.
+        seconds: How long the rest takes by what earlier runs of this producer, or of its model, took; None without
+            any.
         timed: Subjects of these earlier runs.
     """
 

@@ -227,7 +227,7 @@ class FunctionAnnotator:
             of a list as many.
         columns: Type of every column that it fills.
         batch_size: Episodes in a list, or 0 for one episode by itself.
-        source: Hash of its source text: another text is another maker.
+        source: Hash of its source text: another text is another producer.
     """
 
     function: Callable[[Any], Any]

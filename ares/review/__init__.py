@@ -1,4 +1,4 @@
-"""What people say of annotations: rulings, corrections; and makers compared on the same segments."""
+"""What people say of annotations: rulings, corrections; and producers compared on the same segments."""
 
 from typing import TYPE_CHECKING
 
@@ -80,10 +80,6 @@ if TYPE_CHECKING:
         person_settings as person_settings,
         withdraw_segments as withdraw_segments,
     )
-    from ares.review.maker_comparison import (
-        MakerComparison as MakerComparison,
-        compare_makers as compare_makers,
-    )
     from ares.review.person_labels import (
         PERSON_ANNOTATORS as PERSON_ANNOTATORS,
         AuditVerdict as AuditVerdict,
@@ -92,6 +88,10 @@ if TYPE_CHECKING:
         compare_people as compare_people,
         find_audit_verdicts as find_audit_verdicts,
         read_labelled_items as read_labelled_items,
+    )
+    from ares.review.producer_comparison import (
+        ProducerComparison as ProducerComparison,
+        compare_producers as compare_producers,
     )
     from ares.review.queue import (
         LEASE_SECONDS as LEASE_SECONDS,

@@ -19,7 +19,7 @@ from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS
 from ares.review.estimates import Z_95, ShareEstimate
 from ares.review.person_labels import MET, RANDOM, UNMET, LabelledItem, common_verdict, signed_rank
 from ares.rubric import verdict_column
-from ares.store import maker_column
+from ares.store import producer_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,30 +45,34 @@ class JudgedColumns:
         verdict: Column of the verdict.
         accepted: The word by which the judge accepts.
         certainty: Column of how sure it is: a probability for "success", else a margin; "" where there is none.
-        maker: Column of its id.
+        producer: Column of its id.
     """
 
     verdict: str
     accepted: str
     certainty: str
-    maker: str
+    producer: str
 
 
 def judged_columns(question: str) -> JudgedColumns:
     """The columns with what judges say of a question; of instructions the audit speaks, which has none."""
     if question == INSTRUCTION:
-        return JudgedColumns(verdict="", accepted=MET, certainty="", maker="")
+        return JudgedColumns(verdict="", accepted=MET, certainty="", producer="")
     if question == SUCCESS:
         return JudgedColumns(
             verdict="success_verdict",
             accepted="success",
             certainty="success_probability",
-            maker=maker_column(SUCCESS),
+            producer=producer_column(SUCCESS),
         )
-    maker = maker_column("grade")
+    producer = producer_column("grade")
     if question == ACCEPTABLE:
-        return JudgedColumns(verdict="grade", accepted="acceptable", certainty="grade_margin", maker=maker)
-    return JudgedColumns(verdict=verdict_column(question, "").name, accepted="MET", certainty="", maker=maker)
+        return JudgedColumns(
+            verdict="grade", accepted="acceptable", certainty="grade_margin", producer=producer
+        )
+    return JudgedColumns(
+        verdict=verdict_column(question, "").name, accepted="MET", certainty="", producer=producer
+    )
 
 
 def judged_cell(question: str, verdict: object, certainty: float | None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.errors import RequestError
 from ares.review.labels import (
     PreparedAnswer,
@@ -190,33 +190,39 @@ def take_back(stores: Stores, annotation_id: str, person: str) -> None:
         StoreError: The log cannot be written.
     """
     annotation = stores.annotations.get_annotation(annotation_id)
-    maker = stores.annotations.makers().get(annotation.maker_id) if annotation else None
-    if annotation is None or maker is None or maker.kind != "person":
+    producer = stores.annotations.producers().get(annotation.maker_id) if annotation else None
+    if annotation is None or producer is None or producer.kind != "person":
         raise RequestError(f"no answer {annotation_id!r}", "`ares review list` shows them")
-    if maker.settings.get("person") != person.strip():
+    if producer.settings.get("person") != person.strip():
         raise RequestError(
-            f"the answer is of {maker.settings.get('person')}", f"{person} cannot take it back"
+            f"the answer is of {producer.settings.get('person')}", f"{person} cannot take it back"
         )
-    same_maker = stores.annotations.find_annotations([annotation.episode_id], maker_ids=[annotation.maker_id])
-    counting = counting_answers(other for other in same_maker if other.address == annotation.address)
+    same_producer = stores.annotations.find_annotations(
+        [annotation.episode_id], maker_ids=[annotation.maker_id]
+    )
+    counting = counting_answers(other for other in same_producer if other.address == annotation.address)
     if not counting or annotation_id not in (counting[-1].annotation_id, original_answer_id(counting[-1])):
         raise RequestError(f"answer {annotation_id} does not count any more", "it was changed or taken back")
     foreign = read_foreign_answers(stores.annotations, annotation.episode_id)
     uncounted = {answer.annotation.annotation_id for answer in foreign if not answer.counts}
     restored = say_earlier(counting, uncounted)
-    store_prepared(stores, PreparedAnswer(maker, [restored]))
-    if restored.is_withdrawn and maker.fills_segments:
-        withdraw_copies(stores, maker, annotation.episode_id)
+    store_prepared(stores, PreparedAnswer(producer, [restored]))
+    if restored.is_withdrawn and producer.fills_segments:
+        withdraw_copies(stores, producer, annotation.episode_id)
 
 
 def list_answers(stores: Stores, *, queue: str = "", person: str = "") -> Iterator[tuple[Annotation, Answer]]:
     """The answers that count, with their annotations, episode by episode; of one queue and one person if named."""
     log = stores.annotations
-    people = [maker for maker in log.makers().values() if maker.kind == "person"]
-    own = [maker for maker in people if not person or maker.settings.get("person") == person]
-    ids = {episode_id for maker in own for episode_id in log.find_episodes(maker.annotator, maker.maker_id)}
+    people = [producer for producer in log.producers().values() if producer.kind == "person"]
+    own = [producer for producer in people if not person or producer.settings.get("person") == person]
+    ids = {
+        episode_id
+        for producer in own
+        for episode_id in log.find_episodes(producer.annotator, producer.maker_id)
+    }
     for chunk in batched(sorted(ids), _EPISODES_PER_READ):
-        annotations = log.find_annotations(chunk, maker_ids=[maker.maker_id for maker in own])
+        annotations = log.find_annotations(chunk, maker_ids=[producer.maker_id for producer in own])
         for annotation in keep_newest_annotations(annotations):
             answer = read_answer(annotation)
             if answer and queue in ("", answer.queue):
@@ -281,11 +287,11 @@ def find_earlier_answer(
 
 def _own_annotations(stores: Stores, episode_id: str, person: str) -> list[Annotation]:
     """The annotations that a person made of an episode, in the order of the log."""
-    makers = stores.annotations.makers().values()
+    producers = stores.annotations.producers().values()
     own = [
-        maker.maker_id
-        for maker in makers
-        if maker.kind == "person" and maker.settings.get("person") == person.strip()
+        producer.maker_id
+        for producer in producers
+        if producer.kind == "person" and producer.settings.get("person") == person.strip()
     ]
     return list(stores.annotations.find_annotations([episode_id], maker_ids=own)) if own else []
 
@@ -346,7 +352,7 @@ def _prepare_episode_label(stores: Stores, answer: Answer) -> PreparedAnswer:
     if row is None or answer.subject_kind != "episode":
         raise RequestError("no such episode", f"{answer.subject_kind} {answer.subject_id!r}")
     name, columns = _EPISODE_LABELS[answer.question]
-    maker = Maker(
+    producer = Producer(
         annotator=name,
         version="1",
         settings=person_settings(answer.person),
@@ -357,14 +363,14 @@ def _prepare_episode_label(stores: Stores, answer: Answer) -> PreparedAnswer:
         episode_id=answer.subject_id,
         name=name,
         value={**_label_columns(answer), _ANSWER: answer.to_json()},
-        maker_id=maker.maker_id,
+        maker_id=producer.maker_id,
         subject=answer.subject_id,
         start_seconds=0.0,
         stop_seconds=float(row["duration_seconds"] or 0.0),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         revision=time.time_ns(),
     )
-    return PreparedAnswer(maker, [sign_annotation(maker, draft)])
+    return PreparedAnswer(producer, [sign_annotation(producer, draft)])
 
 
 def _label_columns(answer: Answer) -> dict[str, Json]:
@@ -408,7 +414,7 @@ def _find_criterion(
                 return (
                     str(ruling["category"]),
                     rubric,
-                    stores.annotations.makers()[annotation.maker_id].columns,
+                    stores.annotations.producers()[annotation.maker_id].columns,
                 )
     raise RequestError(
         f"no criterion {criterion!r}",

@@ -67,7 +67,7 @@ class Calibration:
     Attributes:
         question: "acceptable", "success", "instruction" or a criterion.
         dataset: The dataset.
-        judge: Id of the maker of the judgements; "" for what no judge has judged. Of instructions it is the audit,
+        judge: Id of the producer of the judgements; "" for what no judge has judged. Of instructions it is the audit,
             which accepts what fits its own instruction as well as any, and refuses what it names.
         model: Its model.
         items: Items that people answered.
@@ -168,10 +168,13 @@ def report_calibration(
     groups: dict[tuple[str, str, str], list[LabelledItem]] = {}
     for item in read_labelled_items(stores, question=question, dataset=dataset, where=where):
         groups.setdefault((item.question, item.dataset, item.judge), []).append(item)
-    makers, recipes = stores.annotations.makers(), {queue.name: queue.recipe for queue in list_queues(stores)}
+    producers, recipes = (
+        stores.annotations.producers(),
+        {queue.name: queue.recipe for queue in list_queues(stores)},
+    )
     return [
         _measure_group(
-            stores, items, makers[judge].model if judge in makers else items[0].model, where, recipes
+            stores, items, producers[judge].model if judge in producers else items[0].model, where, recipes
         )
         for (_, _, judge), items in sorted(groups.items(), key=lambda group: group[0])
     ]
@@ -367,9 +370,9 @@ def _judged_columns(
     existing = (
         tables.segments.scan([], "false").column_names if item.is_segment else tables.episodes.columns()
     )
-    if not {judged.verdict, judged.maker} <= set(existing):
+    if not {judged.verdict, judged.producer} <= set(existing):
         return
-    is_judged = f"{judged.maker} = {quote_literal(item.judge)} AND {judged.verdict} IS NOT NULL"
+    is_judged = f"{judged.producer} = {quote_literal(item.judge)} AND {judged.verdict} IS NOT NULL"
     columns = [judged.verdict, *([judged.certainty] if judged.certainty in existing else ())]
     names = ["key", "verdict", "certainty"][: len(columns) + 1]
     if not item.is_segment:

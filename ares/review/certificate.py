@@ -17,7 +17,7 @@ from ares.review.drawing import list_queues
 from ares.review.estimates import labels_for_precision
 from ares.review.person_labels import MET, LabelledItem, read_labelled_items
 from ares.statistics import effective_items, share_lower_bound, share_upper_bound
-from ares.store import REVIEWED, batched, ids_filter, in_condition, maker_column
+from ares.store import REVIEWED, batched, ids_filter, in_condition, producer_column
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -45,8 +45,8 @@ class CertifiedItem:
         subject_id: Id of the caption.
         episode_id: Its episode.
         answers: Ids of the annotations with the answers.
-        judge: Id of the maker of its grade.
-        captioner: Id of the maker of the caption.
+        judge: Id of the producer of its grade.
+        captioner: Id of the producer of the caption.
     """
 
     subject_id: str
@@ -82,12 +82,12 @@ class Certificate:
 
     @property
     def judges(self) -> tuple[str, ...]:
-        """Ids of the makers of the grades."""
+        """Ids of the producers of the grades."""
         return tuple(sorted({item.judge for item in self.items}))
 
     @property
     def captioners(self) -> tuple[str, ...]:
-        """Ids of the makers of the captions."""
+        """Ids of the producers of the captions."""
         return tuple(sorted({item.captioner for item in self.items}))
 
     @property
@@ -99,7 +99,7 @@ class Certificate:
     @property
     def where(self) -> str:
         """The filter of the episodes that it speaks of; see also `find_changed_members`."""
-        judges = in_condition(maker_column("grade"), self.judges)
+        judges = in_condition(producer_column("grade"), self.judges)
         return f"grade = 'acceptable' AND grade_margin >= {self.cut!r} AND {judges}"
 
     def describe(self) -> str:
@@ -337,10 +337,10 @@ def _find_change(item: CertifiedItem, now: LabelledItem | None) -> str:
 
 
 def find_changed_members(stores: Stores, certificate: Certificate, members: Iterable[str]) -> Iterator[str]:
-    """Yield the members whose caption or grade is by neither a person nor a maker of the certificate."""
-    makers = stores.annotations.makers()
-    people = [maker_id for maker_id, maker in makers.items() if maker.kind == "person"]
-    is_graded = in_condition(maker_column("grade"), [*certificate.judges, *people])
+    """Yield the members whose caption or grade is by neither a person nor a producer of the certificate."""
+    producers = stores.annotations.producers()
+    people = [maker_id for maker_id, producer in producers.items() if producer.kind == "person"]
+    is_graded = in_condition(producer_column("grade"), [*certificate.judges, *people])
     is_captioned = in_condition("maker_id", [*certificate.captioners, *people])
     tables = stores.tables
     for ids in batched(members, _ITEMS_PER_READ):

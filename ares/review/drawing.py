@@ -320,7 +320,7 @@ def _find_candidates(
     """Yield what may be asked about."""
     episodes, segments, annotator = stores.tables.episodes, stores.tables.segments, request.annotator
     is_of_episodes, judged = request.question in QUESTIONS_OF_EPISODES, judged_columns(request.question)
-    named = {"grade", "grade_margin", judged.verdict, judged.certainty, judged.maker}
+    named = {"grade", "grade_margin", judged.verdict, judged.certainty, judged.producer}
     own = sorted(named & set((episodes if is_of_episodes else segments).columns()))
     for ids in batched(episode_ids, BLOCK_ITEMS):
         where = ids_filter(ids)
@@ -339,7 +339,7 @@ def _find_candidates(
                     row.get("annotation_id") or row["episode_id"],
                     row["episode_id"],
                     sys.intern(f"{dataset}/{row.get('grade') or 'not graded'}"),
-                    sys.intern(stratum_name(dataset, row.get(judged.maker) or "", cell)),
+                    sys.intern(stratum_name(dataset, row.get(judged.producer) or "", cell)),
                     worth(row),
                 )
 

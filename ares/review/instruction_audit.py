@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from uuid import uuid4
 
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.console import count_are, count_of
 from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION, Answer
@@ -166,10 +166,10 @@ def audit_instructions(stores: Stores, datasets: Sequence[str] = ()) -> list[Ins
             f"there are: {', '.join(sorted(known))}" if known else "run `ares ingest` first",
         )
     space, audits = find_embedding_space(stores).name, list[InstructionAudit]()
-    maker = Maker(annotator="instruction_audit", version=_VERSION, settings={"space": space})
+    producer = Producer(annotator="instruction_audit", version=_VERSION, settings={"space": space})
     for name in sorted(datasets or known):
         audit, verdicts = _audit_dataset(stores, name, space)
-        keep_audit_verdicts(stores, name, maker, verdicts)
+        keep_audit_verdicts(stores, name, producer, verdicts)
         audits.append(audit)
     documents: dict[str, Json] = {audit.dataset: audit.to_json() for audit in audits}
     stores.annotations.put_documents(AUDITS, documents)

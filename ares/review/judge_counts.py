@@ -1,4 +1,4 @@
-"""What judges say of all episodes: how much they accept, by criterion, dataset, maker, time and known success."""
+"""What judges say of all episodes: how much they accept, by criterion, dataset, producer, time and known success."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def list_judged_questions(stores: Stores) -> list[JudgedQuestion]:
     words = {verdict.value for verdict in Verdict}
     criteria = {
         column.name: column.name.removeprefix("grade_").upper()
-        for maker in stores.annotations.makers().values()
-        for column in maker.columns
+        for producer in stores.annotations.producers().values()
+        for column in producer.columns
         if words <= set(column.choices) and column.name in existing
     }
     whole = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.annotation import WITHDRAWN, Annotation, Column, Cost, Maker
+from ares.annotation import WITHDRAWN, Annotation, Column, Cost, Producer
 from ares.errors import RequestError
 from ares.rubric import GRADE_COLUMNS, Rubric, Ruling, Verdict
 from ares.store import HERE, ORIGIN, RESTORES, UNCHANGED, keep_newest_annotations
@@ -60,15 +60,15 @@ def add_ruling(
 
 
 class PreparedAnswer(NamedTuple):
-    """What a person says, before it is stored: the maker that stands for the person, and the annotations."""
+    """What a person says, before it is stored: the producer that stands for the person, and the annotations."""
 
-    maker: Maker
+    producer: Producer
     annotations: list[Annotation]
 
 
 def store_prepared(stores: Stores, prepared: PreparedAnswer) -> Annotation:
     """Store what a person says; `Stores.sync` shows it. Returns the first annotation. Raises StoreError."""
-    stores.annotations.add_maker(prepared.maker)
+    stores.annotations.add_producer(prepared.producer)
     stores.annotations.append(prepared.annotations)
     return prepared.annotations[0]
 
@@ -94,17 +94,17 @@ def prepare_ruling(
     Raises:
         RequestError: The person has no name.
     """
-    makers = stores.annotations.makers()
-    maker = Maker(
+    producers = stores.annotations.producers()
+    producer = Producer(
         annotator="ruling",
         version=_VERSION,
         settings={**person_settings(ruling.judge), **_segment_settings(annotation)},
         kind="person",
         subject_kind="annotation",
-        after=(makers[annotation.maker_id].annotator,),
+        after=(producers[annotation.maker_id].annotator,),
     )
     # The word of a person is never stale; what the person ruled on by another rubric keeps its columns.
-    earlier = makers[maker.maker_id].columns if maker.maker_id in makers else ()
+    earlier = producers[producer.maker_id].columns if producer.maker_id in producers else ()
     own = {column.name: replace(column, needs_current_maker=False) for column in (*earlier, *columns)}
     value: dict[str, Json] = {**described, "rulings": [{**ruling.to_json(), "category": category}]}
     draft = replace(
@@ -114,7 +114,7 @@ def prepare_ruling(
         value=value,
         part=ruling.criterion,
     )
-    return PreparedAnswer(replace(maker, columns=tuple(own.values())), [sign_annotation(maker, draft)])
+    return PreparedAnswer(replace(producer, columns=tuple(own.values())), [sign_annotation(producer, draft)])
 
 
 def add_correction(
@@ -129,7 +129,7 @@ def prepare_correction(
 ) -> PreparedAnswer:
     """What a person says in place of an annotation; it is shown until the person says something else.
 
-    The segments of one maker are shown together: those beside a corrected segment are stored with it as they are.
+    The segments of one producer are shown together: those beside a corrected segment are stored with it as they are.
 
     Args:
         stores: Stores of the workspace.
@@ -141,8 +141,8 @@ def prepare_correction(
         RequestError: The person has no name.
         StoreError: The log cannot be read.
     """
-    original = stores.annotations.makers()[annotation.maker_id]
-    maker = replace(
+    original = stores.annotations.producers()[annotation.maker_id]
+    producer = replace(
         original,
         version=_VERSION,
         model="",
@@ -151,11 +151,11 @@ def prepare_correction(
         kind="person",
     )
     corrected = replace(annotation, value=value, ordinal=0)
-    return _sign_segments(maker, [corrected, *_copy_segments_beside(stores, annotation, maker)])
+    return _sign_segments(producer, [corrected, *_copy_segments_beside(stores, annotation, producer)])
 
 
-def _copy_segments_beside(stores: Stores, annotation: Annotation, person: Maker) -> list[Annotation]:
-    """The other segments of the maker of an annotation, unless the person has segments of that kind already."""
+def _copy_segments_beside(stores: Stores, annotation: Annotation, person: Producer) -> list[Annotation]:
+    """The other segments of the producer of an annotation, unless the person has segments of that kind already."""
     log = stores.annotations.find_annotations(
         [annotation.episode_id], maker_ids=[annotation.maker_id, person.maker_id]
     )
@@ -170,21 +170,21 @@ def _copy_segments_beside(stores: Stores, annotation: Annotation, person: Maker)
     ]
 
 
-def withdraw_copies(stores: Stores, maker: Maker, episode_id: str) -> None:
+def withdraw_copies(stores: Stores, producer: Producer, episode_id: str) -> None:
     """Take the segments back that `add_correction` stored as they were, where a person has changed none any more."""
-    log = stores.annotations.find_annotations([episode_id], maker_ids=[maker.maker_id])
+    log = stores.annotations.find_annotations([episode_id], maker_ids=[producer.maker_id])
     alive = [entry for entry in keep_newest_annotations(log) if not entry.is_withdrawn]
     if alive and all(UNCHANGED in entry.value for entry in alive):
-        store_prepared(stores, _sign_segments(maker, [replace(entry, value=WITHDRAWN) for entry in alive]))
+        store_prepared(stores, _sign_segments(producer, [replace(entry, value=WITHDRAWN) for entry in alive]))
 
 
 def _segment_settings(annotation: Annotation) -> dict[str, Json]:
-    """Rulings on what is said of segments have a maker of their own: what one describes is no part of its id."""
+    """Rulings on what is said of segments have a producer of their own: what one describes is no part of its id."""
     return {"described": annotation.name} if annotation.subject_kind == "segment" else {}
 
 
 def person_settings(person: str) -> dict[str, Json]:
-    """Settings of the makers of a person. Raises RequestError where the name is empty, or no line that can be read."""
+    """Settings of the producers of a person. Raises RequestError where the name is empty, or no readable line."""
     name = person.strip()
     if not name:
         raise RequestError("a person needs a name", "the log says who said what")
@@ -196,13 +196,13 @@ def person_settings(person: str) -> dict[str, Json]:
     return {"person": name}
 
 
-def sign_annotation(maker: Maker, draft: Annotation) -> Annotation:
-    """What a person says now and here, by the maker that stands for the person."""
+def sign_annotation(producer: Producer, draft: Annotation) -> Annotation:
+    """What a person says now and here, by the producer that stands for the person."""
     return replace(
         draft,
         value=_value_from_here(draft.value),
-        name=maker.annotator,
-        maker_id=maker.maker_id,
+        name=producer.annotator,
+        maker_id=producer.maker_id,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         frames=(),
         cost=Cost(),
@@ -229,12 +229,12 @@ class SegmentChange:
 def correct_segments(
     stores: Stores, segments: Sequence[Annotation], changes: Sequence[SegmentChange], person: str
 ) -> list[Annotation]:
-    """Store the segments of one annotator in an episode as a person says they are; new makers do not replace them.
+    """Store the segments of one annotator in an episode as a person says they are; new producers do not replace them.
 
     Args:
         stores: Stores of the workspace.
         segments: All segments of the annotator that are shown; those that are not changed are stored with the others,
-            because the segments of one maker are shown together.
+            because the segments of one producer are shown together.
         changes: What the person changed.
         person: Name of the person.
 
@@ -252,32 +252,32 @@ def correct_segments(
         raise RequestError(
             "the segments cannot be changed", "they were changed meanwhile, or one would be empty"
         )
-    original = stores.annotations.makers()[segments[0].maker_id]
+    original = stores.annotations.producers()[segments[0].maker_id]
     settings = person_settings(person)
-    maker = replace(original, version=_VERSION, model="", prompt_hash="", settings=settings, kind="person")
+    producer = replace(original, version=_VERSION, model="", prompt_hash="", settings=settings, kind="person")
     written: list[Annotation] = []
     for segment in segments:
         change = by_id.get(segment.annotation_id)
-        is_own = segment.maker_id == maker.maker_id
+        is_own = segment.maker_id == producer.maker_id
         if is_own and change is None:
             continue
         if is_own:
             written.append(replace(segment, value=WITHDRAWN))
         written.append(_changed_segment(segment, change))
-    prepared = _sign_segments(maker, written)
+    prepared = _sign_segments(producer, written)
     store_prepared(stores, prepared)
     return prepared.annotations
 
 
 def withdraw_segments(stores: Stores, written: Sequence[Annotation]) -> None:
     """Take back what `correct_segments` wrote: the segments are again those before. Raises StoreError."""
-    maker = stores.annotations.makers()[written[0].maker_id]
+    producer = stores.annotations.producers()[written[0].maker_id]
     removed = {annotation.address for annotation in written if annotation.is_withdrawn}
     drafts = [
         replace(annotation, value=WITHDRAWN) for annotation in written if annotation.address not in removed
     ]
     if removed:
-        log = stores.annotations.find_annotations([written[0].episode_id], maker_ids=[maker.maker_id])
+        log = stores.annotations.find_annotations([written[0].episode_id], maker_ids=[producer.maker_id])
         before = {
             annotation.address: annotation
             for annotation in log
@@ -285,7 +285,7 @@ def withdraw_segments(stores: Stores, written: Sequence[Annotation]) -> None:
             if annotation.revision < written[0].revision
         }
         drafts += before.values()
-    store_prepared(stores, _sign_segments(maker, drafts))
+    store_prepared(stores, _sign_segments(producer, drafts))
 
 
 def _changed_segment(segment: Annotation, change: SegmentChange | None) -> Annotation:
@@ -298,11 +298,11 @@ def _changed_segment(segment: Annotation, change: SegmentChange | None) -> Annot
     return replace(segment, value=value, ordinal=0, **span)  # type: ignore[arg-type]
 
 
-def _sign_segments(maker: Maker, drafts: Sequence[Annotation]) -> PreparedAnswer:
-    """Drafts as annotations of a maker, in their order."""
+def _sign_segments(producer: Producer, drafts: Sequence[Annotation]) -> PreparedAnswer:
+    """Drafts as annotations of a producer, in their order."""
     now, created = time.time_ns(), datetime.now(UTC).isoformat(timespec="seconds")
     written = [
-        replace(sign_annotation(maker, draft), created=created, revision=now + number)
+        replace(sign_annotation(producer, draft), created=created, revision=now + number)
         for number, draft in enumerate(drafts)
     ]
-    return PreparedAnswer(maker, written)
+    return PreparedAnswer(producer, written)

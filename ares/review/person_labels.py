@@ -15,7 +15,7 @@ from ares.store import batched, ids_filter, keep_newest_annotations, original_an
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.annotation import Annotation, Maker
+    from ares.annotation import Annotation, Producer
     from ares.episode import Json
     from ares.review.answers import Answer
     from ares.store import Stores
@@ -73,9 +73,9 @@ class LabelledItem:
         before_adjudication: What each said before knowing that another one differs, as revisions of the log have it.
         judged: What the judge says: "met", "unmet", "unsure", or "" where none has judged it.
         rank: How sure the judge is that it is met, 0 to 1; None where it does not say.
-        judge: Id of the maker of the judgement, or "".
-        model: What the audit of instructions calls itself; "" for other judges, of which the log has the makers.
-        captioner: Id of the maker of the text, or "".
+        judge: Id of the producer of the judgement, or "".
+        model: What the audit of instructions calls itself; "" for other judges, of which the log has the producers.
+        captioner: Id of the producer of the text, or "".
         is_segment: Whether the text is about a segment.
     """
 
@@ -126,7 +126,7 @@ def read_labelled_items(
         RequestError: The filter is wrong.
         StoreError: The log cannot be read.
     """
-    makers = stores.annotations.makers()
+    producers = stores.annotations.producers()
     episodes_by_name = (stores.annotations.find_episodes(name) for name in PERSON_ANNOTATORS)
     episodes = sorted(set().union(*episodes_by_name))
     for ids in batched(episodes, _EPISODES_PER_READ):
@@ -134,7 +134,7 @@ def read_labelled_items(
         rows = stores.tables.episodes.read_columns(["episode_id", "dataset"], condition).to_pylist()
         datasets = {row["episode_id"]: row["dataset"] for row in rows if dataset in ("", row["dataset"])}
         annotations = stores.annotations.find_annotations(list(datasets))
-        log = _read_answer_log(annotations, makers)
+        log = _read_answer_log(annotations, producers)
         log.audited = _read_audit_verdicts(stores, log.answers, datasets)
         for key in log.answers:
             if question in ("", key[0]):
@@ -167,9 +167,9 @@ class _AnswerLog:
     audited: dict[str, AuditVerdict] = field(default_factory=dict)
 
 
-def _read_answer_log(annotations: Sequence[Annotation], makers: Mapping[str, Maker]) -> _AnswerLog:
+def _read_answer_log(annotations: Sequence[Annotation], producers: Mapping[str, Producer]) -> _AnswerLog:
     """Sort the annotations of some episodes, which are in the order of the log."""
-    log, graders = _AnswerLog(), _grading_makers(makers.values())
+    log, graders = _AnswerLog(), _grading_producers(producers.values())
     for annotation in annotations:
         answer = read_answer(annotation)
         if answer is not None and answer.drawn != _ADJUDICATED:
@@ -205,12 +205,12 @@ def _add_judgement(log: _AnswerLog, annotation: Annotation, graders: Collection[
         log.judgements[SUCCESS, annotation.subject] = annotation
 
 
-def _grading_makers(makers: Iterable[Maker]) -> set[str]:
-    """Ids of the makers of grades that are no people."""
+def _grading_producers(producers: Iterable[Producer]) -> set[str]:
+    """Ids of the producers of grades that are no people."""
     return {
-        maker.maker_id
-        for maker in makers
-        if maker.kind != "person" and any(column.name == ACCEPTABLE for column in maker.columns)
+        producer.maker_id
+        for producer in producers
+        if producer.kind != "person" and any(column.name == ACCEPTABLE for column in producer.columns)
     }
 
 
@@ -337,7 +337,7 @@ def compare_people(items: Iterable[LabelledItem]) -> list[PersonAgreement]:
     ]
 
 
-# By dataset and the start of ids what the audit of instructions said of each episode, by its maker.
+# By dataset and the start of ids what the audit of instructions said of each episode, by its producer.
 VERDICTS = "instruction_verdicts"
 # Episodes in one of these documents at most, and digits of their ids in its key at most.
 _EPISODES_PER_DOCUMENT, _MOST_DIGITS = 4_096, 3
@@ -350,7 +350,7 @@ class AuditVerdict(NamedTuple):
         verdict: "met", "unmet" where it named the episode, or "unsure".
         rank: Probability of the own instruction against the best other one, 0 to 1; None where it has no model.
         text: What `hash_text` says of the instruction that was audited.
-        judge: Id of the maker, which depends on the version of the audit and the embedding space.
+        judge: Id of the producer, which depends on the version of the audit and the embedding space.
         model: The same for people.
     """
 
@@ -371,21 +371,21 @@ def hash_text(text: str) -> int:
 
 
 def keep_audit_verdicts(
-    stores: Stores, dataset: str, maker: Maker, verdicts: Mapping[str, AuditVerdict]
+    stores: Stores, dataset: str, producer: Producer, verdicts: Mapping[str, AuditVerdict]
 ) -> None:
     """Store what the audit says of episodes; what it said of others of the dataset before stays.
 
     Args:
         stores: Stores of the workspace.
         dataset: The dataset.
-        maker: The version of the audit, with the setting "space".
+        producer: The version of the audit, with the setting "space".
         verdicts: By id of the episode.
 
     Raises:
         StoreError: They cannot be stored.
     """
-    model = f"instruction audit {maker.version}, {maker.settings['space']}"
-    new = {id: item._replace(judge=maker.maker_id, model=model) for id, item in verdicts.items()}
+    model = f"instruction audit {producer.version}, {producer.settings['space']}"
+    new = {id: item._replace(judge=producer.maker_id, model=model) for id, item in verdicts.items()}
     stored = _read_verdict_documents(stores, dataset)
     whole = {id: item for document in stored.values() for id, item in _list_verdicts(document)} | new
     lengths = range(_MOST_DIGITS)
@@ -430,12 +430,12 @@ def find_audit_verdicts(stores: Stores, datasets: Mapping[str, str]) -> dict[str
 
 
 def read_audited_columns(stores: Stores, dataset: str, judge: str, where: str) -> Iterator[pa.Table]:
-    """Yield tables with "key" and "verdict": what a maker of audits said of the episodes of a dataset that match.
+    """Yield tables with "key" and "verdict": what a producer of audits said of the episodes of a dataset that match.
 
     Args:
         stores: Stores of the workspace.
         dataset: Its name.
-        judge: Id of the maker.
+        judge: Id of the producer.
         where: SQL filter over the episode columns.
     """
     import pyarrow as pa

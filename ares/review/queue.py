@@ -41,7 +41,7 @@ _PROBED_ITEMS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueItem:
-    """One item as whoever is asked sees it: neither judge, maker nor what somebody else has said.
+    """One item as whoever is asked sees it: neither judge, producer nor what somebody else has said.
 
     Attributes:
         queue: Name of the queue.

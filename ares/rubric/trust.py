@@ -286,7 +286,7 @@ class JudgeTrust:
         return worst_state(self.content, *([self.outcome] if self.needs_outcome else []))
 
     def to_json(self) -> dict[str, Json]:
-        """The document that is stored by maker and dataset."""
+        """The document that is stored by producer and dataset."""
         controls = sum(self.missing.values())
         return {
             "state": self.state,

@@ -23,13 +23,13 @@ from ares.rubric.trust import (
     trust_of_grade,
 )
 from ares.rubric.verdict import correct_grade
-from ares.store import batched, ids_filter, in_condition, maker_column
+from ares.store import batched, ids_filter, in_condition, producer_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.annotation import Annotation
-    from ares.store import AnnotationStore, MakerCatalog, Tables
+    from ares.store import AnnotationStore, ProducerCatalog, Tables
 
 
 # Documents by "maker_id/dataset": `JudgeTrust` as JSON.
@@ -66,7 +66,7 @@ class GradeProjection:
         annotations.drop_documents(JUDGE_TRUST, old - documents.keys())
         annotations.put_documents(JUDGE_TRUST, documents)
 
-    def refresh(self, tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog) -> None:
+    def refresh(self, tables: Tables, annotations: AnnotationStore, catalog: ProducerCatalog) -> None:
         """Let each grade carry the word of its judge's controls.
 
         What a judge says that is not trusted is no decision in `acceptable`, that of an untrusted one nowhere.
@@ -80,24 +80,26 @@ class GradeProjection:
         """The grade of a caption with the rulings of people. Raises ValueError; see `correct_grade`."""
         return correct_grade(value, rulings)
 
-    def followed_columns(self, catalog: MakerCatalog, existing: Collection[str]) -> dict[str, str]:
+    def followed_columns(self, catalog: ProducerCatalog, existing: Collection[str]) -> dict[str, str]:
         """Filter of the rows in which a column follows from the controls of a judge, by column.
 
         Args:
-            catalog: All makers.
+            catalog: All producers.
             existing: Columns of the table.
         """
         conditions = [
-            in_condition(maker_column(name), makers)
-            for name, makers in judges(catalog).items()
-            if maker_column(name) in existing
+            in_condition(producer_column(name), producers)
+            for name, producers in judges(catalog).items()
+            if producer_column(name) in existing
         ]
         if not conditions:
             return {}
         is_judged = f"({' OR '.join(conditions)})"
         # Grades of earlier versions do not have it: theirs follows from what they decide, people's as well.
         is_graded = " OR ".join(
-            f"{maker_column(name)} IS NOT NULL" for name in judges(catalog) if maker_column(name) in existing
+            f"{producer_column(name)} IS NOT NULL"
+            for name in judges(catalog)
+            if producer_column(name) in existing
         )
         followed = {TRUST_COLUMN: is_judged, _ACCEPTABLE: is_judged, _UNPROVEN: f"({is_graded})"}
         if VERDICTS_COLUMN in existing:
@@ -204,7 +206,7 @@ def _shown_controls(tables: Tables, annotations: AnnotationStore) -> Iterator[tu
 
 
 def find_outdated_grades(
-    tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog
+    tables: Tables, annotations: AnnotationStore, catalog: ProducerCatalog
 ) -> Iterator[tuple[str, pa.Table]]:
     """Grades that do not show what the controls of their judge say, as they should be.
 
@@ -213,28 +215,31 @@ def find_outdated_grades(
         `find_outdated_grade_rows`.
     """
     trust = read_judge_trust(annotations)
-    for name, makers in judges(catalog).items():
+    for name, producers in judges(catalog).items():
         documents = {
             f"{maker_id}/{dataset}": document
-            for maker_id in makers
+            for maker_id in producers
             for dataset, document in trust.get(maker_id, {}).items()
         }
-        columns = [_GRADE, _ACCEPTABLE, TRUST_COLUMN, maker_column(name)]
+        columns = [_GRADE, _ACCEPTABLE, TRUST_COLUMN, producer_column(name)]
         for batch in _episode_rows(tables, columns):
-            yield "episode_id", find_outdated_grade_rows(batch, "episode_id", name, makers, documents)
+            yield "episode_id", find_outdated_grade_rows(batch, "episode_id", name, producers, documents)
         for batch in _segment_rows(tables, columns):
-            yield "annotation_id", find_outdated_grade_rows(batch, "annotation_id", name, makers, documents)
+            yield (
+                "annotation_id",
+                find_outdated_grade_rows(batch, "annotation_id", name, producers, documents),
+            )
 
 
-def judges(catalog: MakerCatalog) -> dict[str, list[str]]:
-    """Ids of the makers that are judges with controls, by annotator."""
+def judges(catalog: ProducerCatalog) -> dict[str, list[str]]:
+    """Ids of the producers that are judges with controls, by annotator."""
     names = {
-        maker.annotator
-        for maker in catalog.makers.values()
-        if maker.kind == "model" and any(column.name == TRUST_COLUMN for column in maker.columns)
+        producer.annotator
+        for producer in catalog.producers.values()
+        if producer.kind == "model" and any(column.name == TRUST_COLUMN for column in producer.columns)
     }
     return {
-        name: [maker.maker_id for maker in catalog.makers_of([name]) if maker.kind == "model"]
+        name: [producer.maker_id for producer in catalog.producers_of([name]) if producer.kind == "model"]
         for name in sorted(names)
     }
 
@@ -281,7 +286,7 @@ def find_outdated_grade_rows(
     batch: pa.RecordBatch,
     key: str,
     name: str,
-    makers: Sequence[str],
+    producers: Sequence[str],
     documents: Mapping[str, Mapping[str, Json]],
 ) -> pa.Table:
     """The rows of graded subjects that do not show what the controls of their judge say, as they should be.
@@ -290,15 +295,15 @@ def find_outdated_grade_rows(
         batch: Graded subjects with their dataset, and the verdicts of their gates where they are stored.
         key: Column of their ids.
         name: The annotator that grades.
-        makers: Its makers that are models.
+        producers: Its producers that are models.
         documents: `JudgeTrust` by "maker_id/dataset"; unproven where there is none.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    maker, undecided = batch[maker_column(name)], pa.scalar(None, pa.bool_())
-    is_model = pc.fill_null(pc.is_in(maker, value_set=pa.array(makers, pa.string())), False)
-    joined = pc.binary_join_element_wise(maker, batch[_DATASET], "/")
+    producer, undecided = batch[producer_column(name)], pa.scalar(None, pa.bool_())
+    is_model = pc.fill_null(pc.is_in(producer, value_set=pa.array(producers, pa.string())), False)
+    joined = pc.binary_join_element_wise(producer, batch[_DATASET], "/")
     by_verdicts = pc.coalesce(_map_texts(batch[VERDICTS_COLUMN], grade_from_verdicts), batch[_GRADE])
     grades = pc.if_else(is_model, by_verdicts, batch[_GRADE])
     is_certified = pc.and_(pc.is_valid(batch[CERTIFIED_COLUMN]), _acceptance_of_grades(grades))
@@ -319,7 +324,7 @@ def find_outdated_grade_rows(
         pc.not_equal(_decision_numbers(batch[_ACCEPTABLE]), _decision_numbers(acceptable)),
         pc.not_equal(_decision_numbers(batch[_UNPROVEN]), _decision_numbers(unproven)),
     ]
-    is_wrong = pc.and_(pc.is_valid(maker), reduce(pc.or_, differences))
+    is_wrong = pc.and_(pc.is_valid(producer), reduce(pc.or_, differences))
     columns = {TRUST_COLUMN: trust, _GRADE: grades, _ACCEPTABLE: acceptable, _UNPROVEN: unproven}
     return pa.table({key: batch[key], **columns}).filter(is_wrong)
 
@@ -388,22 +393,22 @@ def find_text_states(rows: pa.Table, annotations: AnnotationStore) -> pa.Array:
 
     Args:
         rows: Segments with the "dataset" of their episodes, and those columns of their table that grades fill.
-        annotations: The log, with the makers and the controls of judges.
+        annotations: The log, with the producers and the controls of judges.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     graders = {
-        maker.annotator
-        for maker in annotations.makers().values()
-        if any(column.name == VERDICTS_COLUMN for column in maker.columns)
+        producer.annotator
+        for producer in annotations.producers().values()
+        if any(column.name == VERDICTS_COLUMN for column in producer.columns)
     }
-    names = [name for name in sorted(graders) if maker_column(name) in rows.column_names]
+    names = [name for name in sorted(graders) if producer_column(name) in rows.column_names]
     if not names or VERDICTS_COLUMN not in rows.column_names:
         return pa.repeat(pa.scalar("ungraded"), len(rows))
-    maker = pc.coalesce(*(rows[maker_column(name)] for name in names))
+    producer = pc.coalesce(*(rows[producer_column(name)] for name in names))
     verdicts = pc.if_else(pc.is_null(rows["dataset"]), "", pc.fill_null(rows[VERDICTS_COLUMN], ""))
-    keys = pc.binary_join_element_wise(pc.fill_null(maker, ""), pc.fill_null(rows["dataset"], ""), "/")
+    keys = pc.binary_join_element_wise(pc.fill_null(producer, ""), pc.fill_null(rows["dataset"], ""), "/")
     documents = {
         f"{maker_id}/{dataset}": document
         for maker_id, by_dataset in read_judge_trust(annotations).items()

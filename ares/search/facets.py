@@ -425,7 +425,7 @@ def compute_facets(
         encoded = EncodedColumns(rows.episodes)
     types = _facet_types(encoded.episodes, columns)
     counts = encoded.count(where, types, None if rows is None else rows.row_mask)
-    declared = {column.name: column for column in declared_columns(stores.annotations.makers().values())}
+    declared = {column.name: column for column in declared_columns(stores.annotations.producers().values())}
     return [
         _to_facet(name, types[name], counts[name], encoded.edges(name), declared.get(name)) for name in types
     ]

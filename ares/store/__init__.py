@@ -97,9 +97,9 @@ if TYPE_CHECKING:
         UnstorableError as UnstorableError,
         annotation_from_row as annotation_from_row,
         annotation_to_row as annotation_to_row,
-        maker_from_text as maker_from_text,
-        maker_to_text as maker_to_text,
         new_spending_key as new_spending_key,
+        producer_from_text as producer_from_text,
+        producer_to_text as producer_to_text,
         read_spending as read_spending,
         spending_document as spending_document,
     )
@@ -131,15 +131,15 @@ if TYPE_CHECKING:
         reset_applied_sequence as reset_applied_sequence,
         skip_applied as skip_applied,
     )
-    from ares.store.sync.makers import (
+    from ares.store.sync.producers import (
         CONFLICT as CONFLICT,
         DISAGREEMENT as DISAGREEMENT,
         REVIEWED as REVIEWED,
         REVIEWER as REVIEWER,
-        MakerCatalog as MakerCatalog,
+        ProducerCatalog as ProducerCatalog,
         declared_columns as declared_columns,
-        maker_column as maker_column,
-        pin_makers as pin_makers,
+        pin_producers as pin_producers,
+        producer_column as producer_column,
         read_pins as read_pins,
     )
     from ares.store.sync.projection_plugins import InstalledProjections as InstalledProjections

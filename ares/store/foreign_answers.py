@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ares.annotation import WITHDRAWN, Annotation, Maker
+from ares.annotation import WITHDRAWN, Annotation, Producer
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.registry import did_you_mean
@@ -22,8 +22,8 @@ from ares.store.log.protocol import (
     annotation_from_row,
     annotation_to_row,
     decode_json,
-    maker_from_text,
-    maker_to_text,
+    producer_from_text,
+    producer_to_text,
 )
 from ares.store.sql import batched
 from ares.store.sync.shown_values import keep_newest_annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ares.store.log.protocol import AnnotationStore
 
 
-# Documents by episode, origin and id of the answer, with its row; and the makers by their ids.
-_COLLECTION, _MAKERS = "foreign_answers", "maker/"
+# Documents by episode, origin and id of the answer, with its row; and the producers by their ids.
+_COLLECTION, _PRODUCERS = "foreign_answers", "maker/"
 # Keys in the value of an answer: where it was given, the answer that an undo let count again, and that a segment is
 # as it was, stored beside one that a person changed.
 ORIGIN, RESTORES, UNCHANGED = "origin", "restores", "unchanged"
@@ -52,9 +52,9 @@ def origin_of(annotation: Annotation) -> str:
     return str(annotation.value.get(ORIGIN, UNKNOWN))
 
 
-def person_of(maker: Maker) -> str:
-    """The person that a maker stands for."""
-    return str(maker.settings.get("person", ""))
+def person_of(producer: Producer) -> str:
+    """The person that a producer stands for."""
+    return str(producer.settings.get("person", ""))
 
 
 def original_answer_id(annotation: Annotation) -> str:
@@ -82,13 +82,13 @@ class ForeignAnswer:
 
     Attributes:
         annotation: The answer.
-        maker: The person that it names.
+        producer: The person that it names.
         origin: The file, see `file_origin`.
         counts: Whether somebody here trusts this person's answers of this file.
     """
 
     annotation: Annotation
-    maker: Maker
+    producer: Producer
     origin: str
     counts: bool = False
 
@@ -113,9 +113,9 @@ def check_people(trusted: Collection[str], people: Collection[str]) -> None:
 def keep_foreign_answers(log: AnnotationStore, answers: Iterable[ForeignAnswer]) -> None:
     """Keep answers where nothing counts them; what the log has already is left out. Raises StoreError."""
     for chunk in batched(answers, _ANSWERS_PER_WRITE):
-        makers = {answer.maker.maker_id: answer.maker for answer in chunk}
+        producers = {answer.producer.maker_id: answer.producer for answer in chunk}
         episodes = sorted({answer.annotation.episode_id for answer in chunk})
-        logged = log.find_annotations(episodes, maker_ids=list(makers))
+        logged = log.find_annotations(episodes, maker_ids=list(producers))
         known = {annotation.annotation_id for annotation in logged}
         documents: dict[str, Json] = {
             answer.key: {"origin": answer.origin, "row": list[Json](annotation_to_row(answer.annotation))}
@@ -123,25 +123,28 @@ def keep_foreign_answers(log: AnnotationStore, answers: Iterable[ForeignAnswer])
             if answer.annotation.annotation_id not in known
         }
         if documents:
-            own = {f"{_MAKERS}{id}": decode_json(maker_to_text(maker)) for id, maker in makers.items()}
+            own = {
+                f"{_PRODUCERS}{id}": decode_json(producer_to_text(producer))
+                for id, producer in producers.items()
+            }
             log.put_documents(_COLLECTION, documents | own)
 
 
 def read_foreign_answers(log: AnnotationStore, episode_id: str = "") -> Iterator[ForeignAnswer]:
     """The answers that came in files, episode by episode; of one episode if named. Raises StoreError."""
     documents = log.find_documents(_COLLECTION, f"{episode_id}/" if episode_id else "")
-    makers: dict[str, Maker] | None = None
+    producers: dict[str, Producer] | None = None
     trusted: set[tuple[str, str]] = set()
     for key, document in documents:
-        if key.startswith(_MAKERS):
+        if key.startswith(_PRODUCERS):
             continue
-        if makers is None:
-            makers, trusted = _read_makers(log), _trusted_people(read_history(log))
+        if producers is None:
+            producers, trusted = _read_producers(log), _trusted_people(read_history(log))
         fields = cast("dict[str, Any]", document)
         annotation, origin = annotation_from_row(AnnotationRow(*fields["row"])), str(fields["origin"])
-        maker = makers[annotation.maker_id]
-        is_trusted = (origin, person_of(maker)) in trusted
-        yield ForeignAnswer(annotation=annotation, maker=maker, origin=origin, counts=is_trusted)
+        producer = producers[annotation.maker_id]
+        is_trusted = (origin, person_of(producer)) in trusted
+        yield ForeignAnswer(annotation=annotation, producer=producer, origin=origin, counts=is_trusted)
 
 
 def list_uncounted_answers(log: AnnotationStore, episode_id: str = "") -> Iterator[ForeignAnswer]:
@@ -162,7 +165,7 @@ def list_uncounted_answers(log: AnnotationStore, episode_id: str = "") -> Iterat
 def count_uncounted_answers(log: AnnotationStore, origin: str = "") -> dict[str, int]:
     """How many answers from elsewhere do not count, by person; of one file if named."""
     uncounted = (answer for answer in list_uncounted_answers(log) if origin in ("", answer.origin))
-    return dict(sorted(Counter(person_of(answer.maker) for answer in uncounted).items()))
+    return dict(sorted(Counter(person_of(answer.producer) for answer in uncounted).items()))
 
 
 def trust_answers(log: AnnotationStore, origin: str, people: Collection[str], person: str) -> Action | None:
@@ -178,9 +181,9 @@ def trust_answers(log: AnnotationStore, origin: str, people: Collection[str], pe
         The action; None where their answers count already, or there are none.
     """
     new = {
-        answer.key: person_of(answer.maker)
+        answer.key: person_of(answer.producer)
         for answer in read_foreign_answers(log)
-        if answer.origin == origin and not answer.counts and person_of(answer.maker) in people
+        if answer.origin == origin and not answer.counts and person_of(answer.producer) in people
     }
     if not new:
         return None
@@ -202,31 +205,33 @@ def follow_trust(log: AnnotationStore, action: Action, *, counts: bool) -> None:
     answers = (
         answer
         for answer in read_foreign_answers(log)
-        if answer.origin == origin and person_of(answer.maker) in people
+        if answer.origin == origin and person_of(answer.producer) in people
     )
     for episode_id, members in groupby(answers, key=lambda answer: answer.annotation.episode_id):
-        makers, own = dict[str, Maker](), list[Annotation]()
+        producers, own = dict[str, Producer](), list[Annotation]()
         for answer in members:
-            makers[answer.maker.maker_id] = answer.maker
+            producers[answer.producer.maker_id] = answer.producer
             own.append(answer.annotation)
         chains: dict[str, list[Annotation]] = {}
-        for annotation in log.find_annotations([episode_id], maker_ids=list(makers)):
+        for annotation in log.find_annotations([episode_id], maker_ids=list(producers)):
             chains.setdefault(annotation.address, []).append(annotation)
         if counts:
-            for maker in makers.values():
-                log.add_maker(with_known_columns(log, maker))
+            for producer in producers.values():
+                log.add_producer(with_known_columns(log, producer))
             log.append(_answers_to_add(_in_order(own), chains, str(origin)))
         else:
             log.append(_answers_to_take_back({annotation.annotation_id for annotation in own}, chains))
 
 
-def with_known_columns(log: AnnotationStore, maker: Maker) -> Maker:
-    """A maker of a file as the log is to have it: what it knows of that maker stays, and new columns come after it."""
-    known = log.makers().get(maker.maker_id)
+def with_known_columns(log: AnnotationStore, producer: Producer) -> Producer:
+    """A producer of a file as the log is to have it: what it knows of that stays, and new columns come after it."""
+    known = log.producers().get(producer.maker_id)
     if known is None:
-        return maker
+        return producer
     names = {column.name for column in known.columns}
-    return replace(known, columns=(*known.columns, *(own for own in maker.columns if own.name not in names)))
+    return replace(
+        known, columns=(*known.columns, *(own for own in producer.columns if own.name not in names))
+    )
 
 
 def revised(annotation: Annotation, value: Any) -> Annotation:
@@ -287,9 +292,9 @@ def _trusted_people(history: ActionHistory) -> set[tuple[str, str]]:
     }
 
 
-def _read_makers(log: AnnotationStore) -> dict[str, Maker]:
+def _read_producers(log: AnnotationStore) -> dict[str, Producer]:
     import json
 
-    documents = log.find_documents(_COLLECTION, _MAKERS)
-    makers = (maker_from_text(json.dumps(document)) for _, document in documents)
-    return {maker.maker_id: maker for maker in makers}
+    documents = log.find_documents(_COLLECTION, _PRODUCERS)
+    producers = (producer_from_text(json.dumps(document)) for _, document in documents)
+    return {producer.maker_id: producer for producer in producers}

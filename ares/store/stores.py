@@ -25,7 +25,7 @@ from ares.store.sync.apply import APPLIED_SEQUENCES, REBUILD, applied_sequence, 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.annotation import Maker
+    from ares.annotation import Producer
     from ares.episode import Camera, Episode, FramePairing, Trajectory
     from ares.media import FileCache
     from ares.store.lance_tables import Tables
@@ -45,7 +45,7 @@ class Lag:
     Attributes:
         annotations: Whether there are annotations.
         actions: Numbers of the actions, oldest first.
-        has_pins: Whether another choice of makers was made.
+        has_pins: Whether another choice of producers was made.
         has_purge: Whether a purge was begun.
     """
 
@@ -60,7 +60,7 @@ class Lag:
         )
         parts = {
             f"action{'s' if len(self.actions) > 1 else ''} {numbers}": bool(self.actions),
-            "a choice of makers": self.has_pins,
+            "a choice of producers": self.has_pins,
             "a purge": self.has_purge,
             "annotations": self.annotations,
         }
@@ -394,11 +394,11 @@ def _take_steps(stores: Stores) -> None:
 
 
 def _add_subjects(stores: Stores) -> None:
-    """Let makers say what they describe, and derive the tables from the log again: it is complete in every layout."""
-    for maker in stores.annotations.makers().values():
-        upgraded = _upgrade_maker(maker)
-        if upgraded != maker:
-            stores.annotations.add_maker(upgraded)
+    """Let producers say what they describe, and derive the tables from the log, which is complete in every layout."""
+    for producer in stores.annotations.producers().values():
+        upgraded = _upgrade_producer(producer)
+        if upgraded != producer:
+            stores.annotations.add_producer(upgraded)
     connection = stores.tables.connection
     segments = connection.open_dataset("segments")
     if segments is not None and "segment_id" not in segments.schema.names:
@@ -415,12 +415,12 @@ def _add_subjects(stores: Stores) -> None:
         stores.tables.optimize()
 
 
-def _upgrade_maker(maker: Maker) -> Maker:
+def _upgrade_producer(producer: Producer) -> Producer:
     columns = tuple(
-        replace(column, needs_current_maker=column.name == _CURRENT_ONLY.get(maker.annotator))
-        for column in maker.columns
+        replace(column, needs_current_maker=column.name == _CURRENT_ONLY.get(producer.annotator))
+        for column in producer.columns
     )
-    return replace(maker, columns=columns, **_DECLARATIONS.get(maker.annotator, {}))
+    return replace(producer, columns=columns, **_DECLARATIONS.get(producer.annotator, {}))
 
 
 def _measure_clocks(stores: Stores) -> None:

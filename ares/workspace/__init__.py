@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     )
     from ares.workspace.review import find_certified_sets as find_certified_sets
     from ares.workspace.sets import SetCollection as SetCollection, StoredSet as StoredSet
-    from ares.workspace.status import WorkspaceStatus as WorkspaceStatus, makers_to_json as makers_to_json
+    from ares.workspace.status import (
+        WorkspaceStatus as WorkspaceStatus,
+        producers_to_json as producers_to_json,
+    )
     from ares.workspace.summary import (
         describe_annotations as describe_annotations,
         shown_annotation_ids as shown_annotation_ids,

@@ -298,7 +298,7 @@ class Reviews:
                 kept.add(key)
                 stored += 1
                 new += (
-                    ForeignAnswer(annotation=item, maker=prepared.maker, origin=origin)
+                    ForeignAnswer(annotation=item, producer=prepared.producer, origin=origin)
                     for item in prepared.annotations
                 )
         check_people(trust_answers_of, people)
@@ -341,7 +341,7 @@ class Reviews:
 
         for foreign in list_uncounted_answers(self._stores.annotations):
             answer = read_answer(foreign.annotation)
-            if answer and queue in ("", answer.queue) and person in ("", person_of(foreign.maker)):
+            if answer and queue in ("", answer.queue) and person in ("", person_of(foreign.producer)):
                 row = _answer_row(foreign.annotation, answer)
                 yield replace(row, origin=foreign.origin, counts=False)
 

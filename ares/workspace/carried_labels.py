@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ares.annotation import Annotation, ColumnType, Maker, make_segment_id
+from ares.annotation import Annotation, ColumnType, Producer, make_segment_id
 from ares.curation import (
     SelectedEpisodes,
     add_note,
@@ -81,7 +81,7 @@ class StagedLabels:
         origin: The file, see `file_origin`.
         log: Its annotations and episodes, in a file of their own.
         columns: Types by name of the columns of episodes.
-        makers: Its makers by id.
+        producers: Its producers by id.
         documents: Its documents that are taken, by kind and key.
         removed: Episodes that were removed.
         people: Names of the people that it has answers of.
@@ -91,7 +91,7 @@ class StagedLabels:
     origin: str
     log: SqliteAnnotationStore
     columns: dict[str, str] = field(default_factory=dict)
-    makers: dict[str, Maker] = field(default_factory=dict)
+    producers: dict[str, Producer] = field(default_factory=dict)
     documents: dict[str, dict[str, Json]] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
     people: set[str] = field(default_factory=set)
@@ -114,7 +114,7 @@ class StagedLabels:
 def stage_labels(
     stores: Stores, path: Path, origin: str = "", trust_answers_of: Collection[str] = ()
 ) -> Iterator[StagedLabels]:
-    """Read a file of labels as a whole and check it, against the columns and makers of the workspace too.
+    """Read a file of labels as a whole and check it, against the columns and producers of the workspace too.
 
     Args:
         stores: Stores of the workspace, of which nothing is changed.
@@ -154,7 +154,7 @@ def _stage_lines(stores: Stores, staged: StagedLabels, lines: Sequence[tuple[str
         elif line.removed is not None:
             staged.removed += line.removed
         elif line.maker is not None:
-            _stage_maker(stores, staged, line.maker.make(), where)
+            _stage_producer(stores, staged, line.maker.make(), where)
         elif line.document is not None:
             _stage_document(staged, *line.document, where=where)
         elif line.episode is not None:
@@ -174,30 +174,30 @@ def _stage_lines(stores: Stores, staged: StagedLabels, lines: Sequence[tuple[str
     staged.annotations += len(annotations)
 
 
-def _stage_maker(stores: Stores, staged: StagedLabels, maker: Maker, where: str) -> None:
-    """Check a maker against the tables and the makers that the log has, and take it in."""
-    person = maker.settings.get("person", "")
+def _stage_producer(stores: Stores, staged: StagedLabels, producer: Producer, where: str) -> None:
+    """Check a producer against the tables and the producers that the log has, and take it in."""
+    person = producer.settings.get("person", "")
     try:
-        is_signed = maker.kind == "person" and person_settings(str(person)) == {"person": person}
+        is_signed = producer.kind == "person" and person_settings(str(person)) == {"person": person}
     except RequestError as error:
         refuse_labels(where, error)
-    columns = {column.name for column in maker.columns}
-    if not is_signed and (person or maker.annotator in PERSON_ANNOTATORS or columns & PERSON_COLUMNS):
-        refuse_labels(where, f"{maker.annotator} speaks for a person")
-    if maker.kind == "person" and not is_signed:
+    columns = {column.name for column in producer.columns}
+    if not is_signed and (person or producer.annotator in PERSON_ANNOTATORS or columns & PERSON_COLUMNS):
+        refuse_labels(where, f"{producer.annotator} speaks for a person")
+    if producer.kind == "person" and not is_signed:
         refuse_labels(where, "a person has no name")
-    known = stores.annotations.makers().get(maker.maker_id)
+    known = stores.annotations.producers().get(producer.maker_id)
     fixed = ("kind", "subject_kind", "after", "fills_segments")
-    if known and any(getattr(known, name) != getattr(maker, name) for name in fixed):
-        refuse_labels(where, f"maker {maker.maker_id} is another one here")
+    if known and any(getattr(known, name) != getattr(producer, name) for name in fixed):
+        refuse_labels(where, f"producer {producer.maker_id} is another one here")
     existing, sources = stores.tables.episodes.columns(), set(episode_schema().names)
-    for column in declared_columns([maker]):
+    for column in declared_columns([producer]):
         if column.name in sources or existing.get(column.name, column.episode_type) != column.episode_type:
             refuse_labels(
-                where, f"{maker.annotator} declares the column {column.name}, which is another one here"
+                where, f"{producer.annotator} declares the column {column.name}, which is another one here"
             )
-    staged.makers[maker.maker_id] = maker
-    staged.log.add_maker(maker)
+    staged.producers[producer.maker_id] = producer
+    staged.log.add_producer(producer)
 
 
 def _stage_document(staged: StagedLabels, collection: str, key: Any, document: Any, *, where: str) -> None:
@@ -205,8 +205,8 @@ def _stage_document(staged: StagedLabels, collection: str, key: Any, document: A
         if collection == CERTIFICATES:
             document = check_certificate(document).to_json()
         elif collection == PINS:
-            if staged.makers[document].annotator != key:
-                raise ValueError(f"{document} is no maker of {key!r}")
+            if staged.producers[document].annotator != key:
+                raise ValueError(f"{document} is no producer of {key!r}")
         else:
             return
     except _UNREADABLE as error:
@@ -216,19 +216,19 @@ def _stage_document(staged: StagedLabels, collection: str, key: Any, document: A
 
 def _check_annotation(staged: StagedLabels, annotation: Annotation, where: str) -> None:
     """Refuse what nobody has made, and answers that are none or that speak for somebody else."""
-    maker = staged.makers.get(annotation.maker_id)
-    if maker is None:
-        refuse_labels(where, "an annotation has a maker that the file does not have")
+    producer = staged.producers.get(annotation.maker_id)
+    if producer is None:
+        refuse_labels(where, "an annotation has a producer that the file does not have")
     value = annotation.value
     try:
-        if maker.kind == "person":
-            person = str(maker.settings["person"])
+        if producer.kind == "person":
+            person = str(producer.settings["person"])
             staged.people.add(person)
             answer = read_answer(annotation)
             if answer and (answer_from_row(answer.to_json()) != answer or answer.person.strip() != person):
                 raise ValueError(f"an answer of {person} is signed by somebody else")
         elif names_people(value) or "answer" in value or annotation.name in PERSON_ANNOTATORS:
-            raise ValueError(f"{maker.annotator} speaks for a person")
+            raise ValueError(f"{producer.annotator} speaks for a person")
         if annotation.name == CONTROL:
             measure_judge_trust([value])
     except _UNREADABLE as error:
@@ -237,7 +237,7 @@ def _check_annotation(staged: StagedLabels, annotation: Annotation, where: str) 
 
 def _check_people_columns(stores: Stores, staged: StagedLabels, where: str) -> None:
     """Refuse tags, notes and values that nobody could give here."""
-    texts, declared = set[str](), {column.name for column in declared_columns(staged.makers.values())}
+    texts, declared = set[str](), {column.name for column in declared_columns(staged.producers.values())}
     try:
         for episode in staged.episodes():
             texts.update(episode.tags or (), episode.notes or (), episode.values)
@@ -274,10 +274,10 @@ def _store_annotations(
 ) -> int:
     """Append what models and code say; keep what people say, and let it count where they are trusted."""
     log, count, known = stores.annotations, 0, dict[str, str]()
-    people = {id: maker for id, maker in staged.makers.items() if maker.kind == "person"}
-    for id, maker in staged.makers.items():
+    people = {id: producer for id, producer in staged.producers.items() if producer.kind == "person"}
+    for id, producer in staged.producers.items():
         if id not in people:
-            log.add_maker(with_known_columns(log, maker))
+            log.add_producer(with_known_columns(log, producer))
     for page in staged.pages():
         moved = [
             _move_annotation(annotation, id, known)
@@ -290,7 +290,7 @@ def _store_annotations(
         keep_foreign_answers(
             log,
             (
-                ForeignAnswer(annotation=item, maker=people[item.maker_id], origin=staged.origin)
+                ForeignAnswer(annotation=item, producer=people[item.maker_id], origin=staged.origin)
                 for item in answers
             ),
         )
@@ -312,7 +312,7 @@ def _set_values_of_people(stores: Stores, staged: StagedLabels, here: Collection
 
 
 def _add_columns(stores: Stores, types: Mapping[str, str]) -> None:
-    """Add the columns of people that the episodes do not have, without values; makers bring their own."""
+    """Add the columns of people that the episodes do not have, without values; producers bring their own."""
     import pyarrow as pa
 
     names = sorted({TAGS, NOTES} & types.keys())

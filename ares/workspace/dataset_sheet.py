@@ -232,7 +232,7 @@ def _label_lines(columns: pa.Table) -> Iterator[SheetLine]:
 
 
 def _segment_lines(stores: Stores, name: str) -> Iterator[SheetLine]:
-    """How many segments each maker has of each style, and how many of them have a text."""
+    """How many segments each producer has of each style, and how many of them have a text."""
     import pyarrow.compute as pc
 
     rows = stores.tables.segments.scan(["episode_id", "annotator", "style", "text"])

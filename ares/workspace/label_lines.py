@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ares.annotation import Annotation, Column, ColumnType, Cost, Maker, MakerKind, Rollup, SubjectKind
+from ares.annotation import Annotation, Column, ColumnType, Cost, Producer, ProducerKind, Rollup, SubjectKind
 from ares.console import visible
 from ares.curation import IsoTime
 from ares.errors import AresError, RequestError, first_fault, shorten
@@ -22,7 +22,7 @@ from ares.store import (
     ids_filter,
     in_condition,
     is_column_name,
-    maker_to_text,
+    producer_to_text,
     read_history,
     removed_id_array,
 )
@@ -82,24 +82,24 @@ class _ColumnForm(Form):
     is_gap_reason: bool = False
 
 
-class _MakerForm(Form):
+class _ProducerForm(Form):
     annotator: Word
     version: _Text
     model: _Text = ""
     prompt_hash: _Text = ""
     settings: dict[str, Any] = Field(default_factory=dict)
     columns: Annotated[list[_ColumnForm], Field(max_length=500)] = Field(default_factory=list)
-    kind: MakerKind
+    kind: ProducerKind
     subject_kind: SubjectKind = "episode"
     after: Annotated[list[Word], Field(max_length=50)] = Field(default_factory=list)
     fills_segments: bool = False
 
-    def make(self) -> Maker:
-        """The maker."""
+    def make(self) -> Producer:
+        """The producer."""
         columns = tuple(
             Column(**{**dict(column), "choices": tuple(column.choices)}) for column in self.columns
         )
-        return Maker(**{**dict(self), "columns": columns, "after": tuple(self.after)})
+        return Producer(**{**dict(self), "columns": columns, "after": tuple(self.after)})
 
 
 class EpisodeForm(Form):
@@ -153,7 +153,7 @@ class LabelLine(Form):
 
     Attributes:
         columns: Types by name of the columns of episodes.
-        maker: What made some of the annotations.
+        maker: A producer of annotations.
         document: Kind, key and content of a document.
         episode: An episode.
         removed: Ids of episodes that were removed.
@@ -161,7 +161,7 @@ class LabelLine(Form):
     """
 
     columns: dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=100)]] | None = None
-    maker: _MakerForm | None = None
+    maker: _ProducerForm | None = None
     document: Annotated[list[Any], Field(min_length=3, max_length=3)] | None = None
     episode: EpisodeForm | None = None
     removed: list[Id] | None = None
@@ -188,7 +188,7 @@ class LabelsFile(Form):
 
 
 def write_labels(stores: Stores, datasets: Sequence[DatasetKey], path: Path) -> tuple[LabelsFile, set[str]]:
-    """Write every label of some datasets, a JSON line each; and return what the card says of it, and the makers."""
+    """Write every label of some datasets, a JSON line each; and return what the card says of it, and the producers."""
     digest, count, maker_ids = hashlib.sha256(), 0, set[str]()
     partial = path.with_name(path.name + ".tmp")
     with partial.open("w", encoding="utf-8", newline="\n") as file:
@@ -205,13 +205,13 @@ def write_labels(stores: Stores, datasets: Sequence[DatasetKey], path: Path) -> 
 
 
 def _label_lines(stores: Stores, datasets: Sequence[DatasetKey]) -> Iterator[dict[str, Json]]:
-    """Columns, makers, documents, episodes and annotations: of whole datasets, over which judges are counted."""
+    """Columns, producers, documents, episodes and annotations: of whole datasets, over which judges are counted."""
     log, episodes = stores.annotations, stores.tables.episodes
     names = in_condition("dataset", sorted({key.dataset for key in datasets}))
     # An export has every column, also one that only episodes of other datasets fill.
     yield {"columns": dict(episodes.columns())}
-    for maker in log.makers().values():
-        yield {"maker": json.loads(maker_to_text(maker))}
+    for producer in log.producers().values():
+        yield {"maker": json.loads(producer_to_text(producer))}
     for collection in (CERTIFICATES, PINS):
         for key, document in log.find_documents(collection):
             yield {"document": [collection, key, document]}

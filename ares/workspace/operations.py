@@ -170,9 +170,9 @@ def _read_function(
     if columns is None:
         # A run that goes on has learnt them before.
         earlier = [
-            maker.columns
-            for maker in stores.annotations.makers().values()
-            if maker.annotator == name and maker.settings.get("source") == source
+            producer.columns
+            for producer in stores.annotations.producers().values()
+            if producer.annotator == name and producer.settings.get("source") == source
         ]
         columns = (
             {column.name: column.type for column in earlier[-1]}

@@ -189,7 +189,7 @@ class RebuildDifference:
 
     Attributes:
         kind: "source", "file", "episode", "maker", "set" or "export".
-        name: What it is: a file below its source, an episode with its dataset and key, a maker.
+        name: What it is: a file below its source, an episode with its dataset and key, a producer.
         expected: What the card has.
         actual: What is here; "missing" where nothing is.
     """
@@ -264,13 +264,13 @@ def write_recipe_card(
     sources = [_describe_source(stores, key, count, progress) for key, count in sorted(counts.items())]
     labels_path = path.with_name(f"{path.name.removesuffix('.json')}.labels.jsonl")
     labels, maker_ids = write_labels(stores, list(counts), labels_path)
-    makers = stores.annotations.makers()
+    producers = stores.annotations.producers()
     card = RecipeCard(
         card=_CARD_VERSION,
         ares=version("ares-curation"),
         sources=tuple(sources),
         makers={
-            id: " ".join(filter(None, (makers[id].annotator, makers[id].version, makers[id].model)))
+            id: " ".join(filter(None, (producers[id].annotator, producers[id].version, producers[id].model)))
             for id in sorted(maker_ids)
         },
         labels=labels,
@@ -467,7 +467,7 @@ def rebuild_set(
         report = RebuildReport(
             annotations=carried.annotations, versions=versions, uncounted=carried.uncounted
         )
-        differences += _compare_makers(stores, card)
+        differences += _compare_producers(stores, card)
         differences += _compare_episodes(stores, members, labels)
     if any(difference.kind == "episode" for difference in differences):
         return replace(report, differences=tuple(differences))
@@ -608,15 +608,15 @@ def _ingest_source(stores: Stores, source: CardSource, root: Path, *, quiet: boo
         ingest_datasets(lambda: stores, lambda: stores, request, quiet=quiet)
 
 
-def _compare_makers(stores: Stores, card: RecipeCard) -> Iterator[RebuildDifference]:
+def _compare_producers(stores: Stores, card: RecipeCard) -> Iterator[RebuildDifference]:
     """Code that read and checked the sources here and is of another version than that of the card."""
     kept = {text.split(" ")[0]: text for text in card.makers.values()}
-    for id, maker in stores.annotations.makers().items():
+    for id, producer in stores.annotations.producers().items():
         is_new = id not in card.makers and stores.annotations.count_annotations([id]).get(id)
-        if is_new and maker.annotator in kept:
+        if is_new and producer.annotator in kept:
             yield RebuildDifference(
-                kind="maker", name=maker.annotator, expected=kept[maker.annotator],
-                actual=f"{maker.annotator} {maker.version}",
+                kind="maker", name=producer.annotator, expected=kept[producer.annotator],
+                actual=f"{producer.annotator} {producer.version}",
             )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from ares.curation import CurationSet, Sets, maker_catalog
+from ares.curation import CurationSet, Sets, producer_catalog
 from ares.episode import Json
 from ares.names import check_name
 from ares.registry import projections
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.review import Certificate
-    from ares.store import AnnotationStore, MakerCatalog, Stores, Tables
+    from ares.store import AnnotationStore, ProducerCatalog, Stores, Tables
 
 
 # Kind of the documents with certificates, as `ares.review` writes them.
@@ -119,7 +119,7 @@ def show_certificates(stores: Stores) -> None:
         return
     with stores.write_lock("certificates"):
         InstalledProjections().refresh(
-            stores.tables, stores.annotations, maker_catalog(stores), projections.names()
+            stores.tables, stores.annotations, producer_catalog(stores), projections.names()
         )
 
 
@@ -135,7 +135,7 @@ class CertificateProjection:
     def count(self, tables: Tables, annotations: AnnotationStore) -> None:
         """Nothing is counted: the certificates say what they rest on."""
 
-    def refresh(self, tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog) -> None:
+    def refresh(self, tables: Tables, annotations: AnnotationStore, catalog: ProducerCatalog) -> None:
         """Write the certified precision of the captions that show another one, and empty it where none is certified."""
         import pyarrow as pa
 
@@ -161,8 +161,8 @@ class CertificateProjection:
         """Rulings change no certificate by themselves: it is void with the next refresh."""
         return {}
 
-    def followed_columns(self, catalog: MakerCatalog, existing: Collection[str]) -> dict[str, str]:
-        """No maker declares the column, so that nothing else accounts for it."""
+    def followed_columns(self, catalog: ProducerCatalog, existing: Collection[str]) -> dict[str, str]:
+        """No producer declares the column, so that nothing else accounts for it."""
         return {}
 
 

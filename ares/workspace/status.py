@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ares.annotation import SOURCE_PREFIX, Annotation, Cost, Maker, MakerKind
+from ares.annotation import SOURCE_PREFIX, Annotation, Cost, Producer, ProducerKind
 from ares.console import count_of
-from ares.curation import Sets, list_tags, maker_catalog
+from ares.curation import Sets, list_tags, producer_catalog
 from ares.episode import Json
 from ares.jobs import FAILURES
 from ares.rubric import CONTROL, read_judge_trust
@@ -19,7 +19,7 @@ from ares.store import batched, count_uncounted_answers, read_spending, select_s
 if TYPE_CHECKING:
     import lance
 
-    from ares.store import AnnotationStore, EpisodeSnapshot, MakerCatalog, Stores, VectorTableState
+    from ares.store import AnnotationStore, EpisodeSnapshot, ProducerCatalog, Stores, VectorTableState
 
 
 # Episodes that are counted at once; up to how many, counting the values of a column is not noticed.
@@ -43,8 +43,8 @@ class AnnotationStateCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MakerStatus:
-    """A maker, and whether its values fill the columns.
+class ProducerStatus:
+    """A producer, and whether its values fill the columns.
 
     Attributes:
         maker_id: Its id.
@@ -54,12 +54,12 @@ class MakerStatus:
         prompt_hash: Hash of prompts and rubric, or "".
         settings: Everything else that changes the value.
         annotations: Number of its annotations.
-        current: Whether it is the current maker of its annotator.
+        current: Whether it is the current producer of its annotator.
         pinned: Whether a person has chosen it.
     """
 
     maker_id: str
-    kind: MakerKind
+    kind: ProducerKind
     version: str
     model: str
     prompt_hash: str
@@ -139,8 +139,8 @@ class WorkspaceStatus:
         datasets: Episodes by dataset.
         clocks: Datasets whose stamps have another rate than they claim.
         annotations: Counts by name of annotation.
-        makers: Makers by annotator.
-        mixed_makers: By annotator, the episodes that show an older maker: the newest has not annotated them.
+        producers: Producers by annotator.
+        mixed_producers: By annotator, the episodes that show an older producer: the newest has not annotated them.
         empty_columns: By annotator, why columns are empty: episodes by reason, most frequent first.
         ingest_failures: Failures of ingestion in the log.
         sets: Episodes of the newest version of each set.
@@ -158,8 +158,8 @@ class WorkspaceStatus:
     datasets: Mapping[str, int]
     clocks: Mapping[str, ClockStatus]
     annotations: Mapping[str, AnnotationStateCounts]
-    makers: Mapping[str, tuple[MakerStatus, ...]]
-    mixed_makers: Mapping[str, int]
+    producers: Mapping[str, tuple[ProducerStatus, ...]]
+    mixed_producers: Mapping[str, int]
     empty_columns: Mapping[str, Mapping[str, int]]
     ingest_failures: int
     sets: Mapping[str, int]
@@ -181,12 +181,14 @@ class WorkspaceStatus:
     def to_json(self) -> dict[str, Json]:
         """The document of `ares status --json`."""
         tables: dict[str, Json] = {name: table.to_json() for name, table in self.tables.items()}
-        return {**asdict(self), "tables": tables}
+        # Programs that read the document know a producer by the word of the column `maker_id`.
+        words = {"producers": "makers", "mixed_producers": "mixed_makers"}
+        return {words.get(name, name): value for name, value in asdict(self).items()} | {"tables": tables}
 
 
-def makers_to_json(makers: Mapping[str, tuple[MakerStatus, ...]]) -> dict[str, Json]:
-    """Makers by annotator, as `ares status` and `ares use` print them with --json."""
-    return {name: [asdict(maker) for maker in members] for name, members in makers.items()}
+def producers_to_json(producers: Mapping[str, tuple[ProducerStatus, ...]]) -> dict[str, Json]:
+    """Producers by annotator, as `ares status` and `ares use` print them with --json."""
+    return {name: [asdict(producer) for producer in members] for name, members in producers.items()}
 
 
 def workspace_status(stores: Stores) -> WorkspaceStatus:
@@ -202,8 +204,8 @@ def workspace_status(stores: Stores) -> WorkspaceStatus:
         clocks=_measured_clocks(stores),
         annotations=_annotation_counts(stores, total, failures),
         empty_columns=_empty_columns(stores),
-        makers=maker_statuses(stores),
-        mixed_makers=_mixed_makers(stores),
+        producers=producer_statuses(stores),
+        mixed_producers=_mixed_producers(stores),
         uncounted_answers=count_uncounted_answers(stores.annotations),
         ingest_failures=failures.get("ingest", 0),
         sets={name: sets[name].episodes for name in sets},
@@ -216,8 +218,10 @@ def workspace_status(stores: Stores) -> WorkspaceStatus:
 
 def _judge_trust(stores: Stores) -> dict[str, Json]:
     """What the controls of the current judges say, by dataset."""
-    catalog, trust = maker_catalog(stores), read_judge_trust(stores.annotations)
-    current = [catalog.current(name) for name in {maker.annotator for maker in catalog.makers.values()}]
+    catalog, trust = producer_catalog(stores), read_judge_trust(stores.annotations)
+    current = [
+        catalog.current(name) for name in {producer.annotator for producer in catalog.producers.values()}
+    ]
     documents = [document for maker_id in current for document in trust.get(maker_id, {}).items()]
     return {dataset: dict(document) for dataset, document in sorted(documents)}
 
@@ -236,9 +240,12 @@ def count_values(table: EpisodeSnapshot, column: str) -> Counter[str]:
 
 def _empty_columns(stores: Stores) -> dict[str, dict[str, int]]:
     """By annotator, the episodes of every reason for which it left columns empty."""
-    makers = maker_catalog(stores).makers.values()
+    producers = producer_catalog(stores).producers.values()
     declared = {
-        column.name: maker.annotator for maker in makers for column in maker.columns if column.is_gap_reason
+        column.name: producer.annotator
+        for producer in producers
+        for column in producer.columns
+        if column.is_gap_reason
     }
     table = stores.tables.episodes.snapshot()
     counts = {name: count_values(table, name) for name in sorted(declared) if name in table.columns()}
@@ -291,29 +298,33 @@ def _annotation_counts(
     }
 
 
-def maker_statuses(stores: Stores) -> dict[str, tuple[MakerStatus, ...]]:
-    """Return by annotator its makers: how many annotations they have, and which of them is current or pinned."""
-    catalog = maker_catalog(stores)
-    counts = stores.annotations.count_annotations(list(catalog.makers))
-    names = sorted({maker.annotator for maker in catalog.makers.values()})
+def producer_statuses(stores: Stores) -> dict[str, tuple[ProducerStatus, ...]]:
+    """Return by annotator its producers: how many annotations they have, and which of them is current or pinned."""
+    catalog = producer_catalog(stores)
+    counts = stores.annotations.count_annotations(list(catalog.producers))
+    names = sorted({producer.annotator for producer in catalog.producers.values()})
     return {
         name: tuple(
-            _maker_status(maker, catalog, counts.get(maker.maker_id, 0))
-            for maker in catalog.makers_of([name])
+            _producer_status(producer, catalog, counts.get(producer.maker_id, 0))
+            for producer in catalog.producers_of([name])
         )
         for name in names
     }
 
 
-def _mixed_makers(stores: Stores) -> dict[str, int]:
-    """By annotator without a pinned maker, the episodes that show an older maker: the newest has not annotated them."""
+def _mixed_producers(stores: Stores) -> dict[str, int]:
+    """By annotator without a pin, the episodes that show an older producer: the newest has not annotated them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    catalog, log, counts = maker_catalog(stores), stores.annotations, dict[str, int]()
-    for name in sorted(catalog.several_makers() - catalog.pins.keys()):
+    catalog, log, counts = producer_catalog(stores), stores.annotations, dict[str, int]()
+    for name in sorted(catalog.several_producers() - catalog.pins.keys()):
         newest = catalog.current(name)
-        older = [maker.maker_id for maker in catalog.makers_of([name]) if maker.kind in ("model", "code")]
+        older = [
+            producer.maker_id
+            for producer in catalog.producers_of([name])
+            if producer.kind in ("model", "code")
+        ]
         others = {id for maker_id in older if maker_id != newest for id in log.find_episodes(name, maker_id)}
         others.difference_update(log.find_episodes(name, newest))
         left = pa.array(others - _corrected_episodes(log, catalog, name, others), pa.string())
@@ -324,37 +335,37 @@ def _mixed_makers(stores: Stores) -> dict[str, int]:
 
 
 def _corrected_episodes(
-    log: AnnotationStore, catalog: MakerCatalog, name: str, ids: Collection[str]
+    log: AnnotationStore, catalog: ProducerCatalog, name: str, ids: Collection[str]
 ) -> set[str]:
     """Those of some episodes that show nothing of an annotator's models and code, as people have corrected it."""
-    makers = catalog.makers_of(catalog.groups[name])
-    people = [maker for maker in makers if maker.kind not in ("model", "code")]
-    spoken = {id for maker in people for id in log.find_episodes(maker.annotator, maker.maker_id)}
+    producers = catalog.producers_of(catalog.groups[name])
+    people = [producer for producer in producers if producer.kind not in ("model", "code")]
+    spoken = {id for producer in people for id in log.find_episodes(producer.annotator, producer.maker_id)}
     by_episode: dict[str, list[Annotation]] = {}
     for part in batched(sorted(spoken.intersection(ids)), _ID_BATCH):
-        for annotation in log.find_annotations(part, maker_ids=[maker.maker_id for maker in makers]):
+        for annotation in log.find_annotations(part, maker_ids=[producer.maker_id for producer in producers]):
             by_episode.setdefault(annotation.episode_id, []).append(annotation)
     return {
         episode_id
         for episode_id, annotations in by_episode.items()
         if all(
-            catalog.makers[annotation.maker_id] in people
+            catalog.producers[annotation.maker_id] in people
             for annotation in select_shown(annotations, catalog, catalog.groups[name])[name]
         )
     }
 
 
-def _maker_status(maker: Maker, catalog: MakerCatalog, annotations: int) -> MakerStatus:
-    return MakerStatus(
-        maker_id=maker.maker_id,
-        kind=maker.kind,
-        version=maker.version,
-        model=maker.model,
-        prompt_hash=maker.prompt_hash,
-        settings=dict(maker.settings),
+def _producer_status(producer: Producer, catalog: ProducerCatalog, annotations: int) -> ProducerStatus:
+    return ProducerStatus(
+        maker_id=producer.maker_id,
+        kind=producer.kind,
+        version=producer.version,
+        model=producer.model,
+        prompt_hash=producer.prompt_hash,
+        settings=dict(producer.settings),
         annotations=annotations,
-        current=catalog.current(maker.annotator) == maker.maker_id,
-        pinned=catalog.pins.get(maker.annotator) == maker.maker_id,
+        current=catalog.current(producer.annotator) == producer.maker_id,
+        pinned=catalog.pins.get(producer.annotator) == producer.maker_id,
     )
 
 

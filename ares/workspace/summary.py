@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ares.annotation import Annotation, Maker
-from ares.curation import maker_catalog, notes_of, tags_of
+from ares.annotation import Annotation, Producer
+from ares.curation import notes_of, producer_catalog, tags_of
 from ares.episode import Camera, Episode, Json
 from ares.rubric import TRUST_COLUMN
 from ares.store import (
@@ -18,7 +18,7 @@ from ares.store import (
 )
 
 if TYPE_CHECKING:
-    from ares.store import MakerCatalog, Stores
+    from ares.store import ProducerCatalog, Stores
 
 
 # Fields of an episode before and after its cameras, in the order of the document.
@@ -30,7 +30,7 @@ _FIELDS = (
 _NAMED_FIELDS = ("success", "success_source", "state_names", "action_names")
 _SUBJECT_FIELDS = ("annotation_id", "name", "value", "subject", "subject_kind", "part", "ordinal", "revision")
 _SPAN_FIELDS = ("start_seconds", "stop_seconds", "camera", "frames", "created", "maker_id")
-_MAKER_FIELDS = ("annotator", "kind", "version", "model", "prompt_hash")
+_PRODUCER_FIELDS = ("annotator", "kind", "version", "model", "prompt_hash")
 # Kind and key of what is there once instructions were audited, as `ares.review` writes it.
 _AUDIT_STAMPS, _LAST = "instruction_audit_stamps", "last"
 
@@ -46,7 +46,7 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
         RequestError: No episode or several have such an id.
     """
     episode = stores.tables.episodes.get_episode(stores.tables.episodes.resolve_id(episode_id))
-    catalog = maker_catalog(stores)
+    catalog = producer_catalog(stores)
     annotations = stores.annotations.find_annotations([episode.episode_id])
     return {
         **{name: getattr(episode, name) for name in _FIELDS},
@@ -67,9 +67,9 @@ def _describe_uncounted(stores: Stores, episode_id: str) -> dict[str, Json]:
     """What people say of an episode in files and does not count, where there is any."""
     answers: list[Json] = [
         {
-            **_describe_annotation(answer.annotation, answer.maker, False),
+            **_describe_annotation(answer.annotation, answer.producer, False),
             "origin": answer.origin,
-            "person": person_of(answer.maker),
+            "person": person_of(answer.producer),
         }
         for answer in list_uncounted_answers(stores.annotations, episode_id)
     ]
@@ -77,10 +77,10 @@ def _describe_uncounted(stores: Stores, episode_id: str) -> dict[str, Json]:
 
 
 def _describe_segments(
-    stores: Stores, episode: Episode, annotations: Sequence[Annotation], catalog: MakerCatalog
+    stores: Stores, episode: Episode, annotations: Sequence[Annotation], catalog: ProducerCatalog
 ) -> dict[str, Json]:
     """The shown segments of an episode, in order of time, where it has others than captions of all of it."""
-    segmenters = {id for id, maker in catalog.makers.items() if maker.fills_segments}
+    segmenters = {id for id, producer in catalog.producers.items() if producer.fills_segments}
     if not any(
         annotation.value.get("style")
         or annotation.stop_seconds - annotation.start_seconds < episode.duration_seconds
@@ -123,40 +123,42 @@ def _camera_json(camera: Camera) -> Json:
     }
 
 
-def describe_annotations(annotations: Sequence[Annotation], catalog: MakerCatalog) -> list[Json]:
-    """Return all annotations of one episode with their makers, and whether each fills columns or segments.
+def describe_annotations(annotations: Sequence[Annotation], catalog: ProducerCatalog) -> list[Json]:
+    """Return all annotations of one episode with their producers, and whether each fills columns or segments.
 
     Args:
         annotations: The annotations, in the order of the log.
-        catalog: The makers.
+        catalog: The producers.
     """
     shown = shown_annotation_ids(annotations, catalog)
     return [
         _describe_annotation(
-            annotation, catalog.makers.get(annotation.maker_id), annotation.annotation_id in shown
+            annotation, catalog.producers.get(annotation.maker_id), annotation.annotation_id in shown
         )
         for annotation in annotations
     ]
 
 
-def shown_annotation_ids(annotations: Sequence[Annotation], catalog: MakerCatalog) -> set[str]:
+def shown_annotation_ids(annotations: Sequence[Annotation], catalog: ProducerCatalog) -> set[str]:
     """Return which annotations of one episode, in the order of the log, the tables show."""
     from ares.store import select_shown
 
-    names = {maker.annotator for maker in catalog.makers.values()}
+    names = {producer.annotator for producer in catalog.producers.values()}
     shown = select_shown(annotations, catalog, names)
     return {annotation.annotation_id for members in shown.values() for annotation in members}
 
 
-def _describe_annotation(annotation: Annotation, maker: Maker | None, shown: bool) -> dict[str, Json]:
-    origin: dict[str, Json] = {"origin": origin_of(annotation)} if maker and maker.kind == "person" else {}
-    maker_fields = {name: getattr(maker, name, None) for name in _MAKER_FIELDS}
+def _describe_annotation(annotation: Annotation, producer: Producer | None, shown: bool) -> dict[str, Json]:
+    origin: dict[str, Json] = (
+        {"origin": origin_of(annotation)} if producer and producer.kind == "person" else {}
+    )
+    producer_fields = {name: getattr(producer, name, None) for name in _PRODUCER_FIELDS}
     cost = {name: getattr(annotation.cost, name) for name in ("usd", "tokens_in", "tokens_out")}
     return {
         **{name: getattr(annotation, name) for name in _SUBJECT_FIELDS},
         "shown": shown,
         **{name: getattr(annotation, name) for name in _SPAN_FIELDS},
-        **maker_fields,
+        **producer_fields,
         **cost,
         **origin,
     }

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         SearchResults,
         TagList,
     )
-    from ares.workspace.status import MakerStatus, TableStatus, WorkspaceStatus
+    from ares.workspace.status import ProducerStatus, TableStatus, WorkspaceStatus
 
     ImageLike: TypeAlias = str | os.PathLike[str] | Image.Image | NDArray[np.uint8]
 
@@ -283,11 +283,11 @@ class Workspace:
 
         return workspace_status(self.stores)
 
-    def makers(self) -> Mapping[str, tuple[MakerStatus, ...]]:
-        """The makers of every annotator, and which of them fill the columns, as `ares use` shows them."""
-        from ares.workspace.status import maker_statuses
+    def producers(self) -> Mapping[str, tuple[ProducerStatus, ...]]:
+        """The producers of every annotator, and which of them fill the columns, as `ares use` shows them."""
+        from ares.workspace.status import producer_statuses
 
-        return maker_statuses(self.stores)
+        return producer_statuses(self.stores)
 
     def sync(self) -> int:
         """Apply the annotations that the tables lack. Returns the number of annotations applied."""
@@ -460,20 +460,20 @@ class Workspace:
         request = make_annotate_request(names, **keywords)
         return EstimateList(estimate_run(self.stores, request))
 
-    def use(self, **makers: str) -> dict[str, str]:
-        """Choose the makers whose values fill the columns; returns the maker_id, or "newest", by annotator.
+    def use(self, **producers: str) -> dict[str, str]:
+        """Choose the producers whose values fill the columns; returns the maker_id, or "newest", by annotator.
 
             >>> ws.use(caption="42b1", grade="newest")
 
         Args:
-            makers: By annotator a maker_id, the unique start of one, or "newest" for the newest of each episode.
+            producers: By annotator a maker_id, the unique start of one, or "newest" for the newest of each episode.
 
         Raises:
-            RequestError: An annotator or a maker does not exist, or several begin so; then nothing is changed.
+            RequestError: An annotator or a producer does not exist, or several begin so; then nothing is changed.
         """
-        from ares.curation import choose_shown_makers
+        from ares.curation import choose_shown_producers
 
-        return choose_shown_makers(self.stores, makers)
+        return choose_shown_producers(self.stores, producers)
 
     def find(self, text: str, limit: int = 20) -> list[NameHit]:
         """Episodes by id, record or file, and datasets, tags and sets by name; the surest first.

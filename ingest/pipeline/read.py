@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.annotation import SOURCE_PREFIX, WITHDRAWN, Annotation, Column, Maker
+from ares.annotation import SOURCE_PREFIX, WITHDRAWN, Annotation, Column, Producer
 from ares.checks import QualityFinding, check_record, find_check_code, finding_reason, missing_cameras
 from ares.clock import compute_measured_clock_fields
 from ares.episode import MISSING_CAMERAS, Camera, Episode, Json, Record, SourceSegment
@@ -107,7 +107,7 @@ def count_copied_bytes(cameras: Sequence[Camera]) -> int:
     return sum(ref.byte_size for ref in refs if not ref.uri.startswith("/") and "://" not in ref.uri)
 
 
-CHECKER = Maker(
+CHECKER = Producer(
     annotator="quality",
     version="3",
     columns=(
@@ -395,14 +395,14 @@ def name_source_annotator(style: str) -> str:
 
 
 @functools.cache
-def make_source_maker(annotator: str) -> Maker:
-    """The maker of what sources say in one style; `annotator` is a `name_source_annotator`."""
-    return Maker(annotator=annotator, version="1", kind="code", fills_segments=True)
+def make_source_producer(annotator: str) -> Producer:
+    """The producer of what sources say in one style; `annotator` is a `name_source_annotator`."""
+    return Producer(annotator=annotator, version="1", kind="code", fills_segments=True)
 
 
 @functools.cache
 def _source_maker_id(annotator: str) -> str:
-    return make_source_maker(annotator).maker_id
+    return make_source_producer(annotator).maker_id
 
 
 def encode_source_segments(record: Record, created: str) -> EncodedSegments:
@@ -521,11 +521,11 @@ def find_changed_segments(
         by_episode.setdefault(row.episode_id, []).append(row)
     maker_ids = [
         maker_id
-        for maker_id, maker in annotations.makers().items()
-        if maker.annotator.startswith(SOURCE_PREFIX)
+        for maker_id, producer in annotations.producers().items()
+        if producer.annotator.startswith(SOURCE_PREFIX)
     ]
     for ids in batched(episode_ids, _EPISODES_PER_READ):
-        # Without a maker every annotation would be asked for.
+        # Without a producer every annotation would be asked for.
         stored = annotations.find_annotations(ids, maker_ids=maker_ids) if maker_ids else []
         newest = {annotation.address: annotation for annotation in keep_newest_annotations(stored)}
         for episode_id in ids:

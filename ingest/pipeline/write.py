@@ -26,7 +26,7 @@ from ingest.pipeline.read import (
     find_changed_segments,
     list_source_annotators,
     make_findings_annotation,
-    make_source_maker,
+    make_source_producer,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class CheckAnnotationLog:
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
-        stores.annotations.add_maker(CHECKER)
+        stores.annotations.add_producer(CHECKER)
         stores.tables.episodes.add_missing_columns(check_columns())
         self._first_sequence = applied_sequence(stores.tables)
         self._last_sequence = self._first_sequence
@@ -73,7 +73,7 @@ class CheckAnnotationLog:
             StoreError: The log cannot be written.
         """
         for annotator in list_source_annotators(rows):
-            self._stores.annotations.add_maker(make_source_maker(annotator))
+            self._stores.annotations.add_producer(make_source_producer(annotator))
         for part in batched(rows, ROWS_PER_APPEND):
             self._last_sequence = self._stores.annotations.append(part)
             self._is_only_writer = False
@@ -102,7 +102,7 @@ def check_unchecked_episodes(stores: Stores) -> int:
         records = [
             Record(episode=episode, trajectory=trajectories[episode.episode_id]) for episode in episodes
         ]
-        stores.annotations.add_maker(CHECKER)
+        stores.annotations.add_producer(CHECKER)
         stores.annotations.append([_check_annotation(record) for record in records])
         count += len(episodes)
     return count

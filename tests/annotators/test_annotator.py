@@ -84,7 +84,7 @@ def test_the_space_can_be_found_and_loaded(options: Options, ws: Workspace) -> N
     assert isinstance(document, dict)
     assert (document["encoder"], document["dim"]) == ("clip", 128)
     again = EmbedAnnotator(options, ws.stores)
-    assert again.maker.maker_id == annotator.maker.maker_id
+    assert again.producer.maker_id == annotator.producer.maker_id
     assert ws.stores.annotations.get_document("spaces", annotator.space) == document
 
 
@@ -103,12 +103,12 @@ def test_a_sampling_that_cannot_be_read(text: str) -> None:
         parse_frame_sampling(text)
 
 
-def test_another_rate_is_another_maker_with_more_vectors(
+def test_another_rate_is_another_producer_with_more_vectors(
     options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Callable[..., Work]
 ) -> None:
     usual = EmbedAnnotator(options, ws.stores)
     dense = EmbedAnnotator(replace(options, values={"sample": "rate:4"}), ws.stores)
-    assert usual.maker.maker_id != dense.maker.maker_id
+    assert usual.producer.maker_id != dense.producer.maker_id
     episode, counts = episodes["drawer-close_000"], []
     for made in (usual, dense):
         (result,) = made.process([work_for(episode, [made])])

@@ -11,7 +11,7 @@ import pytest
 
 from annotators.base import Annotator, Options, Result, Work, new_annotation
 from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql
-from ares.annotation import Column, ColumnType, Maker
+from ares.annotation import Column, ColumnType, Producer
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.registry import annotators
@@ -29,7 +29,7 @@ def _column(name: str, kind: ColumnType, choices: tuple[str, ...] = ()) -> Colum
     return Column(name=name, type=kind, meaning=f"The {name} of it.", choices=choices)
 
 
-_MAKER = Maker(
+_PRODUCER = Producer(
     annotator="scene",
     version="1",
     columns=(
@@ -48,11 +48,11 @@ _MAKER = Maker(
 def _make_scene_annotator(options: Options, stores: Stores) -> Annotator:
     def process(works: Sequence[Work]) -> list[Result | AresError]:
         return [
-            Result(annotations=[new_annotation(work, _MAKER, _scene_values(work.episode.key))])
+            Result(annotations=[new_annotation(work, _PRODUCER, _scene_values(work.episode.key))])
             for work in works
         ]
 
-    return SimpleNamespace(maker=_MAKER, process=process, batch_size=4)
+    return SimpleNamespace(producer=_PRODUCER, process=process, batch_size=4)
 
 
 def _scene_values(key: str) -> dict[str, Json]:
@@ -102,7 +102,7 @@ def test_a_declared_column_filters_by_its_type(ws: Workspace, where: str, count:
 
 def test_a_declared_column_is_a_facet_of_its_type(ws: Workspace) -> None:
     facets = {facet.column: facet for facet in compute_facets(ws.stores)}
-    kinds = {column.name: column.type for column in _MAKER.columns}
+    kinds = {column.name: column.type for column in _PRODUCER.columns}
     assert {name: facets[name].type for name in kinds} == kinds
     assert facets["people"].meaning == "The people of it."
     assert dict(facets["objects"].counts) == {"mug": 10, "drawer": 2, "handle": 2}
@@ -113,7 +113,7 @@ def test_a_declared_column_is_a_facet_of_its_type(ws: Workspace) -> None:
 
 def test_what_the_dashboard_makes_of_a_click_finds_what_the_facet_counts(ws: Workspace) -> None:
     kinds = ws.stores.tables.episodes.columns()
-    for facet in compute_facets(ws.stores, columns=[column.name for column in _MAKER.columns]):
+    for facet in compute_facets(ws.stores, columns=[column.name for column in _PRODUCER.columns]):
         for value, count in facet.counts:
             text = str(value).lower() if facet.type == "bool" else str(value)
             clicked = ViewState(filters={facet.column: ColumnFilter(column=facet.column, values=(text,))})
@@ -125,17 +125,17 @@ def test_what_the_dashboard_makes_of_a_click_finds_what_the_facet_counts(ws: Wor
 
 
 def test_a_value_that_does_not_fit_its_column_fails_its_episode(ws: Workspace) -> None:
-    maker = replace(_MAKER, version="2")
+    producer = replace(_PRODUCER, version="2")
 
     def process(works: Sequence[Work]) -> list[Result | AresError]:
         lights = ["broken" if "drawer" in work.episode.key else "dark" for work in works]
         return [
-            Result(annotations=[new_annotation(work, maker, {"light": light})])
+            Result(annotations=[new_annotation(work, producer, {"light": light})])
             for work, light in zip(works, lights, strict=True)
         ]
 
     annotators.add(
-        "lights", lambda options, stores: SimpleNamespace(maker=maker, process=process, batch_size=4)
+        "lights", lambda options, stores: SimpleNamespace(producer=producer, process=process, batch_size=4)
     )
     try:
         (report,) = annotate(ws.stores, ["lights"], Options(settings=ws.settings), where="moving", quiet=True)

@@ -90,12 +90,12 @@ def test_new_episodes_are_placed_on_the_map_that_is_there(
     ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Callable[..., Work]
 ) -> None:
     old = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
-    maker, before = (
-        MapAnnotator(options, ws.stores).maker.maker_id,
+    producer, before = (
+        MapAnnotator(options, ws.stores).producer.maker_id,
         _coordinates(ws, options, old, work_for),
     )
     new = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE, _KIND_SIZE + 3))
-    assert MapAnnotator(options, ws.stores).maker.maker_id == maker
+    assert MapAnnotator(options, ws.stores).producer.maker_id == producer
     after = _coordinates(ws, options, [*old, *new], work_for)
     assert {episode_id: after[episode_id] for episode_id in before} == before
     for kind in range(_KINDS):
@@ -114,9 +114,9 @@ def test_a_workspace_that_doubled_is_drawn_anew(
     ws: Workspace, options: Options, episodes: dict[str, Episode]
 ) -> None:
     _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
-    maker = MapAnnotator(options, ws.stores).maker.maker_id
+    producer = MapAnnotator(options, ws.stores).producer.maker_id
     _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE, 3 * _KIND_SIZE))
-    assert MapAnnotator(options, ws.stores).maker.maker_id != maker
+    assert MapAnnotator(options, ws.stores).producer.maker_id != producer
 
 
 @pytest.mark.nightly
@@ -146,7 +146,7 @@ def test_without_vectors_embed_is_asked_for(options: Options, ws: Workspace) -> 
         MapAnnotator(options, ws.stores)
 
 
-def test_without_umap_the_map_is_made_by_pca_and_its_maker_says_so(
+def test_without_umap_the_map_is_made_by_pca_and_its_producer_says_so(
     ws: Workspace,
     options: Options,
     episodes: dict[str, Episode],
@@ -166,7 +166,7 @@ def test_without_umap_the_map_is_made_by_pca_and_its_maker_says_so(
         centres[kind] = own.mean(axis=0)
         assert np.linalg.norm(own - centres[kind], axis=1).max() < 0.3
     assert min(np.linalg.norm(centres[a] - centres[b]) for a, b in ((0, 1), (0, 2), (1, 2))) > 0.6
-    maker = MapAnnotator(options, ws.stores).maker
-    assert maker.settings["projection"] == "pca" and "umap" not in maker.settings
+    producer = MapAnnotator(options, ws.stores).producer
+    assert producer.settings["projection"] == "pca" and "umap" not in producer.settings
     assert "made by PCA" in capsys.readouterr().err
     assert _coordinates(ws, options, filled, work_for) == places

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from annotators.base import Annotator, Options
 from annotators.options import AnnotatorOptions, takes_options
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.registry import annotators
@@ -25,7 +25,7 @@ from tests.annotators.runs import estimate_cost
 class SceneOptions(AnnotatorOptions):
     """Options of a guest: one that changes values, one that does not."""
 
-    not_in_maker: ClassVar[frozenset[str]] = frozenset({"batch_size"})
+    not_in_producer: ClassVar[frozenset[str]] = frozenset({"batch_size"})
 
     detail: str = Field(default="low", description="how much is described")
     frame_count: int = Field(default=3, ge=1, description="frames to describe")
@@ -63,19 +63,19 @@ def seen() -> Iterator[Seen]:
     def make_scene(options: Options, stores: Stores) -> Annotator:
         own = options.parse(SceneOptions)
         seen["scene"] = own
-        maker = Maker(annotator="scene", version="1", settings=own.maker_settings())
-        return SimpleNamespace(maker=maker, process=lambda works: [])
+        producer = Producer(annotator="scene", version="1", settings=own.producer_settings())
+        return SimpleNamespace(producer=producer, process=lambda works: [])
 
     @takes_options(ColourOptions)
     def make_colour(options: Options, stores: Stores) -> Annotator:
         own = options.parse(ColourOptions)
         seen["colour"] = own
-        return SimpleNamespace(maker=Maker(annotator="colour", version="1"), process=lambda works: [])
+        return SimpleNamespace(producer=Producer(annotator="colour", version="1"), process=lambda works: [])
 
     def make_plain(options: Options, stores: Stores) -> Annotator:
         seen["plain"] = AnnotatorOptions()
         assert not options.values
-        return SimpleNamespace(maker=Maker(annotator="plain", version="1"), process=lambda works: [])
+        return SimpleNamespace(producer=Producer(annotator="plain", version="1"), process=lambda works: [])
 
     factories = {"scene": make_scene, "colour": make_colour, "plain": make_plain}
     for name, factory in factories.items():
@@ -166,8 +166,8 @@ def test_a_wrong_layout_says_which_there_are(load: Callable[..., None]) -> None:
             load(names, layout="mosaic")
 
 
-def test_an_option_that_cannot_change_values_is_not_part_of_the_maker() -> None:
-    assert SceneOptions(batch_size=64).maker_settings() == {"detail": "low", "frame_count": 3}
+def test_an_option_that_cannot_change_values_is_not_part_of_the_producer() -> None:
+    assert SceneOptions(batch_size=64).producer_settings() == {"detail": "low", "frame_count": 3}
 
 
 def test_options_travel_to_workers(options: Options) -> None:

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.rubric import GRADE_COLUMNS
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.contested_makers import MARKUP, annotate_with_several_makers
+from tests.app.contested_producers import MARKUP, annotate_with_several_producers
 
 
-def _annotation(episode_id: str, name: str, maker: Maker, subject: str, **value: object) -> Annotation:
+def _annotation(episode_id: str, name: str, producer: Producer, subject: str, **value: object) -> Annotation:
     return Annotation(
         episode_id=episode_id,
         name=name,
         value=value,  # type: ignore[arg-type]
-        maker_id=maker.maker_id,
+        maker_id=producer.maker_id,
         subject=subject,
         start_seconds=0.0,
         stop_seconds=4.0,
@@ -31,10 +31,10 @@ def _annotation(episode_id: str, name: str, maker: Maker, subject: str, **value:
 
 def _annotate(opened: Workspace) -> None:
     caption_column = Column(name="caption", type="string", meaning="what a captioner saw")
-    captioner = Maker(
+    captioner = Producer(
         annotator="caption", version="1", model="hand", columns=(caption_column,), fills_segments=True
     )
-    judge = Maker(
+    judge = Producer(
         annotator="grade",
         version="1",
         model="hand",
@@ -42,8 +42,8 @@ def _annotate(opened: Workspace) -> None:
         subject_kind="annotation",
         after=("caption",),
     )
-    for maker in (captioner, judge):
-        opened.stores.annotations.add_maker(maker)
+    for producer in (captioner, judge):
+        opened.stores.annotations.add_producer(producer)
     grades = ("acceptable", "not_acceptable", "unsure")
     for number, episode in enumerate(opened.stores.tables.episodes.read("dataset = 'metaworld_sawyer'")):
         text = MARKUP if number == 0 else episode.instruction
@@ -108,7 +108,7 @@ def contested_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Pat
     folder = tmp_path_factory.mktemp("contested") / "w"
     with open_workspace(str(folder), Settings()) as opened:
         ingest_paths(opened.stores, [str(demo_samples / "video")], limit=4, quiet=True)
-        annotate_with_several_makers(opened)
+        annotate_with_several_producers(opened)
     return folder
 
 

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.episode import Episode, Json
 from ares.workspace import Workspace
-from tests.app.contested_makers import MARKUP, make_annotation
+from tests.app.contested_producers import MARKUP, make_annotation
 
-SEGMENTER = Maker(annotator="segment", version="1", settings={"by": "signals"}, fills_segments=True)
+SEGMENTER = Producer(annotator="segment", version="1", settings={"by": "signals"}, fills_segments=True)
 NUM_MANY, NUM_STYLES = 5000, 40
 
 
-def make_source_maker(style: str) -> Maker:
-    """The maker of what a source says in one style."""
-    return Maker(annotator=f"source_{style}", version="1", fills_segments=True)
+def make_source_producer(style: str) -> Producer:
+    """The producer of what a source says in one style."""
+    return Producer(annotator=f"source_{style}", version="1", fills_segments=True)
 
 
 def make_segments(
-    episode: Episode, maker: Maker, style: str, *spans: tuple[float, float, str], author: str = ""
+    episode: Episode, producer: Producer, style: str, *spans: tuple[float, float, str], author: str = ""
 ) -> list[Annotation]:
-    """Segments of one maker, each of (start, stop, text)."""
+    """Segments of one producer, each of (start, stop, text)."""
     made = []
     for number, (start, stop, text) in enumerate(spans):
         value: dict[str, Json] = {"text": text, "style": style, "author": author}
-        segment = replace(make_annotation(episode, maker, span=(start, stop)), value=value)
+        segment = replace(make_annotation(episode, producer, span=(start, stop)), value=value)
         # As several rows with one span are written.
         made.append(replace(segment, part=str(number)) if start == stop else segment)
     return made
@@ -50,7 +50,9 @@ def add_segments(opened: Workspace) -> tuple[str, str]:
         own += _source(many, f"style{number:02}", (0.5, 1.0, f"a text of style {number}"))
     log = opened.stores.annotations
     for name in sorted({annotation.name for annotation in own}):
-        log.add_maker(SEGMENTER if name == "segment" else make_source_maker(name.removeprefix("source_")))
+        log.add_producer(
+            SEGMENTER if name == "segment" else make_source_producer(name.removeprefix("source_"))
+        )
     log.append(own)
     opened.sync()
     return few.episode_id, many.episode_id
@@ -59,4 +61,4 @@ def add_segments(opened: Workspace) -> tuple[str, str]:
 def _source(
     episode: Episode, style: str, *spans: tuple[float, float, str], author: str = ""
 ) -> list[Annotation]:
-    return make_segments(episode, make_source_maker(style), style, *spans, author=author)
+    return make_segments(episode, make_source_producer(style), style, *spans, author=author)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.episode import Camera, Episode, MediaRef, Record, Signal, Trajectory, make_episode_id
 from ares.store.lance_tables import Tables, open_tables
 from ares.store.log.sqlite import SqliteAnnotationStore
@@ -37,7 +37,7 @@ def make_annotation() -> Callable[..., Annotation]:
             "episode_id": episode,
             "name": "caption",
             "value": {"text": "open the drawer"},
-            "maker_id": Maker(annotator="caption", version="1").maker_id,
+            "maker_id": Producer(annotator="caption", version="1").maker_id,
             "subject": episode,
             "start_seconds": 0.0,
             "stop_seconds": 5.0,

@@ -71,7 +71,7 @@ def test_reports_are_the_documents_of_the_commands(ws: Workspace, demo_samples: 
     assert (estimate.planned, estimate.already) == (16, 16)
     status = ws.status()
     assert status.annotations["motion"].done == status.episodes == 16
-    assert [maker.current for maker in ws.makers()["motion"]] == [True]
+    assert [producer.current for producer in ws.producers()["motion"]] == [True]
 
 
 def test_sets_from_filters_hits_views_and_files(ws: Workspace, tmp_path: Path) -> None:

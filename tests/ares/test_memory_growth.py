@@ -72,8 +72,10 @@ def _freeze(ws: Workspace) -> None:
 
 def _annotator(name: str) -> Callable[[Options, Stores], Annotator]:
     def factory(options: Options, stores: Stores) -> Annotator:
-        (maker,) = (maker for maker in stores.annotations.makers().values() if maker.annotator == name)
-        return SimpleNamespace(maker=maker, process=lambda works: [])
+        (producer,) = (
+            producer for producer in stores.annotations.producers().values() if producer.annotator == name
+        )
+        return SimpleNamespace(producer=producer, process=lambda works: [])
 
     return factory
 

@@ -334,7 +334,7 @@ EQUAL: dict[str, tuple[Try, Try]] = {
             ws.annotate(per_second, quiet=True)[0].kept,
             ws.annotate(per_second, quiet=True)[0].kept,
             len(ws.episodes.where("per_second > 0")),
-            ws.makers()["per_second"][0].settings.keys(),
+            ws.producers()["per_second"][0].settings.keys(),
         ),
         lambda ws: (6, 3, 0, 9, {"source"}),
     ),

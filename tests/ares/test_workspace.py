@@ -17,7 +17,7 @@ import pytest
 
 from annotators.base import Options, Result, Work, new_annotation
 from ares import registry
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.doctor import run_checks
 from ares.errors import AresError, RequestError
 from ares.settings import settings_from_environment
@@ -89,7 +89,7 @@ def test_a_job_goes_on_when_its_database_is_killed_and_started_again(
 ) -> None:
     monkeypatch.setattr(mongo_client, "_SERVER_SELECTION_MS", 500)
     monkeypatch.setattr("annotators.runner.writer._ANNOTATIONS_PER_WRITE", 2)
-    maker, calls = Maker(annotator="fragile", version="1"), list[str]()
+    producer, calls = Producer(annotator="fragile", version="1"), list[str]()
     crash, ended = threading.Event(), threading.Event()
 
     def kill_and_start() -> None:
@@ -106,9 +106,11 @@ def test_a_job_goes_on_when_its_database_is_killed_and_started_again(
         calls.append("")
         if len(calls) == 3:
             crash.set()
-        return [Result(annotations=[new_annotation(work, maker, value={"n": len(calls)})]) for work in works]
+        return [
+            Result(annotations=[new_annotation(work, producer, value={"n": len(calls)})]) for work in works
+        ]
 
-    annotator = SimpleNamespace(maker=maker, process=answer, batch_size=1)
+    annotator = SimpleNamespace(producer=producer, process=answer, batch_size=1)
     monkeypatch.setattr(registry.annotators, "get", lambda name: lambda options, stores: annotator)
     with closing(
         open_workspace(str(tmp_path / "mongo"), settings_from_environment({"ARES_MONGO_URI": mongod.uri}))

@@ -35,7 +35,7 @@ def test_candidates_and_parts_have_addresses_of_their_own(
     assert len({annotation.address for annotation in annotations}) == 6
 
 
-def test_annotations_by_some_makers(store: AnnotationStore, make_annotation: Make) -> None:
+def test_annotations_by_some_producers(store: AnnotationStore, make_annotation: Make) -> None:
     annotations = [
         make_annotation(f"episode{number}", name=name, maker_id=maker_id)
         for number in range(3)

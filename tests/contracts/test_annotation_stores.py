@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from ares.annotation import Annotation, Column, Cost, Maker, SubjectKind
+from ares.annotation import Annotation, Column, Cost, Producer, SubjectKind
 from ares.store import AnnotationStore, read_spending
 from ares.store.log import protocol as serialization
 
@@ -49,7 +49,7 @@ def test_an_empty_log(store: AnnotationStore) -> None:
     assert store.last_sequence() == 0
     assert store.read() == []
     assert store.count_episodes() == {}
-    assert store.makers() == {}
+    assert store.producers() == {}
     assert store.append([]) == 0
 
 
@@ -130,7 +130,7 @@ def test_text_is_kept_as_it_is(store: AnnotationStore, make_annotation: Make, te
     assert list(store.find_documents("sets", prefix=text)) == [(text, {"name": text})]
 
 
-def test_what_a_maker_has_done(store: AnnotationStore, make_annotation: Make) -> None:
+def test_what_a_producer_has_done(store: AnnotationStore, make_annotation: Make) -> None:
     store.append(
         [
             make_annotation("episode1", maker_id="a"),
@@ -205,7 +205,7 @@ def test_counts_are_of_different_episodes(store: AnnotationStore, make_annotatio
     assert store.count_episodes() == {"caption": 2, "grade": 1}
 
 
-def test_counts_by_maker_leave_out_those_without_annotations(
+def test_counts_by_producer_leave_out_those_without_annotations(
     store: AnnotationStore, make_annotation: Make
 ) -> None:
     spans = [make_annotation("episode1", start_seconds=float(start), maker_id="a") for start in range(3)]
@@ -214,14 +214,16 @@ def test_counts_by_maker_leave_out_those_without_annotations(
     assert store.count_annotations([]) == {}
 
 
-def test_makers(store: AnnotationStore) -> None:
+def test_producers(store: AnnotationStore) -> None:
     column = Column(name="path_length", type="float64", meaning="Way of the hand.", unit="m")
-    maker = Maker(annotator="motion", version="1", settings={"smooth": [1, {"σ": 0.5}]}, columns=(column,))
-    store.add_maker(maker)
-    store.add_maker(maker)
-    other = Maker(annotator="caption", version="2", model="m", prompt_hash="p")
-    store.add_maker(other)
-    assert store.makers() == {maker.maker_id: maker, other.maker_id: other}
+    producer = Producer(
+        annotator="motion", version="1", settings={"smooth": [1, {"σ": 0.5}]}, columns=(column,)
+    )
+    store.add_producer(producer)
+    store.add_producer(producer)
+    other = Producer(annotator="caption", version="2", model="m", prompt_hash="p")
+    store.add_producer(other)
+    assert store.producers() == {producer.maker_id: producer, other.maker_id: other}
 
 
 def test_documents(store: AnnotationStore) -> None:
@@ -283,13 +285,13 @@ def test_all_is_there_after_opening_again(open_store: Open, make_annotation: Mak
     first = open_store()
     first.append([make_annotation("episode1")])
     first.put_documents("sets", {"a": 1})
-    first.add_maker(Maker(annotator="caption", version="1"))
+    first.add_producer(Producer(annotator="caption", version="1"))
     first.close()
 
     again = open_store()
     assert [annotation for _, annotation in again.read()] == [make_annotation("episode1")]
     assert again.get_document("sets", "a") == 1
-    assert len(again.makers()) == 1
+    assert len(again.producers()) == 1
     assert again.append([make_annotation("episode2")]) > again.read()[0].sequence
 
 

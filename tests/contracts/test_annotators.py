@@ -1,4 +1,4 @@
-"""What every installed annotator promises, ours and guests': a steady maker, an answer per subject, no work twice."""
+"""What every installed annotator promises, ours and guests': a steady producer, an answer a subject, no work twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:n_jobs value:UserWarning"),
 ]
 
-# Vectors that an annotator needs before it can be made; what it describes, its maker says.
+# Vectors that an annotator needs before it can be made; what it describes, its producer says.
 VECTORS_OF = {"map": ("embed",)}
 # What an annotator needs to be made: the judge of the reference models has its own rubric and list.
 NEEDED_VALUES = {"grade": GRADE_OPTIONS}
@@ -89,16 +89,16 @@ def run_before(name: str, options: Options, workspace: Workspace) -> None:
     without_values = replace(options, values={})
     for source in VECTORS_OF.get(name, ()):
         annotate(workspace.stores, [source], without_values, quiet=True)
-    for source in annotators.get(name)(options, workspace.stores).maker.after:
+    for source in annotators.get(name)(options, workspace.stores).producer.after:
         run_before(source, without_values, workspace)
         annotate(workspace.stores, [source], without_values, quiet=True)
 
 
-def test_the_same_options_make_the_same_maker(name: str, options: Options, workspace: Workspace) -> None:
+def test_the_same_options_make_the_same_producer(name: str, options: Options, workspace: Workspace) -> None:
     first, second = (annotators.get(name)(options, workspace.stores) for _ in range(2))
-    assert check_annotator(name, first).maker == first.maker
-    assert first.maker.maker_id == second.maker.maker_id
-    assert first.maker.annotator == name
+    assert check_annotator(name, first).producer == first.producer
+    assert first.producer.maker_id == second.producer.maker_id
+    assert first.producer.annotator == name
 
 
 def test_every_option_has_a_default_and_a_description(name: str) -> None:
@@ -106,18 +106,18 @@ def test_every_option_has_a_default_and_a_description(name: str) -> None:
     assert not [field for field, info in fields.items() if info.is_required() or not info.description]
 
 
-def test_every_option_that_can_change_a_value_is_part_of_the_maker(
+def test_every_option_that_can_change_a_value_is_part_of_the_producer(
     name: str, options: Options, workspace: Workspace, in_folder_of_rubric: None
 ) -> None:
     factory = annotators.get(name)
-    model, usual = options_model(factory), factory(options, workspace.stores).maker
-    assert not model.not_in_maker - model.model_fields.keys()
-    for field in model.model_fields.keys() - model.not_in_maker:
+    model, usual = options_model(factory), factory(options, workspace.stores).producer
+    assert not model.not_in_producer - model.model_fields.keys()
+    for field in model.model_fields.keys() - model.not_in_producer:
         assert field in usual.settings
         for value in other_values(field, model.model_fields[field]):
             values = {**options.values, field: value}
-            changed = factory(replace(options, values=values), workspace.stores).maker
-            assert changed.maker_id != usual.maker_id, f"{field} = {value!r} makes the same maker"
+            changed = factory(replace(options, values=values), workspace.stores).producer
+            assert changed.maker_id != usual.maker_id, f"{field} = {value!r} makes the same producer"
 
 
 @pytest.fixture
@@ -143,8 +143,8 @@ def other_values(field: str, info: FieldInfo) -> list[Json]:
 def test_declared_columns_are_filters_with_a_meaning(
     name: str, options: Options, workspace: Workspace
 ) -> None:
-    maker = annotators.get(name)(options, workspace.stores).maker
-    assert all(column.name.isidentifier() and column.meaning for column in maker.columns)
+    producer = annotators.get(name)(options, workspace.stores).producer
+    assert all(column.name.isidentifier() and column.meaning for column in producer.columns)
 
 
 def test_every_episode_is_counted_once_and_no_work_is_done_twice(
@@ -160,9 +160,9 @@ def test_an_annotation_says_what_made_it(name: str, options: Options, workspace:
     annotate(workspace.stores, [name], options, quiet=True)
     ids = sorted(workspace.stores.tables.episodes.ids())
     annotations = list(workspace.stores.annotations.find_annotations(ids, [name]))
-    makers = workspace.stores.annotations.makers()
+    producers = workspace.stores.annotations.producers()
     assert annotations
     for annotation in annotations:
-        assert makers[annotation.maker_id].annotator == name
+        assert producers[annotation.maker_id].annotator == name
         assert 0 <= annotation.start_seconds < annotation.stop_seconds
         assert annotation.created.endswith("+00:00")

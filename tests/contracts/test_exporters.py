@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.curation import CurationSet
 from ares.errors import AresError, RequestError
 from ares.export import ExportReport, ExportRequest, export_set
@@ -53,17 +53,17 @@ def test_every_episode_of_the_set_is_accounted_for_and_progress_adds_up_to_it(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_the_manifest_names_the_makers_of_all_annotations_of_the_set(
+def test_the_manifest_names_the_producers_of_all_annotations_of_the_set(
     exporter: str, tmp_path: Path, demo_samples: Path
 ) -> None:
-    """Each in full; and no maker that annotated other episodes alone."""
+    """Each in full; and no producer that annotated other episodes alone."""
     with open_workspace(str(tmp_path / "workspace"), Settings()) as workspace:
         ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=3, quiet=True)
         log, ids = workspace.stores.annotations, sorted(workspace.stores.tables.episodes.ids())
-        makers = [Maker(annotator="words", version=version, model="m") for version in ("1", "2", "3")]
-        for maker, episode_id in zip(makers, ids, strict=True):
-            log.add_maker(maker)
-            log.append([_annotation(maker, episode_id)])
+        producers = [Producer(annotator="words", version=version, model="m") for version in ("1", "2", "3")]
+        for producer, episode_id in zip(producers, ids, strict=True):
+            log.add_producer(producer)
+            log.append([_annotation(producer, episode_id)])
         selection = workspace.sets.create("two", ids[:2], {})
         _export(exporter, workspace, selection, tmp_path / "out")
         used = {annotation.maker_id for annotation in log.find_annotations(ids[:2])}
@@ -72,17 +72,17 @@ def test_the_manifest_names_the_makers_of_all_annotations_of_the_set(
     # When it was made is told elsewhere: the same set gives the same manifest.
     assert manifest["set"]["name"] == "two" and "created" not in manifest["set"]
     assert manifest["rubrics"] == {}  # none of them judges by one
-    assert written.keys() == used >= {maker.maker_id for maker in makers[:2]}
-    assert makers[2].maker_id not in written
-    assert [written[maker.maker_id]["version"] for maker in makers[:2]] == ["1", "2"]
+    assert written.keys() == used >= {producer.maker_id for producer in producers[:2]}
+    assert producers[2].maker_id not in written
+    assert [written[producer.maker_id]["version"] for producer in producers[:2]] == ["1", "2"]
 
 
-def _annotation(maker: Maker, episode_id: str) -> Annotation:
+def _annotation(producer: Producer, episode_id: str) -> Annotation:
     return Annotation(
         episode_id=episode_id,
-        name=maker.annotator,
+        name=producer.annotator,
         value={"words": 1},
-        maker_id=maker.maker_id,
+        maker_id=producer.maker_id,
         subject=episode_id,
         start_seconds=0.0,
         stop_seconds=1.0,

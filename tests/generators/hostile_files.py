@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ares import open as open_workspace
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.review import Answer
 from tests.ingest.test_exported_again import CAPTIONER, JUDGE, make_caption, write_robomimic
 from tests.ingesting import ingest_paths
 
-GRADER = Maker(
+GRADER = Producer(
     annotator="grade", version="1", model="judge", kind="model", subject_kind="annotation", after=("caption",),
     columns=tuple(Column(name=name, type="string", meaning="") for name in ("grade", "grade_verdicts")),
 )  # fmt: skip
@@ -61,14 +61,14 @@ def make_good_files(folder: Path) -> GoodFiles:
         ingest_paths(stores, [str(source)], quiet=True)
         rows = sorted(stores.tables.episodes.read_columns(["episode_id", "num_steps"]).to_pylist(), key=str)
         captions = [make_caption(row["episode_id"], row["num_steps"]) for row in rows]
-        for maker, value in (
+        for producer, value in (
             (CAPTIONER, None),
             (JUDGE, {"rating": "good"}),
             (GRADER, {"grade": "acceptable"}),
         ):
-            stores.annotations.add_maker(maker)
+            stores.annotations.add_producer(producer)
             stores.annotations.append(
-                [caption if value is None else _about(caption, maker, value) for caption in captions]
+                [caption if value is None else _about(caption, producer, value) for caption in captions]
             )
         workspace.sync()
         ids = [row["episode_id"] for row in rows]
@@ -104,22 +104,22 @@ def make_good_files(folder: Path) -> GoodFiles:
     )  # fmt: skip
 
 
-def _about(caption: Annotation, maker: Maker, value: dict[str, Any]) -> Annotation:
+def _about(caption: Annotation, producer: Producer, value: dict[str, Any]) -> Annotation:
     return Annotation(
-        episode_id=caption.episode_id, name=maker.annotator, value=value, maker_id=maker.maker_id,
+        episode_id=caption.episode_id, name=producer.annotator, value=value, maker_id=producer.maker_id,
         subject=caption.annotation_id, start_seconds=0.0, stop_seconds=1.0, created=caption.created,
     )  # fmt: skip
 
 
 def describe_log(workspace: Path) -> tuple[int, dict[str, Any]]:
-    """The end of the log of a workspace, its makers and all its documents but what caches of the tables keep."""
+    """The end of the log of a workspace, its producers and all its documents but what caches of the tables keep."""
     if not (workspace / "workspace.json").exists():
         return 0, {}
     with open_workspace(str(workspace)) as opened:
         log = opened.stores.annotations
         documents: dict[str, Any] = {kind: dict(log.find_documents(kind)) for kind in log.collections()}
-        makers = {id: repr(maker) for id, maker in log.makers().items()}
-        return log.last_sequence(), documents | ({"makers": makers} if makers else {})
+        producers = {id: repr(producer) for id, producer in log.producers().items()}
+        return log.last_sequence(), documents | ({"makers": producers} if producers else {})
 
 
 # Texts and values that no field expects.
@@ -194,11 +194,11 @@ def _foreign_document(lines: list[str], chance: random.Random) -> None:
     lines.insert(place, json.dumps({"document": [chance.choice(kinds), chance.choice(_NAMES), content]}))
 
 
-def _foreign_maker(lines: list[str], chance: random.Random) -> None:
-    """A maker that takes the columns of others, or speaks for a person."""
+def _foreign_producer(lines: list[str], chance: random.Random) -> None:
+    """A producer that takes the columns of others, or speaks for a person."""
     place = next(n for n, line in enumerate(lines) if '"maker"' in line[:10])
-    maker = json.loads(lines[place])["maker"]
-    maker |= {
+    producer = json.loads(lines[place])["maker"]
+    producer |= {
         "annotator": chance.choice(("caption", "zzz", *_NAMES)),
         "kind": chance.choice(("person", "model", "god")),
         "columns": [
@@ -207,7 +207,7 @@ def _foreign_maker(lines: list[str], chance: random.Random) -> None:
              "rollup": chance.choice(("", "sum", "min", "xx"))}
         ],
     }  # fmt: skip
-    lines.insert(place, json.dumps({"maker": maker}))
+    lines.insert(place, json.dumps({"maker": producer}))
 
 
 def _foreign_person(lines: list[str], chance: random.Random) -> None:
@@ -252,7 +252,7 @@ def _bend_labels(text: str, chance: random.Random) -> tuple[str, bytes]:
     """Labels with one to three faults."""
     lines = text.splitlines()
     ways: list[Callable[[list[str], random.Random], None]] = [
-        _foreign_document, _foreign_maker, _foreign_person, _swap_ids, _speak_for_people,
+        _foreign_document, _foreign_producer, _foreign_person, _swap_ids, _speak_for_people,
     ]  # fmt: skip
     way = chance.choice(("line", "line", "line", "made", "made", "made", "bytes", "order"))
     if way == "line":

@@ -37,7 +37,7 @@ from ares.errors import SourceError
 from ares.export import ExportReport, ExportedMember, export_members
 from ares.export.resume import staging_folder
 from annotators.base import Result, new_annotation
-from ares.annotation import Column, Maker
+from ares.annotation import Column, Producer
 from ingest.base import Item, Source, SourceFile
 from ingest.file_ingester import FileEpisode, FileIngester, _FileEntry, load_file_episode
 from mine.steps import read_steps
@@ -73,14 +73,14 @@ hand = Hand()
 
 class Wrong:
     def __init__(self, options, stores):
-        self.maker = Maker(annotator="wrong", version="1", columns=(COLUMN,))
+        self.producer = Producer(annotator="wrong", version="1", columns=(COLUMN,))
 
     def process(self, works):
         return [self.measure(work) for work in works]
 
     def measure(self, work):
         value = {"task 0": 1.0, "task 1": "much"}.get(work.episode.instruction, 2.0)
-        annotation = new_annotation(work, self.maker, {"wrong_share": value})
+        annotation = new_annotation(work, self.producer, {"wrong_share": value})
         if work.episode.instruction == "task 2":
             annotation = replace(annotation, episode_id="0" * 16)
         return {}["none"] if work.episode.instruction == "task 3" else Result(annotations=[annotation])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ import pytest
 from annotators.base import Options, Result, Subject, Work, new_annotation
 from app.dashboard import cached_reads
 from ares import media, registry
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.episode import MediaRef
 from ares.search import Facet
 from ares.settings import Settings
@@ -101,7 +102,7 @@ def guest_in_this_process(guest_folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def add_reader_of_first_frames(rulings: Sequence[Annotation]) -> None:
     """Add the annotator `thumbnail`, which describes episodes by the first frame that each ruling names."""
-    maker = Maker(annotator="thumbnail", version="1")
+    producer = Producer(annotator="thumbnail", version="1")
     seconds: dict[str, list[float]] = {}
     for ruling in rulings:
         seconds.setdefault(ruling.episode_id, []).append(ruling.frames[0])
@@ -110,9 +111,9 @@ def add_reader_of_first_frames(rulings: Sequence[Annotation]) -> None:
         return {subject.episode.cameras[0].name: seconds[subject.id]}
 
     def process(works: Sequence[Work]) -> list[Result]:
-        return [Result(annotations=[new_annotation(work, maker, {})]) for work in works]
+        return [Result(annotations=[new_annotation(work, producer, {})]) for work in works]
 
-    annotator = SimpleNamespace(maker=maker, process=process, select_frames=select_frames)
+    annotator = SimpleNamespace(producer=producer, process=process, select_frames=select_frames)
     registry.annotators.add("thumbnail", lambda options, stores: annotator)
 
 
@@ -214,7 +215,7 @@ def test_words_find_the_start_of_a_segment(annotated: Path, workspace: Workspace
 def test_show_status_and_doctor_know_the_guest(annotated: Path, workspace: Workspace, run_ares: Ares) -> None:
     segment = annotations_of(workspace, "phases")[0]
     shown = run_ares("show", segment.episode_id, workspace=annotated)
-    assert shown == describe_episode(workspace.stores, segment.episode_id)
+    assert shown == json.loads(json.dumps(describe_episode(workspace.stores, segment.episode_id)))
     rows = [row for row in shown["annotations"] if row["annotation_id"] == segment.annotation_id]
     assert [(row["annotator"], row["value"]["text"]) for row in rows] == [("phases", segment.value["text"])]
     done = run_ares("status", workspace=annotated)["annotations"]

@@ -49,7 +49,7 @@ NAMED = {
     # The same key in the gradings of controls, and the column that it fills.
     "ares/rubric/trust.py": {"grade"},
     "ares/rubric/trust_projection.py": {"grade"},
-    # Workspaces of layout 1 do not say what their makers describe.
+    # Workspaces of layout 1 do not say what their producers describe.
     "ares/store/stores.py": {"caption", "grade"},
 }
 # Strings that the name of something else is compared with: container formats of videos, fields, properties of signals.
@@ -96,10 +96,10 @@ def test_the_name_of_an_annotator_is_compared_with_no_string() -> None:
 
 def test_a_comparison_is_found_in_every_form() -> None:
     for source in (
-        "maker.annotator == 'grade'",
+        "producer.annotator == 'grade'",
         "'grade' != annotation.name",
         "x if annotation.name in ('grade', 'caption') else y",
         "[row for row in rows if row.annotator in {'grade'}]",
     ):
         assert "grade" in set(compared_texts(ast.parse(source)))
-    assert not set(compared_texts(ast.parse("maker.annotator == annotation.name and kind == 'grade'")))
+    assert not set(compared_texts(ast.parse("producer.annotator == annotation.name and kind == 'grade'")))

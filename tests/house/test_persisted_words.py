@@ -1,4 +1,4 @@
-"""Words that are stored do not move: ids of makers, names of plug-ins, kinds of documents, tables and their columns.
+"""Words that are stored do not move: ids of producers, names of plug-ins, kinds of documents, tables and their columns.
 
 A path of a module is none of them, so a move of modules changes no recording.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from annotators.base import Options
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.imports import MOVED
 from ares.registry import annotators
 from ares.settings import Settings
@@ -52,48 +52,50 @@ def workspace(
         ingest_paths(opened.stores, [str(demo_samples / "rlds")], rlds, limit=1, quiet=True)
         ingest_paths(opened.stores, [str(demo_samples / "video")], limit=1, quiet=True)
         annotate(opened.stores, ["motion", "embed"], hashed, quiet=True)
-        for maker in _makers(options, opened):
-            opened.stores.annotations.add_maker(maker)
+        for producer in _producers(options, opened):
+            opened.stores.annotations.add_producer(producer)
         opened.sync()
         opened.remove(ids=[min(opened.stores.tables.episodes.ids())])
         yield opened
 
 
-# Annotators that describe segments, too, as makers of another name.
+# Annotators that describe segments, too, as producers of another name.
 _PER_SEGMENT = ("caption", "grade")
 
 
-def _makers(options: Options, workspace: Workspace) -> list[Maker]:
-    """The makers of all annotators with default settings, and those of segments."""
+def _producers(options: Options, workspace: Workspace) -> list[Producer]:
+    """The producers of all annotators with default settings, and those of segments."""
     per_segment = replace(options, values={"per": "segment"})
-    own = [_maker(name, options, workspace) for name in annotators.names()]
-    return [*own, *(_maker(name, per_segment, workspace) for name in _PER_SEGMENT)]
+    own = [_producer(name, options, workspace) for name in annotators.names()]
+    return [*own, *(_producer(name, per_segment, workspace) for name in _PER_SEGMENT)]
 
 
-def _maker(name: str, options: Options, workspace: Workspace) -> Maker:
+def _producer(name: str, options: Options, workspace: Workspace) -> Producer:
     if name == "grade":  # its default rubric is for judges that read and see
         options = replace(options, settings=replace(options.settings, judge_model="stub:yes"))
-    maker: Maker = annotators.get(name)(options, workspace.stores).maker
-    if "umap" in maker.settings:  # the release that is installed
-        return replace(maker, settings={**maker.settings, "umap": "RELEASE"})
-    return maker
+    producer: Producer = annotators.get(name)(options, workspace.stores).producer
+    if "umap" in producer.settings:  # the release that is installed
+        return replace(producer, settings={**producer.settings, "umap": "RELEASE"})
+    return producer
 
 
-def test_makers_with_default_settings_keep_their_ids(workspace: Workspace, options: Options) -> None:
-    """A maker with another id annotates a workspace anew."""
-    makers = {maker.annotator: _describe_maker(maker) for maker in _makers(options, workspace)}
-    compare_words("words-makers.json", makers)
+def test_producers_with_default_settings_keep_their_ids(workspace: Workspace, options: Options) -> None:
+    """A producer with another id annotates a workspace anew."""
+    producers = {
+        producer.annotator: _describe_producer(producer) for producer in _producers(options, workspace)
+    }
+    compare_words("words-makers.json", producers)
 
 
-def _describe_maker(maker: Maker) -> dict[str, object]:
+def _describe_producer(producer: Producer) -> dict[str, object]:
     return {
-        "maker_id": maker.maker_id,
-        "version": maker.version,
-        "model": maker.model,
-        "settings": sorted(maker.settings),
-        "columns": {column.name: f"{column.type} {column.unit}".strip() for column in maker.columns},
-        "describes": [maker.kind, maker.subject_kind, *maker.after],
-        "fills_segments": maker.fills_segments,
+        "maker_id": producer.maker_id,
+        "version": producer.version,
+        "model": producer.model,
+        "settings": sorted(producer.settings),
+        "columns": {column.name: f"{column.type} {column.unit}".strip() for column in producer.columns},
+        "describes": [producer.kind, producer.subject_kind, *producer.after],
+        "fills_segments": producer.fills_segments,
     }
 
 

@@ -12,19 +12,19 @@ import pytest
 
 from app.cli.main import main
 from ares import open as open_workspace
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.workspace import Workspace
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day
 
-CAPTIONER = Maker(
+CAPTIONER = Producer(
     annotator="caption", version="2", model="m", kind="model",
     columns=(Column(name="caption", type="string", meaning="what happens"),),
 )  # fmt: skip
 
 # It judges captions, as graders and people do.
-JUDGE = Maker(
+JUDGE = Producer(
     annotator="rating", version="1", model="m", kind="model", subject_kind="annotation", after=("caption",),
     columns=(Column(name="rating", type="string", meaning="what a judge says"),),
 )  # fmt: skip
@@ -54,8 +54,8 @@ def labelled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     rows = workspace.stores.tables.episodes.read_columns(["episode_id", "num_steps"]).to_pylist()
     last = sorted(rows, key=lambda row: row["num_steps"])[1:]  # so that an export numbers them anew
     captions = [make_caption(row["episode_id"], row["num_steps"]) for row in rows]
-    for maker, made in ((CAPTIONER, captions), (JUDGE, list(map(_rating, captions)))):
-        workspace.stores.annotations.add_maker(maker)
+    for producer, made in ((CAPTIONER, captions), (JUDGE, list(map(_rating, captions)))):
+        workspace.stores.annotations.add_producer(producer)
         workspace.stores.annotations.append(made)
     workspace.sync()
     workspace.tag("good", ids=[last[1]["episode_id"]])

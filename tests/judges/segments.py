@@ -25,7 +25,7 @@ from annotators.grade.pair_answers import PairAnswers, TextModel
 from annotators.grade.segment_fit import slots_of
 from annotators.grade.segment_observer import SegmentObserver
 from annotators.grade.slot_values import DatasetValues
-from ares.annotation import Annotation, Maker, make_segment_id
+from ares.annotation import Annotation, Producer, make_segment_id
 from ares.episode import Episode
 from ares.rubric import KnownText, Verdict, read_verbs
 from ares.statistics import effective_items
@@ -259,9 +259,9 @@ def _make_grader(judge: JudgeParameters, episodes: Sequence[SegmentedEpisode]) -
     return Grader(
         rubric=load_rubric("segment"),
         judge=ObservingJudge(model, observer, frames, texts, pairs, rivals, 0),
-        maker=Maker(annotator="segment_grade", version=""),
+        producer=Producer(annotator="segment_grade", version=""),
         families_file="",
-        outcomes=StoredOutcomeSource(stores=stores, maker=None, families_file=""),
+        outcomes=StoredOutcomeSource(stores=stores, producer=None, families_file=""),
         verbs=verbs,
     )
 

@@ -28,7 +28,7 @@ from annotators.grade.pair_answers import PairAnswers, TextModel
 from annotators.grade.segment_observer import SegmentObserver
 from annotators.grade.slot_values import DatasetValues, ReadSlots, fill_slots_of, read_stored_slots
 from annotators.models import VlmReply, VlmRequest
-from ares.annotation import Annotation, Cost, Maker
+from ares.annotation import Annotation, Cost, Producer
 from ares.episode import Episode, Json, make_episode_id
 from ares.rubric import OTHER, VERDICTS_COLUMN, SlotName, join_attributes, read_verbs, slots_to_json
 from ares.rubric.trust import measure_judge_trust, trust_of_grade
@@ -252,9 +252,9 @@ def make_grader(judge: JudgeParameters, stores: Any) -> tuple[Grader, ScriptedMo
     grader = Grader(
         rubric=rubric,
         judge=ObservingJudge(model, observer, frames, texts, pairs, rivals, 0),
-        maker=Maker(annotator="grade", version=""),
+        producer=Producer(annotator="grade", version=""),
         families_file="",
-        outcomes=StoredOutcomeSource(stores=stores, maker=None, families_file=""),
+        outcomes=StoredOutcomeSource(stores=stores, producer=None, families_file=""),
         verbs=verbs,
     )
     return grader, model

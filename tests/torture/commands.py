@@ -279,7 +279,7 @@ def _read_content(path: str) -> dict[str, Any]:
             "failures": [key for key, _ in log.find_documents("failures")],
             "pins": dict(log.position().pins),
             "tombstones": [key for key, _ in log.find_documents("tombstones")],
-            "quality": next(iter(log.makers())),
+            "quality": next(iter(log.producers())),
         }
 
 

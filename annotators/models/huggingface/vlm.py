@@ -157,7 +157,7 @@ class LocalModelOptions(AnnotatorOptions):
     The number format is part of the fingerprint of the weights, and so of the name of the model.
     """
 
-    not_in_maker: ClassVar[frozenset[str]] = frozenset({"dtype", "attention"})
+    not_in_producer: ClassVar[frozenset[str]] = frozenset({"dtype", "attention"})
 
     dtype: NumberFormat = Field(
         default="auto",

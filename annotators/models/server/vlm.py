@@ -47,7 +47,7 @@ class ServedModel:
     root: str = ""
 
     def to_settings(self) -> dict[str, Json]:
-        """What the maker of annotations says of the server."""
+        """What the producer of annotations says of the server."""
         known: dict[str, Json] = {"server": self.software, "served_from": self.root}
         return {name: value for name, value in known.items() if value}
 

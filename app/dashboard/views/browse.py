@@ -91,8 +91,8 @@ def _removable_parts(view: ViewState) -> Iterator[tuple[str, str, Callable[[View
     """Name and label of each part of the view, and what removes it from the newest view."""
     for column, column_filter in view.filters.items():
         remove = partial(_without_filter, column)
-        makers = cached_reads.read_makers() if column.endswith("_maker") else {}
-        label = escape_markdown(describe_filter(column_filter, makers))
+        producers = cached_reads.read_producers() if column.endswith("_maker") else {}
+        label = escape_markdown(describe_filter(column_filter, producers))
         yield f"filter.{column}", label, remove
     if view.region:
         label = f"map region: {escape_markdown(view.region_name or 'without a name')}"
@@ -152,10 +152,10 @@ def _read_cards(view: ViewState, page: ResultPage) -> list[Json]:
     if view.show == "table":
         names = dict.fromkeys([*filter(None, [sort]), *list_table_columns(view)])
         values = cached_reads.read_values(page.ids, tuple(names))
-        add_table_cells(cards, episodes, values, cached_reads.read_makers())
+        add_table_cells(cards, episodes, values, cached_reads.read_producers())
     elif sort:
         values = cached_reads.read_values(page.ids, (sort,))
-        add_value_lines(cards, values, sort, cached_reads.read_makers())
+        add_value_lines(cards, values, sort, cached_reads.read_producers())
     return cards
 
 

@@ -1,4 +1,4 @@
-"""Page "Compare": two episodes, or what two makers say of one, on one clock, with what differs marked."""
+"""Page "Compare": two episodes, or what two producers say of one, on one clock, with what differs marked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.dashboard.column_words import (
     code_words,
     format_column_label,
     format_value_for_people,
-    maker_words,
+    producer_words,
     value_words,
 )
 from app.dashboard.components import load_component
@@ -45,20 +45,20 @@ _SHOWN_ELSEWHERE = frozenset(("text", "rulings", "slots", "why"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Side:
-    """One of the two: an episode as its columns show it, or as one maker describes it.
+    """One of the two: an episode as its columns show it, or as one producer describes it.
 
     Attributes:
-        maker: Id of the maker, or "" for what the columns show.
+        producer: Id of the producer, or "" for what the columns show.
         documents: What it says, of `ares.workspace.describe_annotations`.
-        makers: Names of all makers that say something of the episode, by id.
+        producers: Names of all producers that say something of the episode, by id.
         describers: Ids of those of them that wrote a caption.
     """
 
     episode: Episode
     trajectory: Trajectory
-    maker: str
+    producer: str
     documents: Sequence[Mapping[str, Any]]
-    makers: Mapping[str, str]
+    producers: Mapping[str, str]
     describers: Sequence[str]
 
     @property
@@ -86,19 +86,19 @@ def render() -> None:
     if not ids[0]:
         st.info(
             "Nothing to compare yet. Tick two episodes in Browse and press Compare, or give two ids in the "
-            "address: ?a=ID&b=ID. One id alone compares what two makers say of that episode, and ?group=ID the "
+            "address: ?a=ID&b=ID. One id alone compares what two producers say of that episode, and ?group=ID the "
             "near duplicates of a group.",
             icon=":material/info:",
         )
         return
-    makers = [read_parameter("maker_a"), read_parameter("maker_b")]
+    producers = [read_parameter("maker_a"), read_parameter("maker_b")]
     first, second = (
-        _read_side(episode_id or ids[0], maker, f"maker_{name}")
-        for episode_id, maker, name in zip(ids, makers, _SIDES, strict=True)
+        _read_side(episode_id or ids[0], producer, f"maker_{name}")
+        for episode_id, producer, name in zip(ids, producers, _SIDES, strict=True)
     )
-    if not any([ids[1], *makers]) and len(first.describers) > 1:
+    if not any([ids[1], *producers]) and len(first.describers) > 1:
         # The columns beside themselves would differ in nothing: two that describe it do.
-        first, second = (_read_side(ids[0], maker, "maker_a") for maker in first.describers[:2])
+        first, second = (_read_side(ids[0], producer, "maker_a") for producer in first.describers[:2])
     events = [_event_seconds(side.trajectory) for side in (first, second)]
     aligned = _draw_choices(first, second, min(map(len, events)))
     shifts = (0.0, 0.0)
@@ -136,33 +136,35 @@ def _open_pair(group: str) -> None:
     navigation.write_parameters({"group": [group], "a": [first], "b": [second]})
 
 
-def _read_side(episode_id: str, maker: str, parameter: str) -> _Side:
-    """Read an episode and what one maker, or the columns, say of it. Raises RequestError for an unknown one."""
+def _read_side(episode_id: str, producer: str, parameter: str) -> _Side:
+    """Read an episode and what one producer, or the columns, say of it. Raises RequestError for an unknown one."""
     stores = cached_reads.workspace().stores
     episode = cached_reads.limited(lambda: stores.tables.episodes.get_episode(episode_id))
     segments = cached_reads.limited(lambda: read_segments(stores, episode))
     documents: Sequence[Mapping[str, Any]] = cached_reads.limited(
         lambda: read_annotations(stores, episode, segments).annotations
     )
-    known = cached_reads.read_makers()
-    makers = {
+    known = cached_reads.read_producers()
+    producers = {
         str(document["maker_id"]): f"{code_words(str(document['annotator']))}: "
-        + maker_words(known, str(document["maker_id"]))
+        + producer_words(known, str(document["maker_id"]))
         for document in documents
     }
-    if maker and maker not in makers:
-        raise AddressError(parameter, f"no maker {maker!r} says anything of {episode_id}", "select one again")
+    if producer and producer not in producers:
+        raise AddressError(
+            parameter, f"no producer {producer!r} says anything of {episode_id}", "select one again"
+        )
     shown_documents = [
         document
         for document in documents
-        if (document["maker_id"] == maker if maker else document.get("shown"))
+        if (document["maker_id"] == producer if producer else document.get("shown"))
     ]
     return _Side(
         episode=episode,
         trajectory=cached_reads.limited(lambda: stores.tables.trajectories.get(episode.episode_id)),
-        maker=maker,
+        producer=producer,
         documents=shown_documents,
-        makers=makers,
+        producers=producers,
         describers=list(
             dict.fromkeys(str(entry["maker_id"]) for entry in documents if entry["value"].get("text"))
         ),
@@ -189,8 +191,8 @@ def _draw_choices(first: _Side, second: _Side, events: int) -> int:
         number = 0
     columns = st.columns(3)
     for column, side, name in zip(columns, (first, second), _SIDES, strict=False):
-        names = {"": "what the columns show", **side.makers}
-        _draw_choice(column, f"{name.upper()} as described by", f"maker_{name}", names, side.maker)
+        names = {"": "what the columns show", **side.producers}
+        _draw_choice(column, f"{name.upper()} as described by", f"maker_{name}", names, side.producer)
     at = {"0": "the start", **{str(event): f"gripper event {event}" for event in range(1, events + 1)}}
     _draw_choice(columns[2], "Aligned at", "align", at, str(number))
     return number
@@ -224,7 +226,7 @@ def _compare_data(
                 "name": name.upper(),
                 "shift": shift,
                 "title": side.episode.instruction or side.episode.key,
-                "maker": side.makers.get(side.maker, ""),
+                "maker": side.producers.get(side.producer, ""),
                 "words": words,
             }
             for name, side, shift, words in zip(_SIDES, sides, shifts, texts, strict=True)
@@ -284,12 +286,12 @@ def _ruling_words(rulings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _values_of(side: _Side) -> dict[str, str]:
-    """What a maker has written, or the columns of the episode."""
-    makers = cached_reads.read_makers()
-    if side.maker:
+    """What a producer has written, or the columns of the episode."""
+    producers = cached_reads.read_producers()
+    if side.producer:
         return {
             f"{code_words(str(document['name']))}: {format_column_label(field)}": value_words(
-                field, format_value_for_people(value), makers
+                field, format_value_for_people(value), producers
             )
             for document in side.documents
             for field, value in document["value"].items()
@@ -301,7 +303,7 @@ def _values_of(side: _Side) -> dict[str, str]:
         lambda: table.read_columns(names, ids_filter([side.episode.episode_id])).to_pylist()
     )
     return {
-        format_column_label(name): value_words(name, format_value_for_people(value), makers)
+        format_column_label(name): value_words(name, format_value_for_people(value), producers)
         for name, value in rows[0].items()
         if value is not None
     }

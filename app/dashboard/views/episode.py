@@ -30,7 +30,7 @@ from app.dashboard.column_words import (
     VERDICTS,
     code_words,
     document_words,
-    maker_words,
+    producer_words,
 )
 from app.dashboard.components import (
     draw_grid,
@@ -138,7 +138,7 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
         )  # fmt: skip
         load_component("headline")(data=_headline_data(view, episode, columns), key="episode.headline")
         st.button(
-            "Compare makers", key="episode.compare", help="What two makers say of this episode, side by side",
+            "Compare producers", key="episode.compare", help="What two producers say of this episode, side by side",
             on_click=navigation.open_page, args=("compare", {"a": [episode.episode_id]}),
         )  # fmt: skip
         st.button(
@@ -485,12 +485,12 @@ def _describe_stamps(episode: Episode) -> str:
 
 def _draw_annotations(episode: Episode, annotations: EpisodeAnnotations) -> None:
     count = annotations.counts[1]
-    # In words; the JSON of a value and the id of its maker are tips.
+    # In words; the JSON of a value and the id of its producer are tips.
     with st.expander(f"All {count_of(count, 'annotation')}, with what made them", icon=":material/history:"):
         rows = []
         for document in annotations.annotations:
             value = cast("Mapping[str, Json]", document["value"])
-            says = document_words(value, annotations.makers).items()
+            says = document_words(value, annotations.producers).items()
             stored = json.dumps(value, ensure_ascii=False)[:_MOST_TIP]
             name, maker_id, created = (str(document[key]) for key in ("name", "maker_id", "created"))
             rows.append(
@@ -498,7 +498,7 @@ def _draw_annotations(episode: Episode, annotations: EpisodeAnnotations) -> None
                     "annotation": (code_words(name), name),
                     "in filters": document["shown"],
                     "says": ("\n".join(f"{label}: {text}" for label, text in says), stored),
-                    "made by": (maker_words(annotations.makers, maker_id), f"maker {maker_id}"),
+                    "made by": (producer_words(annotations.producers, maker_id), f"maker {maker_id}"),
                     "camera": document["camera"],
                     "when (UTC)": (created[:16].replace("T", " "), created),
                     "US dollars": document["usd"],

@@ -80,12 +80,12 @@ def _draw_no_map() -> None:
 
 
 def _method_text() -> str:
-    """How the map was made, by the makers of its places; "" where nothing says so."""
-    makers = cached_reads.limited(lambda: cached_reads.workspace().stores.annotations.makers())
+    """How the map was made, by the producers of its places; "" where nothing says so."""
+    producers = cached_reads.limited(lambda: cached_reads.workspace().stores.annotations.producers())
     methods = {
-        "PCA" if maker.settings.get("projection") == "pca" else "UMAP"
-        for maker in makers.values()
-        if maker.annotator == "map"
+        "PCA" if producer.settings.get("projection") == "pca" else "UMAP"
+        for producer in producers.values()
+        if producer.annotator == "map"
     }
     return f" Made by {' and '.join(sorted(methods))}." if methods else ""
 

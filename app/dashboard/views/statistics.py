@@ -291,7 +291,7 @@ def _draw_extremes(title: str, where: str, order: str) -> None:
         return
     params: Mapping[str, Sequence[str]] = {"where": [where], "sort": [_sort_parameter(order)]}
     cards = build_cards(episodes, captions, {}, params)
-    add_value_lines(cards, cached_reads.read_values(ids, (column,)), column, cached_reads.read_makers())
+    add_value_lines(cards, cached_reads.read_values(ids, (column,)), column, cached_reads.read_producers())
     draw_grid(
         cards, f"statistics.{title.lower()}", size="small",
         on_open=lambda *card: navigation.open_page("episode", make_episode_page_params(params, *card)),

@@ -38,7 +38,7 @@ def render() -> None:
         _draw_jobs(document)
     # Too wide for half of the page.
     _draw_judges(document)
-    _draw_makers(document)
+    _draw_producers(document)
 
 
 def _draw_tiles(document: Mapping[str, Any]) -> None:
@@ -74,20 +74,23 @@ def _draw_jobs(document: Mapping[str, Any]) -> None:
     _draw_failures(document["failures"])
 
 
-def _draw_makers(document: Mapping[str, Any]) -> None:
-    st.subheader("Makers")
-    makers = [
+def _draw_producers(document: Mapping[str, Any]) -> None:
+    st.subheader("Producers")
+    producers = [
         {
-            "makers of": (code_words(name), f"maker {maker['maker_id']}"),
-            "kind": maker["kind"],
-            "model": (model_words(maker["model"]), maker["model"]),
-            **{key: maker.get(key) for key in ("annotations", "current", "pinned", "version")},
-            "settings": (_join_rows(document_words(maker["settings"], {})), json.dumps(maker["settings"])),
+            "producers of": (code_words(name), f"maker {producer['maker_id']}"),
+            "kind": producer["kind"],
+            "model": (model_words(producer["model"]), producer["model"]),
+            **{key: producer.get(key) for key in ("annotations", "current", "pinned", "version")},
+            "settings": (
+                _join_rows(document_words(producer["settings"], {})),
+                json.dumps(producer["settings"]),
+            ),
         }
         for name, members in document["makers"].items()
-        for maker in members
+        for producer in members
     ]
-    _draw_table(makers, "status.makers", "none yet")
+    _draw_table(producers, "status.makers", "none yet")
 
 
 def _join_rows(rows: Mapping[str, str]) -> str:

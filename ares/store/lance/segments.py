@@ -62,7 +62,7 @@ class StoredSegment:
         grade: What a judge or a person made of the text, or None.
         annotator: Name of the annotator that made it.
         camera: Camera that it is about, or "".
-        maker_id: Its provenance, see `ares.annotation.Maker`.
+        maker_id: Its provenance, see `ares.annotation.Producer`.
         annotation_id: The annotation that it is.
         score: BM25 of a search by words; 0 without one.
         columns: What else annotators say of it, by column; what has no value is left out.

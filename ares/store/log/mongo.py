@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.console import print_message
 from ares.episode import Json
 from ares.errors import StoreError
@@ -29,9 +29,9 @@ from ares.store.log.protocol import (
     annotations_to_rows,
     decode_json,
     encode_json,
-    maker_from_text,
-    maker_to_text,
     next_page_size,
+    producer_from_text,
+    producer_to_text,
     serialize_documents,
 )
 from ares.store.sql import batched
@@ -162,7 +162,7 @@ class MongoAnnotationStore:
     def __init__(self, uri: str, workspace_id: str) -> None:
         self._server = MongoConnection(uri)
         database = self._server.database(workspace_id)
-        self._annotations, self._makers = database["facts"], database["makers"]
+        self._annotations, self._producers = database["facts"], database["makers"]
         self._documents = database["documents"]
         self._run = self._server.run
         self._sequence = SequenceAllocator(database["log"], self._annotations, self._run)
@@ -228,14 +228,14 @@ class MongoAnnotationStore:
         return nullcontext()
 
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
-        """Return those of the subjects that this maker has annotated."""
+        """Return those of the subjects that this producer has annotated."""
         documents = self._find_any({"maker_id": maker_id}, "subject", subjects, {"_id": 0, "subject": 1})
         return {document["subject"] for document in documents}
 
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
     ) -> list[Annotation]:
-        """Return the annotations of these episodes, in order of the log; with names or makers only those."""
+        """Return the annotations of these episodes, in order of the log; with names or producers only those."""
         ids = list(dict.fromkeys(episode_ids))
         condition: Document = {"name": {"$in": list(names)}} if names else {}
         condition |= {"maker_id": {"$in": list(maker_ids)}} if maker_ids else {}
@@ -251,10 +251,10 @@ class MongoAnnotationStore:
         return _to_annotation(document) if document else None
 
     def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
-        """Return the episodes that have an annotation of that name, sorted; with a maker, those that have one by it."""
-        by_maker = {"maker_id": maker_id} if maker_id else {}
+        """Return the episodes that have an annotation of that name, sorted; with a producer, one by it."""
+        by_producer = {"maker_id": maker_id} if maker_id else {}
         pipeline: list[Document] = [
-            {"$match": {"name": name, **by_maker}},
+            {"$match": {"name": name, **by_producer}},
             {"$sort": {"name": 1, "episode_id": 1}},
             {"$group": {"_id": "$episode_id"}},
         ]
@@ -276,7 +276,7 @@ class MongoAnnotationStore:
         return {group["_id"]: group["episodes"] for group in groups}
 
     def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
-        """Return the number of annotations by maker_id; a maker without annotations is left out."""
+        """Return the number of annotations by maker_id; a producer without annotations is left out."""
         pipeline: list[Document] = [
             {"$match": {"maker_id": {"$in": list(maker_ids)}}},
             {"$group": {"_id": "$maker_id", "annotations": {"$sum": 1}}},
@@ -284,15 +284,15 @@ class MongoAnnotationStore:
         groups = self._run(lambda: list(self._annotations.aggregate(pipeline)))
         return {group["_id"]: group["annotations"] for group in groups}
 
-    def add_maker(self, maker: Maker) -> None:
-        """Store a maker under its maker_id."""
-        document = {"_id": maker.maker_id, "body": maker_to_text(maker)}
-        self._run(lambda: self._makers.replace_one({"_id": maker.maker_id}, document, upsert=True))
+    def add_producer(self, producer: Producer) -> None:
+        """Store a producer under its maker_id."""
+        document = {"_id": producer.maker_id, "body": producer_to_text(producer)}
+        self._run(lambda: self._producers.replace_one({"_id": producer.maker_id}, document, upsert=True))
 
-    def makers(self) -> dict[str, Maker]:
-        """Return every maker by its id."""
-        documents = self._run(lambda: list(self._makers.find().sort("_id")))
-        return {document["_id"]: maker_from_text(document["body"]) for document in documents}
+    def producers(self) -> dict[str, Producer]:
+        """Return every producer by its id."""
+        documents = self._run(lambda: list(self._producers.find().sort("_id")))
+        return {document["_id"]: producer_from_text(document["body"]) for document in documents}
 
     def put_documents(self, collection: str, documents: Mapping[str, Json]) -> None:
         """Write keyed documents; the last write of a key wins."""

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import NamedTuple, Protocol
 
-from ares.annotation import Annotation, Column, Cost, Maker, SubjectKind
+from ares.annotation import Annotation, Column, Cost, Producer, SubjectKind
 from ares.episode import Json
 from ares.errors import StoreError
 
@@ -201,21 +201,21 @@ def annotation_from_text(text: str, *, episode_id: str, name: str, maker_id: str
     )
 
 
-def maker_to_text(maker: Maker) -> str:
-    """Return a maker as JSON text."""
-    return encode_json({**asdict(maker), "settings": dict(maker.settings)})
+def producer_to_text(producer: Producer) -> str:
+    """Return a producer as JSON text."""
+    return encode_json({**asdict(producer), "settings": dict(producer.settings)})
 
 
-def maker_from_text(text: str) -> Maker:
-    """Return the maker that `maker_to_text` encoded."""
+def producer_from_text(text: str) -> Producer:
+    """Return the producer that `producer_to_text` encoded."""
     body = json.loads(text)
     columns = tuple(
         Column(**{**column, "choices": tuple(column.get("choices", ()))}) for column in body.pop("columns")
     )
     body["after"] = tuple(body.get("after", ()))
-    # Before layout 2 no maker was a person, and only models had a name.
+    # Before layout 2 no producer was a person, and only models had a name.
     body.setdefault("kind", "model" if body["model"] else "code")
-    return Maker(**body, columns=columns)
+    return Producer(**body, columns=columns)
 
 
 def next_page_size(documents: int, size: int) -> int:
@@ -305,7 +305,7 @@ class AnnotationStore(Protocol):
         """Store what the block writes together or not at all; a server stores it in order."""
 
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
-        """Return those of the subjects that this maker has annotated; pass some thousands at once."""
+        """Return those of the subjects that this producer has annotated; pass some thousands at once."""
 
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
@@ -315,26 +315,26 @@ class AnnotationStore(Protocol):
         Args:
             episode_ids: The episodes.
             names: Only annotations of these names; empty for all.
-            maker_ids: Only annotations by these makers; empty for all.
+            maker_ids: Only annotations by these producers; empty for all.
         """
 
     def get_annotation(self, annotation_id: str) -> Annotation | None:
         """Return the annotation of an id, or None."""
 
     def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
-        """Return the episodes that have an annotation of that name, sorted; with a maker, those that have one by it."""
+        """Return the episodes that have an annotation of that name, sorted; with a producer, one by it."""
 
     def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
         """Return the number of different episodes per annotation name; with ids, of these; pass some thousands."""
 
     def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
-        """Return the number of annotations by maker_id; a maker without annotations is left out."""
+        """Return the number of annotations by maker_id; a producer without annotations is left out."""
 
-    def add_maker(self, maker: Maker) -> None:
-        """Store a maker under its maker_id."""
+    def add_producer(self, producer: Producer) -> None:
+        """Store a producer under its maker_id."""
 
-    def makers(self) -> dict[str, Maker]:
-        """Return every maker by its id."""
+    def producers(self) -> dict[str, Producer]:
+        """Return every producer by its id."""
 
     def put_documents(self, collection: str, documents: Mapping[str, Json]) -> None:
         """Write keyed documents; the last write of a key wins. Raises UnstorableError as `append` does."""

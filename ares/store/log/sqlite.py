@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.deadline import interruptible, wait_for_lock
 from ares.episode import Json
 from ares.errors import DiskFull, ReadOnlyWorkspace, StoreError
@@ -28,9 +28,9 @@ from ares.store.log.protocol import (
     annotations_to_rows,
     decode_json,
     encode_json,
-    maker_from_text,
-    maker_to_text,
     next_page_size,
+    producer_from_text,
+    producer_to_text,
     serialize_documents,
 )
 
@@ -145,22 +145,24 @@ class SqliteAnnotationStore:
             yield
 
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
-        """Return those of the subjects that this maker has annotated."""
+        """Return those of the subjects that this producer has annotated."""
         query = "SELECT subject FROM facts WHERE maker_id = ? AND subject IN (SELECT value FROM json_each(?))"
         return {row[0] for row in self._rows(query, (maker_id, encode_json(list(subjects))))}
 
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
     ) -> list[Annotation]:
-        """Return the annotations of these episodes, in order of the log; with names or makers only those."""
+        """Return the annotations of these episodes, in order of the log; with names or producers only those."""
         # As JSON the ids are one parameter, whatever their number.
         query = (
             f"SELECT {_COLUMNS} FROM facts WHERE episode_id IN (SELECT value FROM json_each(?))"
             " AND (? OR name IN (SELECT value FROM json_each(?)))"
             " AND (? OR maker_id IN (SELECT value FROM json_each(?))) ORDER BY sequence"
         )
-        ids, name_list, maker_list = (encode_json(list(values)) for values in (episode_ids, names, maker_ids))
-        rows = self._rows(query, (ids, not names, name_list, not maker_ids, maker_list))
+        ids, name_list, producer_list = (
+            encode_json(list(values)) for values in (episode_ids, names, maker_ids)
+        )
+        rows = self._rows(query, (ids, not names, name_list, not maker_ids, producer_list))
         return [_log_entry(row).annotation for row in rows]
 
     def get_annotation(self, annotation_id: str) -> Annotation | None:
@@ -169,9 +171,9 @@ class SqliteAnnotationStore:
         return next((_log_entry(row).annotation for row in rows), None)
 
     def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
-        """Return the episodes that have an annotation of that name, sorted; with a maker, those that have one by it."""
-        by_maker = " AND maker_id = ?" if maker_id else ""
-        query = f"SELECT DISTINCT episode_id FROM facts WHERE name = ?{by_maker} ORDER BY episode_id"
+        """Return the episodes that have an annotation of that name, sorted; with a producer, one by it."""
+        by_producer = " AND maker_id = ?" if maker_id else ""
+        query = f"SELECT DISTINCT episode_id FROM facts WHERE name = ?{by_producer} ORDER BY episode_id"
         return [row[0] for row in self._rows(query, (name, maker_id) if maker_id else (name,))]
 
     def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
@@ -182,25 +184,25 @@ class SqliteAnnotationStore:
         return dict(self._rows(query, parameters))
 
     def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
-        """Return the number of annotations by maker_id; a maker without annotations is left out."""
+        """Return the number of annotations by maker_id; a producer without annotations is left out."""
         query = (
             "SELECT maker_id, COUNT(*) FROM facts WHERE maker_id IN (SELECT value FROM json_each(?))"
             " GROUP BY maker_id"
         )
         return dict(self._rows(query, (encode_json(list(maker_ids)),)))
 
-    def add_maker(self, maker: Maker) -> None:
-        """Store a maker under its maker_id."""
+    def add_producer(self, producer: Producer) -> None:
+        """Store a producer under its maker_id."""
         with self._transaction() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO makers VALUES (?, ?)",
-                (maker.maker_id, maker_to_text(maker)),
+                (producer.maker_id, producer_to_text(producer)),
             )
 
-    def makers(self) -> dict[str, Maker]:
-        """Return every maker by its id."""
+    def producers(self) -> dict[str, Producer]:
+        """Return every producer by its id."""
         rows = self._rows("SELECT maker_id, body FROM makers ORDER BY maker_id")
-        return {maker_id: maker_from_text(body) for maker_id, body in rows}
+        return {maker_id: producer_from_text(body) for maker_id, body in rows}
 
     def put_documents(self, collection: str, documents: Mapping[str, Json]) -> None:
         """Write keyed documents in one transaction; the last write of a key wins."""

@@ -16,12 +16,12 @@ from ares.store.lance.schema import arrow_type, episode_schema
 from ares.store.lance.segments import segment_schema
 from ares.store.log.protocol import AnnotationStore, LogEntry
 from ares.store.sql import batched, ids_filter
-from ares.store.sync.makers import (
+from ares.store.sync.producers import (
     REVIEWED,
     ColumnTypes,
-    MakerCatalog,
+    ProducerCatalog,
     declared_columns,
-    fills_maker_column,
+    fills_producer_column,
     list_segment_columns,
     read_pins,
 )
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 # to date at the next application.
 _LOG, _VIEWS, _ACTIONS = "log", "views3", "actions"
 APPLIED_SEQUENCES = (_LOG, _VIEWS)
-_MAKER, _PIN, _COUNTED = "maker/", "pin/", "counted2/"
+_PRODUCER, _PIN, _COUNTED = "maker/", "pin/", "counted2/"
 # There until a rebuild has dropped all that the tables show of the log.
 REBUILD = "rebuild"
-# By annotator the maker that earlier versions showed where none was pinned.
+# By annotator the producer that earlier versions showed where none was pinned.
 _COVERING = "covering/"
 
 
@@ -63,9 +63,9 @@ class AppliedState:
 
     Attributes:
         sequence: Sequence number of the log up to which they are complete; 0 before the first annotation.
-        views_sequence: The same of the columns that compare makers, which are computed last.
+        views_sequence: The same of the columns that compare producers, which are computed last.
         maker_sequences: Sequence number of the newest applied annotation, by maker_id.
-        to_resolve: Annotators whose makers an earlier version chose by another rule; never stored.
+        to_resolve: Annotators whose producers an earlier version chose by another rule; never stored.
         pins: The pinned maker_id by annotator.
         actions: Number of the newest applied action; see `ares.store.actions`.
         counted: Sequence number up to which a projection has counted its annotations, by its name; left out where it
@@ -75,7 +75,7 @@ class AppliedState:
 
     sequence: int = 0
     views_sequence: int = 0
-    maker_sequences: dict[str, int] = field(default_factory=dict)
+    producer_sequences: dict[str, int] = field(default_factory=dict)
     to_resolve: set[str] = field(default_factory=set)
     pins: dict[str, str] = field(default_factory=dict)
     actions: int = 0
@@ -89,7 +89,7 @@ class AppliedState:
             _VIEWS: self.views_sequence,
             _ACTIONS: self.actions,
             REBUILD: int(self.rebuilding),
-            **{f"{_MAKER}{maker_id}": sequence for maker_id, sequence in self.maker_sequences.items()},
+            **{f"{_PRODUCER}{maker_id}": sequence for maker_id, sequence in self.producer_sequences.items()},
             **{f"{_PIN}{name}/{maker_id}": 1 for name, maker_id in self.pins.items()},
             **{f"{_COUNTED}{name}": sequence for name, sequence in self.counted.items()},
         }
@@ -102,7 +102,7 @@ def load_applied_state(tables: Tables) -> AppliedState:
         sequence=rows.get(_LOG, 0),
         views_sequence=rows.get(_VIEWS, 0),
         actions=rows.get(_ACTIONS, 0),
-        maker_sequences=_numbers_after(rows, _MAKER),
+        producer_sequences=_numbers_after(rows, _PRODUCER),
         to_resolve=set(_choices_after(rows, _COVERING)),
         pins=_choices_after(rows, _PIN),
         counted=_numbers_after(rows, _COUNTED),
@@ -136,7 +136,7 @@ def applied_sequence(tables: Tables) -> int:
 
 
 def skip_applied(tables: Tables, after: int, until: int, maker_id: str) -> None:
-    """Skip the annotations (after, until] of one maker, whose values were written with the rows of their episodes.
+    """Skip the annotations (after, until] of one producer, whose values were written with the rows of their episodes.
 
     Nothing happens unless the tables are complete up to `after`: then `apply_log` applies them as any others.
     """
@@ -144,7 +144,7 @@ def skip_applied(tables: Tables, after: int, until: int, maker_id: str) -> None:
     if after < until and state.sequence == after:
         if state.views_sequence == after:
             state.views_sequence = until
-        state.sequence = state.maker_sequences[maker_id] = until
+        state.sequence = state.producer_sequences[maker_id] = until
         save_applied_state(tables, state)
 
 
@@ -194,9 +194,9 @@ _RESOLVE_BATCH, _LOOKUP_BATCH = 50_000, 5_000
 def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     """Apply the annotations that the tables lack; applying one again changes nothing.
 
-    Values that are columns of the annotation's maker go to the episodes, annotations with a span to the segments,
-    values about a segment or an annotation to its segment; which maker is shown says `MakerCatalog`. A column that a
-    maker declares exists from then on, also before its first value.
+    Values that are columns of the annotation's producer go to the episodes, annotations with a span to the segments,
+    values about a segment or an annotation to its segment; which producer is shown says `ProducerCatalog`. A column
+    that a producer declares exists from then on, also before its first value.
 
     Returns:
         Number of annotations applied.
@@ -212,7 +212,7 @@ def apply_log(tables: Tables, annotations: AnnotationStore) -> int:
 def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     # Numbers of annotations that existed already stay unused: the end of the log may lie behind its last annotation.
     end = annotations.last_sequence()
-    catalog = MakerCatalog(annotations.makers())
+    catalog = ProducerCatalog(annotations.producers())
     tables.episodes.add_missing_columns(catalog.declared_schema())
     # A table of an earlier version lacks some.
     schema = segment_schema()
@@ -236,9 +236,13 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     return applied
 
 
-def _drop_stale_columns(tables: Tables, catalog: MakerCatalog) -> None:
-    """Drop the columns by which earlier versions said that a value was not by the current maker."""
-    names = {f"{maker.annotator}_stale" for maker in catalog.makers.values() if fills_maker_column(maker)}
+def _drop_stale_columns(tables: Tables, catalog: ProducerCatalog) -> None:
+    """Drop the columns by which earlier versions said that a value was not by the current producer."""
+    names = {
+        f"{producer.annotator}_stale"
+        for producer in catalog.producers.values()
+        if fills_producer_column(producer)
+    }
     for name in names & tables.episodes.columns().keys():
         tables.episodes.replace_column(name, None)
     for name in names & tables.segments.columns().keys():
@@ -274,12 +278,12 @@ def _drop_applied(tables: Tables, annotations: AnnotationStore) -> None:
     import pyarrow as pa
 
     existing, source = tables.episodes.snapshot().arrow_schema, set(episode_schema().names)
-    declared = MakerCatalog(annotations.makers()).declared_schema().names
+    declared = ProducerCatalog(annotations.producers()).declared_schema().names
     from_log = {*declared, TAGS, NOTES, *read_history(annotations).own_columns()} - source
     dropped = [name for name in existing.names if name in from_log]
     for name in dropped:
         tables.episodes.replace_column(name, None)
-    # Makers may declare a column with several types: the one that it had stays.
+    # Producers may declare a column with several types: the one that it had stays.
     tables.episodes.add_missing_columns(pa.schema([existing.field(n) for n in dropped if n in declared]))
     tables.segments.clear()
 
@@ -312,17 +316,17 @@ class _ApplyJob:
         self._projections = InstalledProjections()
         self._history = read_history(annotations)
         self._removed = removed_id_array(annotations, self._history)
-        self._load_makers()
+        self._load_producers()
 
-    def _load_makers(self) -> None:
-        makers = self._annotations.makers()
-        self.catalog = MakerCatalog(makers, read_pins(self._annotations), self.state.maker_sequences)
-        of_segments = [column for maker in makers.values() for column in list_segment_columns(maker)]
+    def _load_producers(self) -> None:
+        producers = self._annotations.producers()
+        self.catalog = ProducerCatalog(producers, read_pins(self._annotations), self.state.producer_sequences)
+        of_segments = [column for producer in producers.values() for column in list_segment_columns(producer)]
         self._collector = TableChangeCollector(
             self._annotations,
             self.catalog,
             ColumnTypes(
-                self._tables.episodes.columns(), episode_schema().names, declared_columns(makers.values())
+                self._tables.episodes.columns(), episode_schema().names, declared_columns(producers.values())
             ),
             ColumnTypes(self._tables.segments.columns(), segment_schema().names, of_segments),
             self._projections.correct,
@@ -341,11 +345,11 @@ class _ApplyJob:
         """Yield the changes after a sequence number, for `size` or more annotations at a time."""
         changes = self._collector.new_changes(after)
         while batch := self._annotations.read(after=changes.last_sequence, limit=_READ_BATCH):
-            if any(annotation.maker_id not in self.catalog.makers for _, annotation in batch):
+            if any(annotation.maker_id not in self.catalog.producers for _, annotation in batch):
                 self._collector.finish(changes)
-                self._load_makers()
+                self._load_producers()
                 self._collector.update_types(changes)
-            self._note_makers(batch)
+            self._note_producers(batch)
             self._collector.add(batch, changes)
             if changes.annotation_count >= size:
                 yield self._finish(changes)
@@ -358,11 +362,11 @@ class _ApplyJob:
         drop_removed_segments(changes, self._removed)
         return changes
 
-    def _note_makers(self, batch: Sequence[LogEntry]) -> None:
+    def _note_producers(self, batch: Sequence[LogEntry]) -> None:
         """Take note of who annotated last, and of which projections have something new to count."""
         for name in self._projections.counting(batch):
             self.state.counted.pop(name, None)
-        sequences = self.state.maker_sequences
+        sequences = self.state.producer_sequences
         for sequence, annotation in batch:
             sequences[annotation.maker_id] = max(sequence, sequences.get(annotation.maker_id, 0))
 
@@ -378,15 +382,15 @@ class _ApplyJob:
         self.errors |= dict.fromkeys(changes.errors)
 
     def follow_pins(self) -> None:
-        """Compute the columns of annotators again whose pinned maker has changed, or the rule that chooses it."""
+        """Compute the columns of annotators again whose pinned producer has changed, or the rule that chooses it."""
         before, pins = self.state.pins, self.catalog.pins
         changed = {name for name in before.keys() | pins.keys() if before.get(name) != pins.get(name)}
-        changed |= self.state.to_resolve & self.catalog.several_makers()
+        changed |= self.state.to_resolve & self.catalog.several_producers()
         groups = {self.catalog.groups[name] for name in changed if name in self.catalog.groups}
         for group in groups:
             self._resolve(chain.from_iterable(self._tables.episodes.id_batches()), group)
         if changed:
-            # The columns that compare makers follow from these, also when the log has nothing new.
+            # The columns that compare producers follow from these, also when the log has nothing new.
             self.state.views_sequence = 0
 
     def follow_actions(self) -> None:
@@ -424,7 +428,7 @@ class _ApplyJob:
             self._write(changes)
 
     def finish(self, end: int) -> None:
-        """Bring the columns up to date that compare makers, and mark log, actions and pins as applied."""
+        """Bring the columns up to date that compare producers, and mark log, actions and pins as applied."""
         if self.state.views_sequence < end:
             refresh_conflicts(self._tables, self.catalog)
             if REVIEWED in self._tables.episodes.columns():

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store.lance_tables import Tables
     from ares.store.log.protocol import AnnotationStore, LogEntry
-    from ares.store.sync.makers import MakerCatalog
+    from ares.store.sync.producers import ProducerCatalog
 
 
 class Projection(Protocol):
@@ -29,7 +29,7 @@ class Projection(Protocol):
     def count(self, tables: Tables, annotations: AnnotationStore) -> None:
         """Count the annotations again, of the episodes that are shown, and keep what they say as documents."""
 
-    def refresh(self, tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog) -> None:
+    def refresh(self, tables: Tables, annotations: AnnotationStore, catalog: ProducerCatalog) -> None:
         """Write the columns that follow from the documents into the rows that show something else."""
 
     def correct(self, value: Mapping[str, Json], rulings: Sequence[Mapping[str, Json]]) -> Mapping[str, Json]:
@@ -43,11 +43,11 @@ class Projection(Protocol):
             ValueError: A ruling cannot be read.
         """
 
-    def followed_columns(self, catalog: MakerCatalog, existing: Collection[str]) -> Mapping[str, str]:
+    def followed_columns(self, catalog: ProducerCatalog, existing: Collection[str]) -> Mapping[str, str]:
         """Filter of the rows in which a column does not follow from the log alone, by column.
 
         Args:
-            catalog: All makers.
+            catalog: All producers.
             existing: Columns of the table.
         """
 
@@ -73,7 +73,7 @@ class InstalledProjections:
         self,
         tables: Tables,
         annotations: AnnotationStore,
-        catalog: MakerCatalog,
+        catalog: ProducerCatalog,
         counted: Collection[str],
     ) -> list[str]:
         """Bring the columns of all projections up to date.
@@ -81,7 +81,7 @@ class InstalledProjections:
         Args:
             tables: The tables.
             annotations: The log.
-            catalog: All makers.
+            catalog: All producers.
             counted: Names of the projections that need not count again.
 
         Returns:
@@ -108,7 +108,7 @@ class InstalledProjections:
             corrected |= projection.correct(corrected, rulings)
         return corrected
 
-    def followed_columns(self, catalog: MakerCatalog, existing: Collection[str]) -> dict[str, str]:
+    def followed_columns(self, catalog: ProducerCatalog, existing: Collection[str]) -> dict[str, str]:
         """Filter of the rows in which a column follows from a projection, by column; see `Projection`."""
         followed: dict[str, str] = {}
         for projection in self._members.values():

@@ -1,4 +1,4 @@
-"""Brings tags, notes, removed rows and maker conflicts up to date once the log has been applied."""
+"""Brings tags, notes, removed rows and producer conflicts up to date once the log has been applied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ares.store.actions import NOTE_KINDS, NOTES, TAG_KINDS, TAGS, VALUE_KINDS, write_desired_values
 from ares.store.lance.schema import arrow_type, episode_schema
 from ares.store.sql import batched, ids_filter
-from ares.store.sync.makers import CONFLICT, REVIEWED, MakerCatalog
+from ares.store.sync.producers import CONFLICT, REVIEWED, ProducerCatalog
 from ares.store.temp_db import TempDatabase
 
 if TYPE_CHECKING:
@@ -238,8 +238,8 @@ def refresh_reviewed(tables: Tables) -> None:
         tables.episodes.set_values(pa.table(columns))
 
 
-def refresh_conflicts(tables: Tables, catalog: MakerCatalog) -> None:
-    """Write `conflict`: what the source and the makers say of the outcome of an episode, where they differ."""
+def refresh_conflicts(tables: Tables, catalog: ProducerCatalog) -> None:
+    """Write `conflict`: what the source and the producers say of the outcome of an episode, where they differ."""
     import pyarrow as pa
 
     changed: list[dict[str, Any]] = list(conflict_changes(tables, catalog))
@@ -249,7 +249,7 @@ def refresh_conflicts(tables: Tables, catalog: MakerCatalog) -> None:
         tables.episodes.set_values(pa.Table.from_pylist(rows, schema=schema))
 
 
-def conflict_changes(tables: Tables, catalog: MakerCatalog) -> Iterator[dict[str, Any]]:
+def conflict_changes(tables: Tables, catalog: ProducerCatalog) -> Iterator[dict[str, Any]]:
     """Rows of episode_id and `conflict`, of the episodes where the column is not what it should be."""
     existing = tables.episodes.columns()
     sources = {"source": "success", **_outcome_columns(catalog, existing)}
@@ -263,12 +263,12 @@ def conflict_changes(tables: Tables, catalog: MakerCatalog) -> Iterator[dict[str
                 yield {"episode_id": row["episode_id"], CONFLICT: conflict}
 
 
-def _outcome_columns(catalog: MakerCatalog, existing: dict[str, str]) -> dict[str, str]:
+def _outcome_columns(catalog: ProducerCatalog, existing: dict[str, str]) -> dict[str, str]:
     """The columns that say whether an episode succeeded, by annotator."""
     return {
-        maker.annotator: column.name
-        for maker in catalog.makers.values()
-        for column in maker.columns
+        producer.annotator: column.name
+        for producer in catalog.producers.values()
+        for column in producer.columns
         if column.is_outcome and existing.get(column.name) == "bool"
     }
 

@@ -8,20 +8,20 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ares.annotation import WITHDRAWN, Annotation, Column, Maker, make_segment_id
+from ares.annotation import WITHDRAWN, Annotation, Column, Producer, make_segment_id
 from ares.episode import Json
 from ares.store.lance.schema import to_arrow_value, type_mismatch
 from ares.store.sql import batched
-from ares.store.sync.makers import (
+from ares.store.sync.producers import (
     DISAGREEMENT,
-    MakerCatalog,
-    fills_maker_column,
-    maker_column,
+    ProducerCatalog,
+    fills_producer_column,
+    producer_column,
 )
 
 if TYPE_CHECKING:
     from ares.store.log.protocol import AnnotationStore
-    from ares.store.sync.makers import ColumnTypes
+    from ares.store.sync.producers import ColumnTypes
 
 
 # Values by column name.
@@ -57,25 +57,25 @@ def keep_newest_annotations(annotations: Iterable[Annotation]) -> list[Annotatio
 
 
 def select_shown(
-    annotations: Sequence[Annotation], catalog: MakerCatalog, names: Collection[str]
+    annotations: Sequence[Annotation], catalog: ProducerCatalog, names: Collection[str]
 ) -> dict[str, list[Annotation]]:
     """The shown annotations of some annotators, in the order of the log.
 
-    Of each annotator and subject those of one maker are shown: the pinned one, else a person, else the one that
+    Of each annotator and subject those of one producer are shown: the pinned one, else a person, else the one that
     annotated last. An annotation of an annotation or a segment is shown when its subject is.
 
     Args:
         annotations: All annotations of one episode, in the order of the log.
-        catalog: The makers.
+        catalog: The producers.
         names: The annotators; with each all those that it comes after.
     """
     return _select_shown_annotations(annotations, catalog, names)[1]
 
 
 def _select_shown_annotations(
-    annotations: Sequence[Annotation], catalog: MakerCatalog, names: Collection[str]
+    annotations: Sequence[Annotation], catalog: ProducerCatalog, names: Collection[str]
 ) -> tuple[dict[str, list[Annotation]], dict[str, list[Annotation]]]:
-    """The annotations of shown subjects by annotator, of all makers and of those that are shown."""
+    """The annotations of shown subjects by annotator, of all producers and of those that are shown."""
     newest = [
         annotation
         for annotation in keep_newest_annotations(annotations)
@@ -88,30 +88,34 @@ def _select_shown_annotations(
         candidates[name] = [
             annotation
             for annotation in newest
-            if catalog.makers[annotation.maker_id].annotator == name and not annotation.ordinal
+            if catalog.producers[annotation.maker_id].annotator == name and not annotation.ordinal
             if annotation.subject_kind == "episode" or annotation.subject in subjects
         ]
-        shown[name] = _of_shown_maker(candidates[name], catalog, name)
+        shown[name] = _of_shown_producer(candidates[name], catalog, name)
     return candidates, shown
 
 
-def _of_shown_maker(candidates: Sequence[Annotation], catalog: MakerCatalog, name: str) -> list[Annotation]:
+def _of_shown_producer(
+    candidates: Sequence[Annotation], catalog: ProducerCatalog, name: str
+) -> list[Annotation]:
     by_subject: dict[str, list[Annotation]] = {}
     for annotation in candidates:
         if not catalog.is_ruling(annotation):
             by_subject.setdefault(annotation.subject, []).append(annotation)
-    shown_makers = {subject: catalog.choose(name, members) for subject, members in by_subject.items()}
+    shown_producers = {subject: catalog.choose(name, members) for subject, members in by_subject.items()}
     # A ruling of a person is about one criterion: it replaces neither the judge's grade nor another ruling.
     return [
         annotation
         for annotation in candidates
-        if catalog.is_ruling(annotation) or annotation.maker_id == shown_makers[annotation.subject]
+        if catalog.is_ruling(annotation) or annotation.maker_id == shown_producers[annotation.subject]
     ]
 
 
-def _shown_subjects(catalog: MakerCatalog, shown: Mapping[str, Sequence[Annotation]], name: str) -> set[str]:
+def _shown_subjects(
+    catalog: ProducerCatalog, shown: Mapping[str, Sequence[Annotation]], name: str
+) -> set[str]:
     """Ids of the shown annotations and segments that an annotator describes."""
-    before = {upstream for maker in catalog.makers_of([name]) for upstream in maker.after}
+    before = {upstream for producer in catalog.producers_of([name]) for upstream in producer.after}
     upstream_annotations = [annotation for upstream in before for annotation in shown.get(upstream, ())]
     ids = {annotation.annotation_id for annotation in upstream_annotations}
     return ids | {segment_id(annotation) for annotation in upstream_annotations}
@@ -124,7 +128,7 @@ def segment_id(annotation: Annotation) -> str:
 
 def resolve_episode(
     annotations: Sequence[Annotation],
-    catalog: MakerCatalog,
+    catalog: ProducerCatalog,
     names: Collection[str],
     episode_columns: ColumnTypes,
     segment_columns: ColumnTypes,
@@ -134,7 +138,7 @@ def resolve_episode(
 
     Args:
         annotations: All annotations of the episode by these annotators, in the order of the log.
-        catalog: The makers.
+        catalog: The producers.
         names: A group of annotators.
         episode_columns: Columns of the episodes table, which values must fit.
         segment_columns: Columns of the segments table.
@@ -146,18 +150,20 @@ def resolve_episode(
     lead = _leading_annotations(shown, catalog)
     in_order = _in_log_order(shown, annotations)
     for annotation, value in _with_corrections(in_order, catalog, result.errors, correct):
-        maker, label = catalog.makers[annotation.maker_id], partial(describe, annotation)
+        producer, label = catalog.producers[annotation.maker_id], partial(describe, annotation)
         of_episode, of_segments = catalog.filled_columns[annotation.maker_id]
-        segment_values = segment_columns.fit(value, label, result.errors, of_segments) | _maker_value(maker)
+        segment_values = segment_columns.fit(value, label, result.errors, of_segments) | _producer_value(
+            producer
+        )
         # What is a row itself fills that alone, else what it describes.
-        subject = annotation.annotation_id if maker.fills_segments else annotation.subject
+        subject = annotation.annotation_id if producer.fills_segments else annotation.subject
         for key in described.get(subject, ()):
             result.segment_columns.setdefault(key, {}).update(segment_values)
         if annotation.subject_kind == "episode" or annotation.subject in lead:
             fitting = episode_columns.fit(value, label, result.errors, of_episode)
-            result.columns.update(fitting | _maker_value(maker))
-        elif any(c.rollup and c.needs_current_maker and c.name in value for c in maker.columns):
-            result.columns.update(_maker_value(maker))
+            result.columns.update(fitting | _producer_value(producer))
+        elif any(c.rollup and c.needs_current_maker and c.name in value for c in producer.columns):
+            result.columns.update(_producer_value(producer))
     for column, rolled_up in _rolled_up(shown, catalog):
         label = partial("episode {}".format, annotations[0].episode_id)
         result.columns.update(episode_columns.fit({column.name: rolled_up}, label, result.errors, [column]))
@@ -170,13 +176,13 @@ def describe(annotation: Annotation) -> str:
 
 
 def _segment_annotations(
-    shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog
+    shown: Mapping[str, Sequence[Annotation]], catalog: ProducerCatalog
 ) -> list[Annotation]:
     return [
         annotation
         for members in shown.values()
         for annotation in members
-        if catalog.makers[annotation.maker_id].fills_segments
+        if catalog.producers[annotation.maker_id].fills_segments
     ]
 
 
@@ -188,7 +194,7 @@ def _in_log_order(
 
 
 def _with_corrections(
-    annotations: Sequence[Annotation], catalog: MakerCatalog, errors: list[str], correct: Correct
+    annotations: Sequence[Annotation], catalog: ProducerCatalog, errors: list[str], correct: Correct
 ) -> Iterator[tuple[Annotation, Mapping[str, Json]]]:
     """Annotations with their values, in which the rulings of people take the place of a judge's.
 
@@ -227,7 +233,7 @@ def _apply_rulings(
     return value
 
 
-def _leading_annotations(shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog) -> set[str]:
+def _leading_annotations(shown: Mapping[str, Sequence[Annotation]], catalog: ProducerCatalog) -> set[str]:
     """Ids of the annotations that fill the columns of the episode: what describes them does so too."""
     leading: dict[str, str] = {}
     # Annotators come after those that they describe.
@@ -241,9 +247,9 @@ def _leading_annotations(shown: Mapping[str, Sequence[Annotation]], catalog: Mak
     return set(leading.values())
 
 
-def _maker_value(maker: Maker) -> Values:
-    """The column that names the maker of a value, for makers that have it."""
-    return {maker_column(maker.annotator): maker.maker_id} if fills_maker_column(maker) else {}
+def _producer_value(producer: Producer) -> Values:
+    """The column that names the producer of a value, for producers that have it."""
+    return {producer_column(producer.annotator): producer.maker_id} if fills_producer_column(producer) else {}
 
 
 def _segments_by_subject(segments: Sequence[Annotation]) -> dict[str, list[str]]:
@@ -261,14 +267,14 @@ def _read_rulings(value: Mapping[str, Json]) -> list[dict[str, Json]]:
 
 
 def _rolled_up(
-    shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog
+    shown: Mapping[str, Sequence[Annotation]], catalog: ProducerCatalog
 ) -> Iterator[tuple[Column, Json]]:
     """Columns of an episode with the values that follow from its segments, in order of time."""
     for name, members in shown.items():
         columns = {
             column.name: column
             for maker_id in {annotation.maker_id for annotation in members}
-            for column in catalog.makers[maker_id].columns
+            for column in catalog.producers[maker_id].columns
             if column.rollup not in ("", "segment")
         }
         if not columns:
@@ -290,15 +296,15 @@ def _fitting_value(annotation: Annotation, column: Column) -> Json:
 
 
 def _described_subjects(
-    shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog, name: str
+    shown: Mapping[str, Sequence[Annotation]], catalog: ProducerCatalog, name: str
 ) -> set[str]:
     """The shown segments or annotations that an annotator of them describes, or has yet to describe."""
     subjects: set[str] = set()
-    for maker in catalog.makers_of([name]):
-        upstream = [annotation for other in maker.after for annotation in shown.get(other, ())]
-        if maker.subject_kind == "segment":
+    for producer in catalog.producers_of([name]):
+        upstream = [annotation for other in producer.after for annotation in shown.get(other, ())]
+        if producer.subject_kind == "segment":
             subjects.update(map(segment_id, upstream))
-        elif maker.subject_kind == "annotation":
+        elif producer.subject_kind == "annotation":
             subjects.update(annotation.annotation_id for annotation in upstream)
     return subjects
 
@@ -333,9 +339,9 @@ _ROLLUPS: Mapping[str, Callable[[list[Json]], Json]] = {
 
 
 def find_disagreements(
-    annotations: Sequence[Annotation], catalog: MakerCatalog, names: Collection[str]
+    annotations: Sequence[Annotation], catalog: ProducerCatalog, names: Collection[str]
 ) -> list[str]:
-    """Columns for which the makers of one annotator differ on a shown subject; measured numbers are not compared."""
+    """Columns for which the producers of one annotator differ on a shown subject; measured numbers are not compared."""
     candidates, _ = _select_shown_annotations(annotations, catalog, names)
     different: set[str] = set()
     for members in candidates.values():
@@ -344,20 +350,20 @@ def find_disagreements(
             for name, value in _compared_values(annotation, catalog):
                 key = (annotation.subject, annotation.start_seconds, name)
                 values.setdefault(key, {})[annotation.maker_id] = value
-        for (_, _, name), by_maker in values.items():
-            first, *others = by_maker.values()
+        for (_, _, name), by_producer in values.items():
+            first, *others = by_producer.values()
             different |= {name} if any(value != first for value in others) else set()
     return sorted(different)
 
 
-def _compared_values(annotation: Annotation, catalog: MakerCatalog) -> Iterator[tuple[str, Json]]:
-    """Values by column in which makers may differ; of the ruling of a person its verdict."""
+def _compared_values(annotation: Annotation, catalog: ProducerCatalog) -> Iterator[tuple[str, Json]]:
+    """Values by column in which producers may differ; of the ruling of a person its verdict."""
     if catalog.is_ruling(annotation):
         yield from (
             (annotation.part.lower(), item.get("verdict")) for item in _read_rulings(annotation.value)
         )
         return
-    for column in catalog.makers[annotation.maker_id].columns:
+    for column in catalog.producers[annotation.maker_id].columns:
         # Why a column is empty says nothing of the episode.
         is_compared = column.type != "float64" and not column.is_gap_reason
         if column.name in annotation.value and is_compared:
@@ -400,7 +406,7 @@ class TableChangeCollector:
 
     Args:
         annotations: The log.
-        catalog: The makers.
+        catalog: The producers.
         episode_columns: Columns of the episodes table.
         segment_columns: Columns of the segments table.
         correct: What rulings of people make of a value.
@@ -409,7 +415,7 @@ class TableChangeCollector:
     def __init__(
         self,
         annotations: AnnotationStore,
-        catalog: MakerCatalog,
+        catalog: ProducerCatalog,
         episode_columns: ColumnTypes,
         segment_columns: ColumnTypes,
         correct: Correct,
@@ -437,24 +443,24 @@ class TableChangeCollector:
         """
         changes.annotation_count += len(batch)
         changes.last_sequence = batch[-1][0]
-        plain = self.catalog.plain_makers()
+        plain = self.catalog.plain_producers()
         for _, annotation in batch:
-            maker = self.catalog.makers.get(annotation.maker_id)
-            if maker is None:
-                changes.errors.append(f"maker {annotation.maker_id} is unknown in {describe(annotation)}")
-            elif annotation.maker_id in plain and _is_plain(annotation, maker):
-                self._add_plain(annotation, maker, changes)
-            elif annotation.episode_id and annotation.subject_kind == maker.subject_kind:
-                group = self.catalog.groups[maker.annotator]
+            producer = self.catalog.producers.get(annotation.maker_id)
+            if producer is None:
+                changes.errors.append(f"producer {annotation.maker_id} is unknown in {describe(annotation)}")
+            elif annotation.maker_id in plain and _is_plain(annotation, producer):
+                self._add_plain(annotation, producer, changes)
+            elif annotation.episode_id and annotation.subject_kind == producer.subject_kind:
+                group = self.catalog.groups[producer.annotator]
                 self._pending.setdefault(group, set()).add(annotation.episode_id)
 
-    def _add_plain(self, annotation: Annotation, maker: Maker, changes: TableChanges) -> None:
-        label, columns = partial(describe, annotation), self.catalog.filled_columns[maker.maker_id][0]
+    def _add_plain(self, annotation: Annotation, producer: Producer, changes: TableChanges) -> None:
+        label, columns = partial(describe, annotation), self.catalog.filled_columns[producer.maker_id][0]
         values = self._episode_columns.fit(annotation.value, label, changes.errors, columns)
-        values |= _maker_value(maker)
+        values |= _producer_value(producer)
         if values:
             changes.episode_values.setdefault(annotation.episode_id, {}).update(values)
-        if maker.fills_segments:
+        if producer.fills_segments:
             self._add_segment(annotation, {}, changes)
 
     def finish(self, changes: TableChanges) -> None:
@@ -470,10 +476,10 @@ class TableChangeCollector:
         names, reviewed = {*group, *compared}, self.catalog.reviewed_groups
         empty = dict.fromkeys(self.catalog.episode_columns(group))
         empty_segment = dict.fromkeys(self.catalog.segment_columns(group))
-        maker_ids = {maker.maker_id for maker in self.catalog.makers_of(group)}
-        read_makers = [maker.maker_id for maker in self.catalog.makers_of(names | reviewed)]
+        maker_ids = {producer.maker_id for producer in self.catalog.producers_of(group)}
+        read_producers = [producer.maker_id for producer in self.catalog.producers_of(names | reviewed)]
         for ids in batched(episode_ids, _EPISODES_PER_READ):
-            by_episode = _by_episode(self._annotations.find_annotations(ids, maker_ids=read_makers))
+            by_episode = _by_episode(self._annotations.find_annotations(ids, maker_ids=read_producers))
             for episode_id in ids:
                 annotations = by_episode.get(episode_id, [])
                 of_group = [annotation for annotation in annotations if annotation.maker_id in maker_ids]
@@ -490,8 +496,8 @@ class TableChangeCollector:
                 self._replace_segments(of_group, values, empty_segment, changes)
 
     def _compared_groups(self) -> set[str]:
-        """Annotators of the groups in which makers may differ: the column of all differences needs them together."""
-        groups = (self.catalog.groups[name] for name in self.catalog.several_makers())
+        """Annotators of the groups in which producers may differ: the column of all differences needs them together."""
+        groups = (self.catalog.groups[name] for name in self.catalog.several_producers())
         return {name for group in groups for name in group}
 
     def _replace_segments(
@@ -499,7 +505,7 @@ class TableChangeCollector:
     ) -> None:
         """Let changes have the shown segments of an episode, and nothing else of its annotations."""
         for annotation in annotations:
-            if self.catalog.makers[annotation.maker_id].fills_segments:
+            if self.catalog.producers[annotation.maker_id].fills_segments:
                 # A batch before may have added it to these changes.
                 changes.segment_rows.pop(annotation.annotation_id, None)
                 changes.hidden_segments[annotation.annotation_id] = annotation.episode_id
@@ -529,9 +535,9 @@ class TableChangeCollector:
         }
 
 
-def _is_plain(annotation: Annotation, maker: Maker) -> bool:
-    """Whether an annotation changes nothing that another of its maker says, and is of the kind that it declares."""
-    is_part = bool(annotation.part) and not (maker.fills_segments and not maker.columns)
+def _is_plain(annotation: Annotation, producer: Producer) -> bool:
+    """Whether an annotation changes nothing that another of its producer says, and is of the kind that it declares."""
+    is_part = bool(annotation.part) and not (producer.fills_segments and not producer.columns)
     return annotation.subject_kind == "episode" and not (is_part or annotation.ordinal or annotation.revision)
 
 

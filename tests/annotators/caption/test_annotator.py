@@ -16,7 +16,7 @@ from annotators.caption import CaptionAnnotator
 from annotators.caption.captioner import clean_caption_reply, parse_caption_reply
 from annotators.models import load_vlm
 from app.demo.run import CAPTION_OPTIONS
-from ares.annotation import Cost, Maker
+from ares.annotation import Cost, Producer
 from ares.episode import Episode
 from ares.errors import MediaError, ModelError, RequestError
 from ares.rubric import shipped_verbs
@@ -47,15 +47,15 @@ def _text(result: Outcome) -> str:
     return str(result.annotations[0].value["text"])
 
 
-def test_the_maker_names_weights_prompt_and_layout(options: Options, ws: Workspace) -> None:
-    tiles = CaptionAnnotator(options, ws.stores).maker
+def test_the_producer_names_weights_prompt_and_layout(options: Options, ws: Workspace) -> None:
+    tiles = CaptionAnnotator(options, ws.stores).producer
     assert tiles.model.startswith("reference-captioner@")
     assert tiles.prompt_hash
     assert (
-        CaptionAnnotator(replace(options, values={"layout": "sheets"}), ws.stores).maker.maker_id
+        CaptionAnnotator(replace(options, values={"layout": "sheets"}), ws.stores).producer.maker_id
         != tiles.maker_id
     )
-    assert CaptionAnnotator(options, ws.stores).maker.maker_id == tiles.maker_id
+    assert CaptionAnnotator(options, ws.stores).producer.maker_id == tiles.maker_id
 
 
 @pytest.fixture()
@@ -264,23 +264,23 @@ def test_the_quote_grows_with_the_frames_that_are_sent(
     assert (both.usd or 0) > (one.usd or 0) > 0
 
 
-def test_the_guide_of_verbs_is_part_of_the_maker_and_its_path_is_not(
+def test_the_guide_of_verbs_is_part_of_the_producer_and_its_path_is_not(
     remote: Options, ws: Workspace, tmp_path: Path
 ) -> None:
     verbs = tmp_path / "verbs.yaml"
     verbs.write_text("juggle: throw and catch things by turns\n")
 
-    def maker(**values: str) -> Maker:
-        return CaptionAnnotator(replace(remote, values=values), ws.stores).maker
+    def producer(**values: str) -> Producer:
+        return CaptionAnnotator(replace(remote, values=values), ws.stores).producer
 
-    shipped, own = maker(), maker(verbs=str(verbs))
+    shipped, own = producer(), producer(verbs=str(verbs))
     assert own.maker_id != shipped.maker_id and own.prompt_hash != shipped.prompt_hash
     assert str(tmp_path) not in str(own.settings)
     assert (shipped.settings["layout"], shipped.settings["camera"]) == ("auto", "")
     verbs.rename(tmp_path / "same.yaml")
-    assert maker(verbs=str(tmp_path / "same.yaml")).maker_id == own.maker_id
+    assert producer(verbs=str(tmp_path / "same.yaml")).maker_id == own.maker_id
     with pytest.raises(RequestError, match="guide of verbs cannot be read"):
-        maker(verbs=str(verbs))
+        producer(verbs=str(verbs))
 
 
 @pytest.mark.parametrize("reply", ["", "  \n", '""'])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from annotators.base import Options, make_episode_subject
 from annotators.caption.frame_plan import add_context, plan_frames
-from ares.annotation import Annotation, Column, Maker, make_segment_id
+from ares.annotation import Annotation, Column, Producer, make_segment_id
 from ares.episode import Episode
 from ares.errors import RequestError
 from ares.settings import Price
@@ -23,7 +23,7 @@ from tests.annotators.caption_replies import typed_caption
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 
-SOURCE = Maker(annotator="source_subtask", version="1", fills_segments=True)
+SOURCE = Producer(annotator="source_subtask", version="1", fills_segments=True)
 # What the server says of a segment, by the second in which its first frame begins.
 _SAID: dict[int, str | None] = {
     0: typed_caption("Pick up the mug.", action="pick up", object="the mug", count="two", hand="left arm"),
@@ -51,7 +51,7 @@ def _say_by_first_second(request: dict[str, Any]) -> list[dict[str, Any]]:
 def cut(ws: Workspace, demo_samples: Path) -> Workspace:
     """Two episodes, each with two subtasks of its source that meet at second one."""
     ingest_paths(ws.stores, [str(demo_samples / "video")], limit=2, quiet=True)
-    ws.stores.annotations.add_maker(SOURCE)
+    ws.stores.annotations.add_producer(SOURCE)
     for episode in ws.stores.tables.episodes.read():
         spans = ((0.0, 1.0, "reach"), (1.0, episode.duration_seconds, "put it away"))
         ws.stores.annotations.append([_subtask(episode, *span) for span in spans])
@@ -170,7 +170,7 @@ def _black_frames(camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
 
 
 # A lab's own check in place of a judge.
-CHECK = Maker(
+CHECK = Producer(
     annotator="segment_grade",
     version="1",
     columns=(Column(name="acceptable", type="bool", meaning="Whether it is true."),),
@@ -181,7 +181,7 @@ CHECK = Maker(
 
 def _accept(ws: Workspace, verbs: Mapping[str, Sequence[str]]) -> None:
     """Accept the captions of some verbs by episode, and refuse the others."""
-    ws.stores.annotations.add_maker(CHECK)
+    ws.stores.annotations.add_producer(CHECK)
     for caption in ws.stores.annotations.find_annotations(list(verbs), ["segment_caption"]):
         value = {"acceptable": caption.value["verb"] in verbs[caption.episode_id]}
         ws.stores.annotations.append(

@@ -56,8 +56,8 @@ def grade(
         episode = replace(episodes["drawer-close_000"], success=success)
         caption = caption_of(episode, sentence, maker_id=f"maker {sentence} {stated}", slots=stated)
         (outcome,) = annotator.process([work_for(episode, [annotator], caption)])
-        for maker in (annotator.maker, *annotator.side_makers):
-            ws.stores.annotations.add_maker(maker)
+        for producer in (annotator.producer, *annotator.side_producers):
+            ws.stores.annotations.add_producer(producer)
         if isinstance(outcome, Result):
             ws.stores.annotations.append(list(outcome.annotations))
         return outcome

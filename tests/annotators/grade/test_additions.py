@@ -145,12 +145,12 @@ def test_a_refused_caption_is_not_asked_about_its_words(grade: Any, model_server
 
 
 @pytest.mark.parametrize("name", ["function", "address", "failure"])
-def test_grades_by_other_lists_of_words_are_of_another_maker(
+def test_grades_by_other_lists_of_words_are_of_another_producer(
     annotator_of: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    lists, maker = additions._word_list, annotator_of().maker
-    assert annotator_of().maker.maker_id == maker.maker_id
+    lists, producer = additions._word_list, annotator_of().producer
+    assert annotator_of().producer.maker_id == producer.maker_id
     monkeypatch.setattr(
         additions, "_word_list", lambda key: lists(key) | ({"zeal"} if key == name else set())
     )
-    assert annotator_of().maker.maker_id != maker.maker_id
+    assert annotator_of().producer.maker_id != producer.maker_id

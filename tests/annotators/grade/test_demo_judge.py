@@ -12,7 +12,7 @@ import pytest
 from annotators.base import Options, Result, Work
 from annotators.grade import GradeAnnotator, load_rubric
 from app.demo.run import GRADE_OPTIONS
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.episode import Episode, Json
 from ares.errors import MediaError, RequestError
 from ares.rubric import describe_trust
@@ -54,7 +54,7 @@ def grade_caption(
 @pytest.fixture()
 def stored_success(ws: Workspace, episodes: dict[str, Episode]) -> None:
     """A success of the drawer by another model, of which a caption has made the most."""
-    maker = Maker(
+    producer = Producer(
         annotator="success",
         version="2",
         model="clip:somebody",
@@ -71,13 +71,13 @@ def stored_success(ws: Workspace, episodes: dict[str, Episode]) -> None:
             "task": _TASK,
             "contributions": {"outcome_text": 1.2, "caption_outcome": 1.0},
         },
-        maker_id=maker.maker_id,
+        maker_id=producer.maker_id,
         subject=episode.episode_id,
         start_seconds=0.0,
         stop_seconds=episode.duration_seconds,
         created="2026-01-01T00:00:00+00:00",
     )
-    ws.stores.annotations.add_maker(maker)
+    ws.stores.annotations.add_producer(producer)
     ws.stores.annotations.append([annotation])
     ws.sync()
 
@@ -188,7 +188,7 @@ def test_frames_that_cannot_be_had_fail_their_own_caption_only(
 
 
 def test_its_numbers_are_labelled_wherever_they_stand(judge: GradeAnnotator) -> None:
-    assert judge.maker.model.startswith(_LABEL) and judge.maker.settings["label"] == _LABEL
+    assert judge.producer.model.startswith(_LABEL) and judge.producer.settings["label"] == _LABEL
     assert [text for text in judge.preflight([]).warnings if "nothing about real robots" in text]
     value: dict[str, Json] = {
         "gradings": [{"kind": "own", "grade": "acceptable"}],
@@ -217,7 +217,7 @@ def test_another_rubric_and_a_list_that_is_none_are_refused(
         make(rubric="nonesuch")
 
 
-def test_the_maker_follows_rubric_and_candidates(options: Options, ws: Workspace, tmp_path: Path) -> None:
+def test_the_producer_follows_rubric_and_candidates(options: Options, ws: Workspace, tmp_path: Path) -> None:
     import yaml
 
     document = load_rubric("simulation").model_dump(mode="json")
@@ -227,14 +227,14 @@ def test_the_maker_follows_rubric_and_candidates(options: Options, ws: Workspace
     (tmp_path / "same.txt").write_text(phrases)
     (tmp_path / "other.txt").write_text(f"{phrases}juggle the drawer\n")
 
-    def maker(**values: str) -> Maker:
-        return GradeAnnotator(replace(options, values={**GRADE_OPTIONS, **values}), ws.stores).maker
+    def producer(**values: str) -> Producer:
+        return GradeAnnotator(replace(options, values={**GRADE_OPTIONS, **values}), ws.stores).producer
 
-    usual = maker()
-    assert maker(candidates=str(tmp_path / "same.txt")).maker_id == usual.maker_id, (
+    usual = producer()
+    assert producer(candidates=str(tmp_path / "same.txt")).maker_id == usual.maker_id, (
         "the path is no part of it"
     )
-    others = [maker(candidates=str(tmp_path / "other.txt")), maker(rubric=str(tmp_path / "other.yaml"))]
+    others = [producer(candidates=str(tmp_path / "other.txt")), producer(rubric=str(tmp_path / "other.yaml"))]
     assert len({usual.maker_id, *(other.maker_id for other in others)}) == 3
     names = {column.name for column in usual.columns}
     fixed = {"acceptable", "acceptable_unproven", "grade", "grade_score", "grade_margin", "grade_trust"}

@@ -12,7 +12,7 @@ from annotators.base import Annotator, Options, PaidFailure, Result, Work
 from annotators.grade import GradeAnnotator
 from annotators.grade.panel import combine_votes
 from app.cli.main import build_parser
-from ares.annotation import Annotation, Cost, Maker
+from ares.annotation import Annotation, Cost, Producer
 from ares.episode import Episode, Json
 from ares.errors import ModelError, RequestError
 from ares.rubric import Ruling, Verdict
@@ -128,11 +128,11 @@ def test_neither_error_nor_unsure_passes_or_vanishes(votes: str, verdict: str) -
         assert all(f"{votes.split().count(name)} {name}" in ruling.reason for name in votes.split())
 
 
-def test_the_order_of_judges_makes_no_other_maker_but_another_judge_does(panel_of: Any) -> None:
-    makers = [panel_of(*names).maker for names in (NAMES, NAMES[::-1], NAMES[:2])]
-    assert makers[0].maker_id == makers[1].maker_id != makers[2].maker_id
-    assert "grade_split" in {column.name for column in makers[0].columns}
-    assert makers[0].model == " + ".join(sorted(NAMES))
+def test_the_order_of_judges_makes_no_other_producer_but_another_judge_does(panel_of: Any) -> None:
+    producers = [panel_of(*names).producer for names in (NAMES, NAMES[::-1], NAMES[:2])]
+    assert producers[0].maker_id == producers[1].maker_id != producers[2].maker_id
+    assert "grade_split" in {column.name for column in producers[0].columns}
+    assert producers[0].model == " + ".join(sorted(NAMES))
 
 
 def test_judges_of_one_family_and_kin_of_the_captioner_are_refused(
@@ -147,11 +147,11 @@ def test_judges_of_one_family_and_kin_of_the_captioner_are_refused(
     captioner = CaptionAnnotator(
         replace(options, model=f"openai:Some/Watcher-2B@{model_server.url}"), ws.stores
     )
-    ws.stores.annotations.add_maker(captioner.maker)
+    ws.stores.annotations.add_producer(captioner.producer)
     with pytest.raises(RequestError, match="not be of the captioner's model family"):
         panel_of(*NAMES)
-    ws.stores.annotations.add_maker(Maker(annotator="caption", version="1", model="hf:far/off-3B"))
-    assert panel_of(*NAMES).maker, "captions of another maker may be graded"
+    ws.stores.annotations.add_producer(Producer(annotator="caption", version="1", model="hf:far/off-3B"))
+    assert panel_of(*NAMES).producer, "captions of another producer may be graded"
 
 
 def test_the_flag_is_given_once_for_each_judge() -> None:

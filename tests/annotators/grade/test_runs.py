@@ -15,7 +15,7 @@ import pytest
 from annotators.base import Options, make_episode_subject
 from annotators.grade import GradeAnnotator
 from annotators.grade.control_plan import ControlPlan
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.episode import Json
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
@@ -47,12 +47,12 @@ def remote(options: Options, model_server: Any, quick_retries: None) -> Options:
     return replace(options, settings=settings)
 
 
-def _write_captions(ws: Workspace, makers: int) -> int:
-    """Typed captions of every episode by several makers, each of another thing; returns how many."""
+def _write_captions(ws: Workspace, producers: int) -> int:
+    """Typed captions of every episode by several producers, each of another thing; returns how many."""
     annotations = []
-    for number in range(makers):
-        maker = Maker(annotator="caption", version=str(number), model=f"writer-{number}", kind="model")
-        ws.stores.annotations.add_maker(maker)
+    for number in range(producers):
+        producer = Producer(annotator="caption", version=str(number), model=f"writer-{number}", kind="model")
+        ws.stores.annotations.add_producer(producer)
         for place, episode in enumerate(ws.stores.tables.episodes.read()):
             # Half of them are true; no two of the others are alike.
             thing = "drawer" if (number + place) % 2 else f"{THINGS[number]} of kind {place}"
@@ -66,7 +66,7 @@ def _write_captions(ws: Workspace, makers: int) -> int:
                     episode_id=episode.episode_id,
                     name="caption",
                     value=value,
-                    maker_id=maker.maker_id,
+                    maker_id=producer.maker_id,
                     subject=episode.episode_id,
                     start_seconds=0.0,
                     stop_seconds=episode.duration_seconds,
@@ -142,8 +142,8 @@ def test_success_and_grade_in_one_command_run_in_that_order(
     reports = annotate(ws.stores, ["grade", "success"], replace(remote, values=values), quiet=True, limit=2)
     by_name = {report.annotator: report for report in reports}
     assert by_name["grade"].kept == by_name["success"].kept == 2
-    makers = ws.stores.annotations.makers()
-    assert makers[by_name["grade"].maker].settings["success"] == by_name["success"].maker
+    producers = ws.stores.annotations.producers()
+    assert producers[by_name["grade"].producer].settings["success"] == by_name["success"].producer
     ids = [episode.episode_id for episode in ws.stores.tables.episodes.read()]
     grades = list(ws.stores.annotations.find_annotations(ids, ["grade"]))
     assert len(grades) == 2 and all(item.value["success_id"] for item in grades)

@@ -16,7 +16,7 @@ from annotators.base import Options
 from annotators.grade import load_rubric
 from annotators.grade.observation import Observation, ObservedPart
 from annotators.grade.segment_fit import SeenNeighbour, rule_on_arm, rule_on_order, rule_on_span
-from ares.annotation import Annotation, Column, Maker, make_segment_id
+from ares.annotation import Annotation, Column, Producer, make_segment_id
 from ares.episode import Episode
 from ares.review import add_ruling
 from ares.rubric import JUDGE_TRUST, NOT_VISIBLE, SLOTS, Verdict, is_same_value
@@ -35,7 +35,7 @@ TEXTS = {
     "place": "place the mug in the sink with the left arm",
     "close": "close the drawer with the right arm",
 }
-CAPTIONER = Maker(
+CAPTIONER = Producer(
     annotator="segment_caption",
     version="2",
     model="writer",
@@ -44,7 +44,7 @@ CAPTIONER = Maker(
     after=("source_subtask",),
     fills_segments=True,
 )
-SOURCE = Maker(annotator="source_subtask", version="1", fills_segments=True)
+SOURCE = Producer(annotator="source_subtask", version="1", fills_segments=True)
 
 
 def _seen(slots: Mapping[str, str]) -> Observation:
@@ -118,8 +118,8 @@ def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
     """An episode in three segments: a mug is picked up and placed in a sink, and a drawer closed."""
     with open_workspace(str(tmp_path / "workspace"), Settings()) as workspace:
         ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=1, quiet=True)
-        for maker in (SOURCE, CAPTIONER):
-            workspace.stores.annotations.add_maker(maker)
+        for producer in (SOURCE, CAPTIONER):
+            workspace.stores.annotations.add_producer(producer)
         yield workspace
 
 
@@ -168,12 +168,12 @@ def _caption_segments(ws: Workspace, *captions: Mapping[str, str], arms: tuple[s
     ws.sync()
 
 
-def _annotation(episode: Episode, maker: Maker, span: tuple[float, float], value: Any) -> Annotation:
+def _annotation(episode: Episode, producer: Producer, span: tuple[float, float], value: Any) -> Annotation:
     return Annotation(
         episode_id=episode.episode_id,
-        name=maker.annotator,
+        name=producer.annotator,
         value=value,
-        maker_id=maker.maker_id,
+        maker_id=producer.maker_id,
         subject=episode.episode_id,
         start_seconds=span[0],
         stop_seconds=span[1],
@@ -213,10 +213,10 @@ def test_a_person_rules_on_a_segment_and_on_an_episode(
     annotate(ws.stores, ["grade"], remote, quiet=True)
     (episode,) = ws.stores.tables.episodes.read()
     columns = (Column(name="caption", type="string", meaning="Caption."),)
-    maker = Maker(annotator="caption", version="1", kind="model", columns=columns, fills_segments=True)
-    ws.stores.annotations.add_maker(maker)
+    producer = Producer(annotator="caption", version="1", kind="model", columns=columns, fills_segments=True)
+    ws.stores.annotations.add_producer(producer)
     whole = _annotation(
-        episode, maker, (0.0, episode.duration_seconds), {"text": "tidy up", "caption": "tidy up"}
+        episode, producer, (0.0, episode.duration_seconds), {"text": "tidy up", "caption": "tidy up"}
     )
     ws.stores.annotations.append([whole])
     first = ws.stores.annotations.find_annotations([episode.episode_id], ["segment_caption"])[0]
@@ -287,7 +287,7 @@ def test_an_export_takes_what_a_trusted_judge_accepts_of_the_span(
     (episode,) = ws.stores.tables.episodes.read()
     gates = {"OUTCOME": "outcome"}
     trust: dict[str, Any] = {"state": "unproven", "content": "trusted", "outcome": "unproven", "gates": gates}
-    ws.stores.annotations.put_documents(JUDGE_TRUST, {f"{report.maker}/{episode.dataset}": trust})
+    ws.stores.annotations.put_documents(JUDGE_TRUST, {f"{report.producer}/{episode.dataset}": trust})
     trusted = ws.export(chosen, tmp_path / "trusted", format="lerobot", quiet=True)
     assert trusted.segments["written"] == {"accepted": 1, "source": 3}
     assert trusted.segments["held_back"] == {"refused": 2}

@@ -14,7 +14,7 @@ from annotators.grade import GradeAnnotator, load_rubric
 from annotators.grade.judge import ChangedFrames, blank
 from annotators.success.annotator import COLUMNS
 from app.demo.run import GRADE_OPTIONS
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.episode import Episode, Json
 from ares.workspace import Workspace
 
@@ -29,9 +29,9 @@ def options(options: Options) -> Options:
     return replace(options, model="clip:hash:64", values=GRADE_OPTIONS)
 
 
-def _maker(family: str = "somebody") -> Maker:
+def _producer(family: str = "somebody") -> Producer:
     settings: dict[str, Json] = {"success_from": 0.6, "failure_below": 0.4, "family": family}
-    return Maker(
+    return Producer(
         annotator="success",
         version="2",
         model=f"clip:{family}",
@@ -42,9 +42,9 @@ def _maker(family: str = "somebody") -> Maker:
 
 
 @pytest.fixture
-def store_success(ws: Workspace, episodes: dict[str, Episode]) -> Callable[..., Maker]:
-    def store(verdict: str = "success", maker: Maker | None = None) -> Maker:
-        maker = maker or _maker()
+def store_success(ws: Workspace, episodes: dict[str, Episode]) -> Callable[..., Producer]:
+    def store(verdict: str = "success", producer: Producer | None = None) -> Producer:
+        producer = producer or _producer()
         episode = episodes["drawer-close_000"]
         sign = -1.0 if verdict == "failure" else 1.0
         value: dict[str, Json] = {
@@ -53,12 +53,12 @@ def store_success(ws: Workspace, episodes: dict[str, Episode]) -> Callable[..., 
             "task": _TASK,
             "contributions": {"outcome_text": sign * _OUTCOME_TEXT, "caption_outcome": sign * _CAPTION},
         }
-        ws.stores.annotations.add_maker(maker)
+        ws.stores.annotations.add_producer(producer)
         annotation = Annotation(
             episode_id=episode.episode_id,
             name="success",
             value=value,
-            maker_id=maker.maker_id,
+            maker_id=producer.maker_id,
             subject=episode.episode_id,
             start_seconds=0.0,
             stop_seconds=episode.duration_seconds,
@@ -67,7 +67,7 @@ def store_success(ws: Workspace, episodes: dict[str, Episode]) -> Callable[..., 
         )
         ws.stores.annotations.append([annotation])
         ws.sync()
-        return maker
+        return producer
 
     return store
 
@@ -111,7 +111,7 @@ def grade(
     ],
 )
 def test_the_stored_success_decides(
-    store_success: Callable[..., Maker], grade: Callable[..., Any], stored: str, text: str, verdict: str
+    store_success: Callable[..., Producer], grade: Callable[..., Any], stored: str, text: str, verdict: str
 ) -> None:
     store_success(stored)
     ruling = grade(text)
@@ -120,7 +120,7 @@ def test_the_stored_success_decides(
 
 
 def test_the_caption_is_no_witness_for_itself(
-    store_success: Callable[..., Maker], grade: Callable[..., Any]
+    store_success: Callable[..., Producer], grade: Callable[..., Any]
 ) -> None:
     store_success("success")
     # Log-odds of 0.98 are 3.89, of which the caption has contributed 1.
@@ -136,14 +136,14 @@ def test_without_stored_success_the_judge_decides(grade: Callable[..., Any]) -> 
     ["pull the green drawer open by its handle", "push the green drawer closed and open the safe door"],
 )
 def test_a_stored_outcome_says_nothing_of_another_action(
-    store_success: Callable[..., Maker], grade: Callable[..., Any], text: str
+    store_success: Callable[..., Producer], grade: Callable[..., Any], text: str
 ) -> None:
     store_success()
     assert grade(text)["source"] == "probe"
 
 
 def test_a_stored_outcome_is_of_the_same_sentence_whatever_words_a_captioner_put_into_its_slots(
-    store_success: Callable[..., Maker], grade: Callable[..., Any]
+    store_success: Callable[..., Producer], grade: Callable[..., Any]
 ) -> None:
     store_success()
     slots = {"action": "push", "object": "drawer", "attributes": "green, closed", "outcome": "completed"}
@@ -153,38 +153,38 @@ def test_a_stored_outcome_is_of_the_same_sentence_whatever_words_a_captioner_put
 
 
 def test_a_stored_outcome_says_nothing_of_a_segment(
-    store_success: Callable[..., Maker], grade: Callable[..., Any]
+    store_success: Callable[..., Producer], grade: Callable[..., Any]
 ) -> None:
     store_success()
     assert grade(_TASK, start_seconds=0.5)["source"] == "probe"
 
 
 def test_a_success_by_kin_of_the_captioner_is_not_used(
-    store_success: Callable[..., Maker], grade: Callable[..., Any], options: Options, ws: Workspace
+    store_success: Callable[..., Producer], grade: Callable[..., Any], options: Options, ws: Workspace
 ) -> None:
-    store_success(maker=_maker("cousin"))
-    captioner = Maker(annotator="caption", version="1", model="hf:cousin", settings={"family": "cousin"})
-    ws.stores.annotations.add_maker(captioner)
+    store_success(producer=_producer("cousin"))
+    captioner = Producer(annotator="caption", version="1", model="hf:cousin", settings={"family": "cousin"})
+    ws.stores.annotations.add_producer(captioner)
     assert grade(_TASK, captioner.maker_id)["source"] == "probe"
     assert grade(_TASK)["source"] == "stored"
     warnings = GradeAnnotator(options, ws.stores).preflight([]).warnings
     assert any("model family of captioner 'hf:cousin'" in text for text in warnings)
 
 
-def test_a_new_success_makes_another_maker_of_grades(
-    store_success: Callable[..., Maker], options: Options, ws: Workspace
+def test_a_new_success_makes_another_producer_of_grades(
+    store_success: Callable[..., Producer], options: Options, ws: Workspace
 ) -> None:
-    makers = [GradeAnnotator(options, ws.stores).maker]
+    producers = [GradeAnnotator(options, ws.stores).producer]
     for family in ("one", "other"):
-        success = store_success(maker=_maker(family))
-        makers.append(GradeAnnotator(options, ws.stores).maker)
-        assert makers[-1].settings["success"] == success.maker_id
-    assert len({maker.maker_id for maker in makers}) == 3
+        success = store_success(producer=_producer(family))
+        producers.append(GradeAnnotator(options, ws.stores).producer)
+        assert producers[-1].settings["success"] == success.maker_id
+    assert len({producer.maker_id for producer in producers}) == 3
 
 
 @pytest.mark.parametrize("change", [True, False])
 def test_a_stored_outcome_says_nothing_of_changed_frames(
-    store_success: Callable[..., Maker],
+    store_success: Callable[..., Producer],
     options: Options,
     ws: Workspace,
     episodes: dict[str, Episode],

@@ -43,8 +43,8 @@ def test_annotations_name_the_stub_as_their_model(
     (result,) = annotator.process([work_for(episodes["drawer-close_000"], [annotator])])
     assert isinstance(result, Result)
     assert result.annotations[0].value["text"] == "close the drawer"
-    assert annotator.maker.model == "stub:close the drawer"
-    assert annotator.maker.settings["family"] == "stub"
+    assert annotator.producer.model == "stub:close the drawer"
+    assert annotator.producer.settings["family"] == "stub"
 
 
 def test_a_stub_needs_a_text(options: Options) -> None:

@@ -97,4 +97,4 @@ def test_an_episode_without_signals_is_done(
     (result,) = annotator.process([work_for(episodes["drawer-close_000"], [annotator])])
     assert isinstance(result, Result)
     assert result.annotations[0].value["status"] == "no signals"
-    assert all(column.meaning for column in annotator.maker.columns)
+    assert all(column.meaning for column in annotator.producer.columns)

@@ -144,8 +144,8 @@ def _unlabelled(samples: Path, folder: Path) -> Path:
 def _grade_all(stores: Stores, options: Options) -> None:
     ids = sorted(stores.tables.episodes.ids())
     judge = RevisionJudge(annotator=GradeAnnotator(options, stores))
-    for maker in (judge.maker, *judge.annotator.side_makers):
-        stores.annotations.add_maker(maker)
+    for producer in (judge.producer, *judge.annotator.side_producers):
+        stores.annotations.add_producer(producer)
     works = EpisodeWorks(
         stores,
         load_captioner(replace(options, values={}), stores),

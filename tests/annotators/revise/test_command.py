@@ -41,7 +41,7 @@ def test_the_price_comes_before_and_the_rounds_after(
     ("wrong", "message"),
     [
         (["--verbs", "none.yaml"], "guide of verbs cannot be read"),
-        (["--captions", "zz"], "no single maker of captions 'zz'"),
+        (["--captions", "zz"], "no single producer of captions 'zz'"),
         (["--where", "caption IS NULL"], "no caption was graded by this judge and rubric"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from annotators.base import Options
 from annotators.revise import RevisionRequest, RevisionRun, quote_revision, run_revision
 from ares.errors import RequestError
-from ares.review import compare_makers
+from ares.review import compare_producers
 from ares.workspace import Workspace
 from tests.annotators.conftest import ModelServer
 from tests.annotators.revise.conftest import FLATTERY, REFUSED, SECOND, TRUE, Script
@@ -39,7 +39,7 @@ def test_a_captioner_that_heeds_the_critique_improves(
     assert [(made.refused, made.changed, made.is_adopted) for made in run.rounds] == [(8, 8, True)]
     assert run.stopped == "no caption fails a criterion of which the captioner may be told"
     assert shown(graded) == {(TRUE, "acceptable")}
-    compared = compare_makers(graded.stores, run.first, run.second, judge=run.judge)
+    compared = compare_producers(graded.stores, run.first, run.second, judge=run.judge)
     assert compared == run.comparison and (compared.first_rate, compared.second_rate) == (0.0, 1.0)
     episodes = sorted(graded.stores.tables.episodes.ids())
     kept = graded.stores.annotations.find_annotations(episodes, ["caption"], maker_ids=[run.first])
@@ -178,10 +178,12 @@ def test_captions_are_revised_with_the_verbs_of_the_lab(
     own = replace(judging, values={"verbs": str(guide)})
     with pytest.raises(RequestError, match="revised with the verbs that they were written with"):
         quote_revision(graded.stores, own, REQUEST)
-    shipped = set(graded.stores.annotations.makers())
+    shipped = set(graded.stores.annotations.producers())
     annotate(graded.stores, ["caption"], replace(own, values={**own.values, "layout": "tiles"}), quiet=True)
     annotate(graded.stores, ["grade"], replace(own, values={**own.values, "calibrate": "no"}), quiet=True)
-    makers = graded.stores.annotations.makers().items()
-    (maker,) = [key for key, maker in makers if maker.annotator == "caption" and key not in shipped]
-    run = revise(graded, own, replace(REQUEST, captions=maker))
+    producers = graded.stores.annotations.producers().items()
+    (producer,) = [
+        key for key, producer in producers if producer.annotator == "caption" and key not in shipped
+    ]
+    run = revise(graded, own, replace(REQUEST, captions=producer))
     assert run.rounds and script.prompts and all("- pipette: move liquid" in text for text in script.prompts)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
-from ares.annotation import Column, Cost, Maker
+from ares.annotation import Column, Cost, Producer
 from ares.errors import AresError, ModelError, PluginError
 from ares.jobs import FAILURES
 from ares.registry import annotators
@@ -44,16 +44,16 @@ def ws(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator
 
 
 @pytest.fixture
-def enter(request: pytest.FixtureRequest) -> Iterator[Callable[..., Maker]]:
-    """Registers an annotator with a maker of this test alone, so that no other test has done its work."""
+def enter(request: pytest.FixtureRequest) -> Iterator[Callable[..., Producer]]:
+    """Registers an annotator with a producer of this test alone, so that no other test has done its work."""
     names: list[str] = []
 
-    def add(name: str, make_process: Callable[[Maker], Any], **parts: Any) -> Maker:
-        maker = Maker(annotator=name, version=request.node.nodeid, columns=(COLUMN,))
-        annotator = SimpleNamespace(maker=maker, process=make_process(maker), **parts)
+    def add(name: str, make_process: Callable[[Producer], Any], **parts: Any) -> Producer:
+        producer = Producer(annotator=name, version=request.node.nodeid, columns=(COLUMN,))
+        annotator = SimpleNamespace(producer=producer, process=make_process(producer), **parts)
         annotators.add(name, lambda options, stores: annotator)
         names.append(name)
-        return maker
+        return producer
 
     yield add
     for name in names:
@@ -65,12 +65,12 @@ def run(ws: Workspace, *names: str, **arguments: Any) -> list[dict[str, Any]]:
     return [report.to_json() for report in reports]
 
 
-def good(maker: Maker) -> Callable[[Sequence[Work]], list[Result | AresError]]:
-    return lambda works: [good_result(work, maker) for work in works]
+def good(producer: Producer) -> Callable[[Sequence[Work]], list[Result | AresError]]:
+    return lambda works: [good_result(work, producer) for work in works]
 
 
-def good_result(work: Work, maker: Maker) -> Result:
-    return Result(annotations=[new_annotation(work, maker, {"shade": 1})])
+def good_result(work: Work, producer: Producer) -> Result:
+    return Result(annotations=[new_annotation(work, producer, {"shade": 1})])
 
 
 def _no_results(works: Sequence[Work]) -> list[Result | AresError]:
@@ -81,15 +81,15 @@ def _raise(error: BaseException) -> Any:
     raise error
 
 
-def _wrong(**changes: Any) -> Callable[[Work, Maker], Any]:
-    def make(work: Work, maker: Maker) -> Result:
-        return Result(annotations=[replace(good_result(work, maker).annotations[0], **changes)])
+def _wrong(**changes: Any) -> Callable[[Work, Producer], Any]:
+    def make(work: Work, producer: Producer) -> Result:
+        return Result(annotations=[replace(good_result(work, producer).annotations[0], **changes)])
 
     return make
 
 
-def _with_vectors(vectors: Any, episode_id: str = "") -> Callable[[Work, Maker], Any]:
-    def make(work: Work, maker: Maker) -> Result:
+def _with_vectors(vectors: Any, episode_id: str = "") -> Callable[[Work, Producer], Any]:
+    def make(work: Work, producer: Producer) -> Result:
         rows = FrameVectors(
             episode_id=episode_id or work.episode.episode_id,
             camera="front",
@@ -97,24 +97,24 @@ def _with_vectors(vectors: Any, episode_id: str = "") -> Callable[[Work, Maker],
             vectors=vectors,
             space="fault-test",
         )
-        return replace(good_result(work, maker), vectors=[rows])
+        return replace(good_result(work, producer), vectors=[rows])
 
     return make
 
 
 # What a plug-in may do with one episode, all of it wrong.
-FAULTS: dict[str, Callable[[Work, Maker], Any]] = {
-    "raises": lambda work, maker: _raise(ValueError("no such\ncolumn")),
-    "exits": lambda work, maker: _raise(SystemExit(3)),
-    "runs out of memory": lambda work, maker: _raise(MemoryError()),
-    "raises no exception": lambda work, maker: _raise(UnprintableError()),
-    "raises an error of ARES": lambda work, maker: _raise(ModelError("no reply", "of the server")),
-    "returns None": lambda work, maker: None,
-    "returns a dict": lambda work, maker: {"shade": 1},
-    "returns no list": lambda work, maker: Result(annotations={"shade": 1}),  # type: ignore[arg-type]
-    "returns texts": lambda work, maker: Result(annotations=["shade"]),  # type: ignore[list-item]
+FAULTS: dict[str, Callable[[Work, Producer], Any]] = {
+    "raises": lambda work, producer: _raise(ValueError("no such\ncolumn")),
+    "exits": lambda work, producer: _raise(SystemExit(3)),
+    "runs out of memory": lambda work, producer: _raise(MemoryError()),
+    "raises no exception": lambda work, producer: _raise(UnprintableError()),
+    "raises an error of ARES": lambda work, producer: _raise(ModelError("no reply", "of the server")),
+    "returns None": lambda work, producer: None,
+    "returns a dict": lambda work, producer: {"shade": 1},
+    "returns no list": lambda work, producer: Result(annotations={"shade": 1}),  # type: ignore[arg-type]
+    "returns texts": lambda work, producer: Result(annotations=["shade"]),  # type: ignore[list-item]
     "answers for another episode": _wrong(episode_id="0" * 16),
-    "answers as another maker": _wrong(maker_id="0" * 16),
+    "answers as another producer": _wrong(maker_id="0" * 16),
     "value is no object": _wrong(value=[1, 2]),
     "value is NaN": _wrong(value={"shade": float("nan")}),
     "value is huge": _wrong(value={"shade": 2**70}),
@@ -136,23 +136,23 @@ FAULTS: dict[str, Callable[[Work, Maker], Any]] = {
 
 
 def faulty(
-    maker: Maker, bad_id: str, fault: Callable[[Work, Maker], Any]
+    producer: Producer, bad_id: str, fault: Callable[[Work, Producer], Any]
 ) -> Callable[[Sequence[Work]], list[Any]]:
     return lambda works: [
-        fault(work, maker) if work.episode.episode_id == bad_id else good_result(work, maker)
+        fault(work, producer) if work.episode.episode_id == bad_id else good_result(work, producer)
         for work in works
     ]
 
 
 @pytest.mark.parametrize("name", some_by_day(FAULTS, 4))
 def test_a_fault_costs_its_episode_and_names_the_plugin(
-    name: str, ws: Workspace, enter: Callable[..., Maker]
+    name: str, ws: Workspace, enter: Callable[..., Producer]
 ) -> None:
     order = random.Random(name)
     bad_id = order.choice(sorted(ws.stores.tables.episodes.ids()))
-    maker = enter(
+    producer = enter(
         "faulty",
-        lambda maker: faulty(maker, bad_id, FAULTS[name]),
+        lambda producer: faulty(producer, bad_id, FAULTS[name]),
         batch_size=order.choice((1, 3, 5, 12)),
         workers=order.choice((1, 2)),
     )
@@ -164,16 +164,18 @@ def test_a_fault_costs_its_episode_and_names_the_plugin(
     assert bad_id in failure["example"] and "\n" not in failure["example"]
     is_told_by_ares = name == "raises an error of ARES"
     assert ("annotator 'faulty'" in failure["reason"]) is not is_told_by_ares
-    logged = [key for key, _ in ws.stores.annotations.find_documents(FAILURES, f"faulty/{maker.maker_id}")]
+    logged = [key for key, _ in ws.stores.annotations.find_documents(FAILURES, f"faulty/{producer.maker_id}")]
     assert [key.rsplit("/", 1)[-1] for key in logged] == [bad_id]
     assert ws.sync() == 0
 
 
-def test_the_wrong_number_of_results_costs_one_episode(ws: Workspace, enter: Callable[..., Maker]) -> None:
+def test_the_wrong_number_of_results_costs_one_episode(ws: Workspace, enter: Callable[..., Producer]) -> None:
     bad_id = min(ws.stores.tables.episodes.ids())
 
-    def make_process(maker: Maker) -> Any:
-        return lambda works: [good_result(work, maker) for work in works if work.episode.episode_id != bad_id]
+    def make_process(producer: Producer) -> Any:
+        return lambda works: [
+            good_result(work, producer) for work in works if work.episode.episode_id != bad_id
+        ]
 
     enter("faulty", make_process, batch_size=6)
     (document,) = run(ws, "faulty")
@@ -181,10 +183,10 @@ def test_the_wrong_number_of_results_costs_one_episode(ws: Workspace, enter: Cal
     assert document["failures"][0]["reason"] == "annotator 'faulty' returned a wrong number of results"
 
 
-def test_strict_stops_at_the_first_fault(ws: Workspace, enter: Callable[..., Maker]) -> None:
+def test_strict_stops_at_the_first_fault(ws: Workspace, enter: Callable[..., Producer]) -> None:
     calls: list[str] = []
 
-    def make_process(maker: Maker) -> Any:
+    def make_process(producer: Producer) -> Any:
         def process(works: Sequence[Work]) -> Any:
             calls.extend(work.episode.episode_id for work in works)
             raise ValueError("no such column")
@@ -198,7 +200,7 @@ def test_strict_stops_at_the_first_fault(ws: Workspace, enter: Callable[..., Mak
 
 
 def test_a_fault_in_the_choice_of_frames_costs_its_episode(
-    ws: Workspace, enter: Callable[..., Maker]
+    ws: Workspace, enter: Callable[..., Producer]
 ) -> None:
     ids = sorted(ws.stores.tables.episodes.ids())
     requests: dict[str, Any] = {
@@ -212,10 +214,10 @@ def test_a_fault_in_the_choice_of_frames_costs_its_episode(
     def select(subject: Any) -> Any:
         return requests.get(subject.episode.episode_id, {"front": [0.0]})
 
-    def read(maker: Maker) -> Any:
+    def read(producer: Producer) -> Any:
         def process(works: Sequence[Work]) -> list[Result]:
             assert all(work.frames.at("front", [0.0]).shape[0] == 1 for work in works)
-            return [good_result(work, maker) for work in works]
+            return [good_result(work, producer) for work in works]
 
         return process
 
@@ -227,7 +229,7 @@ def test_a_fault_in_the_choice_of_frames_costs_its_episode(
 
 
 def test_an_annotator_that_cannot_be_made_leaves_the_others(
-    ws: Workspace, enter: Callable[..., Maker]
+    ws: Workspace, enter: Callable[..., Producer]
 ) -> None:
     enter("good", good)
     annotators.add("unmade", lambda options, stores: 1 / 0)
@@ -250,7 +252,7 @@ def test_an_annotator_that_cannot_be_made_leaves_the_others(
         (None, "has no method 'process'"),
         (
             SimpleNamespace(
-                maker=Maker(
+                producer=Producer(
                     annotator="x",
                     version="1",
                     columns=(Column(name="a", type="flot", meaning=""),),  # type: ignore[arg-type]
@@ -259,21 +261,21 @@ def test_an_annotator_that_cannot_be_made_leaves_the_others(
             ),
             "has a column 'a' of an unknown type: got 'flot'; a type is bool, ",
         ),
-        (SimpleNamespace(maker="mark", process=_no_results), "has no maker"),
-        (SimpleNamespace(process=_no_results), "has no maker"),
+        (SimpleNamespace(producer="mark", process=_no_results), "has no producer"),
+        (SimpleNamespace(process=_no_results), "has no producer"),
         (
             SimpleNamespace(
-                maker=Maker(annotator="x", version="1"), process=_no_results, batchsize=4, stores=1
+                producer=Producer(annotator="x", version="1"), process=_no_results, batchsize=4, stores=1
             ),
             "has 'batchsize', which no run reads: did you mean 'batch_size'?",
         ),
         (
-            SimpleNamespace(maker=Maker(annotator="x", version="1"), process=_no_results, batch_size=0),
+            SimpleNamespace(producer=Producer(annotator="x", version="1"), process=_no_results, batch_size=0),
             "batch_size",
         ),
         (
             SimpleNamespace(
-                maker=Maker(annotator="x", version="1", settings={"a": object()}),  # type: ignore[dict-item]
+                producer=Producer(annotator="x", version="1", settings={"a": object()}),  # type: ignore[dict-item]
                 process=_no_results,
             ),
             "raised TypeError",
@@ -289,23 +291,23 @@ def test_a_factory_that_makes_no_annotator_is_one_line(ws: Workspace, made: Any,
         annotators.remove("unmade")
 
 
-def test_no_annotator_can_change_what_another_gets(ws: Workspace, enter: Callable[..., Maker]) -> None:
+def test_no_annotator_can_change_what_another_gets(ws: Workspace, enter: Callable[..., Producer]) -> None:
     """Signals are read-only, and an annotation that waits to be stored is passed on as a copy."""
     enter("good", good)
 
-    def spoil(maker: Maker) -> Any:
+    def spoil(producer: Producer) -> Any:
         def process(works: Sequence[Work]) -> list[Result]:
             for work in works:
                 assert work.subject.annotation and work.trajectory
                 work.subject.annotation.value["shade"] = 99  # type: ignore[index]
                 work.trajectory.timestamps[0] = 99
-            return [good_result(work, maker) for work in works]
+            return [good_result(work, producer) for work in works]
 
         return process
 
     def make_spoiler(options: Options, stores: Any) -> Annotator:
-        maker = Maker(annotator="spoiler", version="1", subject_kind="annotation", after=("good",))
-        return SimpleNamespace(maker=maker, process=spoil(maker), needs_signals=True)
+        producer = Producer(annotator="spoiler", version="1", subject_kind="annotation", after=("good",))
+        return SimpleNamespace(producer=producer, process=spoil(producer), needs_signals=True)
 
     annotators.add("spoiler", make_spoiler)
     try:
@@ -322,17 +324,17 @@ def test_no_annotator_can_change_what_another_gets(ws: Workspace, enter: Callabl
 
 
 def test_the_time_of_an_annotator_is_its_own(
-    ws: Workspace, enter: Callable[..., Maker], monkeypatch: pytest.MonkeyPatch
+    ws: Workspace, enter: Callable[..., Producer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two annotators of one run: what one spends is not in the seconds of the other."""
     now = [0.0]
     monkeypatch.setattr("annotators.runner.annotator_run.time.monotonic", lambda: now[0])
 
-    def spending(seconds: float) -> Callable[[Maker], Any]:
-        def make_process(maker: Maker) -> Any:
+    def spending(seconds: float) -> Callable[[Producer], Any]:
+        def make_process(producer: Producer) -> Any:
             def process(works: Sequence[Work]) -> list[Result]:
                 now[0] += seconds
-                return [good_result(work, maker) for work in works]
+                return [good_result(work, producer) for work in works]
 
             return process
 
@@ -343,7 +345,7 @@ def test_the_time_of_an_annotator_is_its_own(
     assert slow_only >= 10.0 and slow_only % 10.0 == 0.0
 
 
-def test_a_fault_of_an_estimate_is_one_line(ws: Workspace, enter: Callable[..., Maker]) -> None:
+def test_a_fault_of_an_estimate_is_one_line(ws: Workspace, enter: Callable[..., Producer]) -> None:
     enter("faulty", good, estimate=lambda subject: "cheap")
     (document,) = run(ws, "faulty")
     assert document["failed"] == EPISODES

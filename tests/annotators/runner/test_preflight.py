@@ -65,8 +65,8 @@ def test_a_server_that_fails_ends_the_run_before_an_episode_is_paid(
     with pytest.raises(ModelError, match="the test call failed: model server answered 404"):
         _annotate(ws, replace(remote, model=f"openai:Some/Vlm-7B@{model_server.url}"), ["caption"])
     assert len(model_server.requests) == 1
-    makers = ws.stores.annotations.makers().values()
-    assert "caption" not in {maker.annotator for maker in makers}
+    producers = ws.stores.annotations.producers().values()
+    assert "caption" not in {producer.annotator for producer in producers}
 
 
 def test_a_judge_whose_reply_has_another_form_is_refused(

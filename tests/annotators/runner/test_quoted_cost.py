@@ -1,4 +1,4 @@
-"""What `--dry-run` quotes: computed from the sizes of the cameras, or measured where the maker has worked before."""
+"""What `--dry-run` quotes: computed from the sizes of the cameras, or measured where the producer has worked before."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def test_a_measured_sample_is_scaled_up(
     assert quote.cost.usd == pytest.approx(rest * 0.0011)
     assert main(["annotate", "caption", "--model", spec, "--dry-run", "-w", ws.path]) == 0
     assert "caption: scaled up from what 6 have cost in this workspace" in capsys.readouterr().out
-    # With another layout it is another maker: what the first has captioned is captioned again.
+    # With another layout it is another producer: what the first has captioned is captioned again.
     arguments = ["annotate", "caption", "--model", spec, "--layout", "tiles", "--dry-run", "-w", ws.path]
     assert main(arguments) == 0
-    assert "caption: 6 of them have a value of another maker, made again here" in capsys.readouterr().out
+    assert "caption: 6 of them have a value of another producer, made again here" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

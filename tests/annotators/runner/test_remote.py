@@ -24,7 +24,7 @@ from annotators.base import Annotator, Options, Result, Work, new_annotation
 from annotators.options import AnnotatorOptions, takes_options
 from app.cli.main import main
 from ares import registry
-from ares.annotation import Cost, Maker
+from ares.annotation import Cost, Producer
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.jobs import Engine
@@ -37,7 +37,7 @@ from tests.ingesting import ingest_paths
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
 
 Factory = Callable[[Options, Stores], Annotator]
-MAKER = Maker(annotator="fragile", version="1")
+PRODUCER = Producer(annotator="fragile", version="1")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -99,7 +99,7 @@ def state(ws: Workspace) -> dict[str, Any]:
             key=lambda row: str(row["episode_id"]),
         ),
         "annotations": annotations,
-        "makers": sorted(ws.stores.annotations.makers()),
+        "makers": sorted(ws.stores.annotations.producers()),
         "failures": [(key, value["reason"], value["detail"]) for key, value in failures],
         "unfinished": list(ws.stores.annotations.find_documents("unfinished_spaces")),
     }
@@ -142,12 +142,12 @@ def fragile(answer: Callable[[Work], Result | AresError], options: Options, stor
         return results
 
     return SimpleNamespace(
-        maker=MAKER, process=process, select_frames=lambda episode: {"wrist": [0.0]}, batch_size=4
+        producer=PRODUCER, process=process, select_frames=lambda episode: {"wrist": [0.0]}, batch_size=4
     )
 
 
 def annotate_process_id(work: Work) -> Result:
-    return Result(annotations=[new_annotation(work, MAKER, {"pid": os.getpid()}, cost=Cost(calls=1))])
+    return Result(annotations=[new_annotation(work, PRODUCER, {"pid": os.getpid()}, cost=Cost(calls=1))])
 
 
 def dies_once(marker: Path, work: Work) -> Result:
@@ -217,9 +217,11 @@ def test_a_worker_with_another_model_is_refused(
     driver = os.getpid()
 
     def factory(options: Options, stores: Stores) -> Annotator:
-        maker = Maker(annotator="fragile", version="1", model="here" if os.getpid() == driver else "there")
+        producer = Producer(
+            annotator="fragile", version="1", model="here" if os.getpid() == driver else "there"
+        )
         return SimpleNamespace(
-            maker=maker, process=lambda works: [annotate_process_id(work) for work in works]
+            producer=producer, process=lambda works: [annotate_process_id(work) for work in works]
         )
 
     enter(factory)
@@ -240,11 +242,11 @@ def test_a_worker_gets_the_options_of_its_annotator(
     @takes_options(WordOptions)
     def factory(options: Options, stores: Stores) -> Annotator:
         word = options.parse(WordOptions).word
-        maker = Maker(annotator="fragile", version="1", settings={"word": word})
+        producer = Producer(annotator="fragile", version="1", settings={"word": word})
         return SimpleNamespace(
-            maker=maker,
+            producer=producer,
             process=lambda works: [
-                Result(annotations=[new_annotation(work, maker, {"word": word, "pid": os.getpid()})])
+                Result(annotations=[new_annotation(work, producer, {"word": word, "pid": os.getpid()})])
                 for work in works
             ],
         )
@@ -274,7 +276,7 @@ class CallCounter:
         time.sleep(0.05)  # one call more would begin now
         with self.changed:
             running, self.running = self.running, self.running - 1
-        return [Result(annotations=[new_annotation(work, MAKER, {"running": running})]) for work in works]
+        return [Result(annotations=[new_annotation(work, PRODUCER, {"running": running})]) for work in works]
 
 
 @pytest.mark.nightly
@@ -283,7 +285,7 @@ def test_a_limit_that_a_model_learns_from_its_calls_holds_where_the_calls_are_ma
 ) -> None:
     def factory(most: int, options: Options, stores: Stores) -> Annotator:
         process = CallCounter(most).process
-        return SimpleNamespace(maker=MAKER, process=process, workers=6, call_limit=lambda: 1)
+        return SimpleNamespace(producer=PRODUCER, process=process, workers=6, call_limit=lambda: 1)
 
     for ws, either, most in ((workspaces[0], None, 1), (workspaces[1], engine, 6)):
         registry.annotators.remove("fragile")

@@ -14,7 +14,7 @@ import pytest
 from annotators.base import FrameVectors, Options, Result, Work, new_annotation
 from annotators.models.doubles import HashEncoder
 from ares import registry
-from ares.annotation import Annotation, Column, Cost, Maker
+from ares.annotation import Annotation, Column, Cost, Producer
 from ares.episode import Json, MediaRef
 from ares.errors import AresError, ModelError, RequestError, ServerError
 from ares.jobs import FAILURES, LocalEngine, PoolRequest
@@ -26,7 +26,9 @@ from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
-MARK = Maker(annotator="mark", version="1", columns=(Column(name="mark", type="string", meaning="a mark"),))
+MARK = Producer(
+    annotator="mark", version="1", columns=(Column(name="mark", type="string", meaning="a mark"),)
+)
 
 Answer = Callable[[Work], Result | AresError]
 
@@ -53,19 +55,19 @@ def enter() -> Iterator[Callable[..., None]]:
         registry.annotators.remove(name)
 
 
-def annotate_mark(work: Work, maker: Maker = MARK, cost: Cost | None = None) -> Result:
-    annotation = new_annotation(work, maker, value={"mark": work.episode.instruction}, cost=cost or Cost())
+def annotate_mark(work: Work, producer: Producer = MARK, cost: Cost | None = None) -> Result:
+    annotation = new_annotation(work, producer, value={"mark": work.episode.instruction}, cost=cost or Cost())
     return Result(annotations=[annotation])
 
 
-def embed_first_frame(work: Work, maker: Maker) -> Result:
+def embed_first_frame(work: Work, producer: Producer) -> Result:
     frame_vectors = FrameVectors(
         episode_id=work.episode.episode_id,
         camera="front",
         seconds=np.array([0.0]),
         vectors=HashEncoder(8).encode_texts(["a frame"]),
     )
-    return Result(annotations=[new_annotation(work, maker, value={})], vectors=[frame_vectors])
+    return Result(annotations=[new_annotation(work, producer, value={})], vectors=[frame_vectors])
 
 
 def batched(answer: Answer) -> Callable[[Sequence[Work]], list[Result | AresError]]:
@@ -81,15 +83,15 @@ def counts(document: dict[str, Any]) -> tuple[int, ...]:
     return tuple(document[name] for name in ("planned", "kept", "already", "failed"))
 
 
-def test_again_does_nothing_and_another_maker_does_it_again(
+def test_again_does_nothing_and_another_producer_does_it_again(
     ws: Workspace, enter: Callable[..., None]
 ) -> None:
-    enter("mark", maker=MARK, process=batched(annotate_mark), batch_size=5)
+    enter("mark", producer=MARK, process=batched(annotate_mark), batch_size=5)
     assert counts(run(ws, "mark")[0]) == (12, 12, 0, 0)
     assert counts(run(ws, "mark")[0]) == (12, 0, 12, 0)
     assert ws.stores.tables.episodes.count("mark IS NOT NULL") == 12
-    other = Maker(annotator="mark", version="2", columns=MARK.columns)
-    enter("mark2", maker=other, process=batched(lambda work: annotate_mark(work, other)))
+    other = Producer(annotator="mark", version="2", columns=MARK.columns)
+    enter("mark2", producer=other, process=batched(lambda work: annotate_mark(work, other)))
     assert counts(run(ws, "mark2")[0]) == (12, 12, 0, 0)
 
 
@@ -118,9 +120,9 @@ def test_workers_of_annotators_that_are_done_end_before_those_begin_that_read_wh
         open_pools.append(engine.open_pools)
         return annotate_mark(work, reader)
 
-    reader = Maker(annotator="reader", version="1")
-    enter("mark", maker=MARK, process=batched(annotate_mark))
-    enter("reader", maker=reader, process=batched(count_pools))
+    reader = Producer(annotator="reader", version="1")
+    enter("mark", producer=MARK, process=batched(annotate_mark))
+    enter("reader", producer=reader, process=batched(count_pools))
     factory: Any = registry.annotators.get("reader")
     factory.reads_stored = ("mark",)
     reports = run(ws, "reader", "mark", engine=engine)
@@ -132,7 +134,7 @@ def test_workers_of_annotators_that_are_done_end_before_those_begin_that_read_wh
 def test_a_quote_with_a_limit_is_for_the_episodes_of_its_run(
     ws: Workspace, enter: Callable[..., None]
 ) -> None:
-    enter("mark", maker=MARK, process=batched(annotate_mark))
+    enter("mark", producer=MARK, process=batched(annotate_mark))
     run(ws, "mark", where="success")
     (quote,) = estimate_cost(ws.stores, ["mark"], Options(settings=ws.settings), limit=3)
     planned, kept, already, failed = counts(run(ws, "mark", limit=3)[0])
@@ -140,7 +142,7 @@ def test_a_quote_with_a_limit_is_for_the_episodes_of_its_run(
 
 
 def test_a_filter_and_a_limit_choose_what_lacks(ws: Workspace, enter: Callable[..., None]) -> None:
-    enter("mark", maker=MARK, process=batched(annotate_mark))
+    enter("mark", producer=MARK, process=batched(annotate_mark))
     assert counts(run(ws, "mark", where="success", limit=4)[0])[1:] == (4, 0, 0)
     assert counts(run(ws, "mark", where="success")[0]) == (6, 2, 4, 0)
     assert counts(run(ws, "mark")[0]) == (12, 6, 6, 0)
@@ -155,7 +157,7 @@ def test_a_failure_is_counted_with_its_reason_and_tried_again(
         failing = bool(bad) and not work.episode.success
         return ModelError("reply is no JSON", "got 'x'") if failing else annotate_mark(work)
 
-    enter("mark", maker=MARK, process=batched(answer), batch_size=4, workers=2)
+    enter("mark", producer=MARK, process=batched(answer), batch_size=4, workers=2)
     first = run(ws, "mark")[0]
     assert counts(first) == (12, 6, 0, 6)
     assert first["failures"][0]["reason"] == "reply is no JSON" and first["failures"][0]["count"] == 6
@@ -174,7 +176,7 @@ def test_strict_stops_at_the_first_failure_and_keeps_what_was_made(
         calls.append(work.subject.id)
         return ModelError("no", "") if len(calls) == 5 else annotate_mark(work)
 
-    enter("mark", maker=MARK, process=batched(answer))
+    enter("mark", producer=MARK, process=batched(answer))
     with pytest.raises(ModelError):
         run(ws, "mark", strict=True)
     assert len(calls) == 5
@@ -191,7 +193,7 @@ def test_a_dead_server_is_given_up_but_every_episode_is_counted(
         calls.append(work.subject.id)
         return ModelError("server cannot be reached", "http://127.0.0.1:9")
 
-    enter("mark", maker=MARK, process=batched(answer))
+    enter("mark", producer=MARK, process=batched(answer))
     document = run(ws, "mark")[0]
     assert counts(document) == (12, 0, 0, 3) and document["open"] == 9
     assert len(calls) == 3
@@ -215,7 +217,7 @@ def test_a_server_that_fails_in_changing_ways_is_given_up(
         error = ServerError(f"model server answered {status}", "http://127.0.0.1:9")
         return annotate_mark(work) if number == 3 else error
 
-    enter("mark", maker=MARK, process=batched(answer))
+    enter("mark", producer=MARK, process=batched(answer))
     document = run(ws, "mark")[0]
     assert counts(document) == (12, 1, 0, 7) and document["open"] == 4, "one that answers counts anew"
     assert document["ended_by"] == "server" and document["end_reason"].endswith(": http://127.0.0.1:9")
@@ -225,12 +227,12 @@ def test_annotators_that_have_their_model_work(ws: Workspace, enter: Callable[..
     def load(options: Options, stores: Stores) -> NoReturn:
         raise ModelError("the model is not on this machine", "Some/Model")
 
-    def answer_not(makers: Sequence[Maker]) -> NoReturn:
+    def answer_not(producers: Sequence[Producer]) -> NoReturn:
         raise ServerError("the test call failed", "http://127.0.0.1:9")
 
-    enter("mark", maker=MARK, process=batched(annotate_mark))
-    other = Maker(annotator="asked", version="1", columns=())
-    enter("asked", maker=other, process=batched(annotate_mark), preflight=answer_not)
+    enter("mark", producer=MARK, process=batched(annotate_mark))
+    other = Producer(annotator="asked", version="1", columns=())
+    enter("asked", producer=other, process=batched(annotate_mark), preflight=answer_not)
     registry.annotators.add("absent", load)
     try:
         absent, mark, asked = run(ws, "absent", "mark", "asked")
@@ -253,7 +255,7 @@ def test_without_work_no_model_is_loaded(ws: Workspace, enter: Callable[..., Non
 
     def load(options: Options, stores: Stores) -> SimpleNamespace:
         loaded.append(options.load_models)
-        return SimpleNamespace(maker=MARK, process=batched(annotate_mark))
+        return SimpleNamespace(producer=MARK, process=batched(annotate_mark))
 
     registry.annotators.add("loading", load)
     try:
@@ -277,7 +279,7 @@ def test_a_value_that_no_store_can_hold_costs_its_own_episode_only(
         value: dict[str, Any] = {"detail": float("nan") if work.subject.id == bad_id else "fine"}
         return Result(annotations=[new_annotation(work, MARK, value=value)])
 
-    enter("mark", maker=MARK, process=batched(answer))
+    enter("mark", producer=MARK, process=batched(answer))
     for kept, already in ((11, 0), (0, 11)):
         document = run(ws, "mark")[0]
         assert counts(document) == (12, kept, already, 1)
@@ -291,7 +293,7 @@ def test_a_budget_is_a_hard_stop(ws: Workspace, enter: Callable[..., None]) -> N
     cost = Cost(calls=1, tokens_in=1000, tokens_out=10, usd=0.3)
     enter(
         "mark",
-        maker=MARK,
+        producer=MARK,
         process=batched(lambda work: annotate_mark(work, cost=cost)),
         estimate=lambda episode: cost,
     )
@@ -316,7 +318,7 @@ def test_a_quote_spends_nothing(ws: Workspace, enter: Callable[..., None]) -> No
 
     enter(
         "mark",
-        maker=MARK,
+        producer=MARK,
         process=never,
         estimate=lambda episode: cost,
         select_frames=lambda episode: {"front": [0.0, 1.0]},
@@ -330,10 +332,10 @@ def test_a_quote_spends_nothing(ws: Workspace, enter: Callable[..., None]) -> No
 def test_a_grade_sees_the_caption_of_the_same_run_and_only_ungraded_ones_later(
     ws: Workspace, enter: Callable[..., None]
 ) -> None:
-    caption = Maker(
+    caption = Producer(
         annotator="writer", version="1", columns=(Column(name="caption", type="string", meaning=""),)
     )
-    judge = Maker(annotator="grader", version="1", subject_kind="annotation", after=("writer",))
+    judge = Producer(annotator="grader", version="1", subject_kind="annotation", after=("writer",))
 
     def write_caption(work: Work) -> Result:
         value = {"text": "a caption", "caption": "a caption"}
@@ -348,11 +350,13 @@ def test_a_grade_sees_the_caption_of_the_same_run_and_only_ungraded_ones_later(
 
     registry.annotators.add(
         "writer",
-        lambda options, stores: SimpleNamespace(maker=caption, process=batched(write_caption), batch_size=4),
+        lambda options, stores: SimpleNamespace(
+            producer=caption, process=batched(write_caption), batch_size=4
+        ),
     )
     registry.annotators.add(
         "grader",
-        lambda options, stores: SimpleNamespace(maker=judge, process=batched(grade_caption)),
+        lambda options, stores: SimpleNamespace(producer=judge, process=batched(grade_caption)),
     )
     try:
         assert [counts(document) for document in run(ws, "grader")] == [(0, 0, 0, 0)]
@@ -379,18 +383,21 @@ def test_new_captions_are_found_by_meaning_without_embedding_again(
         return HashEncoder(8)
 
     def enter_captions(name: str, text: str) -> None:
-        maker = Maker(annotator="caption", version=name, fills_segments=True)
+        producer = Producer(annotator="caption", version=name, fills_segments=True)
         process = batched(
-            lambda work: Result(annotations=[new_annotation(work, maker, value={"text": text})])
+            lambda work: Result(annotations=[new_annotation(work, producer, value={"text": text})])
         )
-        enter(name, maker=maker, process=process, batch_size=4)
+        enter(name, producer=producer, process=process, batch_size=4)
 
     space: dict[str, Json] = {"encoder": "eight", "model": "m", "dim": 8, "created": "2026-11-21"}
     ws.stores.annotations.put_documents("spaces", {"eight": space})
     registry.encoders.add("eight", load_encoder)
     try:
         enter(
-            "embedder", maker=MARK, process=batched(lambda work: embed_first_frame(work, MARK)), space="eight"
+            "embedder",
+            producer=MARK,
+            process=batched(lambda work: embed_first_frame(work, MARK)),
+            space="eight",
         )
         enter_captions("writer", "it moves")
         run(ws, "embedder")
@@ -423,19 +430,19 @@ def test_annotators_of_one_run_share_one_decoding(
 
     monkeypatch.setattr(media, "frames_at", counting)
 
-    def read_frames(maker: Maker, seconds: list[float]) -> Answer:
+    def read_frames(producer: Producer, seconds: list[float]) -> Answer:
         def answer(work: Work) -> Result:
             assert work.frames.at("front", seconds).shape == (len(seconds), 192, 192, 3)
-            return Result(annotations=[new_annotation(work, maker, value={})])
+            return Result(annotations=[new_annotation(work, producer, value={})])
 
         return answer
 
     def enter_reader(name: str, seconds: list[float]) -> None:
-        maker = Maker(annotator=name, version="1")
+        producer = Producer(annotator=name, version="1")
         enter(
             name,
-            maker=maker,
-            process=batched(read_frames(maker, seconds)),
+            producer=producer,
+            process=batched(read_frames(producer, seconds)),
             select_frames=lambda episode: {"front": seconds},
         )
 
@@ -448,9 +455,14 @@ def test_annotators_of_one_run_share_one_decoding(
 def test_vectors_without_facts_are_removed_before_they_count_twice(
     ws: Workspace, enter: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    maker = Maker(annotator="vectors", version="1")
+    producer = Producer(annotator="vectors", version="1")
 
-    enter("vectors", maker=maker, process=batched(lambda work: embed_first_frame(work, maker)), space="four")
+    enter(
+        "vectors",
+        producer=producer,
+        process=batched(lambda work: embed_first_frame(work, producer)),
+        space="four",
+    )
     append = type(ws.stores.annotations).append
 
     def broken(self: Any, annotations: Sequence[Annotation]) -> int:

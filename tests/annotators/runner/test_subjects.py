@@ -12,23 +12,23 @@ import pytest
 
 from annotators.base import CameraSeconds, Options, Result, Subject, Work, new_annotation
 from ares import media, registry
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.errors import AresError, MediaError, RequestError
 from ares.settings import settings_from_environment
-from ares.store import pin_makers, segment_id
+from ares.store import pin_producers, segment_id
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
-HALVES = Maker(
+HALVES = Producer(
     annotator="halves",
     version="1",
     columns=(Column(name="labels", type="string", meaning="Labels.", rollup="list"),),
     fills_segments=True,
 )
-THIRDS = Maker(annotator="halves", version="2", columns=HALVES.columns, fills_segments=True)
-JUDGE = Maker(
+THIRDS = Producer(annotator="halves", version="2", columns=HALVES.columns, fills_segments=True)
+JUDGE = Producer(
     annotator="judge",
     version="1",
     columns=(
@@ -38,7 +38,7 @@ JUDGE = Maker(
     subject_kind="segment",
     after=("halves",),
 )
-READER = Maker(
+READER = Producer(
     annotator="reader",
     version="1",
     columns=(Column(name="words", type="int64", meaning="Words of the caption."),),
@@ -46,7 +46,7 @@ READER = Maker(
     after=("halves",),
 )
 
-CRITIC = Maker(
+CRITIC = Producer(
     annotator="critic",
     version="1",
     columns=(Column(name="criticised", type="bool", meaning="Whether it was looked at."),),
@@ -66,11 +66,11 @@ def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
 @pytest.fixture(autouse=True)
 def annotators_of_the_test() -> Iterator[None]:
     added = {
-        "halves": SimpleNamespace(maker=HALVES, process=split_into(2, HALVES)),
-        "thirds": SimpleNamespace(maker=THIRDS, process=split_into(3, THIRDS)),
-        "judge": SimpleNamespace(maker=JUDGE, process=judge, select_frames=ends),
-        "reader": SimpleNamespace(maker=READER, process=count_words),
-        "critic": SimpleNamespace(maker=CRITIC, process=criticise),
+        "halves": SimpleNamespace(producer=HALVES, process=split_into(2, HALVES)),
+        "thirds": SimpleNamespace(producer=THIRDS, process=split_into(3, THIRDS)),
+        "judge": SimpleNamespace(producer=JUDGE, process=judge, select_frames=ends),
+        "reader": SimpleNamespace(producer=READER, process=count_words),
+        "critic": SimpleNamespace(producer=CRITIC, process=criticise),
     }
     for name, annotator in added.items():
         registry.annotators.add(name, lambda options, stores, made=annotator: made)
@@ -79,14 +79,14 @@ def annotators_of_the_test() -> Iterator[None]:
         registry.annotators.remove(name)
 
 
-def split_into(parts: int, maker: Maker) -> Callable[[Sequence[Work]], list[Result | AresError]]:
+def split_into(parts: int, producer: Producer) -> Callable[[Sequence[Work]], list[Result | AresError]]:
     def split(work: Work) -> Result:
         length = work.episode.duration_seconds / parts
         return Result(
             annotations=[
                 new_annotation(
                     work,
-                    maker,
+                    producer,
                     {"text": f"part {number} of {parts}", "labels": f"part {number}"},
                     span=(number * length, (number + 1) * length),
                 )
@@ -178,9 +178,11 @@ def test_a_judge_of_segments_sees_the_frames_of_each_segment_of_the_same_run(
     assert run(ws, "halves", "judge") == [(3, 0, 3, 0), (6, 0, 6, 0)]
 
 
-def test_a_quote_stores_no_maker(ws: Workspace) -> None:
+def test_a_quote_stores_no_producer(ws: Workspace) -> None:
     estimate_cost(ws.stores, ["halves", "judge"], Options(settings=SETTINGS))
-    assert not {"halves", "judge"} & {maker.annotator for maker in ws.stores.annotations.makers().values()}
+    assert not {"halves", "judge"} & {
+        producer.annotator for producer in ws.stores.annotations.producers().values()
+    }
 
 
 def test_two_runs_are_as_one(ws: Workspace) -> None:
@@ -201,7 +203,7 @@ def test_another_segmenter_replaces_the_segments_and_the_values_of_the_old_ones(
     assert ws.stores.tables.segments.count() == 9
     assert run(ws, "judge") == [(9, 9, 0, 0)]
     assert column(ws, "first_second") == [0.0] * 3
-    pin_makers(ws.stores.annotations, {"halves": HALVES.maker_id})
+    pin_producers(ws.stores.annotations, {"halves": HALVES.maker_id})
     ws.sync()
     assert column(ws, "labels") == [["part 0", "part 1"]] * 3
     assert ws.stores.tables.segments.count() == 6
@@ -220,7 +222,7 @@ def test_what_was_said_of_segments_that_are_shown_no_more_is_no_subject(ws: Work
     said = ws.stores.annotations.find_annotations(ids, ["critic"])
     assert [annotation.value["of"] for annotation in said] == [2] * 6 + [3] * 9
     # The old segments are shown again, and what was said of them is known.
-    pin_makers(ws.stores.annotations, {"halves": HALVES.maker_id})
+    pin_producers(ws.stores.annotations, {"halves": HALVES.maker_id})
     ws.sync()
     assert run(ws, "judge", "critic") == [(6, 0, 6, 0), (6, 0, 6, 0)]
 
@@ -242,7 +244,7 @@ def test_a_roll_up_over_some_of_the_segments_is_empty_unless_they_decide_it(ws: 
     run(ws, "halves")
     ids = sorted(ws.stores.tables.episodes.ids())
     segments = [ws.stores.annotations.find_annotations([episode_id], ["halves"])[0] for episode_id in ids[:2]]
-    ws.stores.annotations.add_maker(JUDGE)
+    ws.stores.annotations.add_producer(JUDGE)
     for segment, is_ok in ((segments[0], True), (segments[1], False)):
         judged = replace(
             segment,
@@ -285,8 +287,8 @@ def test_a_video_that_cannot_be_read_fails_its_segments_alone(ws: Workspace, tmp
 
 
 def test_an_annotator_that_names_no_segments_is_refused(ws: Workspace) -> None:
-    maker = Maker(annotator="lost", version="1", subject_kind="segment")
-    registry.annotators.add("lost", lambda options, stores: SimpleNamespace(maker=maker, process=judge))
+    producer = Producer(annotator="lost", version="1", subject_kind="segment")
+    registry.annotators.add("lost", lambda options, stores: SimpleNamespace(producer=producer, process=judge))
     try:
         with pytest.raises(RequestError, match="'lost' cannot be run over episodes"):
             run(ws, "lost")

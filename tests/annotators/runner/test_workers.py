@@ -37,10 +37,10 @@ import numpy as np
 
 from annotators.base import FrameVectors, Result, new_annotation
 from annotators.models.doubles import HashEncoder
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.jobs import WorkerNeeds
 
-MAKER = Maker(annotator="slow", version="1")
+PRODUCER = Producer(annotator="slow", version="1")
 FOLDER = Path(__file__).parent
 DIES, HAS_DIED = FOLDER / "dies", FOLDER / "has_died"
 
@@ -64,7 +64,7 @@ def make_slow(options, stores):
         return [answer(work, options.device) for work in works]
 
     needs = WorkerNeeds(gpus=1.0)
-    return SimpleNamespace(maker=MAKER, process=process, space="hash-8", needs=needs)
+    return SimpleNamespace(producer=PRODUCER, process=process, space="hash-8", needs=needs)
 
 
 def answer(work, device):
@@ -74,7 +74,7 @@ def answer(work, device):
         seconds=np.array([0.0]),
         vectors=HashEncoder(8).encode_texts([work.episode.instruction]),
     )
-    return Result(annotations=[new_annotation(work, MAKER, {"device": device})], vectors=[vectors])
+    return Result(annotations=[new_annotation(work, PRODUCER, {"device": device})], vectors=[vectors])
 """
 
 

@@ -11,7 +11,7 @@ import pytest
 from annotators.base import Options
 from annotators.segment.annotator import COLUMNS, UNMATCHED_TEXT
 from annotators.segment.spans import Boundary, join_boundaries
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.jobs import AnnotateReport
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
@@ -21,7 +21,7 @@ from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
 NAMES = tuple(f"{side}_{name}" for side in ("left", "right") for name in ("joint_0", "joint_1", "gripper"))
-SOURCE = Maker(annotator="source_subtask", version="1", fills_segments=True)
+SOURCE = Producer(annotator="source_subtask", version="1", fills_segments=True)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def _segments(ws: Workspace, key: str) -> list[Annotation]:
 
 def _say(ws: Workspace, key: str, texts: Sequence[tuple[str, float, float]], revision: int = 0) -> None:
     (episode,) = ws.stores.tables.episodes.ids(f"key LIKE '%{key}%'")
-    ws.stores.annotations.add_maker(SOURCE)
+    ws.stores.annotations.add_producer(SOURCE)
     ws.stores.annotations.append(
         [
             Annotation(

@@ -259,7 +259,7 @@ def test_segments_say_what_a_server_told_and_a_second_run_pays_nothing(
         assert [own.cost.calls > 0 for own in spans] == [True] + [False] * (len(spans) - 1)
     answered = len(server.calls[_MODEL])
     assert report.cost.calls == answered and report.cost.usd
-    # Another maker with the same questions, as after a change of how replies are read.
+    # Another producer with the same questions, as after a change of how replies are read.
     camera = next(iter(ws.stores.tables.episodes.read())).cameras[0].name
     options = {"by": "model", "camera": camera}
     (again,) = ws.annotate("segment", quiet=True, model=keywords["model"], options=options)

@@ -14,7 +14,7 @@ from annotators.base import Options, Result, Work
 from annotators.models import NamedEncoder
 from annotators.models.load import load_named_encoder
 from annotators.success import SuccessAnnotator
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.episode import Episode, Signal, Trajectory
 from ares.errors import MediaError, RequestError
 from ares.workspace import Workspace
@@ -115,12 +115,12 @@ def test_signals_that_say_nothing_are_left_out(
 def test_the_caption_moves_the_probability_and_gives_a_missing_task(
     options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works, caption_of: Captions
 ) -> None:
-    maker = Maker(annotator="caption", version="1", kind="model")
-    ws.stores.annotations.add_maker(maker)
+    producer = Producer(annotator="caption", version="1", kind="model")
+    ws.stores.annotations.add_producer(producer)
     values: dict[str, Any] = {}
     for name, text in (("done", CLOSE), ("failed", f"fail to {CLOSE}")):
         episode = replace(episodes["drawer-close_000"], episode_id=f"{name:_<16}", instruction="")
-        ws.stores.annotations.append([caption_of(episode, text, maker.maker_id)])
+        ws.stores.annotations.append([caption_of(episode, text, producer.maker_id)])
         annotator = SuccessAnnotator(options, ws.stores)
         (result,) = annotator.process([work_for(episode, [annotator])])
         assert isinstance(result, Result)
@@ -149,19 +149,21 @@ def test_frames_that_cannot_be_read_fail_their_own_episode_only(
 
 def test_captions_of_the_same_run_are_refused(annotator: SuccessAnnotator) -> None:
     with pytest.raises(RequestError, match="run ares annotate caption first"):
-        annotator.preflight([annotator.maker, Maker(annotator="caption", version="1")])
+        annotator.preflight([annotator.producer, Producer(annotator="caption", version="1")])
 
 
-def test_the_maker_follows_combination_and_captioner(options: Options, ws: Workspace, tmp_path: Path) -> None:
-    usual = SuccessAnnotator(options, ws.stores).maker
-    assert SuccessAnnotator(options, ws.stores).maker.maker_id == usual.maker_id
+def test_the_producer_follows_combination_and_captioner(
+    options: Options, ws: Workspace, tmp_path: Path
+) -> None:
+    usual = SuccessAnnotator(options, ws.stores).producer
+    assert SuccessAnnotator(options, ws.stores).producer.maker_id == usual.maker_id
     (tmp_path / "own.yaml").write_text(
         "{id: own, version: 1.0.0, parts: {outcome_text: {weight: 1.0}}, failure_below: 0.4, success_from: 0.6}"
     )
     own = SuccessAnnotator(replace(options, values={"combination": str(tmp_path / "own.yaml")}), ws.stores)
-    assert own.maker.maker_id != usual.maker_id and own.maker.settings["success_from"] == 0.6
+    assert own.producer.maker_id != usual.maker_id and own.producer.settings["success_from"] == 0.6
     assert any("fitted to no labels" in warning for warning in own.warnings)
-    ws.stores.annotations.add_maker(Maker(annotator="caption", version="1", kind="model"))
-    assert SuccessAnnotator(options, ws.stores).maker.maker_id != usual.maker_id
+    ws.stores.annotations.add_producer(Producer(annotator="caption", version="1", kind="model"))
+    assert SuccessAnnotator(options, ws.stores).producer.maker_id != usual.maker_id
     with pytest.raises(RequestError, match="one vote"):
         SuccessAnnotator(replace(options, values={"votes": 3}), ws.stores)

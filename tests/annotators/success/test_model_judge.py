@@ -231,7 +231,7 @@ def test_a_server_without_probabilities_is_warned_of_and_not_asked_again(
         return [{**first, "logprobs": None}]
 
     model_server.replies(reply)
-    checked = annotator.preflight([annotator.maker])
+    checked = annotator.preflight([annotator.producer])
     assert any("sent no probabilities" in warning for warning in checked.warnings)
     assert checked.cost.calls == 2
     outcome = judge()

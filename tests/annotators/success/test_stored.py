@@ -9,10 +9,10 @@ import pytest
 
 from annotators.success.annotator import COLUMNS
 from annotators.success.combination import load_success_combination, remove_caption_evidence
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 
 _COMBINATION = load_success_combination("clip")
-_MAKER = Maker(
+_PRODUCER = Producer(
     annotator="success",
     version="2",
     model="clip:some",
@@ -34,7 +34,7 @@ def _stored(parts: dict[str, float], **changes: Any) -> Annotation:
         episode_id="e",
         name="success",
         value=value,
-        maker_id=_MAKER.maker_id,
+        maker_id=_PRODUCER.maker_id,
         subject="e",
         start_seconds=0.0,
         stop_seconds=1.0,
@@ -46,8 +46,8 @@ def _stored(parts: dict[str, float], **changes: Any) -> Annotation:
 @pytest.mark.parametrize("claim", [1.0, -1.0])
 def test_a_claim_of_a_caption_changes_nothing(claim: float) -> None:
     parts = {"outcome_text": 0.05, "progress_order": 0.6}
-    plain = remove_caption_evidence(_stored(parts), _MAKER)
-    claimed = remove_caption_evidence(_stored({**parts, "caption_outcome": claim}), _MAKER)
+    plain = remove_caption_evidence(_stored(parts), _PRODUCER)
+    claimed = remove_caption_evidence(_stored({**parts, "caption_outcome": claim}), _PRODUCER)
     assert plain.probability == pytest.approx(_COMBINATION.probability(parts), abs=1e-3)
     assert claimed.probability == pytest.approx(plain.probability, abs=1e-3)
     stored = _COMBINATION.verdict({**parts, "caption_outcome": claim})
@@ -59,24 +59,24 @@ def test_a_verdict_that_a_caption_turned_is_unsure() -> None:
     parts = {"outcome_text": 0.1, "progress_order": 0.45, "caption_outcome": 1.0}
     annotation = _stored(parts)
     assert annotation.value["success_verdict"] == "success"
-    outcome = remove_caption_evidence(annotation, _MAKER)
+    outcome = remove_caption_evidence(annotation, _PRODUCER)
     assert outcome.probability < _COMBINATION.failure_below and outcome.verdict == "unsure"
 
 
 def test_a_success_that_rests_on_a_caption_alone_is_unsure() -> None:
     annotation = _stored({"caption_outcome": 1.0, "progress_order": 0.9})
     assert annotation.value["success_verdict"] == "success"
-    assert remove_caption_evidence(annotation, _MAKER).verdict == "unsure"
+    assert remove_caption_evidence(annotation, _PRODUCER).verdict == "unsure"
 
 
 def test_what_was_unsure_stays_unsure() -> None:
     annotation = _stored({"outcome_text": 0.3}, success_verdict="unsure")
-    assert remove_caption_evidence(annotation, _MAKER).verdict == "unsure"
+    assert remove_caption_evidence(annotation, _PRODUCER).verdict == "unsure"
 
 
 def test_certainty_does_not_overflow() -> None:
     annotation = _stored({"outcome_text": 5.0, "caption_outcome": 1.0}, success_probability=1.0)
-    outcome = remove_caption_evidence(annotation, _MAKER)
+    outcome = remove_caption_evidence(annotation, _PRODUCER)
     assert outcome.verdict == "success" and math.isfinite(outcome.probability)
 
 
@@ -88,4 +88,4 @@ def test_an_episode_that_was_not_judged_is_unsure() -> None:
             "value": {"success_gaps": ["x"]},
         }
     )
-    assert remove_caption_evidence(bare, _MAKER).verdict == "unsure"
+    assert remove_caption_evidence(bare, _PRODUCER).verdict == "unsure"

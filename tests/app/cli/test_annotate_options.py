@@ -15,7 +15,7 @@ from pydantic import Field
 from annotators.base import Annotator, Options
 from annotators.options import AnnotatorOptions, takes_options
 from app.cli.main import build_parser, main
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.store import Stores
@@ -39,7 +39,7 @@ def guest() -> Iterator[list[GuestOptions]]:
     @takes_options(GuestOptions)
     def factory(options: Options, stores: Stores) -> Annotator:
         received.append(options.parse(GuestOptions))
-        return SimpleNamespace(maker=Maker(annotator="guest", version="1"), process=lambda works: [])
+        return SimpleNamespace(producer=Producer(annotator="guest", version="1"), process=lambda works: [])
 
     annotators.add("guest", factory)
     yield received
@@ -93,7 +93,7 @@ def test_an_option_reaches_the_annotations(workspace: str, monkeypatch: pytest.M
     opened = open_workspace(workspace, Settings())
     ids = sorted(opened.stores.tables.episodes.ids())
     (caption,) = opened.stores.annotations.find_annotations(ids, ["caption"])
-    settings = opened.stores.annotations.makers()[caption.maker_id].settings
+    settings = opened.stores.annotations.producers()[caption.maker_id].settings
     opened.close()
     assert caption.value["layout"] == settings["layout"] == "tiles"
     assert caption.camera == settings["camera"] == "front"

@@ -122,9 +122,13 @@ def test_answers_given_here_say_so_and_an_older_one_is_unknown(good: GoodFiles) 
     with open_workspace(str(good.made)) as opened:
         assert {row.origin for row in opened.review.answers()} == {"here"}
         episode = next(iter(opened.stores.tables.episodes.ids()))
-        maker = next(maker for maker in opened.stores.annotations.makers().values() if maker.kind == "person")
+        producer = next(
+            producer
+            for producer in opened.stores.annotations.producers().values()
+            if producer.kind == "person"
+        )
         (annotation, *_) = opened.stores.annotations.find_annotations(
-            [good.answered], maker_ids=[maker.maker_id]
+            [good.answered], maker_ids=[producer.maker_id]
         )
         assert episode and annotation.value["origin"] == "here"
 
@@ -189,15 +193,15 @@ def test_documents_that_no_card_may_carry_are_refused(
 
 
 def test_a_model_that_speaks_for_people_is_refused(good: GoodFiles, run: Run, tmp_path: Path) -> None:
-    """A maker that says it is code, and fills the columns of people or takes the name of a person."""
+    """A producer that says it is code, and fills the columns of people or takes the name of a person."""
     lines = [json.loads(line) for line in good.labels.read_text().splitlines()]
     path, before = tmp_path / "bad.labels.jsonl", describe_log(tmp_path / "ws")
-    for maker in [line["maker"] for line in lines if line.get("maker", {}).get("kind") == "person"]:
-        maker["kind"] = "code"
+    for producer in [line["maker"] for line in lines if line.get("maker", {}).get("kind") == "person"]:
+        producer["kind"] = "code"
         path.write_text("\n".join(map(json.dumps, lines)))
         status, _, err = run("ingest", good.source, "--labels", path)
         assert status == 2 and "speaks for a person" in err, err
-        maker["kind"] = "person"
+        producer["kind"] = "person"
     assert describe_log(tmp_path / "ws") == before
 
 

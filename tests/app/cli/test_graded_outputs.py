@@ -15,7 +15,7 @@ from ares.annotation import Annotation
 from ares.formats import parse_tf_example, read_record, scan_record_file
 from ares.settings import Settings
 from ares.workspace import open_workspace
-from tests.ares.grade_makers import CAPTIONER, JUDGE, graded_caption
+from tests.ares.grade_producers import CAPTIONER, JUDGE, graded_caption
 from tests.ingesting import ingest_paths
 
 Capture = pytest.CaptureFixture[str]
@@ -28,8 +28,8 @@ def graded(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> str:
     with open_workspace(path, Settings()) as workspace:
         stores = workspace.stores
         ingest_paths(stores, [str(demo_samples / "video")], limit=3, quiet=True)
-        for maker in (CAPTIONER, JUDGE):
-            stores.annotations.add_maker(maker)
+        for producer in (CAPTIONER, JUDGE):
+            stores.annotations.add_producer(producer)
         for episode in sorted(stores.tables.episodes.ids())[:2]:
             stores.annotations.append([_with_raw(annotation) for annotation in graded_caption(episode)])
         stores.sync()

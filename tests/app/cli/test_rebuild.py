@@ -34,7 +34,7 @@ def card_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run("ingest", folder / "data" / "demos", "--spec", spec, "--dataset", "ours", "-w", folder / "ws")
     workspace = open_workspace(folder / "ws")
     rows = workspace.stores.tables.episodes.read_columns(["episode_id", "num_steps"]).to_pylist()
-    workspace.stores.annotations.add_maker(CAPTIONER)
+    workspace.stores.annotations.add_producer(CAPTIONER)
     workspace.stores.annotations.append([make_caption(row["episode_id"], row["num_steps"]) for row in rows])
     workspace.close()
     write_good_folder(folder / "unrelated", version="v2.1", lengths=(12,))

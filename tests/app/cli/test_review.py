@@ -27,7 +27,7 @@ def template(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Pa
     path = tmp_path_factory.mktemp("review") / "ws"
     with open_workspace(str(path), Settings()) as opened:
         ingest_paths(opened.stores, [str(demo_samples / "video")], limit=4, quiet=True)
-        opened.stores.annotations.add_maker(CAPTIONER)
+        opened.stores.annotations.add_producer(CAPTIONER)
         for episode_id in opened.stores.tables.episodes.ids():
             value = {"text": "=lift the lid", "caption": "=lift the lid"}
             opened.stores.annotations.append([make_annotation(CAPTIONER, episode_id, episode_id, value)])

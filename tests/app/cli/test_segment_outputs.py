@@ -15,7 +15,7 @@ from app.cli.main import main
 from ares.errors import RequestError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.contested_makers import MARKUP
+from tests.app.contested_producers import MARKUP
 from tests.app.segment_lanes import NUM_MANY, NUM_STYLES, add_segments
 from tests.ingesting import ingest_paths
 

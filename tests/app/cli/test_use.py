@@ -18,7 +18,7 @@ from ares.episode import Episode
 from ares.errors import RequestError
 from ares.search import compute_facets
 from ares.workspace import Workspace
-from tests.app.contested_makers import (
+from tests.app.contested_producers import (
     CAPTIONER,
     JUDGE,
     MARKUP,
@@ -52,15 +52,17 @@ def columns(workspace: Workspace, episode: Episode) -> tuple[Any, ...]:
     return tuple(row[name] for name in names)
 
 
-def test_the_newest_makers_fill_the_columns_until_others_are_pinned(
+def test_the_newest_producers_fill_the_columns_until_others_are_pinned(
     contested: Workspace, capsys: Capture
 ) -> None:
     episode = second_episode(contested)
     newest = (MARKUP, "not_acceptable", False, NEWER_JUDGE.maker_id)
     assert columns(contested, episode) == newest
     choices = (f"caption={CAPTIONER.maker_id}", f"grade={JUDGE.maker_id[:6]}")
-    makers = ares(contested, capsys, "use", *choices)["makers"]
-    pinned = {maker["maker_id"] for members in makers.values() for maker in members if maker["pinned"]}
+    producers = ares(contested, capsys, "use", *choices)["makers"]
+    pinned = {
+        producer["maker_id"] for members in producers.values() for producer in members if producer["pinned"]
+    }
     assert pinned == {CAPTIONER.maker_id, JUDGE.maker_id}
     assert columns(contested, episode) == ("open it", "acceptable", True, JUDGE.maker_id)
     # The newer judge did not grade the caption that is shown: no grade of another caption takes its place.
@@ -72,7 +74,7 @@ def test_the_newest_makers_fill_the_columns_until_others_are_pinned(
     assert columns(contested, episode) == newest
 
 
-def test_without_a_choice_the_makers_are_shown_and_what_tells_them_apart(
+def test_without_a_choice_the_producers_are_shown_and_what_tells_them_apart(
     contested: Workspace, capsys: Capture
 ) -> None:
     assert main(["use", f"caption={CAPTIONER.maker_id}", "-w", contested.path]) == 0
@@ -87,35 +89,43 @@ def test_without_a_choice_the_makers_are_shown_and_what_tells_them_apart(
     assert rows[CAPTIONER.maker_id] in capsys.readouterr().out
 
 
-def test_status_counts_the_annotations_of_each_maker(contested: Workspace, capsys: Capture) -> None:
-    makers = ares(contested, capsys, "status")["makers"]
-    counts = {maker["maker_id"]: maker["annotations"] for maker in makers["caption"] + makers["grade"]}
+def test_status_counts_the_annotations_of_each_producer(contested: Workspace, capsys: Capture) -> None:
+    producers = ares(contested, capsys, "status")["makers"]
+    counts = {
+        producer["maker_id"]: producer["annotations"]
+        for producer in producers["caption"] + producers["grade"]
+    }
     assert counts == {
         CAPTIONER.maker_id: 1,
         OTHER_CAPTIONER.maker_id: 2,
         JUDGE.maker_id: 3,
         NEWER_JUDGE.maker_id: 2,
     }
-    assert [maker["maker_id"] for maker in makers["grade"] if maker["current"]] == [NEWER_JUDGE.maker_id]
+    assert [producer["maker_id"] for producer in producers["grade"] if producer["current"]] == [
+        NEWER_JUDGE.maker_id
+    ]
 
 
-def test_status_says_where_two_makers_are_mixed(contested: Workspace, capsys: Capture) -> None:
+def test_status_says_where_two_producers_are_mixed(contested: Workspace, capsys: Capture) -> None:
     """The newer captioner has all episodes of the older; a third one has the second episode alone."""
     assert ares(contested, capsys, "status")["mixed_makers"] == {}
     trial = replace(CAPTIONER, settings={"layout": "trial"})
-    contested.stores.annotations.add_maker(trial)
+    contested.stores.annotations.add_producer(trial)
     contested.stores.annotations.append([make_caption(second_episode(contested), trial, "try it")])
     contested.sync()
     assert ares(contested, capsys, "status")["mixed_makers"] == {"caption": 1}
     assert main(["status", "-w", contested.path]) == 0
-    assert "1 episode with a caption by an older maker: `ares use caption=MAKER`" in capsys.readouterr().out
+    assert (
+        "1 episode with a caption by an older producer: `ares use caption=PRODUCER`"
+        in capsys.readouterr().out
+    )
     contested.use(caption=CAPTIONER.maker_id)
     assert ares(contested, capsys, "status")["mixed_makers"] == {}
     contested.use(caption="newest")
     first = min(contested.stores.tables.episodes.read(), key=lambda episode: episode.key)
     person = replace(CAPTIONER, kind="person", settings={"person": "Ada"})
     corrected = make_caption(first, person, "by hand")
-    contested.stores.annotations.add_maker(person)
+    contested.stores.annotations.add_producer(person)
     for annotation, mixed in ((replace(corrected, part="VERB"), {"caption": 1}), (corrected, {})):
         contested.stores.annotations.append([annotation])
         contested.sync()
@@ -143,8 +153,8 @@ def test_a_wrong_choice_is_one_line_and_changes_nothing(
     assert columns(contested, second_episode(contested)) == before
     with pytest.raises(RequestError):
         contested.use(grade=JUDGE.maker_id, caption="nobody")
-    makers = ares(contested, capsys, "use")["makers"]
-    assert not any(maker["pinned"] for members in makers.values() for maker in members)
+    producers = ares(contested, capsys, "use")["makers"]
+    assert not any(producer["pinned"] for members in producers.values() for producer in members)
 
 
 def test_show_says_which_annotations_fill_the_columns(contested: Workspace, capsys: Capture) -> None:
@@ -162,7 +172,7 @@ def test_show_says_which_annotations_fill_the_columns(contested: Workspace, caps
     assert sum(line.startswith("grade, not shown") for line in lines) == 2
 
 
-def test_columns_that_compare_makers_are_facets_with_a_meaning(contested: Workspace) -> None:
+def test_columns_that_compare_producers_are_facets_with_a_meaning(contested: Workspace) -> None:
     facets = {facet.column: facet for facet in compute_facets(contested.stores)}
     names = ("conflict", "disagreement", "grade_maker")
     assert all(facets[name].meaning for name in names)
@@ -188,7 +198,7 @@ def _caption_again(workspace: Workspace, episode: Episode) -> Iterator[int]:
     Yields after each step.
     """
     log, layout = workspace.stores.annotations, replace(CAPTIONER, settings={"layout": "frames:6"})
-    log.add_maker(layout)
+    log.add_producer(layout)
     first, again = make_caption(episode, CAPTIONER, "push it"), make_caption(episode, layout, "push it")
     steps = (
         [first, make_grade(episode, NEWER_JUDGE, first, "MET")],

@@ -246,14 +246,14 @@ def test_a_page_marks_what_fills_columns_and_folds_the_rest(
     made = " ".join(caption.locator(".grade .made").all_inner_texts())
     assert f"by a person Ada {markup}" in made
     assert "not used in filters" in made
-    contested_page.get_by_text("makers differ: acceptable, caption, grade").wait_for()
+    contested_page.get_by_text("producers differ: acceptable, caption, grade").wait_for()
     older = contested_page.locator(".others .text")
     assert not older.is_visible()
     contested_page.locator(".others summary").click()
     assert older.inner_text() == "open it"
 
 
-def test_markup_of_makers_stays_text(
+def test_markup_of_producers_stays_text(
     contested_page: Page, contested_address: str, shown: Workspace, markup: str
 ) -> None:
     for episode_id in shown.stores.tables.episodes.ids("caption IS NOT NULL"):
@@ -263,7 +263,7 @@ def test_markup_of_makers_stays_text(
         assert contested_page.locator("img[src=x]").count() == 0
         assert "broken in" not in contested_page.title()
     contested_page.goto(f"{contested_address}/status")
-    contested_page.get_by_role("heading", name="Makers").wait_for()
+    contested_page.get_by_role("heading", name="Producers").wait_for()
     assert contested_page.locator("img[src=x]").count() == 0
 
 

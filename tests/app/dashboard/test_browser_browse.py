@@ -169,10 +169,12 @@ def test_pages_say_words_and_keep_codes_as_tips(
     page: Page, workspace_address: str, workspace: Workspace
 ) -> None:
     episode_id = min(workspace.stores.tables.episodes.ids("grade = 'acceptable'"))
-    (maker,) = (
-        id for id, maker in workspace.stores.annotations.makers().items() if maker.annotator == "grade"
+    (producer,) = (
+        id
+        for id, producer in workspace.stores.annotations.producers().items()
+        if producer.annotator == "grade"
     )
-    page.goto(f"{workspace_address}/?f.grade_maker={maker}")
+    page.goto(f"{workspace_address}/?f.grade_maker={producer}")
     chip = page.locator(".st-key-browse-chip-filter-grade_maker")
     expect(chip).to_contain_text("grade made by: hand, version 1")
     page.goto(f"{workspace_address}/episode?episode={episode_id}")

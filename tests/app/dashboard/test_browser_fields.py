@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.review import QueueRequest
 from ares.rubric import GRADE_COLUMNS, make_grade_value
 from ares.settings import Settings
 from ares.store import read_history
 from ares.workspace import Workspace, open_workspace
-from tests.app.contested_makers import CAPTIONER, make_annotation, make_caption
+from tests.app.contested_producers import CAPTIONER, make_annotation, make_caption
 from tests.app.dashboard.browser import SERVE_COMMAND, open_tab, serve
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-_JUDGE = Maker(
+_JUDGE = Producer(
     annotator="grade", version="1", model="j", columns=GRADE_COLUMNS, kind="model", subject_kind="annotation",
     after=("caption",),
 )  # fmt: skip
@@ -43,8 +43,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iter
         caption = make_caption(first, CAPTIONER, "lift the lid")
         grade = make_annotation(first, _JUDGE, caption.annotation_id, "annotation")
         rulings: list[dict[str, Any]] = [{"criterion": "VERB", "verdict": "MET", "category": "essential"}]
-        for maker in (CAPTIONER, _JUDGE):
-            opened.stores.annotations.add_maker(maker)
+        for producer in (CAPTIONER, _JUDGE):
+            opened.stores.annotations.add_producer(producer)
         opened.stores.annotations.append([caption, replace(grade, value=make_grade_value(rulings))])
         opened.sync()
         places = {"episode_id": ids, "map_x": [0.0, 0.1, 5.0, 5.1], "map_y": [0.0, 0.1, 5.0, 5.1]}

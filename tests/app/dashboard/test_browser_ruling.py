@@ -11,11 +11,11 @@ import pytest
 from playwright.sync_api import expect
 
 from annotators.grade import load_rubric
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.rubric import GRADE_COLUMNS, make_grade_value
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.contested_makers import CAPTIONER, make_annotation, make_caption
+from tests.app.contested_producers import CAPTIONER, make_annotation, make_caption
 from tests.app.dashboard.browser import open_tab, serve
 from tests.app.segment_lanes import SEGMENTER, make_segments
 
@@ -29,7 +29,7 @@ _CAPTION = "lift the lid"
 def judged(tmp_path: Path, demo_samples: Path) -> Iterator[tuple[Workspace, str]]:
     """An episode whose caption a judge accepted but for one criterion, with two segments of a segmenter."""
     rubric = load_rubric("caption")
-    judge = Maker(
+    judge = Producer(
         annotator="grade", version="1", model="j", columns=(*GRADE_COLUMNS, *rubric.verdict_columns),
         kind="model", subject_kind="annotation", after=("caption",),
     )  # fmt: skip
@@ -46,8 +46,8 @@ def judged(tmp_path: Path, demo_samples: Path) -> Iterator[tuple[Workspace, str]
         last.update(verdict="UNSURE", reason="the hand hides it")
         grade = make_annotation(episode, judge, caption.annotation_id, "annotation")
         log = opened.stores.annotations
-        for maker in (CAPTIONER, judge, SEGMENTER):
-            log.add_maker(maker)
+        for producer in (CAPTIONER, judge, SEGMENTER):
+            log.add_producer(producer)
         parts = make_segments(episode, SEGMENTER, "subtask", (0.0, 2.0, "reach"), (2.0, 4.0, "lift"))
         log.append([caption, replace(grade, value=make_grade_value(rulings)), *parts])
         opened.sync()
@@ -171,7 +171,7 @@ def test_a_boundary_is_dragged_and_a_text_edited_and_both_outlive_a_new_segmente
         page.keyboard.press("Enter")
         expect(page.locator(".lane .segment", has_text="reach the lid")).to_be_visible()
         newer = replace(SEGMENTER, version="2")
-        workspace.stores.annotations.add_maker(newer)
+        workspace.stores.annotations.add_producer(newer)
         workspace.stores.annotations.append(make_segments(episode, newer, "subtask", (0.0, 4.0, "all")))
         workspace.sync()
         assert _spans(workspace) == [(0.0, 3.0, "reach the lid"), (3.0, 4.0, "lift")]

@@ -10,7 +10,7 @@ import pytest
 
 from ares.settings import Settings
 from ares.workspace import open_workspace
-from tests.app.contested_makers import MARKUP
+from tests.app.contested_producers import MARKUP
 from tests.app.dashboard.browser import open_tab, serve
 from tests.app.segment_lanes import NUM_MANY, NUM_STYLES, add_segments
 from tests.ingesting import ingest_paths

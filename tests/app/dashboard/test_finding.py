@@ -162,7 +162,7 @@ def test_two_captioners_of_one_episode_differ_in_marked_words(browser: Browser, 
     episode = sorted(contested.stores.tables.episodes.read(), key=lambda episode: episode.key)[1]
     with serve(contested) as address, open_tab(browser, address) as tab:
         tab.goto(f"{address}/episode?episode={episode.episode_id}")
-        tab.get_by_role("button", name="Compare makers").click()
+        tab.get_by_role("button", name="Compare producers").click()
         tab.wait_for_url(f"**/compare?a={episode.episode_id}")
         texts = tab.locator(".side-text")
         expect(texts.nth(0)).to_have_text(re.compile("open it"))
@@ -179,7 +179,7 @@ def test_two_captioners_of_one_episode_differ_in_marked_words(browser: Browser, 
             ("?a=zzzz", "no episode 'zzzz'"),
             ("?a={id}&align=x", "an alignment cannot be read"),
             ("?a={id}&align=99", "there is no event 99"),
-            ("?a={id}&maker_a=nobody", "no maker 'nobody'"),
+            ("?a={id}&maker_a=nobody", "no producer 'nobody'"),
             ("?a={id}&t=soon", "a second cannot be read"),
         ],
         4,

@@ -379,8 +379,8 @@ def test_two_captioners_are_compared_in_two_clicks(browser: Browser, contested: 
     with serve(contested) as address, open_tab(browser, address) as page:
         lab = Lab(page, address, contested)
         lab.browse()
-        lab.click(page.locator(".card", has_text="makers differ").locator(".title").first)
-        lab.click(lab.button("Compare makers"))
+        lab.click(page.locator(".card", has_text="producers differ").locator(".title").first)
+        lab.click(lab.button("Compare producers"))
         page.wait_for_url("**/compare?a=**")
         page.locator(".side-text mark").first.wait_for()
         _report(lab, _CAPTIONERS)

@@ -23,7 +23,7 @@ from app.dashboard import Retry, cached_reads
 from app.dashboard.failed_work import ALL_FAILURES, plan_retry
 from app.server import PLAN, Job, find_job_path, list_jobs, resume_job, start_command, stop_job
 from app.server.jobs import write_job
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.curation import list_failures
 from ares.episode import Json
 from ares.errors import ModelError, ReadOnlyWorkspace, RequestError
@@ -51,12 +51,12 @@ def _open(folder: Path, samples: Path, settings: Settings) -> tuple[Workspace, R
     """Three episodes whose captions have failed, and what tries them again."""
     workspace = open_workspace(str(folder), settings)
     workspace.ingest(samples / "video", limit=3, quiet=True)
-    maker = CaptionAnnotator(Options(settings=settings, load_models=False), workspace.stores).maker
-    workspace.stores.annotations.add_maker(maker)
+    producer = CaptionAnnotator(Options(settings=settings, load_models=False), workspace.stores).producer
+    workspace.stores.annotations.add_producer(producer)
     error = ModelError(REASON, "after 30 s")
-    log = FailureLog(workspace.stores.annotations, f"caption/{maker.maker_id}")
+    log = FailureLog(workspace.stores.annotations, f"caption/{producer.maker_id}")
     log.record(dict.fromkeys(workspace.stores.tables.episodes.ids(), error), ())
-    return workspace, Retry(work="caption", maker_id=maker.maker_id)
+    return workspace, Retry(work="caption", maker_id=producer.maker_id)
 
 
 @pytest.fixture
@@ -93,12 +93,12 @@ def _suspend(job: Job) -> bool:
 def test_a_workspace_does_not_choose_the_server_of_another_try(tmp_path: Path) -> None:
     own, stranger = "openai:m@http://127.0.0.1:9/v1", "openai:m@http://stranger.example/v1"
     workspace = open_workspace(str(tmp_path / "w"), Settings(caption_model=FREE, judge_model=own))
-    maker = Maker(annotator="grade", version="1", settings={"judge": [stranger], "rubric": "caption"})
-    workspace.stores.annotations.add_maker(maker)
-    retry = Retry(work="grade", maker_id=maker.maker_id)
+    producer = Producer(annotator="grade", version="1", settings={"judge": [stranger], "rubric": "caption"})
+    workspace.stores.annotations.add_producer(producer)
+    retry = Retry(work="grade", maker_id=producer.maker_id)
     assert retry.words(workspace.stores) == ["annotate", "grade", "--retry-failed"]
-    usual = Maker(annotator="grade", version="1", settings={"judge": [own], "rubric": "caption"})
-    workspace.stores.annotations.add_maker(usual)
+    usual = Producer(annotator="grade", version="1", settings={"judge": [own], "rubric": "caption"})
+    workspace.stores.annotations.add_producer(usual)
     words = replace(retry, maker_id=usual.maker_id).words(workspace.stores)
     assert f"--grade.judge={own}" in words
     workspace.close()
@@ -117,23 +117,23 @@ def test_a_workspace_does_not_choose_the_server_of_another_try(tmp_path: Path) -
 def test_options_that_no_run_takes_are_left_out_of_another_try(
     work: str, settings: dict[str, Json], tmp_path: Path
 ) -> None:
-    """A maker holds an id or a hash where a person gives a path."""
+    """A producer holds an id or a hash where a person gives a path."""
     given = Settings(caption_model=FREE, judge_model=FREE)
     with open_workspace(str(tmp_path / "w"), given) as workspace:
-        maker = Maker(annotator=work, version="1", settings=settings)
-        workspace.stores.annotations.add_maker(maker)
-        words = Retry(work=work, maker_id=maker.maker_id).words(workspace.stores)
+        producer = Producer(annotator=work, version="1", settings=settings)
+        workspace.stores.annotations.add_producer(producer)
+        words = Retry(work=work, maker_id=producer.maker_id).words(workspace.stores)
     assert words == ["annotate", work, "--retry-failed"]
 
 
 def test_the_command_line_beside_the_button_is_what_the_button_runs(free: tuple[Workspace, Retry]) -> None:
     workspace, _ = free
     episode_id = min(workspace.stores.tables.episodes.ids())
-    maker = Maker(annotator="caption", version="1", settings={"layout": "tiles"})
-    workspace.stores.annotations.add_maker(maker)
-    log = FailureLog(workspace.stores.annotations, f"caption/{maker.maker_id}")
+    producer = Producer(annotator="caption", version="1", settings={"layout": "tiles"})
+    workspace.stores.annotations.add_producer(producer)
+    log = FailureLog(workspace.stores.annotations, f"caption/{producer.maker_id}")
     log.record({episode_id: ModelError("no reply", "")}, ())
-    retry = Retry(work="caption", maker_id=maker.maker_id, episode_id=episode_id)
+    retry = Retry(work="caption", maker_id=producer.maker_id, episode_id=episode_id)
     words = retry.words(workspace.stores)
     assert "--caption.layout=tiles" in words
     cached_reads.use_workspace(workspace)
@@ -261,9 +261,9 @@ def test_another_try_has_every_option_that_is_not_the_default(tmp_path: Path) ->
         "is_strict": False, "votes": 0, "share": 0.0, "hint": "", "views": ["a", "b"], "usual": "as it is",
     }  # fmt: skip
     with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
-        maker = Maker(annotator="mine", version="1", settings=options)
-        workspace.stores.annotations.add_maker(maker)
-        words = Retry(work="mine", maker_id=maker.maker_id).words(workspace.stores)
+        producer = Producer(annotator="mine", version="1", settings=options)
+        workspace.stores.annotations.add_producer(producer)
+        words = Retry(work="mine", maker_id=producer.maker_id).words(workspace.stores)
     given = build_parser("annotate").parse_args(words).option_values
     values = select_options_by_annotator(given, {"mine": _Options})["mine"]
     assert _Options.model_validate(values) == _Options.model_validate(options)
@@ -296,9 +296,9 @@ def test_failures_of_another_model_say_so_and_start_nothing(paid: tuple[Workspac
 def test_failed_work_of_an_annotator_that_is_gone_is_shown(free: tuple[Workspace, Retry]) -> None:
     workspace, _ = free
     episode_id = min(workspace.stores.tables.episodes.ids())
-    maker = Maker(annotator="gone", version="1")
-    workspace.stores.annotations.add_maker(maker)
-    log = FailureLog(workspace.stores.annotations, f"gone/{maker.maker_id}")
+    producer = Producer(annotator="gone", version="1")
+    workspace.stores.annotations.add_producer(producer)
+    log = FailureLog(workspace.stores.annotations, f"gone/{producer.maker_id}")
     log.record({episode_id: ModelError(REASON, "")}, ())
     cached_reads.use_workspace(workspace)
     app = _draw_episode(episode_id)

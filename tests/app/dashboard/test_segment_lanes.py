@@ -13,14 +13,17 @@ from app.dashboard.annotation_rows import (
     read_segments,
     stack_spans,
 )
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.episode import Episode
 from ares.workspace import Workspace
-from tests.app.contested_makers import OTHER_CAPTIONER
+from tests.app.contested_producers import OTHER_CAPTIONER
 from tests.app.segment_lanes import make_segments
 
-PERSON, SIGNALS = Maker(annotator="source_subtask", version="1"), Maker(annotator="segment", version="2")
-MAKERS = {maker.maker_id: maker for maker in (PERSON, SIGNALS)}
+PERSON, SIGNALS = (
+    Producer(annotator="source_subtask", version="1"),
+    Producer(annotator="segment", version="2"),
+)
+PRODUCERS = {producer.maker_id: producer for producer in (PERSON, SIGNALS)}
 
 
 def _segment(start: float, stop: float, text: str = "", **fields: str) -> dict[str, Any]:
@@ -35,10 +38,10 @@ def _segment(start: float, stop: float, text: str = "", **fields: str) -> dict[s
 
 
 def _lanes(segments: list[dict[str, Any]], duration: float = 10.0) -> Any:
-    return make_segment_lanes(segments, duration, MAKERS)
+    return make_segment_lanes(segments, duration, PRODUCERS)
 
 
-def test_a_lane_is_an_annotator_with_its_style_and_maker_and_subtasks_are_beside_each_other() -> None:
+def test_a_lane_is_an_annotator_with_its_style_and_producer_and_subtasks_are_beside_each_other() -> None:
     own = {"annotator": "segment", "maker": SIGNALS.maker_id}
     lanes = _lanes([
         _segment(0, 1, "is it open?", annotator="source_vqa", style="vqa"),
@@ -55,7 +58,7 @@ def test_a_lane_is_an_annotator_with_its_style_and_maker_and_subtasks_are_beside
     assert lanes[0]["about"] == "made by source subtask, version 1, written by person, qwen"
     assert {lane["about"] for lane in lanes[1:3]} == {
         "made by segment, version 2",
-        "made by an unknown maker",
+        "made by an unknown producer",
     }
     assert lanes[0]["texts"] == [["reach", "person", ""], ["reach", "qwen", ""]]
     assert lanes[3]["texts"] == [["ajar", "", "not_acceptable"]]

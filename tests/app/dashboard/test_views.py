@@ -349,7 +349,9 @@ def _wait_for_job(stores: Stores, label: str, command: str) -> Job:
 def test_a_failure_says_its_reason_on_its_episode_and_leads_there_from_status(displayed: Workspace) -> None:
     captioned = sorted(displayed.stores.tables.episodes.ids("caption IS NOT NULL"))
     (maker_id,) = (
-        key for key, maker in displayed.stores.annotations.makers().items() if maker.annotator == "grade"
+        key
+        for key, producer in displayed.stores.annotations.producers().items()
+        if producer.annotator == "grade"
     )
     (caption,) = (
         annotation for annotation in displayed.stores.annotations.find_annotations(captioned[:1])

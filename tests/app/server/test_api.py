@@ -122,7 +122,7 @@ def test_the_place_of_a_mistake_in_a_filter_is_given(client: TestClient) -> None
 
 
 def test_a_ruling_is_stored_seen_and_taken_back(workspace: Workspace, tmp_path: Path) -> None:
-    copy_open_workspace(workspace, tmp_path / "ws")  # of an answer that is taken back its maker remains
+    copy_open_workspace(workspace, tmp_path / "ws")  # of an answer that is taken back its producer remains
     with open_workspace(str(tmp_path / "ws"), Settings()) as own, TestClient(make_api(own)) as client:
         _rule_and_take_back(client, own)
 

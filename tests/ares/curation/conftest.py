@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 from annotators.base import FrameVectors
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.episode import Json
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.ingesting import ingest_paths
 
-CAPTION = Maker(
+CAPTION = Producer(
     annotator="caption",
     version="1",
     columns=(Column(name="caption", type="string", meaning="Caption."),),
     fills_segments=True,
 )
-EMBED = Maker(annotator="embed", version="1", model="m")
+EMBED = Producer(annotator="embed", version="1", model="m")
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +40,8 @@ def curated_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path)
 def annotate(workspace: Workspace, ids: list[str]) -> None:
     """Caption every episode with a word of its own, and embed it."""
     log = workspace.stores.annotations
-    log.add_maker(CAPTION)
-    log.add_maker(EMBED)
+    log.add_producer(CAPTION)
+    log.add_producer(EMBED)
     for number, episode_id in enumerate(ids):
         text = f"lift zebra{number:02d}x quickly"
         value = {"text": text, "caption": text}
@@ -62,12 +62,12 @@ def annotate(workspace: Workspace, ids: list[str]) -> None:
     workspace.sync()
 
 
-def _annotation(maker: Maker, episode_id: str, value: Mapping[str, Json]) -> Annotation:
+def _annotation(producer: Producer, episode_id: str, value: Mapping[str, Json]) -> Annotation:
     return Annotation(
         episode_id=episode_id,
-        name=maker.annotator,
+        name=producer.annotator,
         value=value,
-        maker_id=maker.maker_id,
+        maker_id=producer.maker_id,
         subject=episode_id,
         start_seconds=0.0,
         stop_seconds=1.0,

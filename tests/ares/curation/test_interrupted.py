@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from ares.curation import choose_shown_makers, freeze_selection, purge, undo
+from ares.curation import choose_shown_producers, freeze_selection, purge, undo
 from ares.doctor import run_checks
 from ares.errors import StoreError
 from ares.jobs import EpisodeSelection
@@ -184,12 +184,12 @@ def test_an_open_workspace_is_read_while_the_log_cannot_be_reached(
 
 
 @pytest.mark.parametrize("step", ["write_changes", "refresh_conflicts"])
-def test_a_choice_of_makers_is_followed_by_the_next_reader(
+def test_a_choice_of_producers_is_followed_by_the_next_reader(
     open_curated: Open, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     first = open_curated()
     with interrupted(monkeypatch, step):
-        choose_shown_makers(first.stores, {"caption": CAPTION.maker_id})
+        choose_shown_producers(first.stores, {"caption": CAPTION.maker_id})
     again = open_curated()
     assert len(again.episodes) == 12 and again.stores.find_lag() is None
     assert run_checks(again.stores) == []
@@ -271,7 +271,7 @@ def test_what_a_running_job_will_show_is_named_and_not_frozen(
         lambda workspace: workspace.remove(where=_ALL),
         lambda workspace: workspace.sets.create("x", where=_ALL),
         lambda workspace: workspace.sets.rename("good", "better"),
-        lambda workspace: choose_shown_makers(
+        lambda workspace: choose_shown_producers(
             workspace.stores, {"caption": CAPTION.maker_id, "embed": "newest"}
         ),
         lambda workspace: undo(workspace.stores),

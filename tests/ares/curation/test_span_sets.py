@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.curation import Sets, purge_episodes
 from ares.curation.lock_files import parse_lock, read_lock_document
 from ares.doctor import run_checks
@@ -37,7 +37,7 @@ def test_a_set_keeps_its_spans_when_segments_are_made_anew(segmented: Workspace,
     ]
     named = next(span for span in before if span.episode_id == ids[0] and span.start_seconds > 1)
     assert named.text == "lift\nit", "of two segments with one span the one with a text"
-    newer = Maker(annotator="segment", version="2", fills_segments=True)
+    newer = Producer(annotator="segment", version="2", fills_segments=True)
     append(segmented, [newer], [segment(newer, id, (0.0, 5.0), {"text": ""}) for id in ids[:2]])
     assert list(segmented.sets["parts@1"].spans) == before
     again = segmented.sets.create_spans("parts", where="annotator != 'caption'")

@@ -13,9 +13,9 @@ from ares.doctor import run_checks
 from ares.episode import Json
 from ares.rubric import JUDGE_TRUST, GradeProjection
 from ares.settings import Settings
-from ares.store import MakerCatalog
+from ares.store import ProducerCatalog
 from ares.workspace import Workspace, open_workspace
-from tests.ares.grade_makers import CAPTIONER, JUDGE, graded_caption
+from tests.ares.grade_producers import CAPTIONER, JUDGE, graded_caption
 from tests.ingesting import ingest_paths
 
 
@@ -25,8 +25,8 @@ def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
     with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
         stores = workspace.stores
         ingest_paths(stores, [str(demo_samples / "video")], quiet=True)
-        for maker in (CAPTIONER, JUDGE):
-            stores.annotations.add_maker(maker)
+        for producer in (CAPTIONER, JUDGE):
+            stores.annotations.add_producer(producer)
         for episode in sorted(stores.tables.episodes.ids()):
             stores.annotations.append(graded_caption(episode))
         stores.sync()
@@ -49,7 +49,7 @@ def test_what_controls_say_is_counted_from_them(ws: Workspace) -> None:
     wrong: dict[str, Json] = {key: {**document, "content": "trusted"}, "gone/set": document}
     ws.stores.annotations.put_documents(JUDGE_TRUST, wrong)
     GradeProjection().refresh(
-        ws.stores.tables, ws.stores.annotations, MakerCatalog(ws.stores.annotations.makers())
+        ws.stores.tables, ws.stores.annotations, ProducerCatalog(ws.stores.annotations.producers())
     )
     assert shown(ws) == {("acceptable", True, "trusted")}
     (finding,) = run_checks(ws.stores, repair=True)

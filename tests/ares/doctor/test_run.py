@@ -15,7 +15,7 @@ import pytest
 
 from annotators.base import FrameVectors
 from app.cli.main import main
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.doctor import Finding, run_checks
 from ares.settings import settings_from_environment
 from ares.store import applied_sequence, reset_applied_sequence
@@ -27,8 +27,8 @@ from tests.thinning import some_by_day
 
 Corrupt = Callable[[Workspace], None]
 SETTINGS = settings_from_environment({})
-MAKERS = {
-    "motion": Maker(
+PRODUCERS = {
+    "motion": Producer(
         annotator="motion",
         version="1",
         columns=(
@@ -40,8 +40,8 @@ MAKERS = {
             Column(name="looked", type="timestamp", meaning="When."),
         ),
     ),
-    "caption": Maker(annotator="caption", version="1", fills_segments=True),
-    "grade": Maker(
+    "caption": Producer(annotator="caption", version="1", fills_segments=True),
+    "grade": Producer(
         annotator="grade",
         version="1",
         columns=(
@@ -51,15 +51,15 @@ MAKERS = {
         subject_kind="annotation",
         after=("caption",),
     ),
-    "embed": Maker(annotator="embed", version="1"),
+    "embed": Producer(annotator="embed", version="1"),
 }
 
 
 def annotation(name: str, episode: str, value: dict[str, Any], **fields: Any) -> Annotation:
-    """An annotation by one of the makers."""
+    """An annotation by one of the producers."""
     defaults: dict[str, Any] = {"subject": episode, "start_seconds": 0.0, "stop_seconds": 1.0, "created": ""}
     return Annotation(
-        episode_id=episode, name=name, value=value, maker_id=MAKERS[name].maker_id, **(defaults | fields)
+        episode_id=episode, name=name, value=value, maker_id=PRODUCERS[name].maker_id, **(defaults | fields)
     )
 
 
@@ -74,15 +74,15 @@ def complete(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Pa
         workspace.sync()
         workspace.sets.create("accepted", ids[:5], {})
         workspace.stores.annotations.put_documents(
-            "failures", {f"embed/{MAKERS['embed'].maker_id}/nobody": {"reason": "r", "detail": "d"}}
+            "failures", {f"embed/{PRODUCERS['embed'].maker_id}/nobody": {"reason": "r", "detail": "d"}}
         )
     return folder
 
 
 def _annotate(workspace: Workspace, ids: Sequence[str]) -> None:
-    """Write annotations of every maker, one grade after its caption was graded already, and vectors."""
-    for maker in MAKERS.values():
-        workspace.stores.annotations.add_maker(maker)
+    """Write annotations of every producer, one grade after its caption was graded already, and vectors."""
+    for producer in PRODUCERS.values():
+        workspace.stores.annotations.add_producer(producer)
     values = {
         "phase": "reach \ud83e",
         "idle": False,
@@ -230,7 +230,7 @@ def _leftover_files(workspace: Workspace) -> None:
 
 
 def _drop_column(workspace: Workspace) -> None:
-    """The column is there again, as every application of the log adds what makers declare, and empty."""
+    """The column is there again, as every application of the log adds what producers declare, and empty."""
     workspace.stores.tables.episodes.replace_column("marks", None)
     workspace.sync()
 
@@ -418,7 +418,7 @@ def test_vectors_that_a_killed_run_left_are_deleted(workspace: Workspace) -> Non
     assert run_checks(workspace.stores) == []
 
 
-def test_vectors_whose_maker_names_no_space_are_not_checked(workspace: Workspace) -> None:
+def test_vectors_whose_producer_names_no_space_are_not_checked(workspace: Workspace) -> None:
     workspace.stores.tables.vectors("guests").add([vectors(_first(workspace))])
     assert run_checks(workspace.stores, repair=True) == []
     assert workspace.stores.tables.vectors("guests").count() == 2
@@ -442,7 +442,7 @@ def _unknown_member(workspace: Workspace) -> None:
     workspace.sets.create("strange", ["nobody"], {})
 
 
-def _delete_maker(workspace: Workspace) -> None:
+def _delete_producer(workspace: Workspace) -> None:
     _run_sql(workspace, "DELETE FROM makers WHERE body LIKE '%\"embed\"%'")
 
 
@@ -454,7 +454,7 @@ def _delete_maker(workspace: Workspace) -> None:
             (_delete_vectors, "each annotation of an embedding has its vectors, in four"),
             (_change_members, "set accepted@1 has the members that it was frozen with"),
             (_unknown_member, "each member of set strange@1 is an episode of the workspace"),
-            (_delete_maker, "each annotation has a known maker"),
+            (_delete_producer, "each annotation has a known producer"),
         ],
         rows=True,
     ),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.episode import Json
 from ares.rubric import GRADE_COLUMNS
 from ares.workspace import Workspace
 
 _CREATED = "2026-01-01T00:00:00+00:00"
-SEGMENTER = Maker(annotator="segment", version="1", fills_segments=True)
-CAPTIONER = Maker(annotator="label", version="1", model="vlm-1", kind="model", fills_segments=True)
-PERSON = Maker(annotator="spans", version="1", kind="person", fills_segments=True)
-JUDGE = Maker(
+SEGMENTER = Producer(annotator="segment", version="1", fills_segments=True)
+CAPTIONER = Producer(annotator="label", version="1", model="vlm-1", kind="model", fills_segments=True)
+PERSON = Producer(annotator="spans", version="1", kind="person", fills_segments=True)
+JUDGE = Producer(
     annotator="grade",
     version="1",
     model="judge-1",
@@ -23,17 +23,17 @@ JUDGE = Maker(
     after=("label",),
 )
 
-SCORER = Maker(
+SCORER = Producer(
     annotator="scorer", version="1", columns=(Column(name="score", type="float64", meaning="A score."),)
 )
 
 
-def source_maker(style: str) -> Maker:
-    return Maker(annotator=f"source_{style}", version="1", fills_segments=True)
+def source_producer(style: str) -> Producer:
+    return Producer(annotator=f"source_{style}", version="1", fills_segments=True)
 
 
 def segment(
-    maker: Maker,
+    producer: Producer,
     episode_id: str,
     span: tuple[float, float],
     value: Mapping[str, Json],
@@ -42,9 +42,9 @@ def segment(
 ) -> Annotation:
     return Annotation(
         episode_id=episode_id,
-        name=maker.annotator,
+        name=producer.annotator,
         value=value,
-        maker_id=maker.maker_id,
+        maker_id=producer.maker_id,
         subject=episode_id,
         start_seconds=span[0],
         stop_seconds=span[1],
@@ -68,9 +68,9 @@ def grade(of: Annotation, verdicts: str) -> Annotation:
     )
 
 
-def append(ws: Workspace, makers: Sequence[Maker], annotations: Sequence[Annotation]) -> None:
-    """Put makers and annotations into the log, and let the tables follow."""
-    for maker in makers:
-        ws.stores.annotations.add_maker(maker)
+def append(ws: Workspace, producers: Sequence[Producer], annotations: Sequence[Annotation]) -> None:
+    """Put producers and annotations into the log, and let the tables follow."""
+    for producer in producers:
+        ws.stores.annotations.add_producer(producer)
     ws.stores.annotations.append(annotations)
     ws.sync()

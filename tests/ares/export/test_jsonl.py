@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.curation import CurationSet
 from ares.episode import Record
 from ares.errors import RequestError
@@ -26,7 +26,7 @@ from tests.ares.export.segments import (
     append,
     grade,
     segment,
-    source_maker,
+    source_producer,
 )
 
 MakeRecord = Callable[..., Record]
@@ -159,11 +159,13 @@ def test_text_that_is_asked_for_by_name_goes_out(ws: Workspace, tmp_path: Path) 
 
 def test_texts_of_sources_and_spans_without_text(ws: Workspace, tmp_path: Path) -> None:
     """A label that code gave is not graded text; the caption of a whole episode is none of its segments."""
-    from ares.annotation import Column, Maker
+    from ares.annotation import Column, Producer
 
     column = Column(name="caption", type="string", meaning="The caption.")
-    captioner = Maker(annotator="caption", version="1", kind="model", columns=(column,), fills_segments=True)
-    source = source_maker("plan")
+    captioner = Producer(
+        annotator="caption", version="1", kind="model", columns=(column,), fills_segments=True
+    )
+    source = source_producer("plan")
     made = [
         segment(captioner, FIRST, (0.0, 5.35), {"text": "does a thing", "caption": "does a thing"}),
         segment(
@@ -199,7 +201,7 @@ def test_a_rate_is_refused_and_a_file_that_is_gone_fails_its_episode(
 
 
 def test_texts_of_a_file_of_spans_go_out_but_for_those_by_a_model(ws: Workspace, tmp_path: Path) -> None:
-    stated = Maker(annotator="spans", version="1", fills_segments=True)
+    stated = Producer(annotator="spans", version="1", fills_segments=True)
     authors = {"reach": "person", "grasp": "", "lift": "some/model-7b"}
     append(
         ws,

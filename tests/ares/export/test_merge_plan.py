@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 from app.cli.main import main
 from ares import open as open_workspace
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.curation import CurationSet
 from ares.episode import Camera, Record, Signal
 from ares.errors import RequestError
@@ -459,15 +459,15 @@ def test_segments_of_a_merged_parquet_export_name_its_cameras(
     cameras = [replace(front_camera, name="cam_high"), replace(wrist_camera, name="cam_hand")]
     records = [*first, *source(make_record, "two", [2], cameras)]
     freeze(ws, records)
-    maker = Maker(annotator="source_vqa", version="1", fills_segments=True)
-    ws.stores.annotations.add_maker(maker)
+    producer = Producer(annotator="source_vqa", version="1", fills_segments=True)
+    ws.stores.annotations.add_producer(producer)
     ws.stores.annotations.append(
         [
             Annotation(
                 episode_id=records[2].episode.episode_id,
                 name="source_vqa",
                 value={"text": f"what does {camera} see?", "style": "vqa", "role": "user"},
-                maker_id=maker.maker_id,
+                maker_id=producer.maker_id,
                 subject=records[2].episode.episode_id,
                 start_seconds=0.5,
                 stop_seconds=0.5,

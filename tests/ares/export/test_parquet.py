@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ares.annotation import Annotation, Column, Cost, Maker
+from ares.annotation import Annotation, Column, Cost, Producer
 from ares.episode import Record
 from ares.errors import MediaError
 from ares.workspace import Workspace
 
-MAKER = Maker(
+PRODUCER = Producer(
     annotator="grade",
     version="1",
     model="judge",
@@ -31,7 +31,7 @@ def make_annotation(episode_id: str, name: str, value: dict[str, Any]) -> Annota
         episode_id=episode_id,
         name=name,
         value=value,
-        maker_id=MAKER.maker_id,
+        maker_id=PRODUCER.maker_id,
         subject=episode_id,
         start_seconds=0.0,
         stop_seconds=2.5,
@@ -74,7 +74,7 @@ def test_annotations_of_the_set_are_all_there_and_no_others(
     make_set(empty_workspace, [make_record(number) for number in range(3)])
     ids = [f"{number:016x}" for number in range(3)]
     annotations = [make_annotation(id, "grade", {"acceptable": True, "words": ["<b>", "ü"]}) for id in ids]
-    empty_workspace.stores.annotations.add_maker(MAKER)
+    empty_workspace.stores.annotations.add_producer(PRODUCER)
     empty_workspace.stores.annotations.append(annotations)
     empty_workspace.sync()
     selection = empty_workspace.sets.create("two", ids[:2], {})
@@ -85,8 +85,8 @@ def test_annotations_of_the_set_are_all_there_and_no_others(
     assert json.loads(rows[0]["value"]) == {"acceptable": True, "words": ["<b>", "ü"]}
     assert (rows[0]["tokens_in"], rows[0]["usd"]) == (10, None)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert manifest["makers"][MAKER.maker_id]["model"] == "judge" and manifest["rubrics"] == {
-        MAKER.maker_id: "abc"
+    assert manifest["makers"][PRODUCER.maker_id]["model"] == "judge" and manifest["rubrics"] == {
+        PRODUCER.maker_id: "abc"
     }
     episodes = pq.read_table(tmp_path / "out" / "episodes.parquet").to_pylist()
     assert [row["acceptable"] for row in episodes] == [True, True]
@@ -108,7 +108,7 @@ def test_a_lost_episode_leaves_no_folder(
     assert "feedfeedfeedfeed" in (tmp_path / "out" / "manifest.failed.jsonl").read_text()
 
 
-SEGMENTER = Maker(
+SEGMENTER = Producer(
     annotator="phase",
     version="1",
     columns=(Column(name="phases", type="string", meaning="Phase of every segment.", rollup="list"),),
@@ -140,7 +140,7 @@ def test_segments_come_in_the_order_of_the_set_and_of_time(
 ) -> None:
     ids = [f"{number:016x}" for number in range(3)]
     make_set(empty_workspace, [make_record(number) for number in range(3)])
-    empty_workspace.stores.annotations.add_maker(SEGMENTER)
+    empty_workspace.stores.annotations.add_producer(SEGMENTER)
     shown = [phase(ids[2], 2.0, "close"), phase(ids[2], 0.5, "open", revision=7), phase(ids[0], 0.0, "lift")]
     empty_workspace.stores.annotations.append(
         [phase(ids[1], 0.0, "turn"), phase(ids[2], 0.5, "shut"), *shown]
@@ -171,7 +171,7 @@ def test_without_segments_there_is_a_file_with_their_columns(
     tmp_path: Path,
 ) -> None:
     selection = make_set(empty_workspace, [make_record(0)])
-    empty_workspace.stores.annotations.add_maker(SEGMENTER)
+    empty_workspace.stores.annotations.add_producer(SEGMENTER)
     empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
     segments = pq.read_table(tmp_path / "out" / "segments.parquet")
     assert (segments.num_rows, segments.column_names) == (0, SEGMENT_COLUMNS)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 import pytest
 
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.curation import CurationSet
 from ares.episode import Record
 from ares.export import TaskSource
@@ -29,10 +29,10 @@ SUBJECTS: dict[str, dict[str, Any]] = {
     "caption": {"fills_segments": True},
     "grade": {"subject_kind": "annotation", "after": ("caption",)},
 }
-# A maker annotates a subject once, so further captions and grades of an episode have other makers. They are people, of
-# whom the last one is shown.
-MAKERS = {
-    (name, version): Maker(
+# A producer annotates a subject once: further captions and grades of an episode have other producers, people,
+# of whom the last one is shown.
+PRODUCERS = {
+    (name, version): Producer(
         annotator=name, version=str(version), columns=(column,), kind="person", **SUBJECTS[name]
     )
     for name, column in COLUMNS.items()
@@ -82,7 +82,7 @@ def annotations_of(number: int, history: History) -> list[Annotation]:
             episode_id=episode_id(number),
             name=name,
             value=value,
-            maker_id=MAKERS[name, order].maker_id,
+            maker_id=PRODUCERS[name, order].maker_id,
             subject=episode_id(number) if is_caption else caption,
             start_seconds=0.0,
             stop_seconds=5.35,
@@ -113,8 +113,8 @@ def cases(
     records = [make_record(number, instruction=instruction) for number, (instruction, _) in enumerate(CASES)]
     selection = make_set(empty_workspace, records)
     store = empty_workspace.stores.annotations
-    for maker in MAKERS.values():
-        store.add_maker(maker)
+    for producer in PRODUCERS.values():
+        store.add_producer(producer)
     for number, (_, history) in enumerate(CASES):
         store.append(annotations_of(number, history))
     empty_workspace.sync()

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from annotators.grade import load_rubric
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.rubric import GRADE_COLUMNS, Rubric, make_grade_value
 from ares.settings import Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
 from tests.ingesting import ingest_paths
 
-CAPTIONER = Maker(
+CAPTIONER = Producer(
     annotator="caption",
     version="1",
     model="m",
@@ -25,7 +25,7 @@ CAPTIONER = Maker(
     kind="model",
     fills_segments=True,
 )
-JUDGE = Maker(
+JUDGE = Producer(
     annotator="grade",
     version="1",
     model="j",
@@ -45,8 +45,8 @@ def rubric() -> Rubric:
 def workspace(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
     opened = open_workspace(str(tmp_path / "ws"), Settings())
     ingest_paths(opened.stores, [str(demo_samples / "video")], limit=2, quiet=True)
-    for maker in (CAPTIONER, JUDGE):
-        opened.stores.annotations.add_maker(maker)
+    for producer in (CAPTIONER, JUDGE):
+        opened.stores.annotations.add_producer(producer)
     yield opened
     opened.close()
 
@@ -72,12 +72,12 @@ def judged(workspace: Workspace, caption: Annotation, rubric: Rubric) -> Annotat
     return caption
 
 
-def make_annotation(maker: Maker, episode_id: str, subject: str, value: dict[str, Any]) -> Annotation:
+def make_annotation(producer: Producer, episode_id: str, subject: str, value: dict[str, Any]) -> Annotation:
     return Annotation(
         episode_id=episode_id,
-        name=maker.annotator,
+        name=producer.annotator,
         value=value,
-        maker_id=maker.maker_id,
+        maker_id=producer.maker_id,
         subject=subject,
         start_seconds=0.0,
         stop_seconds=5.0,
@@ -103,8 +103,8 @@ def row(workspace: Workspace, caption: Annotation) -> Callable[[], dict[str, Any
 def fill_with_captions(stores: Stores, samples: Path, per_episode: int = 20) -> None:
     """40 captions of two episodes, half of which a judge has accepted, each with another margin."""
     ingest_paths(stores, [str(samples / "video")], limit=2, quiet=True)
-    for maker in (CAPTIONER, JUDGE):
-        stores.annotations.add_maker(maker)
+    for producer in (CAPTIONER, JUDGE):
+        stores.annotations.add_producer(producer)
     for number, episode_id in enumerate(sorted(stores.tables.episodes.ids()) * per_episode):
         draft = make_annotation(CAPTIONER, episode_id, episode_id, {"text": f"lift lid {number}"})
         caption = replace(draft, start_seconds=float(number), stop_seconds=number + 1.0)

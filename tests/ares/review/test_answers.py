@@ -12,7 +12,7 @@ import pytest
 
 from app.cli.main import main
 from app.dashboard.annotation_rows import read_annotations
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.errors import RequestError
 from ares.review import (
     Answer,
@@ -223,10 +223,10 @@ def test_every_ruling_is_shown_by_the_command_python_the_page_and_an_export(
 
 def test_a_new_text_of_one_segment_leaves_the_others_in_sight(workspace: Workspace) -> None:
     stores = workspace.stores
-    maker = Maker(annotator="segments", version="1", model="m", kind="model", fills_segments=True)
-    stores.annotations.add_maker(maker)
+    producer = Producer(annotator="segments", version="1", model="m", kind="model", fills_segments=True)
+    stores.annotations.add_producer(producer)
     episode_id = min(stores.tables.episodes.ids())
-    draft = make_annotation(maker, episode_id, episode_id, {})
+    draft = make_annotation(producer, episode_id, episode_id, {})
     spans = [
         replace(
             draft, start_seconds=float(start), stop_seconds=start + 1.0, value={"text": text, "name": "step"}

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from app.cli.main import main
-from ares.annotation import Maker
+from ares.annotation import Producer
 from ares.curation import purge_episodes, remove_episodes, select_episodes, undo
 from ares.episode import Record, Trajectory
 from ares.errors import RequestError
@@ -32,7 +32,7 @@ from ares.review import (
 )
 from ares.review.certificate import certificate_from_json, certify_items, find_reasons_void
 from ares.settings import Settings
-from ares.store import StagedIds, maker_column
+from ares.store import StagedIds, producer_column
 from ares.workspace import Workspace, open_workspace
 from benchmarks.review_estimates import draw_accepted_items
 from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
@@ -47,8 +47,8 @@ class LabelledWorld:
 
     def __init__(self, workspace: Workspace, path: Path, seed: int, false_accepted: float = 0.0) -> None:
         self.workspace, self.path, source = workspace, path, random.Random(seed)
-        for maker in (CAPTIONER, JUDGE):
-            workspace.stores.annotations.add_maker(maker)
+        for producer in (CAPTIONER, JUDGE):
+            workspace.stores.annotations.add_producer(producer)
         like = next(iter(workspace.stores.tables.episodes.read()))
         blank = Trajectory(timestamps=np.arange(2) / 10.0)
         names = [f"{number:016x}" for number in range(_EPISODES)]
@@ -310,8 +310,8 @@ def check_reasons_void(world: LabelledWorld, answered: dict[str, str]) -> None:
     other = replace(JUDGE, model="another judge")
     stranger = replace(CAPTIONER, model="another captioner")
     outside = next(one for one in sorted(world.truth)[235:] if world.accepted[one])
-    for maker in (other, stranger):
-        stores.annotations.add_maker(maker)
+    for producer in (other, stranger):
+        stores.annotations.add_producer(producer)
     text = {"text": "push the lid", "caption": "push the lid"}
     stores.annotations.append(
         [
@@ -398,11 +398,11 @@ def halves(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iter
             for number, name in enumerate(names)
         ]
         workspace.stores.tables.episodes.add([Record(episode=one, trajectory=blank) for one in episodes])
-        workspace.stores.annotations.add_maker(_STUB)
+        workspace.stores.annotations.add_producer(_STUB)
         yield workspace
 
 
-_STUB = Maker(annotator="success", version="1", model="stub", kind="model")
+_STUB = Producer(annotator="success", version="1", model="stub", kind="model")
 
 
 @pytest.mark.parametrize(
@@ -423,8 +423,8 @@ def test_intervals_of_a_part_have_the_truth_of_that_part(
     truth = source.random(len(names)) < np.where(is_first, 0.75, 0.3)
     accepted = source.random(len(names)) < np.where(truth, sensitivity, 1 - specificity)
     words = ["success" if accepts else "failure" for accepts in accepted]
-    makers = [_STUB.maker_id] * len(names)
-    columns = {"episode_id": names, "success_verdict": words, maker_column("success"): makers}
+    producers = [_STUB.maker_id] * len(names)
+    columns = {"episode_id": names, "success_verdict": words, producer_column("success"): producers}
     tables.episodes.set_values(pa.table(columns))
     is_of_part = {"": is_first | True, "key < 'h'": is_first, "key > 'h'": ~is_first}[where]
     everything, covered = float(truth[is_of_part].mean()), 0

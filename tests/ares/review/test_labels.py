@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.errors import RequestError
 from ares.review import SegmentChange, add_correction, add_ruling, correct_segments
 from ares.rubric import GRADE_COLUMNS, Rubric, Verdict, make_grade_value
@@ -35,7 +35,7 @@ def test_a_criterion_that_another_rubric_lacks_leaves_no_verdict(
     """A later grade by another rubric empties the columns of the criteria that it does not have."""
     row()
     shorter = replace(JUDGE, version="2", columns=GRADE_COLUMNS)
-    workspace.stores.annotations.add_maker(shorter)
+    workspace.stores.annotations.add_producer(shorter)
     rulings: list[dict[str, Any]] = [{"criterion": "VERB", "verdict": "MET", "category": "essential"}]
     grade = make_annotation(shorter, judged.episode_id, judged.annotation_id, make_grade_value(rulings))
     workspace.stores.annotations.append([grade])
@@ -94,8 +94,10 @@ def test_a_corrected_caption_is_shown_ungraded_whatever_a_model_says_later(
     new = {"text": "push the lid", "caption": "push the lid"}
     add_correction(workspace.stores, judged, new, "Ada")
     assert (row()["caption"], row()["grade"], row()["acceptable"]) == ("push the lid", None, None)
-    other = Maker(annotator="caption", version="2", model="n", columns=CAPTIONER.columns, fills_segments=True)
-    workspace.stores.annotations.add_maker(other)
+    other = Producer(
+        annotator="caption", version="2", model="n", columns=CAPTIONER.columns, fills_segments=True
+    )
+    workspace.stores.annotations.add_producer(other)
     later = make_annotation(
         other, judged.episode_id, judged.episode_id, {"text": "drop it", "caption": "drop it"}
     )
@@ -130,13 +132,13 @@ def test_a_change_of_segments_that_cannot_be_is_refused_and_stores_nothing(
     workspace: Workspace, caption: Annotation, change: SegmentChange, person: str
 ) -> None:
     log = workspace.stores.annotations
-    before, makers = log.last_sequence(), log.makers()
+    before, producers = log.last_sequence(), log.producers()
     wrong = change if change.annotation_id else replace(change, annotation_id=caption.annotation_id)
     with pytest.raises(RequestError, match=r"the segments cannot be changed|name"):
         correct_segments(workspace.stores, [caption], [wrong], person)
     with pytest.raises(RequestError, match="cannot be changed"):
         correct_segments(workspace.stores, [], [], person)
-    assert (log.last_sequence(), log.makers()) == (before, makers)
+    assert (log.last_sequence(), log.producers()) == (before, producers)
 
 
 def test_a_changed_segment_keeps_what_was_not_changed(workspace: Workspace, caption: Annotation) -> None:

@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.episode import Json, Record
 from ares.rubric import CONTROL, GradeProjection, find_text_states, read_judge_trust
 from ares.store import reset_applied_sequence
 from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync.apply import _StateTable, apply_log
-from ares.store.sync.makers import MakerCatalog
-from tests.ares.grade_makers import CAPTIONER, JUDGE, OTHER_JUDGE, PERSON
+from ares.store.sync.producers import ProducerCatalog
+from tests.ares.grade_producers import CAPTIONER, JUDGE, OTHER_JUDGE, PERSON
 
 MakeAnnotation = Callable[..., Annotation]
 Write = Callable[..., None]
@@ -35,8 +35,8 @@ def ids(tables: Tables, sqlite: SqliteAnnotationStore, make_record: Callable[...
     """Episodes of datasets set0 and set1, 30 of each, all with a caption that the judge accepts or refuses by turns."""
     records = [make_record(number, dataset=f"set{number % 2}") for number in range(60)]
     tables.episodes.add(records)
-    for maker in (CAPTIONER, JUDGE, OTHER_JUDGE, PERSON):
-        sqlite.add_maker(maker)
+    for producer in (CAPTIONER, JUDGE, OTHER_JUDGE, PERSON):
+        sqlite.add_producer(producer)
     return [record.episode.episode_id for record in records]
 
 
@@ -44,7 +44,7 @@ def ids(tables: Tables, sqlite: SqliteAnnotationStore, make_record: Callable[...
 def write(sqlite: SqliteAnnotationStore, make_annotation: MakeAnnotation) -> Write:
     """Captions episodes and grades them, with controls that the judge rules on in a given way."""
 
-    def run(episodes: Sequence[str], controls: Mapping[str, str] | None, judge: Maker = JUDGE) -> None:
+    def run(episodes: Sequence[str], controls: Mapping[str, str] | None, judge: Producer = JUDGE) -> None:
         for number, episode in enumerate(episodes):
             value = {"caption": "open the drawer", "text": "open the drawer"}
             caption = make_annotation(episode, maker_id=CAPTIONER.maker_id, value=value)
@@ -239,8 +239,8 @@ def test_a_table_that_an_older_version_counted_is_counted_anew_once(
         return count(*arguments)
 
     monkeypatch.setattr(GradeProjection, "count", count_and_note)
-    other = Maker(annotator="speed", version="1")
-    sqlite.add_maker(other)
+    other = Producer(annotator="speed", version="1")
+    sqlite.add_producer(other)
     for episode in ids[:2]:
         sqlite.append([make_annotation(episode, name="speed", maker_id=other.maker_id, value={})])
         apply_log(tables, sqlite)
@@ -256,8 +256,11 @@ def test_what_texts_of_segments_are_by_the_grades_of_a_trusted_judge(
     """A grade of no dataset says nothing, whatever it says."""
     verdicts = Column(name="grade_verdicts", type="string", meaning="Verdicts.")
     judge = replace(JUDGE, version="3", columns=(*JUDGE.columns, verdicts))
-    for maker in (judge, replace(judge, annotator="segment_grade")):  # the table has no grades by the second
-        sqlite.add_maker(maker)
+    for producer in (
+        judge,
+        replace(judge, annotator="segment_grade"),
+    ):  # the table has no grades by the second
+        sqlite.add_producer(producer)
     write(ids[::2], _HONEST, judge=judge)
     apply_log(tables, sqlite)
     names = ("dataset", "grade_maker", "grade_verdicts")
@@ -286,14 +289,14 @@ def test_a_judge_that_has_graded_nothing_yet_stops_no_other(
     write(ids[::2], _HONEST)
     apply_log(tables, sqlite)
     verdicts = Column(name="grade_verdicts", type="string", meaning="Verdicts.")
-    sqlite.add_maker(replace(JUDGE, annotator="segment_grade", columns=(*JUDGE.columns, verdicts)))
+    sqlite.add_producer(replace(JUDGE, annotator="segment_grade", columns=(*JUDGE.columns, verdicts)))
     write(ids[1::2], _HONEST)
     apply_log(tables, sqlite)
     assert _states(tables) == {"set0": {("trusted", True)}, "set1": {("trusted", True)}}
 
 
 def test_no_column_follows_from_controls_in_a_table_without_grades() -> None:
-    catalog = MakerCatalog({JUDGE.maker_id: JUDGE, PERSON.maker_id: PERSON})
+    catalog = ProducerCatalog({JUDGE.maker_id: JUDGE, PERSON.maker_id: PERSON})
     assert GradeProjection().followed_columns(catalog, ["grade", "acceptable"]) == {}
     followed = GradeProjection().followed_columns(catalog, ["grade", "grade_maker"])
     is_judged = f"(grade_maker IN ('{JUDGE.maker_id}'))"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.episode import Json
 from ares.store.log.protocol import (
     ACTIONS,
@@ -23,8 +23,8 @@ from ares.store.log.protocol import (
     annotations_to_rows,
     decode_json,
     encode_json,
-    maker_from_text,
-    maker_to_text,
+    producer_from_text,
+    producer_to_text,
     serialize_documents,
 )
 
@@ -44,7 +44,7 @@ class MemoryAnnotationStore:
         self._annotation_ids: set[str] = set()
         self._positions: dict[str, list[int]] = {}  # by episode_id
         self._done: Counter[tuple[str, str]] = Counter()  # annotations by maker_id and subject
-        self._makers: dict[str, str] = {}
+        self._producers: dict[str, str] = {}
         self._documents: dict[str, dict[str, str]] = {}  # by collection and key
 
     def __repr__(self) -> str:
@@ -96,13 +96,13 @@ class MemoryAnnotationStore:
         return nullcontext()
 
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
-        """Return those of the subjects that this maker has annotated."""
+        """Return those of the subjects that this producer has annotated."""
         return {subject for subject in subjects if (maker_id, subject) in self._done}
 
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
     ) -> list[Annotation]:
-        """Return the annotations of these episodes, in order of the log; with names or makers only those."""
+        """Return the annotations of these episodes, in order of the log; with names or producers only those."""
         return [
             _to_annotation(row)
             for row in self._rows_of(episode_ids)
@@ -126,7 +126,7 @@ class MemoryAnnotationStore:
         return next(map(_to_annotation, rows), None)
 
     def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
-        """Return the episodes that have an annotation of that name, sorted; with a maker, those that have one by it."""
+        """Return the episodes that have an annotation of that name, sorted; with a producer, one by it."""
         with self._lock:
             rows = [row for row in self._rows if row is not None and row.name == name]
         return sorted({row.episode_id for row in rows if not maker_id or row.maker_id == maker_id})
@@ -141,22 +141,22 @@ class MemoryAnnotationStore:
         return {name: len(ids) for name, ids in sorted(ids_by_name.items())}
 
     def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
-        """Return the number of annotations by maker_id; a maker without annotations is left out."""
+        """Return the number of annotations by maker_id; a producer without annotations is left out."""
         with self._lock:
             counts = Counter(row.maker_id for row in self._rows if row is not None)
         return {maker_id: counts[maker_id] for maker_id in maker_ids if counts[maker_id]}
 
-    def add_maker(self, maker: Maker) -> None:
-        """Store a maker under its maker_id."""
-        text = maker_to_text(maker)
+    def add_producer(self, producer: Producer) -> None:
+        """Store a producer under its maker_id."""
+        text = producer_to_text(producer)
         with self._lock:
-            self._makers[maker.maker_id] = text
+            self._producers[producer.maker_id] = text
 
-    def makers(self) -> dict[str, Maker]:
-        """Return every maker by its id."""
+    def producers(self) -> dict[str, Producer]:
+        """Return every producer by its id."""
         with self._lock:
-            texts = sorted(self._makers.items())
-        return {maker_id: maker_from_text(text) for maker_id, text in texts}
+            texts = sorted(self._producers.items())
+        return {maker_id: producer_from_text(text) for maker_id, text in texts}
 
     def put_documents(self, collection: str, documents: Mapping[str, Json]) -> None:
         """Write keyed documents; the last write of a key wins."""

@@ -66,7 +66,7 @@ def test_a_table_that_is_being_made_is_waited_for(tables: Tables) -> None:
     assert counts == [0]
 
 
-def test_a_table_whose_maker_was_killed_is_made_again(tables: Tables) -> None:
+def test_a_table_whose_producer_was_killed_is_made_again(tables: Tables) -> None:
     Path(tables.uri, "trajectories.lance", "data").mkdir(parents=True)
     Path(tables.uri, "trajectories.lance", "data", "half.lance").write_bytes(b"half")
     Path(tables.uri, "vectors_clip.lance", "data").mkdir(parents=True)

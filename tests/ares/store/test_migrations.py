@@ -35,8 +35,8 @@ from ares.store.log.sqlite import SqliteAnnotationStore
 from tests.thinning import some_by_day
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "workspace_v1.tar.xz"
-# Keys of makers and columns that layout 1 did not have.
-_NEW_MAKER_KEYS = ("kind", "subject_kind", "after", "fills_segments")
+# Keys of producers and columns that layout 1 did not have.
+_NEW_PRODUCER_KEYS = ("kind", "subject_kind", "after", "fills_segments")
 _NEW_COLUMN_KEYS = ("rollup", "needs_current_maker", "is_outcome")
 
 # Opens a workspace, and kills itself just before or after the Nth call of a function.
@@ -124,7 +124,7 @@ def content(path: Path, environment: dict[str, str] | None = None) -> dict[str, 
         "format": json.loads((path / "workspace.json").read_text())["format"],
         "rows": [row for batch in batches for row in batch.to_pylist()],
         "segments": stores.tables.segments.read().to_pylist(),
-        "makers": stores.annotations.makers(),
+        "makers": stores.annotations.producers(),
         "findings": [finding for finding in run_checks(stores) if "source file" not in finding.check],
     }
     stores.close()
@@ -183,7 +183,7 @@ def test_mongodb_of_layout_1(
     for name in ("sets", "failures", "jobs", "spaces"):
         store.put_documents(name, dict(log.find_documents(name)))
     for maker_id, body in log._rows("SELECT maker_id, body FROM makers"):
-        store._makers.insert_one({"_id": maker_id, "body": _as_layout_1(body)})
+        store._producers.insert_one({"_id": maker_id, "body": _as_layout_1(body)})
     for opened in (log, store):
         opened.close()
     (old_workspace / "annotations.sqlite").unlink()
@@ -197,9 +197,9 @@ def test_mongodb_of_layout_1(
 
 
 def _as_layout_1(body: str) -> str:
-    maker = json.loads(body)
-    assert not set(_NEW_MAKER_KEYS) & maker.keys()
-    assert not any(set(_NEW_COLUMN_KEYS) & column.keys() for column in maker["columns"])
+    producer = json.loads(body)
+    assert not set(_NEW_PRODUCER_KEYS) & producer.keys()
+    assert not any(set(_NEW_COLUMN_KEYS) & column.keys() for column in producer["columns"])
     return body
 
 

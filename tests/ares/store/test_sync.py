@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.episode import Record
 from ares.errors import StoreError
 from ares.store import AnnotationStore, reset_applied_sequence
@@ -18,7 +18,7 @@ from ares.store.sync.apply import apply_log
 
 MakeAnnotation = Callable[..., Annotation]
 
-_MOTION = Maker(
+_MOTION = Producer(
     annotator="motion",
     version="1",
     columns=(
@@ -28,13 +28,13 @@ _MOTION = Maker(
         Column(name="phase", type="string", meaning="Phase."),
     ),
 )
-_CAPTION = Maker(
+_CAPTION = Producer(
     annotator="caption",
     version="1",
     columns=(Column(name="caption", type="string", meaning="Caption."),),
     fills_segments=True,
 )
-_GRADE = Maker(
+_GRADE = Producer(
     annotator="grade",
     version="1",
     columns=(
@@ -49,11 +49,11 @@ _GRADE = Maker(
 
 @pytest.fixture
 def ids(tables: Tables, sqlite: SqliteAnnotationStore, make_record: Callable[..., Record]) -> list[str]:
-    """Ids of five episodes; the log knows the makers."""
+    """Ids of five episodes; the log knows the producers."""
     records = [make_record(number) for number in range(5)]
     tables.episodes.add(records)
-    for maker in (_MOTION, _CAPTION, _GRADE):
-        sqlite.add_maker(maker)
+    for producer in (_MOTION, _CAPTION, _GRADE):
+        sqlite.add_producer(producer)
     return [record.episode.episode_id for record in records]
 
 
@@ -249,12 +249,12 @@ def test_a_value_of_the_wrong_type_is_told_and_holds_up_nothing(
     assert apply_log(tables, sqlite) == 0
 
 
-def test_a_maker_cannot_overwrite_the_source(
+def test_a_producer_cannot_overwrite_the_source(
     tables: Tables, sqlite: SqliteAnnotationStore, ids: list[str], make_annotation: MakeAnnotation
 ) -> None:
     column = Column(name="instruction", type="string", meaning="A guest's own idea.")
-    guest = Maker(annotator="guest", version="1", columns=(column,))
-    sqlite.add_maker(guest)
+    guest = Producer(annotator="guest", version="1", columns=(column,))
+    sqlite.add_producer(guest)
     sqlite.append(
         [make_annotation(ids[0], name="guest", value={"instruction": "no"}, maker_id=guest.maker_id)]
     )
@@ -263,43 +263,43 @@ def test_a_maker_cannot_overwrite_the_source(
     assert _column(tables, "instruction")[ids[0]] == "open drawer 0"
 
 
-def test_two_makers_that_disagree_on_a_type(
+def test_two_producers_that_disagree_on_a_type(
     tables: Tables,
     sqlite: SqliteAnnotationStore,
     ids: list[str],
     make_annotation: MakeAnnotation,
     motion: MakeAnnotation,
 ) -> None:
-    other = Maker(
+    other = Producer(
         annotator="guest", version="1", columns=(Column(name="events", type="string", meaning="Words."),)
     )
-    sqlite.add_maker(other)
+    sqlite.add_producer(other)
     sqlite.append(
         [
             motion(ids[0], events=3),
             make_annotation(ids[1], name="g", value={"events": "many"}, maker_id=other.maker_id),
         ]
     )
-    with pytest.raises(StoreError, match="column 'events' is int64, but its maker declares string"):
+    with pytest.raises(StoreError, match="column 'events' is int64, but its producer declares string"):
         apply_log(tables, sqlite)
     assert _column(tables, "events")[ids[0]] == 3
 
 
-def test_an_annotation_of_an_unknown_maker_is_told(
+def test_an_annotation_of_an_unknown_producer_is_told(
     tables: Tables, sqlite: SqliteAnnotationStore, ids: list[str], make_annotation: MakeAnnotation
 ) -> None:
     sqlite.append([make_annotation(ids[0], maker_id="never stored")])
-    with pytest.raises(StoreError, match="maker never stored is unknown"):
+    with pytest.raises(StoreError, match="producer never stored is unknown"):
         apply_log(tables, sqlite)
     assert tables.segments.count() == 0
 
 
-def test_an_unknown_maker_holds_up_no_other_annotation(
+def test_an_unknown_producer_holds_up_no_other_annotation(
     tables: Tables, sqlite: SqliteAnnotationStore, ids: list[str], make_annotation: MakeAnnotation
 ) -> None:
-    """Neither those of its batch, nor later ones, nor those of an episode that several makers describe."""
+    """Neither those of its batch, nor later ones, nor those of an episode that several producers describe."""
     newer = replace(_MOTION, version="2")
-    sqlite.add_maker(newer)
+    sqlite.add_producer(newer)
 
     def idle(number: int, maker_id: str, value: bool = True) -> Annotation:
         return make_annotation(ids[number], name="motion", value={"idle": value}, maker_id=maker_id)
@@ -335,7 +335,7 @@ def test_the_log_of_every_store_is_followed(
     tables: Tables, open_store: Callable[[], AnnotationStore], ids: list[str], motion: MakeAnnotation
 ) -> None:
     store = open_store()
-    store.add_maker(_MOTION)
+    store.add_producer(_MOTION)
     store.append([motion(episode_id, path_length=1.0) for episode_id in ids])
     assert apply_log(tables, store) == 5
     assert apply_log(tables, store) == 0

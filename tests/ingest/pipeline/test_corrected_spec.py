@@ -10,14 +10,14 @@ import pytest
 
 import ares
 from annotators.grade import load_rubric
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.errors import RequestError
 from ares.review import add_ruling
 from ares.rubric import Verdict
 from ares.workspace import Workspace
 from ingest.pipeline import write
 
-CAPTIONER = Maker(
+CAPTIONER = Producer(
     annotator="caption",
     version="1",
     model="m",
@@ -41,7 +41,7 @@ def rule_on_a_caption(workspace: Workspace, episode_id: str) -> None:
         stop_seconds=1.0,
         created="2026-01-01T00:00:00+00:00",
     )
-    workspace.stores.annotations.add_maker(CAPTIONER)
+    workspace.stores.annotations.add_producer(CAPTIONER)
     workspace.stores.annotations.append([caption])
     add_ruling(workspace.stores, caption, load_rubric("caption"), "VERB", Verdict.MET, "anna")
     workspace.sync()

@@ -154,15 +154,17 @@ def test_facts_of_another_job_between_ours_are_applied_too(
     ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Synchronisation skips the annotations of the checks only when no other job appended some meanwhile."""
-    from ares.annotation import Annotation, Column, Maker
+    from ares.annotation import Annotation, Column, Producer
     from ingest.pipeline.write import CheckAnnotationLog
 
-    maker = Maker(annotator="other", version="1", columns=(Column(name="other", type="bool", meaning="x"),))
+    producer = Producer(
+        annotator="other", version="1", columns=(Column(name="other", type="bool", meaning="x"),)
+    )
     annotation = Annotation(
         episode_id=f"{3:016x}",
         name="other",
         value={"other": True},
-        maker_id=maker.maker_id,
+        maker_id=producer.maker_id,
         subject=f"{3:016x}",
         start_seconds=0.0,
         stop_seconds=1.0,
@@ -172,7 +174,7 @@ def test_facts_of_another_job_between_ours_are_applied_too(
 
     def append_and_disturb(check_log: CheckAnnotationLog, rows: Sequence[tuple[str, ...]]) -> None:
         append(check_log, rows)
-        ws.stores.annotations.add_maker(maker)
+        ws.stores.annotations.add_producer(producer)
         ws.stores.annotations.append([annotation])
 
     monkeypatch.setattr(CheckAnnotationLog, "append", append_and_disturb)

@@ -21,7 +21,7 @@ from ares.store import StagedIds
 from ares.workspace import Workspace, open_workspace
 from ingest.base import Item, Source, SourceOptions
 from ingest.pipeline import read as encoder
-from ingest.pipeline.read import make_source_maker, name_source_annotator
+from ingest.pipeline.read import make_source_producer, name_source_annotator
 from ingest.pipeline.write import CheckAnnotationLog
 from tests.ingesting import StubIngester, ingest_paths
 
@@ -156,15 +156,15 @@ def test_a_source_without_segments_leaves_the_tables_in_step(
     assert applied and set(applied) == {0} and shown(ws) == []
 
 
-def describe_maker(style: str) -> str:
-    maker = make_source_maker(name_source_annotator(style))
-    return f"{maker.annotator} {maker.maker_id}"
+def describe_producer(style: str) -> str:
+    producer = make_source_producer(name_source_annotator(style))
+    return f"{producer.annotator} {producer.maker_id}"
 
 
-def test_the_makers_of_sources_keep_their_names_and_ids() -> None:
+def test_the_producers_of_sources_keep_their_names_and_ids() -> None:
     """They are stored: a workspace has each once, whichever version wrote it."""
     styles = ("subtask", "task_aug", "My Style!", "", "\N{SNOWMAN}", "long " * 20)
-    assert {style: describe_maker(style) for style in styles} == {
+    assert {style: describe_producer(style) for style in styles} == {
         "subtask": "source_subtask f39af793cc2bcd86",
         "task_aug": "source_task_aug ee4483d15c806d2f",
         "My Style!": "source_my_style b7779587b60fba33",

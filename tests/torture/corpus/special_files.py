@@ -22,7 +22,7 @@ _KINDS_WITH_FREE_NAMES = ("mcap", "bag", "hdf5", "video", "npz", "csv")
 
 def cases() -> Iterator[Case]:
     """Every case."""
-    makers: dict[str, Callable[[Path], None]] = {
+    producers: dict[str, Callable[[Path], None]] = {
         "FIFO": lambda path: os.mkfifo(path),
         "socket": _bind,
         "folder": lambda path: path.mkdir(),
@@ -36,7 +36,7 @@ def cases() -> Iterator[Case]:
         "file of a file system without sizes": partial(_link, "/proc/self/status"),
     }
     for kind in _NAMES:
-        for name, make in makers.items():
+        for name, make in producers.items():
             yield _case(kind, f"{name} as {_NAMES[kind]}", partial(_plant, make, kind), "failed")
         yield _case(kind, "files without permission", partial(_forbid, kind, "files"))
         yield _case(kind, "folder without permission", partial(_forbid, kind, "folder"))

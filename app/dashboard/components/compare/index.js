@@ -1,4 +1,4 @@
-// Two episodes on one clock, or what two makers say of one: pictures side by side, curves, and what differs.
+// Two episodes on one clock, or one by two producers: pictures side by side, curves, and what differs.
 import { h, mount, shortId } from "../dom.js";
 import { Address } from "../player/address.js";
 import { CameraGrid } from "../player/camera.js";
@@ -17,7 +17,7 @@ import { buildHelp, buildTransport, keyListener } from "../player/transport.js";
  * @property {string} episode
  * @property {string} title
  * @property {string} dataset The arrangement of its cameras is kept by it.
- * @property {string} maker The maker that describes it; "" for the columns.
+ * @property {string} maker The producer that describes it; "" for the columns.
  * @property {number} shift Seconds of the common clock before it begins.
  * @property {number} duration
  * @property {number} rate

@@ -240,7 +240,7 @@ export class JudgePanel {
       "div",
       { class: "judge-head" },
       buildBadges([text.badge]),
-      h("span", { class: "muted", title: `maker ${text.maker}` }, text.made),
+      h("span", { class: "muted", title: `producer ${text.maker}` }, text.made),
     );
     const rows = sortCriteria(text.criteria).map((criterion) => this.buildCriterion(text, criterion));
     const parts = [

@@ -138,7 +138,7 @@ function buildGrade(grade) {
   const note = grade.note && h("span", { class: "badge open note" }, grade.note);
   const origin = h(
     "div",
-    { class: "muted made", title: `maker ${grade.maker}` },
+    { class: "muted made", title: `producer ${grade.maker}` },
     grade.grade && verdictBadge(grade.grade),
     ` ${grade.made} `,
     note,
@@ -173,14 +173,14 @@ function buildCaption(caption) {
     "section",
     { class: caption.shown ? "caption shown" : "caption" },
     h("div", { class: "head" }, head),
-    h("div", { class: "muted made", title: `maker ${caption.maker}` }, caption.made, note),
+    h("div", { class: "muted made", title: `producer ${caption.maker}` }, caption.made, note),
     caption.grades.map(buildGrade),
   );
 }
 
 /** @param {Caption[]} captions */
 function buildOthers(captions) {
-  const label = `${captions.length} more: by other makers, candidates, or older`;
+  const label = `${captions.length} more: by other producers, candidates, or older`;
   return h("details", { class: "others" }, h("summary", {}, label), captions.map(buildCaption));
 }
 

@@ -65,4 +65,4 @@ def test_a_template_without_a_place_for_a_prompt_makes_a_captioner_of_sentences(
         assert captioner.writing == "sentence"
         # An estimate, which loads no model, knows it too.
         unloaded = load_captioner(Options(settings=settings, load_models=False), workspace.stores)
-        assert unloaded.maker.maker_id == captioner.maker.maker_id
+        assert unloaded.producer.maker_id == captioner.producer.maker_id

@@ -26,7 +26,7 @@ from tests.ares.export.segments import (
     append,
     grade,
     segment,
-    source_maker,
+    source_producer,
 )
 
 MakeRecord = Callable[..., Record]
@@ -65,7 +65,7 @@ def persistent(episode: str, style: str, row: int, seconds: float, stop: float, 
     """A row of `language_persistent` as ingestion keeps it."""
     stated = {"timestamp": float(np.float32(seconds)), "row": row, "column": "persistent"}
     full = {"text": "", "style": style, "author": "", "role": "assistant", **stated, **value}
-    return segment(source_maker(style), episode, (float(np.float32(seconds)), stop), full, part=str(row))
+    return segment(source_producer(style), episode, (float(np.float32(seconds)), stop), full, part=str(row))
 
 
 @pytest.fixture
@@ -92,9 +92,9 @@ def test_columns_of_a_source_come_out_as_they_went_in(ws: Workspace, tmp_path: P
         persistent(FIRST, "subtask", 3, 0.7, 2.0, text="grasp"),
         persistent(FIRST, "motion", 4, 1.1, 2.0, tool_calls=[_CALL]),
         persistent(FIRST, "other", 5, 1.3, 2.0, text="odd"),
-        segment(source_maker("other"), FIRST, (event["timestamp"],) * 2, spoken_value),
+        segment(source_producer("other"), FIRST, (event["timestamp"],) * 2, spoken_value),
     ]
-    append(ws, [source_maker(style) for style in styles], source)
+    append(ws, [source_producer(style) for style in styles], source)
     report = ws.export("made", tmp_path / "out", quiet=True)
     assert report.segments == {"written": {"source": 7}}
     data = rows(tmp_path / "out")
@@ -126,7 +126,7 @@ def calls_of(row: dict[str, Any]) -> Any:
 
 
 def test_types_and_features_are_those_of_lerobot(ws: Workspace, tmp_path: Path) -> None:
-    append(ws, [source_maker("subtask")], [persistent(FIRST, "subtask", 0, 0.0, 2.0, text="reach")])
+    append(ws, [source_producer("subtask")], [persistent(FIRST, "subtask", 0, 0.0, 2.0, text="reach")])
     ws.export("made", tmp_path / "out", quiet=True)
     schema = pq.read_schema(tmp_path / "out" / "data" / "chunk-000" / "file-000.parquet")
     text = "role: string not null, content: string, style: string, "
@@ -203,11 +203,11 @@ def test_what_the_columns_cannot_hold_lies_beside_them(ws: Workspace, tmp_path: 
 
 
 def test_people_stand_above_sources_and_models(ws: Workspace, tmp_path: Path) -> None:
-    source = segment(source_maker("subtask"), FIRST, (0.5, 1.5), {"text": "said", "style": "subtask"})
+    source = segment(source_producer("subtask"), FIRST, (0.5, 1.5), {"text": "said", "style": "subtask"})
     model = segment(CAPTIONER, FIRST, (0.0, 0.5), {"text": "seen"})
     clash = segment(CAPTIONER, FIRST, (1.0, 2.0), {"text": "seen, too"})
     person = segment(PERSON, FIRST, (1.5, 2.0), {"text": "corrected"})
-    append(ws, [source_maker("subtask"), CAPTIONER, PERSON, JUDGE], [source, model, clash, person])
+    append(ws, [source_producer("subtask"), CAPTIONER, PERSON, JUDGE], [source, model, clash, person])
     append(ws, [], [grade(model, _GOOD), grade(clash, _GOOD)])
     trust_judge(ws)
     report = ws.export("made", tmp_path / "out", quiet=True)
@@ -227,10 +227,10 @@ def test_another_clock_moves_texts_with_their_steps(ws: Workspace, tmp_path: Pat
         "style": "interjection",
     }
     event = segment(
-        source_maker("interjection"), FIRST, (0.35, 0.35), {"text": "stop!", "role": "user", **question}
+        source_producer("interjection"), FIRST, (0.35, 0.35), {"text": "stop!", "role": "user", **question}
     )
     subtask = persistent(FIRST, "subtask", 0, 1.0, 2.0, text="reach")
-    append(ws, [source_maker("interjection"), source_maker("subtask")], [event, subtask])
+    append(ws, [source_producer("interjection"), source_producer("subtask")], [event, subtask])
     ws.export("made", tmp_path / "out", fps=10, quiet=True)
     data = rows(tmp_path / "out")
     assert data[0]["language_persistent"][0]["timestamp"] == pytest.approx(1.0)

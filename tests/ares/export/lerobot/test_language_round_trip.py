@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ares import open as open_workspace
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.workspace import Workspace
 from tests.ingest.lerobot.test_language import TOP, at_frames, every_frame, make_dataset, row, stamp
 from tests.ingesting import ingest_paths
@@ -124,15 +124,15 @@ def test_authors_arms_and_ends_are_read_back_from_an_export(format: str, tmp_pat
     with open_workspace(tmp_path / "first", create=True) as ws:
         ingest_paths(ws.stores, [str(source)], quiet=True)
         (id,) = ws.stores.tables.episodes.ids()
-        maker = Maker(annotator="spans", version="1", kind="person", fills_segments=True)
-        ws.stores.annotations.add_maker(maker)
+        producer = Producer(annotator="spans", version="1", kind="person", fills_segments=True)
+        ws.stores.annotations.add_producer(producer)
         ws.stores.annotations.append(
             [
                 Annotation(
                     episode_id=id,
-                    name=maker.annotator,
+                    name=producer.annotator,
                     value={"style": style, "text": text, "author": author, "arm": arm},
-                    maker_id=maker.maker_id,
+                    maker_id=producer.maker_id,
                     subject=id,
                     start_seconds=start,
                     stop_seconds=stop,

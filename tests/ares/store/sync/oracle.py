@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ares.annotation import Annotation, Column, Maker, make_segment_id
+from ares.annotation import Annotation, Column, Producer, make_segment_id
 
 Row = dict[str, Any]
 # An annotation with its position in the log.
@@ -22,7 +22,7 @@ class Oracle:
 
     Args:
         log: The annotations in order.
-        makers: Maker by maker_id.
+        producers: Producer by maker_id.
         pins: Pinned maker_id by annotator.
         successes: Outcome by episode, as the source says.
     """
@@ -30,11 +30,11 @@ class Oracle:
     def __init__(
         self,
         log: Sequence[Annotation],
-        makers: Mapping[str, Maker],
+        producers: Mapping[str, Producer],
         pins: Mapping[str, str],
         successes: Mapping[str, bool | None],
     ) -> None:
-        self._makers, self._pins, self._successes = makers, pins, successes
+        self._producers, self._pins, self._successes = producers, pins, successes
         self._items = list(enumerate(log))
 
     def episodes(self) -> dict[str, Row]:
@@ -46,11 +46,11 @@ class Oracle:
         rows = [row for key in self._successes for row in self._segments_of(key)]
         return {row["annotation_id"]: _without_none(row) for row in rows}
 
-    def _maker(self, item: Item) -> Maker:
-        return self._makers[item[1].maker_id]
+    def _producer(self, item: Item) -> Producer:
+        return self._producers[item[1].maker_id]
 
     def _is_ruling(self, item: Item) -> bool:
-        return item[1].part != "" and self._maker(item).kind == "person"
+        return item[1].part != "" and self._producer(item).kind == "person"
 
     def _newest(self, episode_id: str) -> list[Item]:
         """The items that count: the newest of each address, candidates left out."""
@@ -64,7 +64,7 @@ class Oracle:
             for item in by_address.values()
             if item[1].episode_id == episode_id
             and item[1].ordinal == 0
-            and item[1].subject_kind == self._maker(item).subject_kind
+            and item[1].subject_kind == self._producer(item).subject_kind
         )
 
     def _candidates_and_shown(self, episode_id: str) -> tuple[dict[str, list[Item]], dict[str, list[Item]]]:
@@ -74,12 +74,12 @@ class Oracle:
             subjects = {episode_id}
             for item in (item for items in shown.values() for item in items):
                 subjects.add(item[1].annotation_id)
-                if self._maker(item).fills_segments:
+                if self._producer(item).fills_segments:
                     subjects.add(_segment_of(item[1]))
             candidates[name] = [
                 item
                 for item in self._newest(episode_id)
-                if self._maker(item).annotator == name and item[1].subject in subjects
+                if self._producer(item).annotator == name and item[1].subject in subjects
             ]
             shown[name] = [item for item in candidates[name] if self._is_chosen(item, candidates[name])]
         return candidates, shown
@@ -87,7 +87,7 @@ class Oracle:
     def _is_chosen(self, item: Item, candidates: Sequence[Item]) -> bool:
         if self._is_ruling(item):
             return True
-        annotator = self._maker(item).annotator
+        annotator = self._producer(item).annotator
         if annotator in self._pins:
             return item[1].maker_id == self._pins[annotator]
         rivals = [
@@ -95,7 +95,7 @@ class Oracle:
             for rival in candidates
             if rival[1].subject == item[1].subject and not self._is_ruling(rival)
         ]
-        best = max(rivals, key=lambda rival: (_RANKS[self._maker(rival).kind], rival[0]))
+        best = max(rivals, key=lambda rival: (_RANKS[self._producer(rival).kind], rival[0]))
         return best[1].maker_id == item[1].maker_id
 
     def _valued(self, shown: Mapping[str, Sequence[Item]]) -> list[tuple[Item, Row]]:
@@ -131,21 +131,25 @@ class Oracle:
         for name in ("subtask", "label"):
             self._roll_up(row, name, shown[name], {_segment_of(item[1]) for item in shown["subtask"]})
         row["disagreement"] = self._disagreement(candidates)
-        row["reviewed"] = any(self._maker(item).kind == "person" for item in self._newest(episode_id)) or None
+        row["reviewed"] = (
+            any(self._producer(item).kind == "person" for item in self._newest(episode_id)) or None
+        )
         row["conflict"] = self._conflict(episode_id, row)
         return row
 
     def _fill(self, row: Row, item: Item, value: Row) -> None:
-        maker = self._maker(item)
-        for column in maker.columns:
+        producer = self._producer(item)
+        for column in producer.columns:
             if column.name in value and not column.rollup and _fits(value[column.name], column):
                 row[column.name] = value[column.name]
-        if any(column.needs_current_maker for column in maker.columns):
-            row[f"{maker.annotator}_maker"] = maker.maker_id
+        if any(column.needs_current_maker for column in producer.columns):
+            row[f"{producer.annotator}_maker"] = producer.maker_id
 
     def _roll_up(self, row: Row, name: str, items: Sequence[Item], segments: set[str]) -> None:
         in_time = sorted(items, key=lambda item: (item[1].start_seconds, item[1].stop_seconds, item[0]))
-        for column in next(maker for maker in self._makers.values() if maker.annotator == name).columns:
+        for column in next(
+            producer for producer in self._producers.values() if producer.annotator == name
+        ).columns:
             of_column = [item for item in in_time if column.name in item[1].value and column.rollup]
             values = [item[1].value[column.name] for item in of_column]
             fitting = [value for value in values if value is not None and _fits(value, column)]
@@ -155,7 +159,7 @@ class Oracle:
                 # Not every segment is described: only a failure of some decides that not all are done.
                 row[column.name] = False if column.rollup == "all" and False in fitting else None
             if column.needs_current_maker and of_column:
-                # Of several makers the column names any.
+                # Of several producers the column names any.
                 row[f"{name}_maker"] = sorted({item[1].maker_id for item in of_column})
 
     def _disagreement(self, candidates: Mapping[str, Sequence[Item]]) -> list[str] | None:
@@ -167,12 +171,14 @@ class Oracle:
                         key = (name, item[1].subject, item[1].start_seconds, item[1].part.lower())
                         values[key][item[1].maker_id] = ruling.get("verdict")
                     continue
-                for column in self._maker(item).columns:
+                for column in self._producer(item).columns:
                     if column.type != "float64" and column.name in item[1].value:
                         key = (name, item[1].subject, item[1].start_seconds, column.name)
                         values[key][item[1].maker_id] = item[1].value[column.name]
         names = {
-            key[3] for key, by_maker in values.items() if len({str(value) for value in by_maker.values()}) > 1
+            key[3]
+            for key, by_producer in values.items()
+            if len({str(value) for value in by_producer.values()}) > 1
         }
         return sorted(names) or None
 
@@ -191,13 +197,13 @@ class Oracle:
             row = _segment_row(segment[1])
             for item, value in self._valued(shown):
                 # A segmenter's own columns are on its segments; a caption's are on the episode alone.
-                is_own = item == segment and self._maker(item).annotator == "subtask"
+                is_own = item == segment and self._producer(item).annotator == "subtask"
                 if is_own or item[1].subject in names:
-                    for column in self._maker(item).columns:
+                    for column in self._producer(item).columns:
                         if column.name in value and _fits(value[column.name], column):
                             row[column.name] = value[column.name]
-                    if any(column.needs_current_maker for column in self._maker(item).columns):
-                        row[f"{self._maker(item).annotator}_maker"] = item[1].maker_id
+                    if any(column.needs_current_maker for column in self._producer(item).columns):
+                        row[f"{self._producer(item).annotator}_maker"] = item[1].maker_id
             rows.append(row)
         return rows
 

@@ -13,7 +13,7 @@ from ares.settings import settings_from_environment
 from ares.store import reset_applied_sequence
 from ares.workspace import open_workspace
 from tests.ares.store.sync.histories import Step, Writer, play, steps_of
-from tests.ares.store.sync.makers import CAPTIONERS, CONSENSUS, CORRECTOR, JUDGES, RULERS
+from tests.ares.store.sync.producers import CAPTIONERS, CONSENSUS, CORRECTOR, JUDGES, RULERS
 
 _HISTORIES = st.lists(
     steps_of((*CAPTIONERS, CORRECTOR, CONSENSUS, *JUDGES, *RULERS, *JUDGES)), min_size=8, max_size=30
@@ -37,7 +37,7 @@ def test_an_accepted_episode_shows_the_caption_that_was_accepted(
     writer = Writer(sorted(stores.tables.episodes.ids()), stores.annotations)
     play(history, writer, stores.sync, lambda _: reset_applied_sequence(stores.tables))
 
-    # A column exists from the first maker on that declares it.
+    # A column exists from the first producer on that declares it.
     names = {"caption", "acceptable"} & stores.tables.episodes.columns().keys()
     rows = workspace.stores.tables.episodes.read_columns(["episode_id", *sorted(names)]).to_pylist()
     log = [annotation for _, annotation in stores.annotations.read()]

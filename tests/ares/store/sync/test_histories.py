@@ -13,19 +13,19 @@ from ares.annotation import Annotation
 from ares.doctor import run_checks
 from ares.episode import Record
 from ares.settings import settings_from_environment
-from ares.store import Stores, open_stores, pin_makers, reset_applied_sequence
+from ares.store import Stores, open_stores, pin_producers, reset_applied_sequence
 from ares.store.lance.schema import episode_schema
 from ares.store.lance_tables import Tables
 from ares.store.sync import apply, apply as progress, shown_values
 from ares.store.sync.apply import apply_log
 from tests.ares.store.memory_log import MemoryAnnotationStore
 from tests.ares.store.sync.histories import Step, Writer, histories, play, without_empty
-from tests.ares.store.sync.makers import MAKERS, OUTCOMES
 from tests.ares.store.sync.oracle import Oracle, Row
+from tests.ares.store.sync.producers import OUTCOMES, PRODUCERS
 from tests.ares.store.sync.tables_in_memory import StateInMemory, TablesInMemory
 
 _EPISODES: dict[str, bool | None] = {"a": True, "b": False, "c": None}
-_MAKERS = {maker.maker_id: maker for maker in MAKERS}
+_PRODUCERS = {producer.maker_id: producer for producer in PRODUCERS}
 _SOURCE = {"episode_id", "success"}
 _SIZES = st.sampled_from([(10_000, 50_000, 2_000), (3, 5, 1), (1, 1, 2), (4, 1000, 2)])
 
@@ -83,7 +83,7 @@ def test_the_tables_show_what_the_rules_say(
 
 
 def test_a_pin_is_followed_where_the_log_has_nothing_new() -> None:
-    """The outcome of the pinned maker replaces the other, and `conflict` with it."""
+    """The outcome of the pinned producer replaces the other, and `conflict` with it."""
     store, memory_tables = MemoryAnnotationStore(), TablesInMemory(_EPISODES)
     tables, writer = cast("Tables", memory_tables), Writer(list(_EPISODES), store)
     for label, value in (("outcome 1", 1), ("outcome 2", 0)):
@@ -91,7 +91,7 @@ def test_a_pin_is_followed_where_the_log_has_nothing_new() -> None:
     writer.flush()
     apply_log(tables, store)
     assert memory_tables.episodes.rows["a"].get("conflict") is None
-    pins = pin_makers(store, {"outcome": OUTCOMES[0].maker_id})
+    pins = pin_producers(store, {"outcome": OUTCOMES[0].maker_id})
     apply_log(tables, store)
     assert memory_tables.episodes.rows["a"]["conflict"] == "source: success, outcome: failure"
     log = [annotation for _, annotation in store.read()]
@@ -106,7 +106,7 @@ def compare_with_rules(
     successes: dict[str, bool | None],
 ) -> None:
     """Compare the rows of tables with what the rules say of a log."""
-    oracle = Oracle(log, _MAKERS, pins, successes)
+    oracle = Oracle(log, _PRODUCERS, pins, successes)
     shown_episodes = dict(zip(episodes, without_empty(iter(episodes.values()), _SOURCE), strict=True))
     expected = oracle.episodes()
     for key, row in expected.items():

@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from ares.store import pin_makers
+from ares.store import pin_producers
 from ares.store.lance_tables import Tables
 from ares.store.sync import apply, apply as progress
 from ares.store.sync.apply import apply_log
 from tests.ares.store.memory_log import MemoryAnnotationStore
 from tests.ares.store.sync.histories import Step, Writer, apply_quietly
-from tests.ares.store.sync.makers import GUESTS
+from tests.ares.store.sync.producers import GUESTS
 from tests.ares.store.sync.tables_in_memory import RowsInMemory, StateInMemory, TablesInMemory
 
 _EPISODES: dict[str, bool | None] = {"a": True, "b": False, "c": None}
@@ -34,7 +34,7 @@ def _step(label: str, episode: int = 0, subject: int = 0, variant: int = 0, valu
     )
 
 
-# Before the cut run: what is plain then. In it: makers that differ, rulings, conflicts, roll-ups.
+# Before the cut run: what is plain then. In it: producers that differ, rulings, conflicts, roll-ups.
 _BEFORE = [
     *(_step("caption 1", episode) for episode in range(3)),
     *(_step("grade 1", episode, value=4) for episode in range(3)),
@@ -92,7 +92,7 @@ def _played(cutter: _Cutter, writes: int | None) -> tuple[Any, bool]:
         writer.flush()
         if steps is _BEFORE:
             apply_log(tables, store)
-            pin_makers(store, {"guest": GUESTS[0].maker_id})
+            pin_producers(store, {"guest": GUESTS[0].maker_id})
     was_cut = False
     cutter.left = writes
     try:

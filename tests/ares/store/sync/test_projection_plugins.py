@@ -6,16 +6,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import pytest
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.episode import Json, Record
 from ares.errors import PluginError
 from ares.registry import projections
-from ares.store import AnnotationStore, InstalledProjections, MakerCatalog
+from ares.store import AnnotationStore, InstalledProjections, ProducerCatalog
 from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync.apply import apply_log
 
-MAKER = Maker(annotator="vote", version="1")
+PRODUCER = Producer(annotator="vote", version="1")
 MakeAnnotation = Callable[..., Annotation]
 
 
@@ -32,7 +32,7 @@ class VoteProjection:
     def count(self, tables: Tables, annotations: AnnotationStore) -> None:
         self.counts.append(len(annotations.find_episodes("vote")))
 
-    def refresh(self, tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog) -> None:
+    def refresh(self, tables: Tables, annotations: AnnotationStore, catalog: ProducerCatalog) -> None:
         if self.is_broken:
             raise KeyError("votes")
         self.refreshed += 1
@@ -40,7 +40,7 @@ class VoteProjection:
     def correct(self, value: Mapping[str, Json], rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         return {"decided": len(rulings)} if "vote" in value else {}
 
-    def followed_columns(self, catalog: MakerCatalog, existing: Collection[str]) -> dict[str, str]:
+    def followed_columns(self, catalog: ProducerCatalog, existing: Collection[str]) -> dict[str, str]:
         return {"votes": "vote_maker IS NOT NULL"} if "votes" in existing else {}
 
 
@@ -61,13 +61,13 @@ def write(
     make_annotation: MakeAnnotation,
 ) -> Callable[[int, str], None]:
     """Adds an episode with one annotation of a name, and applies the log."""
-    sqlite.add_maker(MAKER)
+    sqlite.add_producer(PRODUCER)
 
     def run(number: int, name: str) -> None:
         record = make_record(number)
         tables.episodes.add([record])
         episode_id = record.episode.episode_id
-        sqlite.append([make_annotation(episode_id, name=name, maker_id=MAKER.maker_id, value={})])
+        sqlite.append([make_annotation(episode_id, name=name, maker_id=PRODUCER.maker_id, value={})])
         apply_log(tables, sqlite)
 
     return run
@@ -116,6 +116,6 @@ def test_rulings_change_what_their_projection_says(votes: VoteProjection) -> Non
     corrected = installed.correct({"vote": True, "note": "seen"}, [ruling])
     assert (corrected["decided"], corrected["vote"], corrected["note"]) == (1, True, "seen")
     assert "decided" not in installed.correct({"note": "seen"}, [ruling])
-    catalog = MakerCatalog({})
+    catalog = ProducerCatalog({})
     assert installed.followed_columns(catalog, ["votes"]) == {"votes": "vote_maker IS NOT NULL"}
     assert installed.followed_columns(catalog, ["other"]) == {}

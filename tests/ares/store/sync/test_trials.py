@@ -1,4 +1,4 @@
-"""A trial of another maker is shown for the episodes that it has, and for no others; a pin shows one maker alone."""
+"""A trial of another producer is shown for the episodes that it has, for no others; a pin shows one producer alone."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Producer
 from ares.episode import Record
-from ares.store import pin_makers, read_pins
+from ares.store import pin_producers, read_pins
 from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync import apply as progress
 from ares.store.sync.apply import apply_log
-from tests.ares.grade_makers import CAPTIONER, JUDGE
+from tests.ares.grade_producers import CAPTIONER, JUDGE
 
 MakeAnnotation = Callable[..., Annotation]
 TRIAL = replace(JUDGE, prompt_hash="another rubric")
@@ -46,7 +46,7 @@ def test_a_stopped_trial_of_another_rubric_changes_the_episodes_that_it_has_and_
         for record in records
     ]
 
-    def grade(members: Sequence[Annotation], judge: Maker, decision: bool) -> None:
+    def grade(members: Sequence[Annotation], judge: Producer, decision: bool) -> None:
         value, maker_id = _grade_value(decision), judge.maker_id
         sqlite.append(
             [
@@ -58,22 +58,22 @@ def test_a_stopped_trial_of_another_rubric_changes_the_episodes_that_it_has_and_
         )
         apply_log(tables, sqlite)
 
-    for maker in (CAPTIONER, JUDGE, TRIAL):
-        sqlite.add_maker(maker)
+    for producer in (CAPTIONER, JUDGE, TRIAL):
+        sqlite.add_producer(producer)
     sqlite.append(captions)
     grade(captions, JUDGE, True)
     assert tables.episodes.count("acceptable_unproven") == ACCEPTED
     grade(captions[:10], TRIAL, False)
     assert tables.episodes.count("acceptable_unproven") == ACCEPTED - 10, "the others are as they were"
     assert tables.episodes.count("acceptable_unproven = false") == 10
-    pin_makers(sqlite, {"grade": JUDGE.maker_id})
+    pin_producers(sqlite, {"grade": JUDGE.maker_id})
     apply_log(tables, sqlite)
     assert tables.episodes.count("acceptable_unproven") == ACCEPTED, "the trial is not shown"
-    pin_makers(sqlite, {"grade": TRIAL.maker_id})
+    pin_producers(sqlite, {"grade": TRIAL.maker_id})
     apply_log(tables, sqlite)
     assert tables.episodes.count("acceptable_unproven = false") == 10, "asked for by name"
     assert tables.episodes.count("acceptable_unproven IS NULL") == ACCEPTED - 10
-    pin_makers(sqlite, {"grade": "newest"})
+    pin_producers(sqlite, {"grade": "newest"})
     apply_log(tables, sqlite)
     assert (read_pins(sqlite), tables.episodes.count("acceptable_unproven")) == ({}, ACCEPTED - 10)
 
@@ -87,8 +87,8 @@ def test_what_an_earlier_version_chose_is_chosen_again_by_the_rule_of_today(
     """Tables that show an older judge, as its successor had not graded all that it had, and say what is stale."""
     tables.episodes.add([make_record(0)])
     episode_id = make_record(0).episode.episode_id
-    for maker in (CAPTIONER, JUDGE, TRIAL):
-        sqlite.add_maker(maker)
+    for producer in (CAPTIONER, JUDGE, TRIAL):
+        sqlite.add_producer(producer)
     text = {"caption": "lift", "text": "lift"}
     caption = make_annotation(episode_id, maker_id=CAPTIONER.maker_id, value=text)
     graded = {"name": "grade", "subject": caption.annotation_id}

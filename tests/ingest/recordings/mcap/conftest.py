@@ -105,5 +105,5 @@ def read(path: Path, **options: Any) -> Record:
 @pytest.fixture(scope="session")
 def kit() -> Any:
     """Functions that make messages, write them to a file and ingest it."""
-    makers = {"header": header, "joints": joints, "states": states, "images": images, "task": task}
-    return Message(**makers, write=write, opened=opened, read=read)
+    producers = {"header": header, "joints": joints, "states": states, "images": images, "task": task}
+    return Message(**producers, write=write, opened=opened, read=read)

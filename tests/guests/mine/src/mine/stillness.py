@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from annotators.base import Options, Outcome, Result, Work, new_annotation
-from ares.annotation import Column, Maker
+from ares.annotation import Column, Producer
 from ares.errors import SourceError
 from ares.store import Stores
 
@@ -16,7 +16,7 @@ class StillnessAnnotator:
     needs_signals = True
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        self.maker = Maker(annotator="stillness", version="1", columns=(COLUMN,))
+        self.producer = Producer(annotator="stillness", version="1", columns=(COLUMN,))
 
     def process(self, works: Sequence[Work]) -> list[Outcome]:
         """One outcome for each work, in order."""
@@ -29,4 +29,4 @@ class StillnessAnnotator:
             return SourceError("stillness needs a state", work.episode.key)
         is_still = (np.diff(work.trajectory.state.values, axis=0) == 0).all(axis=1)
         value = {"still_share": float(is_still.mean())}
-        return Result(annotations=[new_annotation(work, self.maker, value)])
+        return Result(annotations=[new_annotation(work, self.producer, value)])

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from annotators.base import Options, Result, Subject, Work, new_annotation
 from annotators.options import AnnotatorOptions, takes_options
-from ares.annotation import Column, Maker
+from ares.annotation import Column, Producer
 from ares.errors import AresError, MediaError
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ class BrightnessJudge:
     def __init__(self, options: Options, stores: Stores) -> None:
         own = options.parse(JudgeOptions)
         self._max_change = own.max_change
-        self.maker = Maker(
+        self.producer = Producer(
             annotator="brightness",
             version="1",
-            settings=own.maker_settings(),
+            settings=own.producer_settings(),
             columns=_COLUMNS,
             subject_kind="segment",
             after=("phases",),
@@ -79,6 +79,6 @@ class BrightnessJudge:
             change = abs(float(last.mean()) - float(first.mean()))
             value = {"segment_success": change <= self._max_change, "brightness_change": round(change, 6)}
             return Result(
-                annotations=[new_annotation(work, self.maker, value, camera=camera, frames=seconds)]
+                annotations=[new_annotation(work, self.producer, value, camera=camera, frames=seconds)]
             )
         return MediaError("episode has no camera", work.episode.episode_id)

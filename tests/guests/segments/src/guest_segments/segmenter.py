@@ -10,7 +10,7 @@ from pydantic import Field
 
 from annotators.base import Options, Result, Work, new_annotation
 from annotators.options import AnnotatorOptions, takes_options
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 
 if TYPE_CHECKING:
     from ares.episode import Trajectory
@@ -73,10 +73,10 @@ class Segmenter:
     def __init__(self, options: Options, stores: Stores) -> None:
         own = options.parse(SegmenterOptions)
         self._parts = own.parts
-        self.maker = Maker(
+        self.producer = Producer(
             annotator="phases",
             version="1",
-            settings=own.maker_settings(),
+            settings=own.producer_settings(),
             columns=_COLUMNS,
             fills_segments=True,
         )
@@ -90,7 +90,7 @@ class Segmenter:
         return [
             new_annotation(
                 work,
-                self.maker,
+                self.producer,
                 {"text": f"gripper {part.label}", "segment_labels": part.label, "num_phases": 1},
                 span=(part.start_seconds, part.stop_seconds),
             )

@@ -1,4 +1,4 @@
-"""Which maker fills which columns, of which types, by default or by the choice of a person."""
+"""Which producer fills which columns, of which types, by default or by the choice of a person."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.registry import did_you_mean
@@ -26,27 +26,27 @@ REVIEWED, REVIEWER = "reviewed", "reviewer"
 _RANKS = {"person": 2, "consensus": 1}
 
 
-class MakerCatalog:
-    """The makers of a workspace, with the rules by which their annotations fill columns.
+class ProducerCatalog:
+    """The producers of a workspace, with the rules by which their annotations fill columns.
 
     Annotators form a group when one describes the annotations or segments of another, or both fill one column: what
     they say of an episode is read together.
 
     Args:
-        makers: Maker by maker_id.
+        producers: Producer by maker_id.
         pins: Pinned maker_id by annotator.
         maker_sequences: Sequence number of the newest annotation by maker_id.
     """
 
     def __init__(
         self,
-        makers: Mapping[str, Maker],
+        producers: Mapping[str, Producer],
         pins: Mapping[str, str] | None = None,
-        maker_sequences: Mapping[str, int] | None = None,
+        producer_sequences: Mapping[str, int] | None = None,
     ) -> None:
-        self.makers = makers
+        self.producers = producers
         self.pins = dict(pins or {})
-        self.maker_sequences = {} if maker_sequences is None else maker_sequences
+        self.producer_sequences = {} if producer_sequences is None else producer_sequences
         self._orders: dict[frozenset[str], list[str]] = {}
 
     @cached_property
@@ -60,17 +60,20 @@ class MakerCatalog:
 
     def _links(self) -> Iterable[tuple[str, ...]]:
         first_with_column: dict[str, str] = {}
-        for maker in self.makers.values():
-            yield maker.annotator, *maker.after
-            for column in maker.columns:
-                yield maker.annotator, first_with_column.setdefault(column.name, maker.annotator)
+        for producer in self.producers.values():
+            yield producer.annotator, *producer.after
+            for column in producer.columns:
+                yield producer.annotator, first_with_column.setdefault(column.name, producer.annotator)
 
     @cached_property
     def filled_columns(self) -> dict[str, tuple[list[Column], list[Column]]]:
         """By maker_id the columns that an annotation fills by itself: of its episode, and of segments."""
         return {
-            maker_id: ([column for column in maker.columns if not column.rollup], list_segment_columns(maker))
-            for maker_id, maker in self.makers.items()
+            maker_id: (
+                [column for column in producer.columns if not column.rollup],
+                list_segment_columns(producer),
+            )
+            for maker_id, producer in self.producers.items()
         }
 
     def in_order(self, group: Collection[str]) -> list[str]:
@@ -82,9 +85,9 @@ class MakerCatalog:
 
     def _put_in_order(self, group: Collection[str]) -> list[str]:
         after: dict[str, set[str]] = {name: set() for name in group}
-        for maker in self.makers.values():
-            if maker.annotator in after:
-                after[maker.annotator].update(after.keys() & set(maker.after))
+        for producer in self.producers.values():
+            if producer.annotator in after:
+                after[producer.annotator].update(after.keys() & set(producer.after))
         ordered: list[str] = []
         while len(ordered) < len(after):
             ready = sorted(name for name in after if name not in ordered and after[name] <= set(ordered))
@@ -92,50 +95,51 @@ class MakerCatalog:
             ordered += ready or sorted(after.keys() - set(ordered))
         return ordered
 
-    def makers_of(self, names: Collection[str]) -> list[Maker]:
-        """The makers of some annotators."""
-        return [maker for name in names for maker in self._by_annotator.get(name, ())]
+    def producers_of(self, names: Collection[str]) -> list[Producer]:
+        """The producers of some annotators."""
+        return [producer for name in names for producer in self._by_annotator.get(name, ())]
 
     @cached_property
-    def _by_annotator(self) -> dict[str, list[Maker]]:
-        by_annotator: dict[str, list[Maker]] = {}
-        for maker in self.makers.values():
-            by_annotator.setdefault(maker.annotator, []).append(maker)
+    def _by_annotator(self) -> dict[str, list[Producer]]:
+        by_annotator: dict[str, list[Producer]] = {}
+        for producer in self.producers.values():
+            by_annotator.setdefault(producer.annotator, []).append(producer)
         return by_annotator
 
     def is_projected(self, annotation: Annotation) -> bool:
-        """Whether an annotation is of the kind that its maker declares: others are kept in the log alone."""
-        maker = self.makers.get(annotation.maker_id)
-        return maker is not None and maker.subject_kind == annotation.subject_kind
+        """Whether an annotation is of the kind that its producer declares: others are kept in the log alone."""
+        producer = self.producers.get(annotation.maker_id)
+        return producer is not None and producer.subject_kind == annotation.subject_kind
 
     def is_ruling(self, annotation: Annotation) -> bool:
         """Whether an annotation is the ruling of a person on one criterion."""
-        return bool(annotation.part) and self.makers[annotation.maker_id].kind == "person"
+        return bool(annotation.part) and self.producers[annotation.maker_id].kind == "person"
 
-    def plain_makers(self) -> set[str]:
-        """Makers whose annotations each fill columns by themselves, as nothing else says anything of these.
+    def plain_producers(self) -> set[str]:
+        """Producers whose annotations each fill columns by themselves, as nothing else says anything of these.
 
         They are models and code that describe episodes, alone in their group, without roll-ups and not pinned.
         """
-        shared = self.several_makers() | self.pins.keys()
+        shared = self.several_producers() | self.pins.keys()
         return {
             maker_id
-            for maker_id, maker in self.makers.items()
-            if maker.annotator not in shared and len(self.groups[maker.annotator]) == 1
-            if maker.kind not in _RANKS and maker.subject_kind == "episode"
-            if not any(column.rollup for column in maker.columns)
+            for maker_id, producer in self.producers.items()
+            if producer.annotator not in shared and len(self.groups[producer.annotator]) == 1
+            if producer.kind not in _RANKS and producer.subject_kind == "episode"
+            if not any(column.rollup for column in producer.columns)
         }
 
     def fills_tables(self, group: Collection[str]) -> bool:
         """Whether a column or a segment may follow from annotations of a group."""
         return any(
-            maker.columns or maker.fills_segments or maker.kind == "person" for maker in self.makers_of(group)
+            producer.columns or producer.fills_segments or producer.kind == "person"
+            for producer in self.producers_of(group)
         )
 
     @cached_property
     def reviewed_groups(self) -> frozenset[str]:
         """Annotators of the groups in which people say something."""
-        people = {maker.annotator for maker in self.makers.values() if maker.kind == "person"}
+        people = {producer.annotator for producer in self.producers.values() if producer.kind == "person"}
         return frozenset().union(*(self.groups[name] for name in people))
 
     def review_columns(self, newest: Iterable[Annotation]) -> dict[str, Any]:
@@ -143,23 +147,25 @@ class MakerCatalog:
         counting = [
             item for item in newest if self.is_projected(item) and not (item.ordinal or item.is_withdrawn)
         ]
-        makers = [self.makers[item.maker_id] for item in counting]
-        people = {str(maker.settings.get("person", "")) for maker in makers if maker.kind == "person"}
+        producers = [self.producers[item.maker_id] for item in counting]
+        people = {
+            str(producer.settings.get("person", "")) for producer in producers if producer.kind == "person"
+        }
         return {REVIEWED: bool(people), REVIEWER: sorted(people - {""}) or None}
 
-    def several_makers(self) -> set[str]:
-        """Annotators of which several makers have annotations."""
-        names = [self.makers[key].annotator for key in self.maker_sequences if key in self.makers]
+    def several_producers(self) -> set[str]:
+        """Annotators of which several producers have annotations."""
+        names = [self.producers[key].annotator for key in self.producer_sequences if key in self.producers]
         return {name for name in names if names.count(name) > 1}
 
     def current(self, annotator: str) -> str:
-        """The maker_id of the pinned maker, else of the model or code that annotated last; or ""."""
+        """The maker_id of the pinned producer, else of the model or code that annotated last; or ""."""
         if annotator in self.pins:
             return self.pins[annotator]
         candidates = [
-            (self.maker_sequences[maker.maker_id], maker.maker_id)
-            for maker in self.makers_of([annotator])
-            if maker.kind not in _RANKS and maker.maker_id in self.maker_sequences
+            (self.producer_sequences[producer.maker_id], producer.maker_id)
+            for producer in self.producers_of([annotator])
+            if producer.kind not in _RANKS and producer.maker_id in self.producer_sequences
         ]
         return max(candidates, default=(0, ""))[1]
 
@@ -168,7 +174,7 @@ class MakerCatalog:
         if annotator in self.pins:
             return self.pins[annotator]
         ranks = [
-            (_RANKS.get(self.makers[annotation.maker_id].kind, 0), position)
+            (_RANKS.get(self.producers[annotation.maker_id].kind, 0), position)
             for position, annotation in enumerate(candidates)
         ]
         return candidates[max(ranks)[1]].maker_id if ranks else ""
@@ -177,43 +183,43 @@ class MakerCatalog:
         """Type by name of the columns that some annotators fill in the episodes table."""
         return {
             column.name: column.episode_type
-            for maker in self.makers_of(names)
-            for column in _on_episodes(maker)
+            for producer in self.producers_of(names)
+            for column in _on_episodes(producer)
         }
 
     def segment_columns(self, names: Collection[str]) -> dict[str, str]:
         """Type by name of the columns that some annotators fill in the segments table."""
         return {
             column.name: column.type
-            for maker in self.makers_of(names)
-            for column in list_segment_columns(maker)
+            for producer in self.producers_of(names)
+            for column in list_segment_columns(producer)
         }
 
     def declared_schema(self) -> pa.Schema:
-        """Every column of the episodes table that a maker declares or that follows from it."""
+        """Every column of the episodes table that a producer declares or that follows from it."""
         import pyarrow as pa
 
-        columns = {column.name: column.episode_type for column in declared_columns(self.makers.values())}
+        columns = {column.name: column.episode_type for column in declared_columns(self.producers.values())}
         return pa.schema([(name, arrow_type(type_name)) for name, type_name in columns.items()])
 
 
-def list_segment_columns(maker: Maker) -> list[Column]:
-    """The columns that a maker fills in the segments table, where they have the type of single values."""
-    if maker.subject_kind in ("segment", "annotation"):
-        single = [replace(column, rollup="") if column.rollup else column for column in maker.columns]
-        return [*single, *_maker_columns(maker)]
-    rollups = [column for column in maker.columns if column.rollup] if maker.fills_segments else []
+def list_segment_columns(producer: Producer) -> list[Column]:
+    """The columns that a producer fills in the segments table, where they have the type of single values."""
+    if producer.subject_kind in ("segment", "annotation"):
+        single = [replace(column, rollup="") if column.rollup else column for column in producer.columns]
+        return [*single, *_producer_columns(producer)]
+    rollups = [column for column in producer.columns if column.rollup] if producer.fills_segments else []
     return [replace(column, rollup="") for column in rollups]
 
 
-def maker_column(annotator: str) -> str:
+def producer_column(annotator: str) -> str:
     """Name of the column with the maker_id of a value."""
     return f"{annotator}_maker"
 
 
-def fills_maker_column(maker: Maker) -> bool:
-    """Whether a column beside the values of a maker names it."""
-    return any(column.needs_current_maker for column in maker.columns)
+def fills_producer_column(producer: Producer) -> bool:
+    """Whether a column beside the values of a producer names it."""
+    return any(column.needs_current_maker for column in producer.columns)
 
 
 _REVIEW_COLUMNS = (
@@ -222,38 +228,40 @@ _REVIEW_COLUMNS = (
 )
 
 
-def declared_columns(makers: Iterable[Maker]) -> list[Column]:
-    """Every column of the episodes table that makers fill: those they declare, and those that compare makers."""
-    all_makers = list(makers)
-    columns = [column for maker in all_makers for column in _on_episodes(maker)]
+def declared_columns(producers: Iterable[Producer]) -> list[Column]:
+    """Every column of the episodes table that producers fill: those they declare, and those that compare producers."""
+    all_producers = list(producers)
+    columns = [column for producer in all_producers for column in _on_episodes(producer)]
     if any(column.is_outcome for column in columns):
         columns.append(
             Column(
                 name=CONFLICT, type="string", meaning="Who says success and who says failure, if they differ."
             )
         )
-    has_people = any(maker.kind == "person" for maker in all_makers)
+    has_people = any(producer.kind == "person" for producer in all_producers)
     columns += _REVIEW_COLUMNS if has_people else ()
-    names = [maker.annotator for maker in all_makers]
+    names = [producer.annotator for producer in all_producers]
     if has_people or len(set(names)) < len(names):
-        meaning = "Columns for which two makers of an annotator differ, and what two people rule otherwise."
+        meaning = (
+            "Columns for which two producers of an annotator differ, and what two people rule otherwise."
+        )
         columns.append(Column(name=DISAGREEMENT, type="list<string>", meaning=meaning))
     return columns
 
 
-def _on_episodes(maker: Maker) -> list[Column]:
+def _on_episodes(producer: Producer) -> list[Column]:
     columns = [
         column
-        for column in maker.columns
-        if column.rollup != "segment" and (column.rollup or maker.subject_kind != "segment")
+        for column in producer.columns
+        if column.rollup != "segment" and (column.rollup or producer.subject_kind != "segment")
     ]
-    return [*columns, *_maker_columns(maker)]
+    return [*columns, *_producer_columns(producer)]
 
 
-def _maker_columns(maker: Maker) -> list[Column]:
-    name = maker.annotator
-    column = Column(name=maker_column(name), type="string", meaning=f"Maker of the {name}.")
-    return [column] if fills_maker_column(maker) else []
+def _producer_columns(producer: Producer) -> list[Column]:
+    name = producer.annotator
+    column = Column(name=producer_column(name), type="string", meaning=f"Producer of the {name}.")
+    return [column] if fills_producer_column(producer) else []
 
 
 Row = dict[str, Any]
@@ -265,10 +273,10 @@ class ColumnTypes:
     Args:
         existing: Type by name of the columns that the table has.
         source_columns: Columns that no annotator may fill.
-        declared: The columns that makers declare.
+        declared: The columns that producers declare.
 
     Attributes:
-        types: Type by name; the first maker that declares a column determines it.
+        types: Type by name; the first producer that declares a column determines it.
     """
 
     def __init__(
@@ -292,7 +300,7 @@ class ColumnTypes:
             values: Value by column name; other keys are ignored.
             label: Returns what the values are of, for messages.
             errors: Messages about values that do not fit are added to it.
-            columns: The columns as their maker declares them.
+            columns: The columns as their producer declares them.
         """
         row: Row = {}
         for column in columns:
@@ -310,7 +318,7 @@ class ColumnTypes:
             return f"{column.name!r} is a column of the source"
         type_name = self.types[column.name]
         if type_name != column.episode_type:
-            return f"column {column.name!r} is {type_name}, but its maker declares {column.episode_type}"
+            return f"column {column.name!r} is {type_name}, but its producer declares {column.episode_type}"
         return ""
 
 
@@ -322,8 +330,8 @@ def read_pins(annotations: AnnotationStore) -> dict[str, str]:
     return {name: str(maker_id) for name, maker_id in annotations.find_documents(PINS)}
 
 
-def pin_makers(annotations: AnnotationStore, choices: Mapping[str, str]) -> dict[str, str]:
-    """Pin makers, so that their annotations alone fill the columns of their annotators; `Stores.sync` applies it.
+def pin_producers(annotations: AnnotationStore, choices: Mapping[str, str]) -> dict[str, str]:
+    """Pin producers, so that their annotations alone fill the columns of their annotators; `Stores.sync` applies it.
 
     Args:
         annotations: The log.
@@ -333,10 +341,10 @@ def pin_makers(annotations: AnnotationStore, choices: Mapping[str, str]) -> dict
         The maker_id, or "newest", by annotator.
 
     Raises:
-        RequestError: No maker, or several, of an annotator begin so; then nothing is pinned.
+        RequestError: No producer, or several, of an annotator begin so; then nothing is pinned.
     """
-    makers = annotations.makers().values()
-    maker_ids = {name: _find_maker_id(makers, name, choice) for name, choice in choices.items()}
+    producers = annotations.producers().values()
+    maker_ids = {name: _find_maker_id(producers, name, choice) for name, choice in choices.items()}
     pins = {name: maker_id for name, maker_id in maker_ids.items() if maker_id != NEWEST}
     with annotations.atomic():
         annotations.drop_documents(PINS, [name for name in maker_ids if name not in pins])
@@ -344,22 +352,22 @@ def pin_makers(annotations: AnnotationStore, choices: Mapping[str, str]) -> dict
     return maker_ids
 
 
-def _find_maker_id(makers: Iterable[Maker], annotator: str, choice: str) -> str:
-    own = [maker for maker in makers if maker.annotator == annotator]
+def _find_maker_id(producers: Iterable[Producer], annotator: str, choice: str) -> str:
+    own = [producer for producer in producers if producer.annotator == annotator]
     if not own:
-        names = sorted({maker.annotator for maker in makers})
+        names = sorted({producer.annotator for producer in producers})
         raise RequestError(
             f"no annotator {annotator!r} has worked here",
             f"{did_you_mean(annotator, names)}there are: {', '.join(names) or 'none'}",
         )
-    matches = [maker.maker_id for maker in own if choice and maker.maker_id.startswith(choice)]
+    matches = [producer.maker_id for producer in own if choice and producer.maker_id.startswith(choice)]
     if choice != NEWEST and len(matches) != 1:
         raise RequestError(
-            f"no single maker {choice!r} of {annotator}",
-            f"there are: {'; '.join(map(_maker_label, own))}; or give {NEWEST!r}",
+            f"no single producer {choice!r} of {annotator}",
+            f"there are: {'; '.join(map(_producer_label, own))}; or give {NEWEST!r}",
         )
     return NEWEST if choice == NEWEST else matches[0]
 
 
-def _maker_label(maker: Maker) -> str:
-    return f"{maker.maker_id} ({maker.model or maker.kind} {maker.version})"
+def _producer_label(producer: Producer) -> str:
+    return f"{producer.maker_id} ({producer.model or producer.kind} {producer.version})"

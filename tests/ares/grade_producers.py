@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Column, Producer
 from ares.rubric import CONTROL, GRADE_COLUMNS
 from ares.rubric.verdict import verdict_column
 
-CAPTIONER = Maker(
+CAPTIONER = Producer(
     annotator="caption",
     version="1",
     kind="model",
     columns=(Column(name="caption", type="string", meaning="Caption."),),
     fills_segments=True,
 )
-JUDGE = Maker(
+JUDGE = Producer(
     annotator="grade",
     version="1",
     kind="model",
@@ -44,13 +44,13 @@ CONTROLS = [
 def graded_caption(episode: str) -> list[Annotation]:
     """A caption, its grade, and the controls of the grade."""
 
-    def make(name: str, maker: Maker, value: Any, subject: str = episode, part: str = "") -> Annotation:
+    def make(name: str, producer: Producer, value: Any, subject: str = episode, part: str = "") -> Annotation:
         return Annotation(
             episode_id=episode,
             subject=subject,
             name=name,
             value=value,
-            maker_id=maker.maker_id,
+            maker_id=producer.maker_id,
             start_seconds=0.0,
             stop_seconds=1e6,
             created="",

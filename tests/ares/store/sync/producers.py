@@ -1,19 +1,19 @@
-"""The makers of the histories: several of each annotator, of people too, and annotators that describe others."""
+"""The producers of the histories: several of each annotator, of people too, and annotators that describe others."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ares.annotation import Column, Maker
+from ares.annotation import Column, Producer
 
-_CAPTION = Maker(
+_CAPTION = Producer(
     annotator="caption",
     version="1",
     kind="model",
     columns=(Column(name="caption", type="string", meaning="Caption."),),
     fills_segments=True,
 )
-_GRADE = Maker(
+_GRADE = Producer(
     annotator="grade",
     version="1",
     kind="model",
@@ -25,13 +25,13 @@ _GRADE = Maker(
         Column(name="grade_score", type="float64", meaning="Score."),
     ),
 )
-_SUBTASK = Maker(
+_SUBTASK = Producer(
     annotator="subtask",
     version="1",
     columns=(Column(name="steps", type="string", meaning="Steps.", rollup="list"),),
     fills_segments=True,
 )
-_LABEL = Maker(
+_LABEL = Producer(
     annotator="label",
     version="1",
     kind="model",
@@ -44,22 +44,22 @@ _LABEL = Maker(
         Column(name="note", type="string", meaning="Only on segments."),
     ),
 )
-_OUTCOME = Maker(
+_OUTCOME = Producer(
     annotator="outcome",
     version="1",
     kind="model",
     columns=(Column(name="succeeded", type="bool", meaning="Did it?", is_outcome=True),),
 )
 _EVENTS = Column(name="events", type="int64", meaning="Events.")
-_GUEST = Maker(
+_GUEST = Producer(
     annotator="guest",
     version="1",
     columns=(_EVENTS, Column(name="phase", type="string", meaning="Phase.", choices=("reach", "lift"))),
 )
 
 
-def _versions(maker: Maker) -> tuple[Maker, Maker]:
-    return maker, replace(maker, version="2")
+def _versions(producer: Producer) -> tuple[Producer, Producer]:
+    return producer, replace(producer, version="2")
 
 
 _GUEST_2 = replace(
@@ -72,8 +72,8 @@ CORRECTOR = replace(_CAPTION, version="anna", kind="person")
 CONSENSUS = replace(_CAPTION, version="vote", kind="consensus")
 RULERS = tuple(replace(_GRADE, version=name, kind="person") for name in ("anna", "ben"))
 SEGMENTERS, LABELERS, OUTCOMES = _versions(_SUBTASK), _versions(_LABEL), _versions(_OUTCOME)
-GUESTS = (_GUEST, _GUEST_2, Maker(annotator="visitor", version="1", columns=(_EVENTS,)))
-MAKERS: tuple[Maker, ...] = (
+GUESTS = (_GUEST, _GUEST_2, Producer(annotator="visitor", version="1", columns=(_EVENTS,)))
+PRODUCERS: tuple[Producer, ...] = (
     *CAPTIONERS,
     CORRECTOR,
     CONSENSUS,

@@ -1,16 +1,16 @@
-"""Annotations by makers that disagree, contradict each other and describe segments; texts contain markup."""
+"""Annotations by producers that disagree, contradict each other and describe segments; texts contain markup."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ares.annotation import Annotation, Column, Maker, SubjectKind, make_segment_id
+from ares.annotation import Annotation, Column, Producer, SubjectKind, make_segment_id
 from ares.episode import Episode, Json
 from ares.workspace import Workspace
 
 MARKUP = "<img src=x onerror=\"document.title='broken in'\"> ![p](http://example.invalid/p.png) **lift**"
 
-CAPTIONER = Maker(
+CAPTIONER = Producer(
     annotator="caption",
     version="1",
     model="captioner",
@@ -22,7 +22,7 @@ CAPTIONER = Maker(
     fills_segments=True,
 )
 OTHER_CAPTIONER = replace(CAPTIONER, model=f"other {MARKUP}", settings={"layout": "collage"})
-JUDGE = Maker(
+JUDGE = Producer(
     annotator="grade",
     version="1",
     model="judge",
@@ -35,7 +35,7 @@ JUDGE = Maker(
     after=("caption",),
 )
 NEWER_JUDGE = replace(JUDGE, version="2")
-PERSON = Maker(
+PERSON = Producer(
     annotator="review",
     version="1",
     settings={"name": f"Ada {MARKUP}"},
@@ -44,8 +44,8 @@ PERSON = Maker(
     subject_kind="annotation",
     after=("caption",),
 )
-SKILLS = Maker(annotator="skills", version="1", fills_segments=True)
-SKILL_SUCCESS = Maker(
+SKILLS = Producer(annotator="skills", version="1", fills_segments=True)
+SKILL_SUCCESS = Producer(
     annotator="skill_success",
     version="1",
     columns=(
@@ -55,12 +55,12 @@ SKILL_SUCCESS = Maker(
     subject_kind="segment",
     after=("skills",),
 )
-MAKERS = (CAPTIONER, OTHER_CAPTIONER, JUDGE, NEWER_JUDGE, SKILLS, SKILL_SUCCESS)
+PRODUCERS = (CAPTIONER, OTHER_CAPTIONER, JUDGE, NEWER_JUDGE, SKILLS, SKILL_SUCCESS)
 
 
 def make_annotation(
     episode: Episode,
-    maker: Maker,
+    producer: Producer,
     subject: str = "",
     kind: SubjectKind = "episode",
     span: tuple[float, float] | None = None,
@@ -70,9 +70,9 @@ def make_annotation(
     start, stop = span or (0.0, episode.duration_seconds)
     return Annotation(
         episode_id=episode.episode_id,
-        name=maker.annotator,
+        name=producer.annotator,
         value=value,
-        maker_id=maker.maker_id,
+        maker_id=producer.maker_id,
         subject=subject or episode.episode_id,
         start_seconds=start,
         stop_seconds=stop,
@@ -81,12 +81,12 @@ def make_annotation(
     )
 
 
-def make_caption(episode: Episode, maker: Maker, text: str, success: bool | None = None) -> Annotation:
+def make_caption(episode: Episode, producer: Producer, text: str, success: bool | None = None) -> Annotation:
     """A caption, with the outcome that it states."""
-    return make_annotation(episode, maker, text=text, caption=text, caption_success=success)
+    return make_annotation(episode, producer, text=text, caption=text, caption_success=success)
 
 
-def make_grade(episode: Episode, maker: Maker, caption: Annotation, verdict: str) -> Annotation:
+def make_grade(episode: Episode, producer: Producer, caption: Annotation, verdict: str) -> Annotation:
     """A grade of a caption from one ruling, MET or UNMET."""
     ruling: Json = {
         "criterion": "VERB", "category": "essential", "verdict": verdict, "source": "claim", "observed": MARKUP,
@@ -94,16 +94,16 @@ def make_grade(episode: Episode, maker: Maker, caption: Annotation, verdict: str
     }  # fmt: skip
     grade, acceptable = {"MET": ("acceptable", True), "UNMET": ("not_acceptable", False)}[verdict]
     return make_annotation(
-        episode, maker, caption.annotation_id, "annotation",
+        episode, producer, caption.annotation_id, "annotation",
         grade=grade, acceptable=acceptable, score=float(acceptable), rulings=[ruling],
     )  # fmt: skip
 
 
-def annotate_with_several_makers(opened: Workspace) -> None:
+def annotate_with_several_producers(opened: Workspace) -> None:
     """The first episode has a conflict and segments; of the second two captioners and judges differ."""
     log = opened.stores.annotations
-    for maker in (*MAKERS, PERSON):
-        log.add_maker(maker)
+    for producer in (*PRODUCERS, PERSON):
+        log.add_producer(producer)
     first, second, *_ = sorted(opened.stores.tables.episodes.read(), key=lambda episode: episode.key)
     text = f"close it {MARKUP}"
     caption = make_caption(first, OTHER_CAPTIONER, text, success=not first.success)

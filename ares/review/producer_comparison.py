@@ -1,4 +1,4 @@
-"""Two makers of captions, or two makers of grades, compared on the same segments."""
+"""Two producers of captions, or two producers of grades, compared on the same segments."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ares.statistics import PairedDifference, compare_paired
 from ares.store import keep_newest_annotations
 
 if TYPE_CHECKING:
-    from ares.annotation import Annotation, Maker
+    from ares.annotation import Annotation, Producer
     from ares.episode import Json
     from ares.store import Stores
 
 
-# The column of a maker of grades.
+# The column of a producer of grades.
 _ACCEPTABLE = "acceptable"
 # Episode, start and stop in seconds of a segment.
 Segment = tuple[str, float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MakerComparison:
+class ProducerComparison:
     """How often the captions of two sides are graded as true, on the same segments.
 
     Attributes:
-        first: Id of the first maker.
+        first: Id of the first producer.
         second: Id of the second.
-        judge: Id of the maker of the grades, where captioners are compared; "" where judges are.
+        judge: Id of the producer of the grades, where captioners are compared; "" where judges are.
         first_rate: Share of the segments accepted on the first side, 0 to 1; no decision is not accepted.
         second_rate: The same on the second.
         change: Their paired difference.
@@ -56,7 +56,7 @@ class MakerComparison:
         return {**asdict(self), "is_noise": self.is_noise}
 
 
-def compare_makers(
+def compare_producers(
     stores: Stores,
     first: str,
     second: str,
@@ -65,34 +65,37 @@ def compare_makers(
     judge: str = "",
     where: str = "",
     seed: int = 0,
-) -> MakerComparison:
+) -> ProducerComparison:
     """Compare two captioners by the grades of one judge, or two judges or rubrics by their grades of the same captions.
 
     Args:
         stores: Stores of the workspace.
-        first: Id of a maker of captions or of grades, or the unique start of it.
-        second: Id of another maker of the same annotator.
-        repetition: Id of a maker that repeats the first, for example with another seed: the floor of noise; or "".
-        judge: Id of the maker of the grades, for captioners; "" where there is only one.
+        first: Id of a producer of captions or of grades, or the unique start of it.
+        second: Id of another producer of the same annotator.
+        repetition: Id of a producer that repeats the first, for example with another seed: the floor of noise; or "".
+        judge: Id of the producer of the grades, for captioners; "" where there is only one.
         where: SQL filter over the episode columns.
         seed: Of the bootstrap.
 
     Raises:
-        RequestError: A maker is unknown or ambiguous, they are of different annotators, the filter is wrong, or no
+        RequestError: A producer is unknown or ambiguous, they are of different annotators, the filter is wrong, or no
             segment was graded on both sides.
     """
-    makers = stores.annotations.makers()
-    sides = [_find_maker(makers, text) for text in (first, second, *([repetition] if repetition else []))]
-    annotators = sorted({maker.annotator for maker in sides})
+    producers = stores.annotations.producers()
+    sides = [
+        _find_producer(producers, text) for text in (first, second, *([repetition] if repetition else []))
+    ]
+    annotators = sorted({producer.annotator for producer in sides})
     if len(annotators) > 1:
         raise RequestError(
-            "makers cannot be compared", f"they are of {', '.join(annotators)}; give makers of one annotator"
+            "producers cannot be compared",
+            f"they are of {', '.join(annotators)}; give producers of one annotator",
         )
-    grader = None if _is_judge(sides[0]) else _find_judge(makers, judge)
+    grader = None if _is_judge(sides[0]) else _find_judge(producers, judge)
     accepted = _read_sides(stores, sides, grader, where)
     change = _compare_shared_segments(accepted[0], accepted[1], seed)
     shared = accepted[0].keys() & accepted[1].keys()
-    return MakerComparison(
+    return ProducerComparison(
         first=sides[0].maker_id,
         second=sides[1].maker_id,
         judge=grader.maker_id if grader else "",
@@ -108,53 +111,58 @@ def _discordant_share(difference: PairedDifference) -> float:
     return (difference.only_first + difference.only_second) / difference.num_items
 
 
-def _is_judge(maker: Maker) -> bool:
-    return any(column.name == _ACCEPTABLE for column in maker.columns)
+def _is_judge(producer: Producer) -> bool:
+    return any(column.name == _ACCEPTABLE for column in producer.columns)
 
 
-def _find_maker(makers: Mapping[str, Maker], text: str) -> Maker:
-    matches = [maker for key, maker in makers.items() if text and key.startswith(text)]
+def _find_producer(producers: Mapping[str, Producer], text: str) -> Producer:
+    matches = [producer for key, producer in producers.items() if text and key.startswith(text)]
     if len(matches) != 1:
-        raise RequestError(f"no single maker {text!r}", f"there are: {_maker_labels(makers.values())}")
+        raise RequestError(
+            f"no single producer {text!r}", f"there are: {_producer_labels(producers.values())}"
+        )
     return matches[0]
 
 
-def _find_judge(makers: Mapping[str, Maker], text: str) -> Maker:
-    graders = {key: maker for key, maker in makers.items() if _is_judge(maker)}
+def _find_judge(producers: Mapping[str, Producer], text: str) -> Producer:
+    graders = {key: producer for key, producer in producers.items() if _is_judge(producer)}
     if text:
-        return _find_maker(graders, text)
+        return _find_producer(graders, text)
     if len(graders) != 1:
         raise RequestError(
             "captioners are compared by the grades of one judge",
-            f"there are: {_maker_labels(graders.values())}; give --judge",
+            f"there are: {_producer_labels(graders.values())}; give --judge",
         )
     return next(iter(graders.values()))
 
 
-def _maker_labels(makers: Iterable[Maker]) -> str:
-    return "; ".join(f"{maker.maker_id} ({maker.annotator}, {maker.model})" for maker in makers) or "none"
+def _producer_labels(producers: Iterable[Producer]) -> str:
+    return (
+        "; ".join(f"{producer.maker_id} ({producer.annotator}, {producer.model})" for producer in producers)
+        or "none"
+    )
 
 
 def _read_sides(
-    stores: Stores, sides: Sequence[Maker], judge: Maker | None, where: str
+    stores: Stores, sides: Sequence[Producer], judge: Producer | None, where: str
 ) -> list[dict[Segment, bool]]:
     """Whether the caption of each segment is accepted, by side."""
     accepted: list[dict[Segment, bool]] = [{} for _ in sides]
-    maker_ids = {maker.maker_id for maker in sides} | ({judge.maker_id} if judge else set())
+    maker_ids = {producer.maker_id for producer in sides} | ({judge.maker_id} if judge else set())
     for episode_ids in stores.tables.episodes.id_batches(where):
         read = stores.annotations.find_annotations(episode_ids, maker_ids=sorted(maker_ids))
         annotations = keep_newest_annotations(read)
-        for side, maker in zip(accepted, sides, strict=True):
-            side.update(_accepted_segments(annotations, maker, judge))
+        for side, producer in zip(accepted, sides, strict=True):
+            side.update(_accepted_segments(annotations, producer, judge))
     return accepted
 
 
 def _accepted_segments(
-    annotations: Sequence[Annotation], maker: Maker, judge: Maker | None
+    annotations: Sequence[Annotation], producer: Producer, judge: Producer | None
 ) -> Iterator[tuple[Segment, bool]]:
     """Segments with a grade; of several captions of a segment the last one counts."""
-    own = {item.annotation_id for item in annotations if item.maker_id == maker.maker_id}
-    grader = judge or maker
+    own = {item.annotation_id for item in annotations if item.maker_id == producer.maker_id}
+    grader = judge or producer
     for item in annotations:
         is_grade = item.maker_id == grader.maker_id and item.name == grader.annotator
         if is_grade and (judge is None or item.subject in own):
