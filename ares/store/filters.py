@@ -317,7 +317,7 @@ def check_filter(where: str, columns: Mapping[str, str]) -> str:
 def _check_filter(where: str, columns: tuple[tuple[str, str], ...]) -> str:
     checker = FilterChecker(where, dict(columns))
     checker.check(parse_condition(where))
-    text = checker.separate_lists()
+    text = checker.engine_text()
     return _expand_polygons(text) if checker.has_polygon else text
 
 
@@ -335,6 +335,8 @@ class FilterChecker:
         self._kinds: dict[int, str] = {}
         # Start, stop and name of each column before a list of values.
         self._lists: list[tuple[int, int, str]] = []
+        # Text by start and stop: the names that are written in capitals.
+        self._replaced: dict[tuple[int, int], str] = {}
         self.has_polygon = False
 
     def check(self, tree: Expr) -> None:
@@ -346,21 +348,25 @@ class FilterChecker:
                 self._fail(node, "this syntax is not allowed in a filter")
         self._require("bool", tree)
 
-    def separate_lists(self) -> str:
-        """The filter with an expression of its own before the second list of values of a column, and each further one.
+    def engine_text(self) -> str:
+        """The filter as Lance has to read it.
 
-        DataFusion takes two lists of one column that share no value for a constant, also where the column has no
-        value: `a NOT IN (1) OR a NOT IN (2)` would return every row.
+        Lance finds a name in capitals where it compares, but not among the arguments of a function. The second list of
+        values of a column, and each further one, gets an expression of its own: DataFusion takes two lists of one
+        column that share no value for a constant, also where the column has no value, so that
+        `a NOT IN (1) OR a NOT IN (2)` would return every row.
         """
         counts: dict[str, int] = {}
-        parts, end = list[str](), 0
         for start, stop, name in sorted(self._lists):
             counts[name] = count = counts.get(name, 0) + 1
             if count > MAX_LISTS:
                 raise filter_error(self._where, f"more than {MAX_LISTS} lists of values for {name}", start)
             if count > 1:
-                parts += [self._where[end:start], f"coalesce({', '.join([f'`{name}`'] * count)})"]
-                end = stop
+                self._replaced[start, stop] = f"coalesce({', '.join([f'`{name}`'] * count)})"
+        parts, end = list[str](), 0
+        for (start, stop), text in sorted(self._replaced.items()):
+            parts += [self._where[end:start], text]
+            end = stop
         return "".join([*parts, self._where[end:]])
 
     def _fail(self, node: Expr, message: str) -> NoReturn:
@@ -444,6 +450,9 @@ class FilterChecker:
             self._fail(node, f"{self._source(node)} is in double quotes; write {advice}")
         if name not in self._columns:
             self._fail(node, unknown_column(name, self._columns))
+        if node.this.name != name and not node.args.get("table"):
+            meta = node.this.meta
+            self._replaced[meta["start"], meta["end"] + 1] = f"`{name}`"
         return _column_kind(self._columns[name])
 
     def _literal(self, node: Expr) -> str:

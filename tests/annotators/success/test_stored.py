@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,10 +83,5 @@ def test_certainty_does_not_overflow() -> None:
 
 def test_an_episode_that_was_not_judged_is_unsure() -> None:
     annotation = _stored({})
-    bare = Annotation(
-        **{
-            **{name: getattr(annotation, name) for name in annotation.__slots__},
-            "value": {"success_gaps": ["x"]},
-        }
-    )
+    bare = replace(annotation, value={"success_gaps": ["x"]})
     assert remove_caption_evidence(bare, _PRODUCER).verdict == "unsure"

@@ -82,6 +82,8 @@ def _enter(page: Page, label: str, text: str, button: str = "") -> None:
         page.get_by_role("button", name=button).click()
     else:
         field.press("Control+Enter")
+    # A click while the page is drawn again can be lost.
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
 
 
 def _refuse(page: Page, message: str, kept: str, act: Callable[[], None]) -> None:

@@ -105,6 +105,21 @@ def test_two_lists_of_one_column_leave_no_row_without_a_value(ws: Workspace) -> 
         )
 
 
+def test_a_name_in_capitals_is_the_column_everywhere(ws: Workspace) -> None:
+    for capitals, plain in (
+        ("Num_Steps > 3 AND array_length(Instructions) > 0", "num_steps > 3 AND array_length(instructions) > 0"),
+        (
+            "lower(GRADE) IN ('error') OR length(Dataset) > 2",
+            "lower(grade) IN ('error') OR length(dataset) > 2",
+        ),
+        (
+            "in_polygon(NUM_STEPS, num_steps, '0 0, 9 0, 9 99')",
+            "in_polygon(num_steps, num_steps, '0 0, 9 0, 9 99')",
+        ),
+    ):
+        assert ws.stores.tables.episodes.ids(capitals) == ws.stores.tables.episodes.ids(plain)
+
+
 _LONG_FILTERS = [
     "(" * 20_000 + "success" + ")" * 20_000,
     "NOT " * 20_000 + "success",
