@@ -264,6 +264,8 @@ def _expand_polygons(where: str) -> str:
 
 def _polygon_sql(x: str, y: str, text: str) -> str:
     """Inside is where a ray to the right crosses an odd number of edges; the box before it spares most rows that."""
+    # Lance compares no column of whole numbers with 0.5.
+    x, y = f"CAST({x} AS DOUBLE)", f"CAST({y} AS DOUBLE)"
     corners = parse_polygon(text)
     crossings = ["0"]
     for (ax, ay), (bx, by) in zip(corners, corners[1:] + corners[:1], strict=True):
