@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.address import read_parameter, write_parameters
 from app.dashboard.annotation_rows import make_contract_rows, make_finding_rows, make_worst_episode_rows
 from app.dashboard.components import draw_table
-from app.dashboard.navigation import escape_markdown, read_parameter, write_parameters
+from app.dashboard.field_errors import entered_text, show_value
+from app.dashboard.markdown import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.view_state import AddressError
 from ares.console import count_are, count_of
@@ -41,7 +43,7 @@ def render() -> None:
         navigation.draw_job_button("Ingest from here", "ingest")
         return
     # The address decides: a list that keeps its own choice would show another dataset after the button "back".
-    navigation.show_value(_DATASET, named or datasets[0])
+    show_value(_DATASET, named or datasets[0])
     dataset = str(st.selectbox("Dataset", datasets, key=_DATASET, on_change=_put_dataset_in_url))
     with st.spinner("Checking a sample of the episodes"):
         health = cached_reads.read_health(dataset)
@@ -53,7 +55,7 @@ def render() -> None:
 
 
 def _put_dataset_in_url() -> None:
-    dataset = navigation.entered_text(_DATASET)
+    dataset = entered_text(_DATASET)
     if dataset:
         write_parameters({"dataset": [dataset]})
 
