@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import count
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from ares.console import count_are, count_of
 from ares.reports import DatasetHealth
 
 if TYPE_CHECKING:
-    from ares.review import InstructionAudit, InstructionFinding
+    from ares.review import InstructionFinding
 
 # Combinations of dimensions that are drawn, the most frequent first.
 _SHOWN_CONTRACTS = 3
@@ -107,7 +106,12 @@ def _draw_instructions(dataset: str) -> None:
     shown = audit.findings[:_SHOWN_INSTRUCTIONS]
     if not shown:
         return
-    st.button(f"Ask people about {_queue_size(audits)}", key="health.ask", on_click=_make_instruction_queue)
+    st.button(
+        f"Ask people about {count_of(len(audit.findings), 'episode')}",
+        key="health.ask",
+        on_click=_make_instruction_queue,
+        args=(dataset,),
+    )
     rows = [
         {"episode": finding.episode_id, "finding": str(finding), "sure": finding.share} for finding in shown
     ]
@@ -116,19 +120,15 @@ def _draw_instructions(dataset: str) -> None:
         _draw_instruction_actions(shown[number])
 
 
-def _queue_size(audits: Sequence[InstructionAudit]) -> str:
-    """How many episodes a queue would have: those that the audits of all datasets name."""
-    return count_of(sum(len(audit.findings) for audit in audits), "episode")
+def _make_instruction_queue(dataset: str) -> None:
+    """Make a queue of all that the audit of a dataset names, and open it."""
+    from ares.review import QueueRequest, create_audit_queue
 
-
-def _make_instruction_queue() -> None:
-    """Make a queue of all that the audits name, and open it."""
-    from ares.review import QueueRequest
-
-    reviews = cached_reads.workspace().review
-    names = {queue.name for queue in reviews.queues()}
+    workspace = cached_reads.workspace()
+    names = {queue.name for queue in workspace.review.queues()}
     name = next(name for number in count(1) if (name := f"instructions-{number}") not in names)
-    reviews.create_from_audits(QueueRequest(name=name, question="instruction", person=read_person_name()))
+    request = QueueRequest(name=name, question="instruction", person=read_person_name())
+    create_audit_queue(workspace.stores, request, dataset)
     navigation.open_page("review", {"queue": [name]})
 
 
