@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from pydantic import AfterValidator, Field
 
-from annotators.base import CameraSeconds, FrameVectors, Options, Result, Subject, Work, new_annotation
+from annotators.base import (
+    CameraSeconds,
+    FrameVectors,
+    Options,
+    Preflight,
+    Result,
+    Subject,
+    Work,
+    new_annotation,
+)
 from annotators.models import (
     NamedEncoder,
     estimate_worker_resources,
@@ -123,15 +132,19 @@ class EmbedAnnotator:
     def __init__(self, options: Options, stores: Stores) -> None:
         own = options.parse(EmbedOptions)
         spec = make_spec_absolute(options.model or options.settings.embed_model)
+        self._stores, self._spec = stores, spec
         self._encoder = load_encoder_for(spec, options, stores)
-        if options.load_models:
-            _register_space(stores, self._encoder, spec)
         self._sampling, self._camera = parse_frame_sampling(own.sample), own.camera
         settings: dict[str, Json] = {**self._sampling.producer_settings(), **own.producer_settings()}
         self.space, self.needs = self._encoder.name, estimate_worker_resources("embed", spec)
         self.producer = Producer(
             annotator="embed", version=_VERSION, model=self.space, settings=settings, kind="model"
         )
+
+    def preflight(self, producers: Sequence[Producer]) -> Preflight:
+        """Register the embedding space, so that a search finds its encoder."""
+        _register_space(self._stores, self._encoder, self._spec)
+        return Preflight()
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames that are embedded."""

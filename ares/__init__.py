@@ -83,7 +83,10 @@ def __dir__() -> list[str]:
 
 @_checks_arguments
 def open(path: str | os.PathLike[str] | None = None, *, create: bool = False) -> Workspace:
-    """Open the workspace in a folder or at an object-store URI.
+    """Open the workspace in a folder or at an object-store URI; a purge that was interrupted is completed.
+
+    So opening may write: it deletes the rest of the episodes of a `remove --purge` that was killed, and says so. A
+    workspace of an older layout is migrated.
 
         >>> ws = ares.open("curation")
         >>> ws = ares.open("new", create=True)
@@ -92,7 +95,7 @@ def open(path: str | os.PathLike[str] | None = None, *, create: bool = False) ->
 
     Args:
         path: Folder or URI; the default is ARES_WORKSPACE, else ./ares-workspace.
-        create: Create it when the folder is empty or does not exist; else nothing is written.
+        create: Create it when the folder is empty or does not exist; else no folder is made.
 
     Raises:
         RequestError: There is no workspace, the folder holds something else, or an object store is to be used without

@@ -16,8 +16,9 @@ import pytest
 from numpy.typing import NDArray
 
 import ares
-from app.dashboard import cached_reads, navigation, views
-from app.dashboard.navigation import PageEntry, make_page_function
+from app.dashboard import cached_reads, views
+from app.dashboard.navigation import make_page_function
+from app.dashboard.page_list import PAGES, PageEntry
 from tests.command_server import CommandServer
 
 PAGE = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()
@@ -131,7 +132,7 @@ def test_the_page_is_drawn(
     monkeypatch.setattr(views, "__path__", [*views.__path__, str(tmp_path)])
     (line,) = (block for block in _blocks("page", "python") if "PageEntry" in block)
     ((page, entry),) = eval(f"{{{line}}}", {"PageEntry": PageEntry}).items()
-    monkeypatch.setitem(navigation.PAGES, page, entry)
+    monkeypatch.setitem(PAGES, page, entry)
     cached_reads.use_workspace(workspace)
     script = f"from app.dashboard.navigation import make_page_function\nmake_page_function({page!r})()"
     app = AppTest.from_string(script, default_timeout=300).run()

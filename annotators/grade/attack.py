@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from annotators.base import (
@@ -187,12 +187,10 @@ def sample_true_captions(stores: Stores, request: AttackRequest) -> tuple[list[S
             f"no text column {column!r}",
             f"{suggest_column(column, columns)}give a text column with true captions",
         )
-    rows = heapq.nsmallest(
-        request.episodes, _read_texts(stores, request), key=lambda row: _seeded_rank(row[0], request.seed)
-    )
-    drawn = [
-        (key, text) for key, stored, success in rows if (text := _true_caption(stored, success, request))
-    ]
+    ranked = sorted(_read_texts(stores, request), key=lambda row: _seeded_rank(row[0], request.seed))
+    # Texts are read as captions until enough have one: of a million that would take half a minute.
+    captions = ((key, _true_caption(text, success, request)) for key, text, success in ranked)
+    drawn = list(islice(((key, caption) for key, caption in captions if caption), request.episodes))
     if not drawn:
         raise RequestError(
             "no episode has a true caption", f"column {column!r} is empty where {request.where or 'true'}"

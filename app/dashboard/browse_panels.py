@@ -9,6 +9,7 @@ from functools import partial
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.address import change_view, write_parameters
 from app.dashboard.cached_reads import SearchThresholdIds
 from app.dashboard.column_words import (
     column_choice,
@@ -18,12 +19,8 @@ from app.dashboard.column_words import (
     value_words,
 )
 from app.dashboard.components import draw_filters
-from app.dashboard.navigation import (
-    change_view,
-    entered_text,
-    escape_markdown,
-    write_parameters,
-)
+from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
+from app.dashboard.markdown import escape_markdown
 from app.dashboard.results import list_table_columns, search_threshold, unknown_values
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.view_state import SHOWN_AS, ColumnFilter, ViewState, view_filter_sql, view_to_params
@@ -46,13 +43,13 @@ def draw_words_filter(view: ViewState) -> None:
         words = " ".join(entered_text("browse.words", view.words).split())
         change_view(lambda newest: replace(newest, words=words, page=1))
 
-    navigation.show_value("browse.words", view.words)
+    show_value("browse.words", view.words)
     st.text_input(
-        "Filter by words", key="browse.words", on_change=navigation.guard_field("browse.words", apply),
+        "Filter by words", key="browse.words", on_change=guard_field("browse.words", apply),
         help="Only episodes whose instruction or caption has all of these words, or parts of words",
         placeholder="drawer open",
     )  # fmt: skip
-    navigation.draw_refusal("browse.words")
+    draw_refusal("browse.words")
 
 
 def draw_unknown(view: ViewState) -> None:
@@ -72,10 +69,8 @@ def draw_facets(view: ViewState) -> None:
         # The main part of the page reports what is wrong; the other filters stay where they are.
         shown = _facets_or_none(replace(view, where="")) or _facets_or_none(ViewState())
     if shown:
-        apply = navigation.guard_field(
-            "browse.filters", lambda new: change_view(partial(_filtered_view, new))
-        )
-        navigation.draw_refusal("browse.filters")
+        apply = guard_field("browse.filters", lambda new: change_view(partial(_filtered_view, new)))
+        draw_refusal("browse.filters")
         draw_filters(shown, key="browse.filters", on_change=apply)
 
 
@@ -161,13 +156,13 @@ def draw_saved_views(view: ViewState) -> None:
                 )  # fmt: skip
                 st.button(
                     "Delete", key=f"views.delete.{saved.name}", type="tertiary",
-                    on_click=navigation.guard_field("views.name", _delete_view), args=(saved.name,),
+                    on_click=guard_field("views.name", _delete_view), args=(saved.name,),
                 )  # fmt: skip
         with st.form("views.form", border=False):
             st.text_input("Name of this view", key="views.name", placeholder="drawers to review")
-            save = navigation.guard_field("views.name", _save_view, clears=True)
+            save = guard_field("views.name", _save_view, clears=True)
             st.form_submit_button("Save this view", on_click=save, args=(view,))
-        navigation.draw_refusal("views.name")
+        draw_refusal("views.name")
 
 
 def _save_view(view: ViewState) -> None:
@@ -197,14 +192,14 @@ def draw_layout_choice(view: ViewState) -> None:
         names = tuple(str(name) for name in st.session_state.get(_COLUMNS) or ())
         change_view(lambda newest: replace(newest, columns=names))
 
-    navigation.show_value(_SHOW, view.show)
+    show_value(_SHOW, view.show)
     st.segmented_control(
         "Show as", list(SHOWN_AS), key=_SHOW, format_func=SHOWN_AS.__getitem__, on_change=show, required=True,
         label_visibility="collapsed", width="content",
     )  # fmt: skip
     if view.show == "table":
         with st.popover("Columns", icon=":material/view_column:"):
-            navigation.show_value(_COLUMNS, list_table_columns(view))
+            show_value(_COLUMNS, list_table_columns(view))
             columns = sorted(cached_reads.filter_columns(), key=column_rank)
             st.multiselect("Columns", columns, key=_COLUMNS, format_func=column_choice, on_change=choose)
 

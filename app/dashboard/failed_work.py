@@ -13,8 +13,9 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.column_words import time_words
 from app.dashboard.components import draw_table
+from app.dashboard.field_errors import draw_refusal, guard_field
 from app.dashboard.job_panels import READ_ONLY, draw_command_line, draw_jobs
-from app.dashboard.navigation import escape_markdown
+from app.dashboard.markdown import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import PLAN, Job, list_jobs, make_option, start_command
 from ares.curation import Failure, FailureSelection, episodes_of_failures, failures_of, list_failures
@@ -128,10 +129,10 @@ def draw_retry_button(retry: Retry, label: str) -> None:
     is_writable = cached_reads.workspace().stores.is_writable
     key = f"retry.{'/'.join(asdict(retry).values())}"
     st.button(
-        label, key=key, icon=":material/replay:", on_click=navigation.guard_field(key, _plan_retry), args=(retry,),
+        label, key=key, icon=":material/replay:", on_click=guard_field(key, _plan_retry), args=(retry,),
         disabled=not is_writable, help="Says first what it costs" if is_writable else READ_ONLY,
     )  # fmt: skip
-    navigation.draw_refusal(key)
+    draw_refusal(key)
     with suppress(AresError):  # the button says why
         stores = cached_reads.workspace().stores
         draw_command_line(cached_reads.limited(lambda: retry.words(stores)))

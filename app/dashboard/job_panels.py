@@ -11,7 +11,9 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.column_words import document_words
 from app.dashboard.components import draw_table, load_component
-from app.dashboard.navigation import escape_markdown
+from app.dashboard.error_boxes import show_error
+from app.dashboard.field_errors import draw_refusal, guard_field
+from app.dashboard.markdown import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import PLAN, Job, describe_plan, last_lines_of, resume_job, stop_job
 from ares.episode import describe_seconds
@@ -87,12 +89,12 @@ def _draw_job(job: Job, summarise: Callable[[Job], str | AresError]) -> None:
             st.caption(_describe_state(job), width="content")
             st.space("stretch")
             _draw_button(job)
-        navigation.draw_refusal(f"jobs.again.{job.name}")
+        draw_refusal(f"jobs.again.{job.name}")
         if job.reason:
-            navigation.show_error(AresError(job.reason, job.detail))
+            show_error(AresError(job.reason, job.detail))
         summary = summarise(job) if job.document else ""
         if isinstance(summary, AresError):
-            navigation.show_error(summary)
+            show_error(summary)
         elif job.report and summary:
             (st.warning if job.report["status"] else st.success)(escape_markdown(summary))
         _draw_outcome(job)
@@ -110,7 +112,7 @@ def _draw_button(job: Job) -> None:
     label = "Resume" if job.state in ("stopped", "lost", "failed") else label
     if label:
         key = f"jobs.again.{job.name}"
-        resume = navigation.guard_field(key, _resume_job)
+        resume = guard_field(key, _resume_job)
         st.button(label, key=key, icon=":material/replay:", on_click=resume, args=(job,))
 
 

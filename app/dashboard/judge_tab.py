@@ -11,7 +11,8 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.column_words import code_words, producer_words
 from app.dashboard.components import draw_bars
-from app.dashboard.navigation import entered_text, escape_markdown
+from app.dashboard.field_errors import draw_refusal, entered_text, guard_field
+from app.dashboard.markdown import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.view_state import ColumnFilter, ViewState, browse_address
 from ares.episode import Json
@@ -219,9 +220,9 @@ def _draw_certificates() -> None:
             placeholder="dataset = 'lids'",
             help="By columns of the source, and the same as in the queue that was answered. Empty: all.",
         )
-        certify = navigation.guard_field(_CERTIFIED_NAME, _certify_set)
+        certify = guard_field(_CERTIFIED_NAME, _certify_set)
         columns[3].form_submit_button("Certify", on_click=certify)
-    navigation.draw_refusal(_CERTIFIED_NAME)
+    draw_refusal(_CERTIFIED_NAME)
 
 
 def _certify_set() -> None:

@@ -5,12 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from app.dashboard.cached_reads import page_limits, workspace
-from app.dashboard.navigation import (
-    accept_next_message,
-    build_pages,
-    draw_header,
-    switch_page,
-)
+from app.dashboard.navigation import accept_next_message, build_pages, draw_header, switch_page
 from app.dashboard.selection_bar import keep_ticks
 from ares.curation import complete_interrupted
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.dashboard.page_list import PAGES
 from app.server import ServedPages, start_background_dashboard
 from ares.errors import AresError
 from ares.io import local_output
@@ -24,15 +25,13 @@ def make_served_pages(export_dirs: Sequence[str] = (), query_seconds: float | No
         export_dirs: Folders below which pages may export; by default those of the settings, else one in the workspace.
         query_seconds: Time limit of each query of a page; by default that of the settings.
     """
-    folder = Path(__file__).parent
     return ServedPages(
-        script=folder / "main.py",
+        script=Path(__file__).with_name("main.py"),
         show=partial(_show_workspace, tuple(export_dirs), query_seconds),
         preload=preload,
         changes=_describe_changes,
         show_error=_show_error,
-        # `app.dashboard.navigation` has the same names, and imports Streamlit.
-        names=tuple(path.stem for path in (folder / "views").glob("[a-z]*.py")),
+        names=tuple(PAGES),
         first="browse",
     )
 
@@ -85,9 +84,12 @@ def _describe_changes(workspace: Workspace) -> dict[str, Json]:
 
 
 def _show_error(error: Exception) -> bool:
-    from app.dashboard.navigation import show_script_error
+    from app.dashboard.error_boxes import show_script_error
+    from app.dashboard.navigation import accept_next_message
 
-    return show_script_error(error)
+    show_script_error(error)
+    accept_next_message()
+    return True  # Streamlit shows nothing of its own
 
 
 # What the server loads beside the pages, so that no click waits for it.

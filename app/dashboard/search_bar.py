@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.address import change_view
 from app.dashboard.column_words import WORST_ORDERS, column_choice
 from app.dashboard.components import draw_search_input
-from app.dashboard.navigation import change_view, entered_text, escape_markdown
+from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
+from app.dashboard.markdown import escape_markdown
 from app.dashboard.results import list_sort_columns
 from app.dashboard.user_limits import IMAGE_TYPES, store_uploaded_image
 from app.dashboard.view_state import ViewState
@@ -37,26 +39,26 @@ _WAYS = {"": "All", "captions": "Words", "meaning": "Meaning", "frames": "Looks"
 def draw_search_bar(view: ViewState) -> None:
     """Draw the row; a change of a part of it changes the view in the URL."""
 
-    draw_search_input("browse.search_input", navigation.guard_field("browse.image", _search_for_image))
+    draw_search_input("browse.search_input", guard_field("browse.image", _search_for_image))
     columns = list_sort_columns(cached_reads.filter_columns())
     worst = WORST_ORDERS.get(view.sort)
     order = f"{_WORST}{view.sort}" if worst and worst.descending == view.descending else view.sort
-    navigation.show_value("browse.text", view.text)
-    navigation.show_value("browse.where", view.where)
-    navigation.show_value("browse.sort", order if view.sort in columns else _SOURCE_ORDER)
-    navigation.show_value("browse.direction", _DIRECTIONS[view.descending])
+    show_value("browse.text", view.text)
+    show_value("browse.where", view.where)
+    show_value("browse.sort", order if view.sort in columns else _SOURCE_ORDER)
+    show_value("browse.direction", _DIRECTIONS[view.descending])
     # By this key the style of every page lets the row wrap on a phone.
     with st.container(key="browse_bar"):
         text, image, sql, choice = st.columns([6.4, 1.5, 1.3, 5.8], vertical_alignment="bottom")
     text.text_input(
-        "Search", key="browse.text", type="search", on_change=navigation.guard_field("browse.text", _apply_text),
+        "Search", key="browse.text", type="search", on_change=guard_field("browse.text", _apply_text),
         placeholder="Search by meaning and words, such as “open the drawer”", icon=":material/search:",
         label_visibility="collapsed",
     )  # fmt: skip
     with image.popover("Image", width="stretch"):
         st.file_uploader(
             "Find moments that look like this image", IMAGE_TYPES, key="browse.image",
-            on_change=navigation.guard_field("browse.image", _apply_image),
+            on_change=guard_field("browse.image", _apply_image),
         )  # fmt: skip
     if view.text:
         _draw_ways(view, choice)
@@ -64,13 +66,13 @@ def draw_search_bar(view: ViewState) -> None:
         _draw_order(view, columns, choice)
     with sql.popover("SQL", width="stretch", type="primary" if view.where else "secondary"):
         st.text_area(
-            "Filter in SQL", key="browse.where", on_change=navigation.guard_field("browse.where", _apply_where),
+            "Filter in SQL", key="browse.where", on_change=guard_field("browse.where", _apply_where),
             placeholder="success = true AND num_steps > 50 AND instruction LIKE '%drawer%'",
         )  # fmt: skip
         names = sorted(cached_reads.filter_columns())
         st.caption("Columns: " + ", ".join(escape_markdown(name) for name in names))
     # Below the row: the fields of an image and of SQL are closed by a click beside them.
-    navigation.draw_refusal("browse.text", "browse.image", "browse.where")
+    draw_refusal("browse.text", "browse.image", "browse.where")
 
 
 def _apply_image() -> None:
@@ -128,7 +130,7 @@ def _draw_ways(view: ViewState, column: DeltaGenerator) -> None:
         change_view(lambda newest: newest.with_query(**{**newest.query, "by": by}))
 
     ways = _WAYS if view.by in _WAYS else {**_WAYS, view.by: view.by}
-    navigation.show_value("browse.by", view.by)
+    show_value("browse.by", view.by)
     column.selectbox(
         "Compare", list(ways), key="browse.by", on_change=apply, label_visibility="collapsed",
         format_func=lambda by: f"Compare: {ways[by]}",

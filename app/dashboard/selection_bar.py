@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.address import settle_address
 from app.dashboard.cached_reads import SearchThresholdIds
 from app.dashboard.components import draw_tab_state
-from app.dashboard.navigation import entered_text, escape_markdown
+from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
+from app.dashboard.markdown import escape_markdown
 from app.dashboard.results import search_threshold
 from app.dashboard.user_limits import search_image
 from app.dashboard.view_state import ViewState, view_filter_sql, view_to_params
@@ -37,9 +39,9 @@ def draw_set_form(view: ViewState, episodes: int) -> None:
     with st.popover(f"Make a set from these {episodes:,}", icon=":material/inventory_2:", type="primary"):
         with st.form("set_form", border=False, enter_to_submit=True):
             name = st.text_input("Name of the set", key="set_form.name", placeholder="spoon-v1")
-            create = navigation.guard_field("set_form.name", _create_set)
+            create = guard_field("set_form.name", _create_set)
             st.form_submit_button("Make the set", type="primary", on_click=create, args=(view,))
-        navigation.draw_refusal("set_form.name")
+        draw_refusal("set_form.name")
         st.caption("A set is frozen: the same name with other episodes becomes its next version.")
         line = make_set_create_command(cached_reads.workspace().path, name or "NAME", view)
         st.code(line, language=None, wrap_lines=True)
@@ -145,7 +147,7 @@ def read_ticked_ids() -> set[str]:
 
 def change_ticks(changes: Mapping[str, bool]) -> None:
     """Tick (True) or untick episodes."""
-    navigation.settle_address()
+    settle_address()
     ticked = {id for id, is_ticked in changes.items() if is_ticked}
     st.session_state[_TICKED] = (read_ticked_ids() - changes.keys()) | ticked
     st.session_state[_ALL], st.session_state[_IS_KNOWN] = None, True
@@ -202,12 +204,12 @@ def draw_selection_bar(view: ViewState, shown: int) -> None:
 
 def select_all(view: ViewState) -> None:
     """Select all episodes of a view."""
-    navigation.settle_address()
+    settle_address()
     st.session_state[_ALL], st.session_state[_IS_KNOWN] = view_to_params(view), True
 
 
 def _clear_selection() -> None:
-    navigation.settle_address()
+    settle_address()
     st.session_state[_TICKED], st.session_state[_ALL], st.session_state[_IS_KNOWN] = set(), None, True
 
 
@@ -217,17 +219,17 @@ def _draw_tags(view: ViewState, is_all: bool, count: int) -> None:
             icon = ":material/check_box:" if tagged == count else ":material/indeterminate_check_box:"
             st.button(
                 f"{escape_markdown(tag)}: {tagged:,} of {count:,}", key=f"selection.tag.{tag}", icon=icon,
-                on_click=navigation.guard_field(_NEW_TAG, _change_tag),
+                on_click=guard_field(_NEW_TAG, _change_tag),
                 args=(view, is_all, tag, tagged < count), width="stretch",
                 help="Remove it from all" if tagged == count else "Add it to the others",
             )  # fmt: skip
         with st.form("selection.new_tag", border=False):
             st.text_input("New tag", key=_NEW_TAG, placeholder="blurred")
-            add = navigation.guard_field(
+            add = guard_field(
                 _NEW_TAG, lambda: _change_tag(view, is_all, entered_text(_NEW_TAG), True), clears=True
             )
             st.form_submit_button("Add the tag", on_click=add)
-        navigation.draw_refusal(_NEW_TAG)
+        draw_refusal(_NEW_TAG)
 
 
 def _draw_note(view: ViewState, is_all: bool, count: int) -> None:
@@ -236,9 +238,9 @@ def _draw_note(view: ViewState, is_all: bool, count: int) -> None:
         st.form("selection.note_form", border=False),
     ):
         st.text_area("Text of the note", key=_NOTE, placeholder="the gripper slips")
-        write = navigation.guard_field(_NOTE, _write_note, clears=True)
+        write = guard_field(_NOTE, _write_note, clears=True)
         st.form_submit_button(f"Write it to {count:,}", on_click=write, args=(view, is_all))
-        navigation.draw_refusal(_NOTE)
+        draw_refusal(_NOTE)
 
 
 def _draw_exclusion(view: ViewState, is_all: bool, count: int) -> None:
@@ -248,9 +250,9 @@ def _draw_exclusion(view: ViewState, is_all: bool, count: int) -> None:
         )
         with st.form("selection.exclusion", border=False):
             st.text_input("Why", key=_REASON, placeholder="black picture")
-            exclude = navigation.guard_field(_REASON, _exclude_episodes)
+            exclude = guard_field(_REASON, _exclude_episodes)
             st.form_submit_button(f"Exclude {count:,}", type="primary", on_click=exclude, args=(view, is_all))
-        navigation.draw_refusal(_REASON)
+        draw_refusal(_REASON)
 
 
 def read_person_name() -> str:
@@ -276,13 +278,13 @@ def _draw_person() -> None:
         st.caption(f"as {escape_markdown(person)}", width="content")
         return
     # Set in every run: Streamlit forgets the value of a field that is not drawn.
-    navigation.show_value(_PERSON_FIELD, read_person_name())
+    show_value(_PERSON_FIELD, read_person_name())
     with st.popover(f"as {escape_markdown(read_person_name())}", type="tertiary"):
         st.text_input(
             "Your name, for the log", key=_PERSON_FIELD,
-            on_change=navigation.guard_field(_PERSON_FIELD, _rename_person),
+            on_change=guard_field(_PERSON_FIELD, _rename_person),
         )  # fmt: skip
-        navigation.draw_refusal(_PERSON_FIELD)
+        draw_refusal(_PERSON_FIELD)
 
 
 def _rename_person() -> None:
@@ -368,12 +370,12 @@ def _ticked_selection() -> EpisodeSelection:
 
 def _draw_last_action() -> None:
     last: LastAction | None = st.session_state.get(_LAST)
-    navigation.draw_refusal("selection.undo")
+    draw_refusal("selection.undo")
     if last is None:
         return
     st.markdown(escape_markdown(last.text), width="content")
     # By its number: what somebody else has done since stays.
-    undo_last = navigation.guard_field("selection.undo", _undo_last_action)
+    undo_last = guard_field("selection.undo", _undo_last_action)
     st.button("Undo", key="selection.undo", icon=":material/undo:", on_click=undo_last, args=(last,))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ares.errors import AresError, SourceError
 from ares.imports import needs_extra
-from ares.input import check_input_file, input_budgets, open_input
+from ares.input import input_budgets, open_input, prepare_input_file
 from ares.io import describe_os_error, is_url
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _with_reader(path: str, call: Callable[[Any], T]) -> T:
     if is_url(path):
         raise SourceError("ArrayRecord files are read from local disks only", f"{path}: copy it first")
     try:
-        check_input_file(path)
+        prepare_input_file(path)
         if not Path(path).stat().st_size:
             raise SourceError("file is empty", f"{path}: 0 bytes")
         # Without a buffer a record is read alone, not with those after it.

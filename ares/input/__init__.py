@@ -44,14 +44,12 @@ if TYPE_CHECKING:
     from ares.input.files import (
         LFS_ADVICE as LFS_ADVICE,
         MISSING_TARGET as MISSING_TARGET,
-        check_input_file as check_input_file,
-        check_path_template as check_path_template,
-        check_relative_path as check_relative_path,
         check_symbolic_links as check_symbolic_links,
         forget_checked_links as forget_checked_links,
         is_lfs_pointer as is_lfs_pointer,
         lfs_pointer_error as lfs_pointer_error,
         open_input as open_input,
+        prepare_input_file as prepare_input_file,
         read_input as read_input,
         read_lines as read_lines,
         refuse_outside_links as refuse_outside_links,
@@ -59,6 +57,10 @@ if TYPE_CHECKING:
     from ares.input.limits import (
         input_budgets as input_budgets,
         limited_memory as limited_memory,
+    )
+    from ares.input.path_text import (
+        check_path_template as check_path_template,
+        check_relative_path as check_relative_path,
     )
     from ares.input.pictures import (
         ImageInfo as ImageInfo,

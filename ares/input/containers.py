@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import SourceError
-from ares.input.files import check_input_file
+from ares.input.files import prepare_input_file
 from ares.input.limits import input_budgets
 from ares.io import describe_os_error, file_state, is_url, open_file
 
@@ -26,7 +26,7 @@ def open_zip(path: str) -> Iterator[zipfile.ZipFile]:
         SourceError: It is damaged, holds too many entries, or one that is encrypted, too large or too compressed.
         OSError: It cannot be opened.
     """
-    check_input_file(path)
+    prepare_input_file(path)
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, RecursionError) as error:
@@ -182,7 +182,7 @@ def open_hdf5(path: str) -> Iterator[Any]:
     import h5py  # type: ignore[import-untyped]
 
     try:
-        check_input_file(path)
+        prepare_input_file(path)
         size = file_state(path).size
     except FileNotFoundError:
         raise SourceError("file is missing", path) from None

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from ares.console import count_of
 from ares.errors import SourceError
-from ares.input.files import check_input_file, open_input, read_input, read_lines
+from ares.input.files import open_input, prepare_input_file, read_input, read_lines
 from ares.input.limits import input_budgets
 from ares.io import describe_os_error, is_url
 
@@ -241,7 +241,7 @@ def open_parquet(path: str, *, long_reads: bool = False, **options: Any) -> pq.P
     if is_url(path):
         source = open_input(path, long_reads=long_reads)
     else:
-        check_input_file(path)
+        prepare_input_file(path)
     return pq.ParquetFile(
         source,
         thrift_string_size_limit=_FOOTER_BYTES,
@@ -304,7 +304,7 @@ def connect_sqlite(path: str) -> sqlite3.Connection:
     """
     import sqlite3
 
-    check_input_file(path)
+    prepare_input_file(path)
     connection = sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")

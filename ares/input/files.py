@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,9 @@ from ares.input.time_limits import restart_file_time_limit
 from ares.io import is_url, open_file
 
 LFS_ADVICE = "a Git LFS pointer, not the data: run `git lfs pull` in its repository"
-MISSING_TARGET = "a link whose target is missing: download it again, or copy the folder with its targets"
+_NO_TARGET = "link whose target is missing"
+_GET_TARGET = "download it again, or copy the folder with its targets"
+MISSING_TARGET = f"a {_NO_TARGET}: {_GET_TARGET}"
 _LFS_START = b"version https://git-lfs.github.com/spec/"
 # A pointer has about 130 bytes; the specification of Git LFS allows up to 1,023.
 _LFS_SIZES = range(60, 1_024)
@@ -49,16 +50,6 @@ def lfs_pointer_error(path: str) -> SourceError:
     """The error for a Git LFS pointer in the place of a file."""
     return SourceError(
         "Git LFS pointer: run `git lfs pull`", f"{path} holds no data, only where Git LFS keeps it"
-    )
-
-
-def make_broken_link_error(path: str) -> SourceError | None:
-    """The error for a link whose target is missing; None for a path that is no link."""
-    if not os.path.islink(path):  # noqa: PTH114 - a path with a null byte is no link
-        return None
-    return SourceError(
-        "link whose target is missing",
-        f"{path} -> {os.readlink(path)}; download it again, or copy the folder with its targets",  # noqa: PTH115
     )
 
 
@@ -94,7 +85,7 @@ def open_input(path: str, *, long_reads: bool = False) -> BinaryIO:
         SourceError: It is no regular file, or a link leads out of the dataset.
         OSError: It is missing or cannot be read; also when reading.
     """
-    check_input_file(path)
+    prepare_input_file(path)
     return open_file(path, long_reads=long_reads)
 
 
@@ -142,8 +133,10 @@ def read_lines(path: str) -> Iterator[bytes]:
             yield line
 
 
-def check_input_file(path: str) -> None:
-    """Check that a path may be opened; costs two system calls, and a look into files as small as a pointer.
+def prepare_input_file(path: str) -> None:
+    """Begin a file of a dataset, before it is opened: give it its full time, and check that it may be opened.
+
+    It costs two system calls, and a look into files as small as a pointer.
 
     Raises:
         SourceError: It is a device, pipe or socket, a Git LFS pointer, a link without a target, or a link leads out
@@ -152,6 +145,11 @@ def check_input_file(path: str) -> None:
         IsADirectoryError: It is a folder.
     """
     restart_file_time_limit()
+    _check_input_file(path)
+
+
+def _check_input_file(path: str) -> None:
+    """Check that a file may be opened. Raises as `prepare_input_file`."""
     folder = _dataset_folder.get()
     if is_url(path):
         if folder and not is_url(folder):
@@ -162,8 +160,7 @@ def check_input_file(path: str) -> None:
     try:
         status = os.stat(path)  # noqa: PTH116 - called for every file
     except FileNotFoundError:
-        if error := make_broken_link_error(path):
-            raise error from None
+        _check_link_target(path)
         raise
     mode = status.st_mode
     if stat.S_ISDIR(mode):
@@ -174,6 +171,13 @@ def check_input_file(path: str) -> None:
         check_symbolic_links(path, folder)
     if is_lfs_pointer(path, status.st_size):
         raise lfs_pointer_error(path)
+
+
+def _check_link_target(path: str) -> None:
+    """Check that a path without a file is no link whose target is missing. Raises SourceError."""
+    if os.path.islink(path):  # noqa: PTH114 - a path with a null byte is no link
+        detail = f"{path} -> {os.readlink(path)}; {_GET_TARGET}"  # noqa: PTH115
+        raise SourceError(_NO_TARGET, detail) from None
 
 
 def check_symbolic_links(path: str, folder: str) -> None:
@@ -230,48 +234,3 @@ def _allowed_roots(folder: str) -> tuple[str, ...]:
     # A dataset must not make itself a cache by its own folder names: the cache is above it and named by the hub.
     is_cache = cache.name.startswith(("datasets--", "models--", "spaces--"))
     return (root, blobs) if is_cache else (root,)
-
-
-def check_relative_path(path: str, where: str) -> str:
-    """The path, as metadata of a dataset gives it, which must stay inside the dataset.
-
-    Args:
-        path: Relative path with "/" as separator.
-        where: File that gives it, for messages.
-
-    Raises:
-        SourceError: It is empty, absolute or a URL, goes up by "..", or holds a null byte.
-    """
-    is_outside = path.startswith(("/", "\\", "~")) or ".." in path.replace("\\", "/").split("/")
-    if not path or is_outside or is_url(path) or "\0" in path or len(path) > 4096:
-        raise SourceError("path leads out of the dataset", f"{where}: {path[:200]!r}")
-    return path
-
-
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::(0?)([0-9]{0,2})d?)?\}")
-_MAX_WIDTH = 20
-_MAX_CHARACTERS = 1024
-
-
-def check_path_template(text: object, where: str) -> None:
-    """Check a template that metadata of a dataset gives: "data/chunk-{chunk:03d}/episode_{episode:06d}.parquet".
-
-    Never fill one by `str.format`, whose fields reach any attribute and take any width.
-
-    Args:
-        text: The template, as metadata gives it.
-        where: File that gives it, for messages.
-
-    Raises:
-        SourceError: It is no text, is too long, holds braces other than the two kinds of placeholders, or leads out
-            of the dataset.
-    """
-    if not isinstance(text, str) or not text or len(text) > _MAX_CHARACTERS:
-        raise SourceError("path template is not a short text", f"{where}: {str(text)[:100]!r}")
-    rest = _PLACEHOLDER.sub("", text)
-    widths = [int(match[3]) for match in _PLACEHOLDER.finditer(text) if match[3]]
-    if "{" in rest or "}" in rest or any(width > _MAX_WIDTH for width in widths):
-        raise SourceError(
-            "path template is not understood", f"{where}: {text!r}; use {{name}} or {{name:06d}}"
-        )
-    check_relative_path(_PLACEHOLDER.sub("0", text), where)

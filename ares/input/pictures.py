@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import MediaError, SourceError
-from ares.input.files import check_input_file, open_input
+from ares.input.files import open_input, prepare_input_file
 from ares.input.limits import input_budgets
 from ares.io import is_url
 
@@ -153,7 +153,7 @@ def open_video(path: str) -> InputContainer:
     if is_url(path):
         # FFmpeg's own clients of object stores have no access to the credentials.
         return _limit_pixels(av.open(open_input(path), "r", options=options), path)
-    check_input_file(path)
+    prepare_input_file(path)
     options["protocol_whitelist"] = "file"
     return _limit_pixels(av.open(path, "r", options=options), path)
 

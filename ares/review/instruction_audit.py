@@ -198,24 +198,24 @@ def read_audits(stores: Stores) -> list[InstructionAudit]:
     return audits
 
 
-def create_audit_queue(stores: Stores, request: QueueRequest) -> Queue:
+def create_audit_queue(stores: Stores, request: QueueRequest, dataset: str = "") -> Queue:
     """Make a queue of the episodes that the audits name, the surest first.
 
     Args:
         stores: Stores of the workspace.
         request: Its name, person, guideline and shares; what it asks and how many follow from the audits.
+        dataset: Whose audit is asked about; "" for the audits of all datasets.
 
     Raises:
         RequestError: The audits name nobody, there is no audit yet, or the name is taken.
     """
-    audits = read_audits(stores)
+    audits = [audit for audit in read_audits(stores) if dataset in ("", audit.dataset)]
     shares = {finding.episode_id: finding.share for audit in audits for finding in audit.findings}
     if not shares:
         hint = "`ares check --instructions` makes one" if not audits else "its instructions need no queue"
         raise RequestError("no audit names an episode", hint)
-    request = replace(
-        request, question=INSTRUCTION, random_items=0, worth_items=len(shares), recipe={"audit": _VERSION}
-    )
+    recipe: dict[str, Json] = {"audit": _VERSION, **({"dataset": dataset} if dataset else {})}
+    request = replace(request, question=INSTRUCTION, random_items=0, worth_items=len(shares), recipe=recipe)
     return create_queue(stores, request, shares, worth=lambda row: shares[row["episode_id"]])
 
 

@@ -125,10 +125,14 @@ class Stores:
 
     @property
     def tables(self) -> Tables:
-        """The LanceDB tables: episodes, trajectories, segments and vectors.
+        """The LanceDB tables: episodes, trajectories, segments and vectors. Reading this property may write them.
 
         They are compared with the log at their first use, and again where that is more than a second ago: another
-        process may have been killed meanwhile. Where the log cannot be reached then, they are read as they are.
+        process may have been killed meanwhile. Where they lack something and no other job writes, it is applied under
+        the write lock by `catch_up`, and a line on standard error says so. Nothing is compared without `compare`.
+
+        Raises:
+            StoreError: The log cannot be reached at the first use; later the tables are then read as they are.
         """
         if time.monotonic() >= self._compare_at:
             compare = self.catch_up_again if self._compare_at else self.catch_up

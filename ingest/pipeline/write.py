@@ -18,14 +18,12 @@ from ares.jobs import FailureLog, Report, location_subject, utc_now
 from ares.store import AnnotationRow, applied_sequence, arrow_type, batched, skip_applied
 from ingest.base import Item
 from ingest.pipeline.plan import IdentityConflict, ItemOutcome
-from ingest.pipeline.read import (
-    CHECKER,
+from ingest.pipeline.read import CHECKER, CheckedBatch, make_findings_annotation
+from ingest.pipeline.source_segments import (
     ROWS_PER_APPEND,
     AnnotationTexts,
-    CheckedBatch,
     find_changed_segments,
     list_source_annotators,
-    make_findings_annotation,
     make_source_producer,
 )
 

@@ -16,6 +16,7 @@ from ares.episode import Episode, Record, Trajectory
 from ares.errors import MediaError, RequestError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate, estimate_cost
 
 
 def _seconds_of_length(episode: Episode, seconds: float, sampling: str = "auto") -> list[float]:
@@ -58,8 +59,6 @@ def test_vectors_of_a_batch_go_to_their_own_frames(
 def test_an_episode_without_a_camera_has_nothing_to_embed_and_is_counted_so(
     tmp_path: Path, demo_samples: Path
 ) -> None:
-    from tests.annotators.runs import annotate
-
     settings = Settings(embed_model="hash:16")
     with open_workspace(str(tmp_path / "w"), settings) as opened:
         opened.ingest(demo_samples / "video", limit=2, media="none", quiet=True)
@@ -80,12 +79,33 @@ def test_an_episode_without_a_camera_has_nothing_to_embed_and_is_counted_so(
 
 def test_the_space_can_be_found_and_loaded(options: Options, ws: Workspace) -> None:
     annotator = EmbedAnnotator(options, ws.stores)
+    annotator.preflight([annotator.producer])
     document = ws.stores.annotations.get_document("spaces", annotator.space)
     assert isinstance(document, dict)
     assert (document["encoder"], document["dim"]) == ("clip", 128)
     again = EmbedAnnotator(options, ws.stores)
+    again.preflight([again.producer])
     assert again.producer.maker_id == annotator.producer.maker_id
     assert ws.stores.annotations.get_document("spaces", annotator.space) == document
+
+
+@pytest.mark.parametrize("load_models", [True, False])
+def test_making_the_annotator_registers_no_space(options: Options, ws: Workspace, load_models: bool) -> None:
+    EmbedAnnotator(replace(options, model="hash:24", load_models=load_models), ws.stores)
+    assert ws.stores.annotations.get_document("spaces", "hash-24") is None
+
+
+def test_a_run_registers_its_space_and_a_quote_writes_nothing(tmp_path: Path, demo_samples: Path) -> None:
+    settings = Settings(embed_model="hash:24")
+    with open_workspace(str(tmp_path / "w"), settings) as opened:
+        opened.ingest(demo_samples / "video", limit=1, quiet=True)
+        log = opened.stores.annotations
+        before = log.position()
+        (quote,) = estimate_cost(opened.stores, ["embed"], Options(settings=settings))
+        assert quote.planned == 1
+        assert log.position() == before and not dict(log.find_documents("spaces"))
+        annotate(opened.stores, ["embed"], Options(settings=settings), quiet=True)
+        assert list(dict(log.find_documents("spaces"))) == ["hash-24"]
 
 
 def test_frames_by_rate(episodes: dict[str, Episode]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from annotators.base import Options
-from annotators.grade import AttackRequest, AttackRun, quote_attack, run_attack
+from annotators.grade import AttackRequest, AttackRun, attack, quote_attack, run_attack
 from app.cli.main import main
 from ares.errors import RequestError
 from ares.settings import Price, Settings
@@ -161,6 +161,20 @@ def test_the_truth_may_be_a_column(attacked: Attacked) -> None:
     by_column = quote_attack(attacked.stores, options, replace(_REQUEST, truth="instruction"))
     assert by_instruction.controls == by_column.controls
     assert "--truth COLUMN" in by_instruction.warnings[0] and not by_column.warnings
+
+
+def test_as_many_are_drawn_as_asked_for_among_the_texts_that_hold_a_caption(
+    attacked: Attacked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the texts are a mark alone, and so no caption: they take the place of no other."""
+    ids = sorted(attacked.stores.tables.episodes.ids())
+    texts = [(key, "..." if number % 2 else "open the drawer", None) for number, key in enumerate(ids)]
+    monkeypatch.setattr(attack, "_read_texts", lambda stores, request: iter(texts))
+    for seed in range(5):
+        drawn, _ = attack.sample_true_captions(attacked.stores, replace(_REQUEST, episodes=5, seed=seed))
+        assert len({subject.episode.episode_id for subject in drawn}) == 5
+    drawn, _ = attack.sample_true_captions(attacked.stores, _REQUEST)
+    assert sorted(subject.episode.episode_id for subject in drawn) == ids[::2]
 
 
 @pytest.mark.parametrize("where", ["num_steps < 0", "instruction = ''"])

@@ -9,6 +9,7 @@ from functools import partial
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.address import change_view, read_view
 from app.dashboard.browse_panels import (
     draw_duplicate_groups,
     draw_facets,
@@ -20,8 +21,10 @@ from app.dashboard.browse_panels import (
 from app.dashboard.cards import add_table_cells, add_value_lines, build_cards, make_episode_page_params
 from app.dashboard.column_words import WITHOUT_VALUE, WORST_ORDERS
 from app.dashboard.components import draw_grid
+from app.dashboard.error_boxes import show_error
+from app.dashboard.field_errors import show_value
 from app.dashboard.job_panels import draw_command
-from app.dashboard.navigation import change_view, escape_markdown, read_view
+from app.dashboard.markdown import escape_markdown
 from app.dashboard.results import ResultPage, check_view, find_lower_threshold, list_table_columns, read_page
 from app.dashboard.search_bar import draw_search_bar
 from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, read_ticked_ids
@@ -51,7 +54,7 @@ def render() -> None:
         page = read_page(view)
     except AresError as error:
         _draw_filter_buttons(view)
-        navigation.show_error(error)
+        show_error(error)
         return
     draw_unknown(view)
     draw_duplicate_groups(view)
@@ -175,7 +178,7 @@ def _draw_results(view: ViewState, page: ResultPage, cards: list[Json]) -> None:
         on_tick=change_ticks,
     )
     if page.pages > 1:
-        navigation.show_value(_PAGE_NUMBER, min(view.page, page.pages))
+        show_value(_PAGE_NUMBER, min(view.page, page.pages))
         with st.container(horizontal_alignment="center"):
             st.pagination(page.pages, key=_PAGE_NUMBER, on_change=_turn_page)
     if view.page >= page.pages:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.dashboard import cached_reads, navigation
+from app.dashboard import cached_reads
+from app.dashboard.address import read_parameter, write_parameter, write_parameters
 from app.dashboard.annotation_rows import read_annotations, read_segments
 from app.dashboard.column_words import (
     VERDICTS,
@@ -20,7 +21,7 @@ from app.dashboard.column_words import (
     value_words,
 )
 from app.dashboard.components import load_component
-from app.dashboard.navigation import entered_text, read_parameter, write_parameter
+from app.dashboard.field_errors import entered_text, show_value
 from app.dashboard.player_data import group_dimensions, make_player_source, short_name
 from app.dashboard.timeline_ticks import make_gripper_ticks
 from app.dashboard.view_state import AddressError
@@ -123,7 +124,7 @@ def _draw_pairs(group: str, ids: list[str]) -> list[str]:
     }
     value = " ".join(ids) if ids[0] else next(iter(labels))
     options = labels if value in labels else {value: "another pair", **labels}
-    navigation.show_value("compare.pairs", value)
+    show_value("compare.pairs", value)
     st.selectbox(
         "Near duplicates of this group", list(options), key="compare.pairs", on_change=_open_pair, args=(group,),
         format_func=lambda choice: options.get(choice, choice),
@@ -133,7 +134,7 @@ def _draw_pairs(group: str, ids: list[str]) -> list[str]:
 
 def _open_pair(group: str) -> None:
     first, _, second = entered_text("compare.pairs").partition(" ")
-    navigation.write_parameters({"group": [group], "a": [first], "b": [second]})
+    write_parameters({"group": [group], "a": [first], "b": [second]})
 
 
 def _read_side(episode_id: str, producer: str, parameter: str) -> _Side:
@@ -200,7 +201,7 @@ def _draw_choices(first: _Side, second: _Side, events: int) -> int:
 
 def _draw_choice(column: Any, label: str, parameter: str, names: Mapping[str, str], value: str) -> None:
     key = f"compare.{parameter}"
-    navigation.show_value(key, value)
+    show_value(key, value)
     column.selectbox(
         label, list(names), key=key, format_func=lambda choice: names.get(choice, choice),
         on_change=lambda: write_parameter(parameter, entered_text(key)),

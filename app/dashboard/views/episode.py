@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.address import read_parameter, read_view
 from app.dashboard.annotation_rows import (
     MOST_SEGMENTS,
     EpisodeAnnotations,
@@ -39,7 +40,8 @@ from app.dashboard.components import (
     load_component,
 )
 from app.dashboard.failed_work import draw_episode_failures
-from app.dashboard.navigation import escape_markdown, read_parameter, read_view
+from app.dashboard.field_errors import draw_refusal, guard_field, show_value
+from app.dashboard.markdown import escape_markdown
 from app.dashboard.player_data import make_player_source, make_signal_plots
 from app.dashboard.results import Neighbourhood, check_view, find_best_second, find_neighbours
 from app.dashboard.selection_bar import (
@@ -112,9 +114,9 @@ def render() -> None:
         _judge_data(episode, annotations),
         key="episode.player",
         on_frame_search=lambda frame: navigation.open_page("browse", {"image": [frame]}),
-        on_acts=navigation.guard_field("episode.player", _apply_acts),
+        on_acts=guard_field("episode.player", _apply_acts),
     )
-    navigation.draw_refusal("episode.player")
+    draw_refusal("episode.player")
     findings = st.container()
     left_column, right_column = st.columns([3, 2], gap="large")
     with left_column:
@@ -147,7 +149,7 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
             args=("statistics", {"f.dataset": [episode.dataset], "episode": [episode.episode_id]}),
         )  # fmt: skip
         key = f"episode.select.{episode.episode_id}"
-        navigation.show_value(key, episode.episode_id in read_ticked_ids())
+        show_value(key, episode.episode_id in read_ticked_ids())
         st.toggle("Select", key=key, on_change=_apply_toggle, args=(key, episode.episode_id))
     if read_ticked_ids():
         draw_selection_bar(view, 0)

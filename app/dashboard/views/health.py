@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import count
 from typing import TYPE_CHECKING
@@ -10,16 +9,18 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.address import read_parameter, write_parameters
 from app.dashboard.annotation_rows import make_contract_rows, make_finding_rows, make_worst_episode_rows
 from app.dashboard.components import draw_table
-from app.dashboard.navigation import escape_markdown, read_parameter, write_parameters
+from app.dashboard.field_errors import entered_text, show_value
+from app.dashboard.markdown import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.view_state import AddressError
 from ares.console import count_are, count_of
 from ares.reports import DatasetHealth
 
 if TYPE_CHECKING:
-    from ares.review import InstructionAudit, InstructionFinding
+    from ares.review import InstructionFinding
 
 # Combinations of dimensions that are drawn, the most frequent first.
 _SHOWN_CONTRACTS = 3
@@ -41,7 +42,7 @@ def render() -> None:
         navigation.draw_job_button("Ingest from here", "ingest")
         return
     # The address decides: a list that keeps its own choice would show another dataset after the button "back".
-    navigation.show_value(_DATASET, named or datasets[0])
+    show_value(_DATASET, named or datasets[0])
     dataset = str(st.selectbox("Dataset", datasets, key=_DATASET, on_change=_put_dataset_in_url))
     with st.spinner("Checking a sample of the episodes"):
         health = cached_reads.read_health(dataset)
@@ -53,7 +54,7 @@ def render() -> None:
 
 
 def _put_dataset_in_url() -> None:
-    dataset = navigation.entered_text(_DATASET)
+    dataset = entered_text(_DATASET)
     if dataset:
         write_parameters({"dataset": [dataset]})
 
@@ -105,7 +106,12 @@ def _draw_instructions(dataset: str) -> None:
     shown = audit.findings[:_SHOWN_INSTRUCTIONS]
     if not shown:
         return
-    st.button(f"Ask people about {_queue_size(audits)}", key="health.ask", on_click=_make_instruction_queue)
+    st.button(
+        f"Ask people about {count_of(len(audit.findings), 'episode')}",
+        key="health.ask",
+        on_click=_make_instruction_queue,
+        args=(dataset,),
+    )
     rows = [
         {"episode": finding.episode_id, "finding": str(finding), "sure": finding.share} for finding in shown
     ]
@@ -114,19 +120,15 @@ def _draw_instructions(dataset: str) -> None:
         _draw_instruction_actions(shown[number])
 
 
-def _queue_size(audits: Sequence[InstructionAudit]) -> str:
-    """How many episodes a queue would have: those that the audits of all datasets name."""
-    return count_of(sum(len(audit.findings) for audit in audits), "episode")
+def _make_instruction_queue(dataset: str) -> None:
+    """Make a queue of all that the audit of a dataset names, and open it."""
+    from ares.review import QueueRequest, create_audit_queue
 
-
-def _make_instruction_queue() -> None:
-    """Make a queue of all that the audits name, and open it."""
-    from ares.review import QueueRequest
-
-    reviews = cached_reads.workspace().review
-    names = {queue.name for queue in reviews.queues()}
+    workspace = cached_reads.workspace()
+    names = {queue.name for queue in workspace.review.queues()}
     name = next(name for number in count(1) if (name := f"instructions-{number}") not in names)
-    reviews.create_from_audits(QueueRequest(name=name, question="instruction", person=read_person_name()))
+    request = QueueRequest(name=name, question="instruction", person=read_person_name())
+    create_audit_queue(workspace.stores, request, dataset)
     navigation.open_page("review", {"queue": [name]})
 
 

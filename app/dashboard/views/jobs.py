@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from app.dashboard import cached_reads, navigation
+from app.dashboard import cached_reads
+from app.dashboard.address import read_parameter, write_parameter
+from app.dashboard.error_boxes import show_error
+from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.job_panels import READ_ONLY, draw_command, draw_command_line, draw_jobs
-from app.dashboard.navigation import entered_text, read_parameter
 from app.dashboard.selection_bar import read_person_name
 from app.server import (
     PLAN,
@@ -43,7 +45,7 @@ def render() -> None:
 def _draw_form() -> None:
     kinds = list(_KINDS)
     requested = read_parameter("job", kinds[0])
-    navigation.show_value("jobs.kind", requested if requested in kinds else kinds[0])
+    show_value("jobs.kind", requested if requested in kinds else kinds[0])
     kind = st.radio(
         "New job", kinds, format_func=_KINDS.__getitem__, key="jobs.kind", horizontal=True,
         on_change=_put_kind_in_address,
@@ -56,13 +58,13 @@ def _draw_form() -> None:
     try:
         words = fields[str(kind)]()
     except AresError as error:
-        navigation.show_error(error)
+        show_error(error)
         return
     _draw_buttons(words)
 
 
 def _put_kind_in_address() -> None:
-    navigation.write_parameter("job", entered_text("jobs.kind", "ingest"))
+    write_parameter("job", entered_text("jobs.kind", "ingest"))
 
 
 def _draw_ingest() -> list[str]:
@@ -91,7 +93,7 @@ def _draw_annotate() -> list[str]:
     known = sorted(annotators.names())
     requested = [name for name in read_parameter("names").split(",") if name in known]
     if requested and not st.session_state.get("jobs.names"):
-        navigation.show_value("jobs.names", requested)
+        show_value("jobs.names", requested)
     names = st.multiselect("Annotators, in this order", known, key="jobs.names")
     where, limit = st.columns([3, 1])
     condition = where.text_input(
@@ -115,7 +117,7 @@ def _draw_check() -> list[str]:
 def _draw_buttons(words: Sequence[str]) -> None:
     is_writable = cached_reads.workspace().stores.is_writable
     can_plan = words[:1] in (["ingest"], ["annotate"])
-    start = navigation.guard_field("jobs.start", _start_job)
+    start = guard_field("jobs.start", _start_job)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Plan", key="jobs.plan", icon=":material/calculate:", disabled=not (words and can_plan and is_writable),
@@ -126,7 +128,7 @@ def _draw_buttons(words: Sequence[str]) -> None:
             disabled=not (words and is_writable), on_click=start, args=(list(words),),
             help=None if is_writable else READ_ONLY,
         )  # fmt: skip
-    navigation.draw_refusal("jobs.start")
+    draw_refusal("jobs.start")
     if words:
         draw_command_line(words)
 

@@ -9,9 +9,11 @@ from typing import Any
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.address import change_view, read_parameter, read_view, settle_address, write_parameter
 from app.dashboard.browse_panels import draw_unknown
 from app.dashboard.column_words import column_choice, column_rank, format_column_label
 from app.dashboard.components import draw_map
+from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.job_panels import draw_command
 from app.dashboard.map_points import (
     AXES,
@@ -23,7 +25,6 @@ from app.dashboard.map_points import (
     parse_view,
     read_ticked_positions,
 )
-from app.dashboard.navigation import change_view, read_parameter, read_view
 from app.dashboard.results import check_view
 from app.dashboard.selection_bar import draw_selection_bar, read_ticked_ids
 from app.dashboard.view_state import (
@@ -110,7 +111,7 @@ def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:
     if named not in options:
         hint = f"{suggest_column(named, options)}there are: {', '.join(options)}"
         raise AddressError("colour", f"no column {named!r} to colour by", hint)
-    navigation.show_value(_COLOUR, named)
+    show_value(_COLOUR, named)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{count_of(total, 'episode', comma=True)} on the map**", width="content")
         if view.is_search:
@@ -126,7 +127,7 @@ def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:
 
 
 def _put_colour_in_url() -> None:
-    navigation.write_parameter("colour", navigation.entered_text(_COLOUR))
+    write_parameter("colour", entered_text(_COLOUR))
 
 
 def _draw_points(view: ViewState, columns: Mapping[str, str], colour: str) -> None:
@@ -155,7 +156,7 @@ def _draw_points(view: ViewState, columns: Mapping[str, str], colour: str) -> No
 
 
 def _remember_view(sides: Any) -> None:
-    navigation.settle_address()
+    settle_address()
     st.session_state[_SHOWN] = parse_view(sides)
 
 
@@ -198,21 +199,21 @@ def _draw_region(view: ViewState, columns: Mapping[str, str]) -> None:
     points = cached_reads.read_map_points(_map_where(view, columns))
     # Of a million points this is faster than the table, which answers everything else.
     count = count_in_region(points, parse_polygon(view.region))
-    navigation.show_value(_NAME, view.region_name)
+    show_value(_NAME, view.region_name)
     with st.container(horizontal=True, vertical_alignment="bottom", key="map.region"):
         st.text_input(
             "Name of the region", key=_NAME, max_chars=MAX_REGION_NAME, width=240,
-            on_change=navigation.guard_field(_NAME, _name_region), placeholder="red cups",
+            on_change=guard_field(_NAME, _name_region), placeholder="red cups",
         )  # fmt: skip
         st.button(
             f"Open these {count:,} in Browse", type="primary", icon=":material/grid_view:", key="map.open",
             on_click=navigation.open_page, args=("browse", view_to_params(replace(view, page=1))),
         )  # fmt: skip
         st.button("Remove the region", key="map.remove", on_click=change_view, args=(_without_region,))
-    navigation.draw_refusal(_NAME)
+    draw_refusal(_NAME)
     draw_selection_bar(view, count)
 
 
 def _name_region() -> None:
-    name = navigation.entered_text(_NAME)
+    name = entered_text(_NAME)
     change_view(lambda newest: replace(newest, region_name=name if newest.region else ""))

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.address import read_parameter, write_parameter
 from app.dashboard.cards import make_poster_url, make_video_url
 from app.dashboard.column_words import VERDICTS, code_words, time_words
 from app.dashboard.components import draw_review, draw_table
+from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.judge_tab import draw_judges
-from app.dashboard.navigation import entered_text, read_parameter, write_parameter
 from app.dashboard.selection_bar import read_login_name
 from app.dashboard.view_state import AddressError
 from app.server import check_person_name
@@ -69,7 +70,7 @@ def render() -> None:
     tab = read_parameter("tab", _QUESTIONS_TAB)
     if tab not in _TABS:
         raise AddressError("tab", f"there is no tab {tab[:40]!r}", f"there are: {', '.join(_TABS)}")
-    navigation.show_value(_TAB, _TABS[tab])
+    show_value(_TAB, _TABS[tab])
     parts = st.tabs(list(_TABS.values()), key=_TAB, on_change=_choose_tab)
     # The other tab costs nothing while it is closed.
     with parts[list(_TABS).index(tab)]:
@@ -125,9 +126,9 @@ def _draw_new_queue(person: str, number: int) -> None:
             placeholder="dataset = 'lids'",
             help="Empty: all.",
         )
-        make = navigation.guard_field(_NEW_NAME, _make_queue)
+        make = guard_field(_NEW_NAME, _make_queue)
         st.form_submit_button("Make a queue", on_click=make, args=(person,))
-    navigation.draw_refusal(_NEW_NAME)
+    draw_refusal(_NEW_NAME)
 
 
 def _question_title(question: str) -> str:
@@ -163,12 +164,12 @@ def _draw_choice(queues: Sequence[Queue], named: str, person: str) -> None:
     with columns[1]:
         st.text_input(
             "You are", person, 80, key=f"{_PERSON}.{person}", args=(person,), disabled=bool(read_login_name()),
-            on_change=navigation.guard_field(_PERSON, _choose_person),
+            on_change=guard_field(_PERSON, _choose_person),
         )  # fmt: skip
     # With another key it is closed once there is one more queue.
     with columns[2], st.popover("New queue", icon=":material/add:", key=f"review.new.{len(queues)}"):
         _draw_new_queue(person, len(queues) + 1)
-    navigation.draw_refusal(_PERSON)
+    draw_refusal(_PERSON)
 
 
 def _choose_queue(before: str) -> None:
@@ -218,8 +219,8 @@ def _draw_item(named: str, person: str) -> None:
     queue = ReviewQueue(stores, named)
     episodes: dict[str, Episode] = dict(st.session_state.get(_EPISODES, {}))
     shown = cached_reads.limited(partial(_read_item, queue, stores, person, episodes))
-    item, undo = shown.item, navigation.guard_field("review.item", _undo_last)
-    navigation.draw_refusal("review.item")
+    item, undo = shown.item, guard_field("review.item", _undo_last)
+    draw_refusal("review.item")
     if item is None:
         st.success(f"Nothing is left for you: {shown.progress}")
         if unanswered := shown.progress.items - shown.progress.answered:
@@ -230,7 +231,7 @@ def _draw_item(named: str, person: str) -> None:
         st.write("The tab Judges says how far each judge agrees with people, and certifies a set.")
         st.button("Take the last answer back", key="review.undo", on_click=undo, args=(queue, person))
     else:
-        react = navigation.guard_field("review.item", partial(_react_to_key, queue, item, person))
+        react = guard_field("review.item", partial(_react_to_key, queue, item, person))
         draw_review(_item_data(queue, item, shown, episodes), "review.item", react)
         known = (item.episode_id, *shown.following)
         st.session_state[_EPISODES] = kept = {key: episodes[key] for key in known if key in episodes}
@@ -379,7 +380,7 @@ def _draw_changes(queue: ReviewQueue, row: AnswerRow, person: str) -> None:
             f"Change to “{_verdict_words(verdict)}”",
             key=f"review.change.{verdict}",
             disabled=verdict == row.answer.verdict,
-            on_click=navigation.guard_field("review.item", _change_answer),
+            on_click=guard_field("review.item", _change_answer),
             args=(queue, row, verdict, person),
         )
 

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.address import read_parameter, write_parameter
 from app.dashboard.cards import build_cards, make_episode_page_params
 from app.dashboard.column_words import code_words, time_words
 from app.dashboard.components import draw_grid, draw_table
+from app.dashboard.error_boxes import show_error
+from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.job_panels import draw_command_line, draw_jobs
-from app.dashboard.navigation import entered_text, escape_markdown, read_parameter, write_parameter
+from app.dashboard.markdown import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.user_limits import choose_export_destination, find_default_export_folder
 from app.dashboard.view_state import AddressError
@@ -75,7 +78,7 @@ def _draw_list(sets: list[CurationSet]) -> CurationSet:
     draw_table(rows, "sets.list")
     labels = [episode_set.label for episode_set in sets]
     requested = _label_of(sets, read_parameter("set"))
-    navigation.show_value("sets.selected", requested)
+    show_value("sets.selected", requested)
     label = st.selectbox("Show", labels, key="sets.selected", width=420, on_change=_put_selection_in_url)
     return sets[labels.index(label)]
 
@@ -141,9 +144,9 @@ def _draw_export(episode_set: CurationSet) -> None:
     ).strip()
     st.button(
         "Export", type="primary", key="sets.export", disabled=not name,
-        on_click=navigation.guard_field("sets.export", _start_export), args=(episode_set,),
+        on_click=guard_field("sets.export", _start_export), args=(episode_set,),
     )  # fmt: skip
-    navigation.draw_refusal("sets.export")
+    draw_refusal("sets.export")
     draw_command_line(make_export_words(episode_set.label, folder / (name or "NAME"), format, task))
     draw_jobs(lambda: list_jobs(workspace.stores, "export", episode_set.label), summarise=_summarise_export)
 
@@ -223,9 +226,9 @@ def _draw_action(episode_set: CurationSet, others: list[CurationSet], action: st
         "combine": _draw_combination,
     }
     words = fields[action](episode_set, others)
-    make = navigation.guard_field("sets.make", _start_action)
+    make = guard_field("sets.make", _start_action)
     st.button("Make it", type="primary", key="sets.make", on_click=make, args=(episode_set, words))
-    navigation.draw_refusal("sets.make")
+    draw_refusal("sets.make")
     draw_command_line(["set", *words])
     workspace = cached_reads.workspace()
     draw_jobs(
@@ -369,7 +372,7 @@ def _draw_cards(ids: list[str], total: int, name: str) -> None:
     episodes = cached_reads.read_episodes(ids)
     if len(episodes) < len(ids):
         missing = f"{len(ids) - len(episodes)} of {len(ids)}"
-        navigation.show_error(AresError("episodes of this set are not in the workspace", missing))
+        show_error(AresError("episodes of this set are not in the workspace", missing))
     cards = build_cards(episodes, cached_reads.read_captions(ids), {}, {})
     draw_grid(cards, f"sets.grid.{name}", _open_member, size="small")
 

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.address import read_parameter, read_view, write_parameter
 from app.dashboard.browse_panels import draw_unknown
 from app.dashboard.cards import add_value_lines, build_cards, make_episode_page_params
 from app.dashboard.column_words import (
@@ -22,7 +23,9 @@ from app.dashboard.column_words import (
     format_column_label,
 )
 from app.dashboard.components import draw_bars, draw_grid, load_component
-from app.dashboard.navigation import read_parameter, read_view, write_parameter
+from app.dashboard.error_boxes import show_error
+from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
+from app.dashboard.markdown import escape_markdown
 from app.dashboard.results import check_view
 from app.dashboard.view_state import (
     AddressError,
@@ -104,23 +107,23 @@ def _draw_selection(view: ViewState) -> None:
 def _draw_choice(where: str) -> GroupStatistics | None:
     """Draw what episodes are counted by; returns the counts, or None where no episode has that name."""
     named = read_parameter("group") or _NAMES[0]
-    navigation.show_value(_GROUP, named)
+    show_value(_GROUP, named)
     options = list(dict.fromkeys([*_NAMES, named]))
     st.selectbox(
         "Count by", options, key=_GROUP, accept_new_options=True, width=320,
-        on_change=navigation.guard_field(_GROUP, _put_group_in_url), args=(where,),
+        on_change=guard_field(_GROUP, _put_group_in_url), args=(where,),
         help="Also a column, or a key that the source has in its metadata",
     )  # fmt: skip
-    navigation.draw_refusal(_GROUP)
+    draw_refusal(_GROUP)
     try:
         return cached_reads.read_groups(where, named)
     except RequestError as error:
-        navigation.show_error(error)
+        show_error(error)
         return None
 
 
 def _put_group_in_url(where: str) -> None:
-    named = navigation.entered_text(_GROUP) or _NAMES[0]
+    named = entered_text(_GROUP) or _NAMES[0]
     cached_reads.read_groups(where, named)
     write_parameter("group", named)
 
@@ -227,11 +230,11 @@ def _draw_distribution(view: ViewState, columns: Mapping[str, str], where: str) 
     numbers = _number_columns(columns)
     st.subheader("How a number spreads")
     named = read_parameter("number")
-    navigation.show_value(_NUMBER, named if named in numbers else numbers[0])
+    show_value(_NUMBER, named if named in numbers else numbers[0])
     column = str(
         st.selectbox(
             "Number", numbers, key=_NUMBER, format_func=column_choice, width=320,
-            on_change=lambda: write_parameter("number", navigation.entered_text(_NUMBER)),
+            on_change=lambda: write_parameter("number", entered_text(_NUMBER)),
         )
     )  # fmt: skip
     (facet,) = cached_reads.read_facets(where, only=column)
@@ -314,8 +317,8 @@ def _draw_comparison(columns: Mapping[str, str]) -> None:
     episode, dataset = episodes[0], episodes[0].dataset
     view = ViewState(filters={"dataset": ColumnFilter(column="dataset", values=(dataset,))})
     where = view_filter_sql(view, columns)
-    title = navigation.escape_markdown(episode.instruction or episode.key)
-    st.subheader(f"{title}, beside {navigation.escape_markdown(dataset)}")
+    title = escape_markdown(episode.instruction or episode.key)
+    st.subheader(f"{title}, beside {escape_markdown(dataset)}")
     numbers = [name for name in _number_columns(columns) if not name.startswith("map_")][:_MOST_NUMBERS]
     facets = [cached_reads.read_facets(where, only=name)[0] for name in numbers]
     # A column with one value for all says nothing.

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ares.errors import AresError, MediaError, SourceError
 from ares.imports import missing_extra, needs_extra
 from ares.input import (
-    check_input_file,
     input_budgets,
     open_zip,
     parse_json,
+    prepare_input_file,
     read_input,
     read_zip_entry,
 )
@@ -168,7 +168,7 @@ def _open_folder(path: str) -> Any:
         def _check(self, key: str) -> None:
             # A missing chunk is one of fill values.
             with suppress(FileNotFoundError, IsADirectoryError, NotADirectoryError):
-                check_input_file(f"{self.root}/{key}")
+                prepare_input_file(f"{self.root}/{key}")
 
     return CheckedFolder(path, read_only=True)
 

@@ -54,6 +54,7 @@ def test_embed_uses_it_by_its_spec(
     (result,) = annotator.process([work_for(episodes["drawer-close_000"], [annotator])])
     assert isinstance(result, Result)
     assert {frames.vectors.shape[1] for frames in result.vectors} == {32}
+    annotator.preflight([annotator.producer])
     document = ws.stores.annotations.get_document("spaces", "hash-32")
     assert isinstance(document, dict)
     assert (document["encoder"], document["model"], document["dim"]) == ("hash", "hash:32", 32)

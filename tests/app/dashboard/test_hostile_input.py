@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.dashboard import cached_reads
 from app.dashboard.cached_reads import forget_slow_filters
-from app.dashboard.navigation import PAGES
+from app.dashboard.page_list import PAGES
 from app.dashboard.user_limits import UserLimits
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -186,7 +186,7 @@ def test_no_text_typed_on_a_page_reaches_a_file(
 def test_only_one_module_reads_the_address_and_it_knows_every_parameter() -> None:
     """A new parameter is in `PAGES`, and so in the test above, or reading it raises KeyError."""
     readers = [path.name for path in _DASHBOARD.rglob("*.py") if _reads_address(path)]
-    assert readers == ["navigation.py"]
+    assert readers == ["address.py"]
 
 
 def _reads_address(path: Path) -> bool:

@@ -31,6 +31,7 @@ from ares.errors import RequestError
 from ares.jobs import FailureLog
 from ares.reports import check_stored_episode
 from ares.review import InstructionAudit, read_audits
+from ares.review.instruction_audit import AUDITS
 from ares.settings import Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
@@ -474,6 +475,27 @@ def test_health_shows_what_the_instruction_audit_names_and_what_can_be_done(
         assert len(reads) > before + 1, "an answer changes what is named"
         alike = _draw("health", {"dataset": "alike"})
         assert any("unsure, the frames do not tell" in caption.value for caption in alike.caption)
+
+
+def test_health_asks_people_about_the_dataset_that_it_shows_alone(tmp_path: Path) -> None:
+    with open_workspace(str(tmp_path / "ws"), Settings()) as workspace:
+        cached_reads.use_workspace(workspace)
+        planted = next(iter(fill_audited_world(workspace.stores)))
+        workspace.review.audit_instructions()
+        # The audit of another dataset names an episode, too.
+        documents: dict[str, Any] = dict(workspace.stores.annotations.find_documents(AUDITS))
+        (row,) = documents["known"]["findings"]
+        other = next(iter(workspace.stores.tables.episodes.read(where="dataset = 'alike'")))
+        named = {**row, "episode_id": other.episode_id, "instruction": other.instruction}
+        document = {**documents["alike"], "verdict": "judged", "findings": [named]}
+        workspace.stores.annotations.put_documents(AUDITS, {"alike": document})
+        assert sum(len(audit.findings) for audit in workspace.review.audits()) == 2
+        app = _draw("health", {"dataset": "known"})
+        assert app.button(key="health.ask").label == "Ask people about 1 episode"
+        app.button(key="health.ask").click().run()
+        (queue,) = workspace.review.queues()
+        item = workspace.review.queue(queue.name).next("Ada")
+        assert queue.items == 1 and item is not None and item.subject_id == planted
 
 
 def test_health_says_what_is_typical_of_a_dataset_and_what_the_checks_find(displayed: Workspace) -> None:

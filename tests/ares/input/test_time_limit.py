@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ares.errors import SourceError
-from ares.input import call_with_file_time_limit, call_with_time_limit, check_input_file, input_budgets
+from ares.input import call_with_file_time_limit, call_with_time_limit, input_budgets, prepare_input_file
 from ingest.base import Item, guard_item_loading
 from ingest.pipeline.read import read_records
 
@@ -92,7 +92,7 @@ def test_each_file_gives_the_opening_of_a_dataset_its_time_anew(tmp_path: Path, 
     def open_files() -> str:
         for _ in range(8):
             clock.pass_time(10.0)
-            check_input_file(str(path))
+            prepare_input_file(str(path))
         return "opened"
 
     def open_for_ever() -> None:

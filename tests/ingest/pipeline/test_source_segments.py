@@ -20,8 +20,8 @@ from ares.settings import settings_from_environment
 from ares.store import StagedIds
 from ares.workspace import Workspace, open_workspace
 from ingest.base import Item, Source, SourceOptions
-from ingest.pipeline import read as encoder
-from ingest.pipeline.read import make_source_producer, name_source_annotator
+from ingest.pipeline import source_segments
+from ingest.pipeline.source_segments import make_source_producer, name_source_annotator
 from ingest.pipeline.write import CheckAnnotationLog
 from tests.ingesting import StubIngester, ingest_paths
 
@@ -218,7 +218,7 @@ def test_what_cannot_be_read_is_counted_by_reason(ws: Workspace, tmp_path: Path)
 def test_of_very_many_segments_and_styles_the_rest_is_told_or_joined(
     ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoder, "_SEGMENTS_PER_RECORD", 40)
+    monkeypatch.setattr(source_segments, "_SEGMENTS_PER_RECORD", 40)
     told = [span(f"style {number}", 0.0, 1.0, "x") for number in range(41)]
     assert ingest(ws, tell(tmp_path, a=told)) == {
         "a record has more than 200,000 segments, the rest left out": 1

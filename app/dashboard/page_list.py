@@ -1,0 +1,41 @@
+"""The pages of the dashboard by name, and the parameters of the URL that each reads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class PageEntry(NamedTuple):
+    """A page of the dashboard; `render()` of the file of its name in `app/dashboard/views` draws it.
+
+    Attributes:
+        title: Its name in the navigation.
+        icon: Its icon there, by Streamlit's name.
+        parameters: Parameters of the URL that it reads, beside those of the filters of columns ("f.COLUMN").
+    """
+
+    title: str
+    icon: str
+    parameters: tuple[str, ...] = ()
+
+
+VIEW_PARAMETERS = (
+    *("q", "like", "image", "by", "words", "where", "region", "region_name", "sort", "page", "cut"),
+    *("show", "columns"),
+)
+PAGES = {
+    "browse": PageEntry("Browse", ":material/grid_view:", VIEW_PARAMETERS),
+    "map": PageEntry("Map", ":material/scatter_plot:", (*VIEW_PARAMETERS, "colour")),
+    "statistics": PageEntry(
+        "Statistics", ":material/bar_chart:", (*VIEW_PARAMETERS, "group", "number", "episode")
+    ),
+    "episode": PageEntry("Episode", ":material/movie:", (*VIEW_PARAMETERS, "episode", "at", "t")),
+    "compare": PageEntry(
+        "Compare", ":material/compare:", ("a", "b", "group", "maker_a", "maker_b", "align", "t")
+    ),
+    "review": PageEntry("Review", ":material/rate_review:", ("queue", "person", "tab")),
+    "sets": PageEntry("Sets", ":material/inventory_2:", ("set",)),
+    "health": PageEntry("Health", ":material/health_metrics:", ("dataset",)),
+    "jobs": PageEntry("Jobs", ":material/conveyor_belt:", ("job", "names")),
+    "status": PageEntry("Status", ":material/monitoring:"),
+}
