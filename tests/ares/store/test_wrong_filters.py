@@ -107,7 +107,10 @@ def test_two_lists_of_one_column_leave_no_row_without_a_value(ws: Workspace) -> 
 
 def test_a_name_in_capitals_is_the_column_everywhere(ws: Workspace) -> None:
     for capitals, plain in (
-        ("Num_Steps > 3 AND array_length(Instructions) > 0", "num_steps > 3 AND array_length(instructions) > 0"),
+        (
+            "Num_Steps > 3 AND array_length(Instructions) > 0",
+            "num_steps > 3 AND array_length(instructions) > 0",
+        ),
         (
             "lower(GRADE) IN ('error') OR length(Dataset) > 2",
             "lower(grade) IN ('error') OR length(dataset) > 2",
