@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from annotators.base import Options, Result, Work, new_annotation
+from annotators.base import Options, Preflight, Result, Work, new_annotation
 from ares.annotation import Column, Producer, short_hash
-from ares.console import print_message
 from ares.episode import Json
 from ares.errors import AresError, ModelError
 from ares.search import find_embedding_space
@@ -95,10 +94,10 @@ class PcaModel:
         return points
 
 
-def fit_umap(means: dict[str, NDArray[np.float32]], is_umap: bool = True) -> FittedUmap | ModelError:
-    """Fit UMAP, or else PCA, to the mean vectors (D,) of episodes; an error when there are too few for a map."""
+def fit_umap(means: dict[str, NDArray[np.float32]], is_umap: bool = True) -> FittedUmap:
+    """Fit UMAP, or else PCA, to mean vectors (D,) of episodes. Raises ModelError when there are too few for a map."""
     if len(means) < _MIN_EPISODES:
-        return ModelError("too few embedded episodes for a map", f"{len(means)}, at least {_MIN_EPISODES}")
+        raise ModelError("too few embedded episodes for a map", f"{len(means)}, at least {_MIN_EPISODES}")
     import numpy as np
 
     model = _new_umap(len(means)) if is_umap else PcaModel()
@@ -118,20 +117,22 @@ def _new_umap(count: int) -> Any:
     )
 
 
-def _map_sample_ids(stores: Stores, space: str, store: bool) -> tuple[str, ...]:
-    """The ids that the map is fitted to; stored, so that the map stays the same while the workspace grows a little."""
-    existing, episode_count = (
-        stores.annotations.get_document(_MAP_SAMPLES, space),
-        stores.tables.episodes.count(),
-    )
-    if isinstance(existing, dict) and episode_count < _REFIT_GROWTH * existing["episodes"]:
-        return tuple(existing["sample"])
+def _read_map_sample(stores: Stores, space: str) -> _MapSample:
+    """The sample that is stored until the workspace has doubled, so that the map stays the same; then a new one."""
+    stored = stores.annotations.get_document(_MAP_SAMPLES, space)
+    num_episodes = stores.tables.episodes.count()
+    if isinstance(stored, dict) and num_episodes < _REFIT_GROWTH * stored["episodes"]:
+        return _MapSample(tuple(stored["sample"]), stored["episodes"])
     # Ids are hashes: the smallest are a fair sample, and the same one every time.
-    sample = heapq.nsmallest(_SAMPLE_SIZE, chain.from_iterable(stores.tables.episodes.id_batches()))
-    if store:
-        document: Json = {"episodes": episode_count, "sample": list[Json](sample)}
-        stores.annotations.put_documents(_MAP_SAMPLES, {space: document})
-    return tuple(sample)
+    ids = heapq.nsmallest(_SAMPLE_SIZE, chain.from_iterable(stores.tables.episodes.id_batches()))
+    return _MapSample(tuple(ids), num_episodes)
+
+
+class _MapSample(NamedTuple):
+    """Ids of the episodes that a map is fitted to, and how many episodes the workspace had when they were drawn."""
+
+    ids: tuple[str, ...]
+    num_episodes: int
 
 
 def _mean_vectors(stores: Stores, space: str, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
@@ -164,16 +165,19 @@ class MapAnnotator:
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._stores, self._space = stores, find_embedding_space(stores).name
-        self._sample = _map_sample_ids(stores, self._space, store=options.load_models)
-        settings = {**_projection_settings(), "sample": short_hash(list(self._sample))}
+        self._sample = _read_map_sample(stores, self._space)
+        settings = {**_projection_settings(), "sample": short_hash(list(self._sample.ids))}
         self._is_umap = "umap" in settings
-        if not self._is_umap and options.load_models:
-            print_message(
-                "the map is made by PCA; UMAP separates groups better: pip install 'ares-curation[map]'"
-            )
         self.producer = Producer(
             annotator="map", version=_VERSION, model=self._space, settings=settings, columns=COLUMNS
         )
+
+    def preflight(self, producers: Sequence[Producer]) -> Preflight:
+        """Store the sample, so that the map stays the same while the workspace grows a little."""
+        document: Json = {"episodes": self._sample.num_episodes, "sample": list[Json](self._sample.ids)}
+        self._stores.annotations.put_documents(_MAP_SAMPLES, {self._space: document})
+        advice = "the map is made by PCA; UMAP separates groups better: pip install 'ares-curation[map]'"
+        return Preflight(warnings=() if self._is_umap else (advice,))
 
     def process(self, works: Sequence[Work]) -> list[Result | AresError]:
         """A place per episode with frame vectors; the first call fits the map."""
@@ -185,7 +189,11 @@ class MapAnnotator:
 
     @cached_property
     def _map(self) -> FittedUmap | ModelError:
-        return fit_umap(_mean_vectors(self._stores, self._space, self._sample), self._is_umap)
+        """The map, or why there is none: a million episodes are not to try it one after the other."""
+        try:
+            return fit_umap(_mean_vectors(self._stores, self._space, self._sample.ids), self._is_umap)
+        except ModelError as error:
+            return error
 
     def _result(self, work: Work, point: tuple[float, float] | None) -> Result | AresError:
         if point is None:

@@ -61,6 +61,7 @@ def _coordinates(
     ws: Workspace, options: Options, episodes: list[Episode], work_for: Callable[..., Work]
 ) -> dict[str, tuple[float, float]]:
     annotator = MapAnnotator(options, ws.stores)
+    annotator.preflight([])
     results = annotator.process([work_for(episode, [annotator]) for episode in episodes])
     annotations = [
         annotation for result in results if isinstance(result, Result) for annotation in result.annotations
@@ -140,6 +141,17 @@ def test_three_episodes_are_no_map(
     assert isinstance(first, ModelError) and "too few" in str(first)
 
 
+def test_making_the_annotator_writes_nothing_and_a_run_stores_its_sample(
+    ws: Workspace, options: Options, episodes: dict[str, Episode]
+) -> None:
+    filled = _fill(ws, episodes["drawer-close_000"], range(1))
+    annotator = MapAnnotator(options, ws.stores)
+    assert dict(ws.stores.annotations.find_documents("maps")) == {}
+    annotator.preflight([])
+    ((_, stored),) = ws.stores.annotations.find_documents("maps")
+    assert stored == {"episodes": len(filled), "sample": sorted(item.episode_id for item in filled)}
+
+
 @pytest.mark.nightly
 def test_without_vectors_embed_is_asked_for(options: Options, ws: Workspace) -> None:
     with pytest.raises(RequestError, match="annotate embed"):
@@ -152,7 +164,6 @@ def test_without_umap_the_map_is_made_by_pca_and_its_producer_says_so(
     episodes: dict[str, Episode],
     work_for: Callable[..., Work],
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def version(name: str) -> str:
         raise PackageNotFoundError(name)
@@ -166,7 +177,8 @@ def test_without_umap_the_map_is_made_by_pca_and_its_producer_says_so(
         centres[kind] = own.mean(axis=0)
         assert np.linalg.norm(own - centres[kind], axis=1).max() < 0.3
     assert min(np.linalg.norm(centres[a] - centres[b]) for a, b in ((0, 1), (0, 2), (1, 2))) > 0.6
-    producer = MapAnnotator(options, ws.stores).producer
-    assert producer.settings["projection"] == "pca" and "umap" not in producer.settings
-    assert "made by PCA" in capsys.readouterr().err
+    annotator = MapAnnotator(options, ws.stores)
+    settings = annotator.producer.settings
+    assert settings["projection"] == "pca" and "umap" not in settings
+    assert "made by PCA" in str(annotator.preflight([]).warnings)
     assert _coordinates(ws, options, filled, work_for) == places
