@@ -37,7 +37,7 @@ from ingest.base import (
 )
 from ingest.files import add_missing_cameras
 from ingest.labels import SUBTASKS, open_with_labels, segment_subtasks
-from ingest.signals import numbered_names
+from ingest.signals import numbered_names, spread_names
 from ingest.source_words import distinct_texts, guess_camera_role, parse_outcome
 
 if TYPE_CHECKING:
@@ -232,12 +232,7 @@ def _cut_slice(part: SliceSpec, signal: Signal, role: str, where: str) -> Signal
             f"{where}: {role} has {count_of(len(part.names), 'name')} for "
             f"{count_of(stop - part.start, 'number')} of {part.key}",
         )
-    names = (
-        part.names
-        if len(part.names) == stop - part.start
-        else numbered_names(part.names[0], stop - part.start)
-    )
-    return Signal(signal.values[:, part.start : stop], names)
+    return Signal(signal.values[:, part.start : stop], spread_names(part.names, stop - part.start))
 
 
 def _concatenate_signals(parts: Sequence[Signal]) -> Signal:

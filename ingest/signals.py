@@ -37,6 +37,11 @@ def numbered_names(name: str, width: int, shape: tuple[int, ...] = ()) -> tuple[
     return (name,) if width == 1 else tuple(f"{name}_{number}" for number in range(width))
 
 
+def spread_names(names: tuple[str, ...], width: int) -> tuple[str, ...]:
+    """The names of `width` dimensions: one for each, else the first of them numbered."""
+    return names if len(names) == width else numbered_names(names[0], width)
+
+
 def resolve_rate(
     user_rate_hz: float | None, known_rate_hz: float | None, source: RateSource = "spec"
 ) -> tuple[float, RateSource]:

@@ -20,7 +20,7 @@ from ares.signals import (
     TypicalSignal,
     are_smooth_kinds,
     episode_positions,
-    find_turned,
+    is_turned,
     pair_offsets,
     paired_dimensions,
 )
@@ -110,8 +110,8 @@ def check_joint_unit(
 def _check_turned(
     signals: EpisodeSignals, positions: EpisodePositions, typical: TypicalEpisode
 ) -> Iterator[QualityFinding]:
-    for turned in typical.positions.turned:
-        if find_turned(positions, turned):
+    for turned in typical.turned_dimensions:
+        if is_turned(positions, turned):
             check = TURNED if turned.is_certain else TURNED_MOTION
             name, size = signals.state_names[turned.number], 1 - turned.share
             confidence = finding_confidence(size, 0.5)

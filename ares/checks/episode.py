@@ -109,7 +109,7 @@ def _check_rate(signals: EpisodeSignals) -> Iterator[QualityFinding]:
 
 def _check_jitter(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
     """A021, against the other episodes."""
-    bar = min(max(_JITTER_SHARE, _JITTER_FACTOR * typical.positions.jitter), _LARGEST_JITTER)
+    bar = min(max(_JITTER_SHARE, _JITTER_FACTOR * typical.jitter), _LARGEST_JITTER)
     jitter = period_jitter(signals.seconds)
     if jitter >= bar:
         yield make_finding(CLOCK_JITTER, "clock", "", 0.0, jitter, finding_confidence(jitter, bar))
@@ -342,9 +342,9 @@ def _check_responses(
     """A022 of dimensions that follow the commands the other way than in most episodes."""
     if typical.turned_responses is None or aligned.responses is None:
         return
-    from ares.signals import turned_dimensions
+    from ares.signals import dimensions_against_commands
 
-    for number in turned_dimensions(typical.turned_responses, aligned.responses):
+    for number in dimensions_against_commands(typical.turned_responses, aligned.responses):
         size = 1 - float(typical.turned_responses.share[number])
         name, confidence = signals.state_names[number], finding_confidence(size, 0.5)
         yield make_finding(TURNED, "state", name, size=size, confidence=confidence)

@@ -15,14 +15,6 @@ if TYPE_CHECKING:
         parse_arm_name as parse_arm_name,
         value_evidence as value_evidence,
     )
-    from ares.signals.episode_comparison import (
-        EpisodePositions as EpisodePositions,
-        TypicalPositions as TypicalPositions,
-        episode_positions as episode_positions,
-        find_turned as find_turned,
-        pair_offsets as pair_offsets,
-        period_jitter as period_jitter,
-    )
     from ares.signals.plain_arrays import (
         ActionLagEstimate as ActionLagEstimate,
         ActionMeaning as ActionMeaning,
@@ -30,8 +22,13 @@ if TYPE_CHECKING:
         episode_signals as episode_signals,
         estimate_action_lag as estimate_action_lag,
         paired_dimensions as paired_dimensions,
-        turned_dimensions as turned_dimensions,
         with_continuous_rotations as with_continuous_rotations,
+    )
+    from ares.signals.positions import (
+        EpisodePositions as EpisodePositions,
+        TypicalPositions as TypicalPositions,
+        episode_positions as episode_positions,
+        pair_offsets as pair_offsets,
     )
     from ares.signals.signal_changes import (
         Correction as Correction,
@@ -51,8 +48,13 @@ if TYPE_CHECKING:
         TypicalSignal as TypicalSignal,
         cubic_residuals as cubic_residuals,
         fresh_share as fresh_share,
+        period_jitter as period_jitter,
         summarise_signals as summarise_signals,
         switch_like as switch_like,
+    )
+    from ares.signals.turned_dimensions import (
+        dimensions_against_commands as dimensions_against_commands,
+        is_turned as is_turned,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -16,12 +16,6 @@ from ares.signals.dimension_kinds import (
     learn_kinds,
     value_evidence,
 )
-from ares.signals.episode_comparison import (
-    EpisodePositions,
-    TypicalPositions,
-    compare_episodes,
-    episode_positions,
-)
 from ares.signals.plain_arrays import (
     MEANINGS,
     ActionLagEstimate,
@@ -31,13 +25,18 @@ from ares.signals.plain_arrays import (
     paired_dimensions,
     with_continuous_rotations,
 )
+from ares.signals.positions import EpisodePositions, TypicalPositions, episode_positions, typical_positions
+from ares.signals.turned_dimensions import (
+    TurnedDimension,
+    TurnedResponses,
+    find_turned_dimensions,
+    find_turned_responses,
+)
 from ares.statistics import DEVIATIONS_PER_MAD
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from ares.signals.plain_arrays import TurnedResponses
 
 
 # A dimension that spends so much of its time near two values is a switch.
@@ -111,6 +110,7 @@ class EpisodeSignalSummary:
         action: Of the action.
         alignments: Lag, correlations and gains for each meaning that the action may have.
         positions: Where it begins, ends and rests.
+        jitter: Spread of the periods between stamps, as a share of their median.
     """
 
     rank: str
@@ -118,6 +118,7 @@ class EpisodeSignalSummary:
     action: SignalSummary
     alignments: tuple[ActionLagEstimate | None, ...]
     positions: EpisodePositions
+    jitter: float
 
 
 def summarise_signals(signals: EpisodeSignals) -> EpisodeSignalSummary | None:
@@ -137,7 +138,17 @@ def summarise_signals(signals: EpisodeSignals) -> EpisodeSignalSummary | None:
         action=_summarise_signal(signals.action, signals.action_names, signals.rate_hz),
         alignments=tuple(estimate_action_lag(signals, meaning, bars) for meaning in MEANINGS),
         positions=episode_positions(signals),
+        jitter=period_jitter(signals.seconds),
     )
+
+
+def period_jitter(seconds: NDArray[np.float64]) -> float:
+    """Spread of the periods between stamps (T,) as a share of their median, from their median deviation."""
+    import numpy as np
+
+    periods = np.diff(seconds)
+    usual = float(np.median(periods)) if len(periods) else 0.0
+    return DEVIATIONS_PER_MAD * float(np.median(np.abs(periods - usual))) / usual if usual > 0 else 0.0
 
 
 def _arm_dimensions(names: tuple[str, ...]) -> list[int]:
@@ -274,7 +285,9 @@ class TypicalEpisode:
         lag_spread: Spread of the lags between the episodes, in steps.
         correlations: (P,) median over the episodes, NaN where a pair never moves.
         gains: (P,) likewise.
-        positions: Where episodes begin and rest, and which dimensions some of them have turned.
+        jitter: Spread of the periods that nine of ten episodes have at least, as a share of their median.
+        positions: Where episodes begin and rest.
+        turned_dimensions: Dimensions of the state that some episodes have turned, by their places.
         turned_responses: Dimensions that follow commands without names the other way in some episodes, or None.
     """
 
@@ -287,7 +300,9 @@ class TypicalEpisode:
     lag_spread: float
     correlations: NDArray[np.float64]
     gains: NDArray[np.float64]
+    jitter: float
     positions: TypicalPositions
+    turned_dimensions: tuple[TurnedDimension, ...]
     turned_responses: TurnedResponses | None
 
     def motion_bars(self, state_names: tuple[str, ...], action_names: tuple[str, ...]) -> NDArray[np.float64]:
@@ -325,16 +340,14 @@ def typical_episode(statistics: DatasetStatistics) -> TypicalEpisode:
         else 0.0,
         correlations=_nan_median([alignment.correlations for alignment in alignments], pairs),
         gains=gains,
-        positions=compare_episodes(layout, positions, bounds, state.kinds, gains),
-        turned_responses=_turned_responses(alignments)
-        if any(part.explained is not None for part in alignments)
-        else None,
+        jitter=float(np.quantile([summary.jitter for summary in sample], 0.1, method="lower")),
+        positions=typical_positions(layout, positions, bounds, gains),
+        turned_dimensions=find_turned_dimensions(layout[0], positions, bounds, state.kinds),
+        turned_responses=_turned_responses(alignments),
     )
 
 
 def _turned_responses(alignments: Sequence[ActionLagEstimate]) -> TurnedResponses | None:
-    from ares.signals.plain_arrays import find_turned_responses
-
     coupled = [
         (part.responses, part.explained)
         for part in alignments

@@ -165,7 +165,7 @@ class LanceConnection:
     def table(self, name: str, schema: pa.Schema, text_column: str = "") -> LanceTable:
         """Return a handle on a table, created now if it does not exist, as in `open_or_create`. Raises StoreError."""
         self._create_missing(name, schema, text_column)
-        return LanceTable(dataset=partial(self.newest_version, name), open_writer=partial(self._writer, name))
+        return LanceTable(dataset=partial(self.newest_version, name), writer=partial(self._writer, name))
 
     def lazy_table(self, name: str) -> CreateOnWriteTable:
         """Return a handle on a table that its first write creates."""

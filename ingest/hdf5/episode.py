@@ -1,15 +1,11 @@
-"""Builds the record of an HDF5 episode from arrays with roles, known or guessed, and its videos."""
+"""Builds the record of an HDF5 episode from arrays with roles and its videos."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
-from string import digits
 from typing import TYPE_CHECKING, Any
 
-from ares.console import count_are
 from ares.episode import (
     Camera,
     Episode,
@@ -21,31 +17,19 @@ from ares.episode import (
     Trajectory,
 )
 from ares.errors import SourceError
-from ares.input import open_hdf5
-from ares.io import file_state
 from ares.media import VideoInfo, frozen_camera_flags, probe_video
-from ingest.array_episode import guess_array_roles, natural_key
 from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import add_depth
 from ingest.files import describe_camera, hash_media_files
+from ingest.hdf5.array_roles import ArrayRoles
 from ingest.hdf5.reader import HDF5EpisodeReader, holds_depth, holds_images, shorten_array_label
-from ingest.hdf5.values import read_child_classes
-from ingest.signals import (
-    MAX_SIGNAL_WIDTH,
-    StepTimes,
-    compute_spec_step_times,
-    missing_time_error,
-)
+from ingest.signals import StepTimes, compute_spec_step_times, missing_time_error
 
 if TYPE_CHECKING:
     from ingest.spec import DatasetSpec, LayoutSpec
 
 
 FORMAT = "hdf5"
-
-# No HDF5 filter compresses better than deflate on zeros. A damaged shape could otherwise claim all memory.
-_LARGEST_COMPRESSION_RATIO = 1100
-_SMALL_BYTES = 2**24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,50 +50,6 @@ class HDF5Entry(EpisodeEntry):
     masks: tuple[str, ...] = ()
     spec: DatasetSpec | None = None
     layout: LayoutSpec | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrayRoles:
-    """Roles of the arrays of an episode, by label; all other arrays are cameras or extra signals.
-
-    Attributes:
-        action: Arrays that make up the action, joined in this order.
-        state: Arrays that make up the state, joined in this order.
-        action_names: Names of the action's dimensions, used when their number matches.
-        state_names: Names of the state's dimensions, used when their number matches.
-        reward: Array of the reward, or "".
-        left_out: Labels that are not stored.
-        image_names: Last parts of labels that every camera has; such a camera is named after its folder.
-    """
-
-    action: Sequence[str]
-    state: Sequence[str]
-    action_names: Sequence[str] = ()
-    state_names: Sequence[str] = ()
-    reward: str = ""
-    left_out: frozenset[str] = frozenset()
-    image_names: frozenset[str] = frozenset()
-
-
-def count_steps(datasets: Mapping[str, Any], action: Sequence[str], where: str) -> int:
-    """Steps of an episode, which are the rows of its first action array, or of the first state where none is needed.
-
-    Raises SourceError when it has no action or no step.
-    """
-    actions = [datasets[label] for label in action if label in datasets]
-    if not actions or actions[0].ndim == 0 or actions[0].dtype.kind not in "biuf":
-        raise SourceError(
-            "episode holds no action", f"{where}: there are {', '.join(datasets) or 'no arrays'}"
-        )
-    if not len(actions[0]):
-        raise SourceError("episode holds no step", where)
-    file_bytes = file_state(actions[0].file.filename).size
-    if actions[0].nbytes > max(_LARGEST_COMPRESSION_RATIO * file_bytes, _SMALL_BYTES):
-        raise SourceError(
-            "HDF5 file is cut or damaged",
-            f"{where}: {count_are(len(actions[0]), 'step')} more than it can hold",
-        )
-    return len(actions[0])
 
 
 def make_record(
@@ -290,53 +230,3 @@ def _describe_video_camera(
     )
     flags = frozen_camera_flags(media, info.inactive_spans, 0)
     return describe_camera(name, info, media, flags=flags, role=role)
-
-
-def list_unknown_episode_groups(path: str) -> list[str]:
-    """The groups of a file that are its episodes: numbered, and all that it holds; [""] for one episode."""
-    import h5py  # type: ignore[import-untyped]
-
-    with open_hdf5(path) as file:
-        classes = read_child_classes(file)
-    names = sorted(classes, key=natural_key)
-    prefixes = {name.rstrip(digits) for name in names}
-    is_numbered = all(name[-1] in digits for name in names) and len(prefixes) == 1
-    is_groups = bool(names) and all(classes[name] is h5py.Group for name in names)
-    return names if is_groups and is_numbered else [""]
-
-
-def signal_widths(datasets: Mapping[str, Any], steps: int) -> dict[str, int]:
-    """Numbers per step of each dataset that can be a signal."""
-    widths = {
-        label: prod(dataset.shape[1:])
-        for label, dataset in datasets.items()
-        if dataset.shape and dataset.dtype.kind in "biuf" and len(dataset) >= steps and dataset.ndim < 4
-    }
-    return {label: width for label, width in widths.items() if 0 < width <= MAX_SIGNAL_WIDTH}
-
-
-def _signal_keys(labels: Collection[str], spec: DatasetSpec | None) -> list[str]:
-    """Those of some datasets that the spec, else their names, make the action or the state."""
-    roles = guess_array_roles(dict.fromkeys(labels, 2))
-    slices = (*spec.action, *spec.state) if spec else ()
-    keys = (*(part.key for part in slices), *roles.action, *roles.state)
-    return [key for key in keys if key in labels]
-
-
-def find_steps_key(datasets: Mapping[str, Any], spec: DatasetSpec | None) -> str:
-    """The dataset whose rows are the steps: the action, else the state, else one of the most frequent length."""
-    numbers = {
-        label: len(dataset)
-        for label, dataset in datasets.items()
-        if dataset.shape is not None and dataset.ndim and dataset.dtype.kind in "biuf"
-    }
-    rows = {label: count for label, count in numbers.items() if count}
-    keys, named = _signal_keys(rows, spec), _signal_keys(numbers, spec)
-    if named and not keys:
-        raise SourceError("episode holds no step", f"there is no row in {', '.join(named)}")
-    if not rows:
-        raise SourceError(
-            "episode holds no array with rows", f"there are {', '.join(datasets) or 'no datasets'}"
-        )
-    most = max(Counter(rows.values()).items(), key=lambda pair: (pair[1], pair[0]))[0]
-    return keys[0] if keys else next(label for label, count in rows.items() if count == most)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from math import prod
 from pathlib import Path
@@ -43,14 +43,14 @@ class EpisodeFacts:
         document: Attributes, parts of the path and documents by name.
         datasets: The datasets of the episode.
         where: The file of the episode.
-        warnings: What is missing or contradictory.
+        warnings: What was missing or contradictory when the documents were read.
     """
 
     layout: LayoutSpec
     document: Mapping[str, Any]
     datasets: Mapping[str, Any]
     where: Path
-    warnings: list[str]
+    warnings: tuple[str, ...] = ()
 
     def find(self, key: str) -> Any:
         """A fact, as a Python value: a field of the document, of the attributes, or a small array; None for none."""
@@ -85,29 +85,25 @@ class EpisodeFacts:
                 return "+".join(names)
         return self.layout.robot
 
-    def instructions(self) -> list[str]:
-        """The texts of the first choice that has any."""
+    def instructions(self) -> tuple[list[str], list[str]]:
+        """The texts of the first choice that has any, and warnings."""
         for keys in self.layout.language:
             texts = [text for key in keys for text in _read_texts(self.find(key))]
             if texts:
-                if any(key.startswith("path.") for key in keys):
-                    self.warnings.append("the instruction is the name of the task's folder")
-                return texts
-        return []
+                is_of_path = any(key.startswith("path.") for key in keys)
+                return texts, ["the instruction is the name of the task's folder"] if is_of_path else []
+        return [], []
 
-    def success(self) -> tuple[bool | None, str]:
-        """The outcome and what states it: "folder" for the path, else the name of a field."""
+    def success(self) -> tuple[bool | None, str, list[str]]:
+        """The outcome, what states it ("folder" for the path, else the name of a field), and warnings."""
         stated = [(key, value) for key in self.layout.success if (value := self._outcome(key)) is not None]
         if not stated:
-            return None, ""
+            return None, "", []
         key, success = stated[0]
-        used, *others = [
-            self._name_source(key),
-            *(self._name_source(k) for k, value in stated if value != success),
-        ]
-        if others:
-            self.warnings.append(f"{used} and {', '.join(others)} disagree on success; {used} is used")
-        return success, "folder" if key.startswith("path.") else key.rpartition(".")[2]
+        used = self._name_source(key)
+        others = [self._name_source(other) for other, value in stated if value != success]
+        warnings = [f"{used} and {', '.join(others)} disagree on success; {used} is used"] if others else []
+        return success, "folder" if key.startswith("path.") else key.rpartition(".")[2], warnings
 
     def _name_source(self, key: str) -> str:
         """Where a fact is, for messages: the folder, the file beside the episode, or its attribute or array."""
@@ -129,11 +125,13 @@ class EpisodeFacts:
             return None
         return bool(read_small(values)[-1])
 
-    def check_steps(self, steps: int) -> None:
-        """Warn of facts that count other steps."""
-        for key in self.layout.num_steps:
-            if self.find(key) not in (None, steps):
-                self.warnings.append(f"{key.rpartition('.')[2]} is not the number of actions")
+    def step_count_warnings(self, steps: int) -> list[str]:
+        """Warnings of facts that count other steps."""
+        return [
+            f"{key.rpartition('.')[2]} is not the number of actions"
+            for key in self.layout.num_steps
+            if self.find(key) not in (None, steps)
+        ]
 
     def metadata(self) -> dict[str, Json]:
         """The facts that become metadata, where they are small."""
@@ -203,12 +201,12 @@ def read_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> Epi
         document[name] = _read_beside(beside, where, warnings)
         if beside.entries:
             document["entry"] = _find_entry(document[name], beside, entry.group, warnings)
-    facts = EpisodeFacts(layout, document, datasets, where, warnings)
+    facts = EpisodeFacts(layout, document, datasets, where, tuple(warnings))
     update: dict[str, Any] = {}
     for variant in layout.variants:
         if all(_is_met(facts, key, condition) for key, condition in variant.when.items()):
             update = {name: getattr(variant, name) for name in variant.model_fields_set - {"when"}} | update
-    return EpisodeFacts(layout.model_copy(update=update), document, datasets, where, warnings)
+    return replace(facts, layout=layout.model_copy(update=update))
 
 
 def _is_met(facts: EpisodeFacts, key: str, condition: Condition) -> bool:
@@ -222,7 +220,7 @@ def _is_met(facts: EpisodeFacts, key: str, condition: Condition) -> bool:
 
 def has_rate_by_arrays(layout: LayoutSpec, datasets: Mapping[str, Any]) -> bool:
     """Whether the widths of the arrays alone tell the rate, so that no attribute needs to be read."""
-    facts = EpisodeFacts(layout, {"attributes": {}, "path": {}}, datasets, Path(), [])
+    facts = EpisodeFacts(layout, {"attributes": {}, "path": {}}, datasets, Path())
     return bool(layout.rate_hz) or any(
         variant.rate_hz
         and all(type(part) is int and _is_met(facts, key, part) for key, part in variant.when.items())

@@ -24,9 +24,10 @@ from ingest.base import (
     SourceOptions,
     failing_item,
 )
-from ingest.hdf5.episode import FORMAT, HDF5Entry, list_unknown_episode_groups
+from ingest.hdf5.episode import FORMAT, HDF5Entry
+from ingest.hdf5.episode_groups import list_episodes, list_unknown_episode_groups, read_masks
 from ingest.hdf5.facts import find_path_parts, has_rate_by_arrays, list_companions, read_facts
-from ingest.hdf5.family import known_rate, list_episodes, load_hdf5_episode, read_masks
+from ingest.hdf5.load import known_rate, load_hdf5_episode
 from ingest.hdf5.values import find_datasets, read_child_classes, to_plain_value
 
 if TYPE_CHECKING:

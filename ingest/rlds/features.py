@@ -14,7 +14,7 @@ from ares.episode import Json
 from ares.errors import SourceError
 from ares.input import decompress_zlib, input_budgets, parse_json, read_input
 from ingest.files import read_json_object
-from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
+from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names, spread_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -230,7 +230,7 @@ class FeatureSlice(NamedTuple):
 def full_feature_slices(features: Iterable[Feature]) -> tuple[FeatureSlice, ...]:
     """A slice for each feature with all its numbers, named after the feature."""
     return tuple(
-        FeatureSlice(feature, 0, feature.size or 0, _names_of_numbers((feature.name,), feature.size or 0))
+        FeatureSlice(feature, 0, feature.size or 0, numbered_names(feature.name, feature.size or 0))
         for feature in features
     )
 
@@ -257,12 +257,8 @@ def find_slices_of_spec(
             return None
         feature = by_key[spec_slice.key]
         stop = spec_slice.stop or feature.size or 0
-        _append_merged(
-            result,
-            FeatureSlice(
-                feature, spec_slice.start, stop, _names_of_numbers(spec_slice.names, stop - spec_slice.start)
-            ),
-        )
+        part_names = spread_names(spec_slice.names, stop - spec_slice.start)
+        _append_merged(result, FeatureSlice(feature, spec_slice.start, stop, part_names))
     names = [name for feature_slice in result for name in feature_slice.names]
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
@@ -293,12 +289,6 @@ def _append_merged(slices: list[FeatureSlice], new_slice: FeatureSlice) -> None:
         slices[-1] = FeatureSlice(last.feature, last.start, new_slice.stop, (*last.names, *new_slice.names))
     else:
         slices.append(new_slice)
-
-
-def _names_of_numbers(names: tuple[str, ...], width: int) -> tuple[str, ...]:
-    if len(names) == width:
-        return names
-    return numbered_names(names[0], width)
 
 
 ExampleFeatures = Mapping[str, Any]

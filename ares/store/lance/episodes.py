@@ -182,7 +182,7 @@ class EpisodeTable:
 
     @property
     def _writer(self) -> TableWriter:
-        return self._lance_table.writer
+        return self._lance_table.writer()
 
     def snapshot(self) -> EpisodeSnapshot:
         """The newest version, for reading: later writes do not change it."""

@@ -137,7 +137,7 @@ class SegmentTable:
 
     @property
     def _table(self) -> TableWriter:
-        return self._lance_table.writer
+        return self._lance_table.writer()
 
     def _membership(self, name: str, argument: str) -> str:
         """The segments of the episodes that are in a set, tagged or reviewed."""

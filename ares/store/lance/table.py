@@ -110,16 +110,11 @@ class LanceTable:
 
     Attributes:
         dataset: Opens its newest version for reading; what was read before is cached, so this takes no time.
-        open_writer: Opens it for writing.
+        writer: Returns its writer.
     """
 
     dataset: Callable[[], lance.LanceDataset]
-    open_writer: Callable[[], TableWriter]
-
-    @property
-    def writer(self) -> TableWriter:
-        """Writes it."""
-        return self.open_writer()
+    writer: Callable[[], TableWriter]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ class TrajectoryTable:
 
     @property
     def _table(self) -> TableWriter:
-        return self._lance_table.writer
+        return self._lance_table.writer()
 
     def write(self, rows: Sequence[pa.Table]) -> None:
         """Write rows of `EpisodeTableRows.trajectories`. Raises StoreError when the table cannot be written."""

@@ -180,9 +180,9 @@ class _StateTable:
         if rows:
             schema = pa.schema([("key", pa.string()), ("sequence", pa.int64())])
             columns = {"key": list(rows), "sequence": list(rows.values())}
-            table = self._tables.connection.table("index_state", schema)
+            table = self._tables.connection.open_or_create("index_state", schema)
             with lance_errors("index_state"):
-                table.writer.upsert("key", pa.table(columns, schema=schema))
+                table.upsert("key", pa.table(columns, schema=schema))
 
 
 # Annotations per read of the log, and per write to the tables: each write goes through the ids of a whole table.

@@ -1,0 +1,175 @@
+"""Which arrays of an HDF5 episode are what: by the layout of its file, else by their names and shapes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ares.console import count_are
+from ares.errors import SourceError
+from ares.io import file_state
+from ingest.array_episode import choose_complete_labels, guess_array_roles, match_labels, natural_key
+from ingest.signals import MAX_SIGNAL_WIDTH
+
+if TYPE_CHECKING:
+    from ingest.spec import DatasetSpec, LayoutSpec
+
+
+# No HDF5 filter compresses better than deflate on zeros. A damaged shape could otherwise claim all memory.
+_LARGEST_COMPRESSION_RATIO = 1100
+_SMALL_BYTES = 2**24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayRoles:
+    """Roles of the arrays of an episode, by label; all other arrays are cameras or extra signals.
+
+    Attributes:
+        action: Arrays that make up the action, joined in this order.
+        state: Arrays that make up the state, joined in this order.
+        action_names: Names of the action's dimensions, used when their number matches.
+        state_names: Names of the state's dimensions, used when their number matches.
+        reward: Array of the reward, or "".
+        left_out: Labels that are not stored.
+        image_names: Last parts of labels that every camera has; such a camera is named after its folder.
+    """
+
+    action: Sequence[str]
+    state: Sequence[str]
+    action_names: Sequence[str] = ()
+    state_names: Sequence[str] = ()
+    reward: str = ""
+    left_out: frozenset[str] = frozenset()
+    image_names: frozenset[str] = frozenset()
+
+
+def roles_by_layout(layout: LayoutSpec, datasets: Mapping[str, Any], where: str) -> tuple[int, ArrayRoles]:
+    """The number of steps and the roles of the arrays, as a layout says. Raises SourceError as `count_steps` does."""
+    action, state = choose_complete_labels(layout.action, datasets), choose_state(layout, datasets)
+    steps = count_steps(datasets, action if layout.needs_action else [*action, *state], where)
+    left_out = (
+        label for labels in _match_left_out(layout, datasets, {*action, *state}).values() for label in labels
+    )
+    return steps, ArrayRoles(
+        action=action,
+        state=state,
+        action_names=layout.names.get("action", ()),
+        state_names=layout.names.get("state", ()),
+        reward=layout.reward,
+        left_out=frozenset([*match_any(layout.constants, datasets), *left_out]),
+        image_names=frozenset(layout.image_names),
+    )
+
+
+def roles_by_names(
+    datasets: Mapping[str, Any], spec: DatasetSpec | None, where: str
+) -> tuple[int, ArrayRoles]:
+    """The number of steps and the roles of the arrays, as their names suggest. Raises SourceError for no step."""
+    steps = count_steps(datasets, [find_steps_key(datasets, spec)], where)
+    guess = guess_array_roles(signal_widths(datasets, steps))
+    return steps, ArrayRoles(action=guess.action, state=guess.state, reward=guess.reward)
+
+
+def left_out_warnings(
+    layout: LayoutSpec, datasets: Mapping[str, Any], used: Collection[str]
+) -> Iterator[str]:
+    """Warnings of arrays that are left out with values which are nowhere else, and of expected ones that are missing.
+
+    Args:
+        layout: The layout of the episode.
+        datasets: Its datasets.
+        used: Labels of the action and the state.
+    """
+    for pattern, labels in _match_left_out(layout, datasets, used).items():
+        warning = layout.left_out[pattern]
+        if warning and any(datasets[label].size for label in labels):
+            yield warning
+    for pattern, warning in layout.expected.items():
+        if not match_labels(pattern, datasets):
+            yield warning
+
+
+def _match_left_out(
+    layout: LayoutSpec, datasets: Mapping[str, Any], used: Collection[str]
+) -> dict[str, set[str]]:
+    """The labels that each pattern of the layout leaves out."""
+    return {pattern: set(match_labels(pattern, datasets)) - {*used} for pattern in layout.left_out}
+
+
+def match_any(patterns: Iterable[str], labels: Iterable[str]) -> list[str]:
+    """The labels that match one of some patterns."""
+    labels = list(labels)
+    return list(dict.fromkeys(label for pattern in patterns for label in match_labels(pattern, labels)))
+
+
+def choose_state(layout: LayoutSpec, labels: Iterable[str]) -> list[str]:
+    """The arrays that make up the state: those of one robot after the other, else those of the choices."""
+    labels = list(labels)
+    matches = [match for label in labels if layout.robots and (match := re.fullmatch(layout.robots, label))]
+    of_robots = [match for match in matches if match["name"] in layout.robot_arrays]
+    of_robots.sort(
+        key=lambda match: (natural_key(match["robot"]), layout.robot_arrays.index(match["name"]), match[0])
+    )
+    return [match[0] for match in of_robots] or choose_complete_labels(layout.state, labels)
+
+
+def count_steps(datasets: Mapping[str, Any], action: Sequence[str], where: str) -> int:
+    """Steps of an episode, which are the rows of its first action array, or of the first state where none is needed.
+
+    Raises SourceError when it has no action or no step.
+    """
+    actions = [datasets[label] for label in action if label in datasets]
+    if not actions or actions[0].ndim == 0 or actions[0].dtype.kind not in "biuf":
+        raise SourceError(
+            "episode holds no action", f"{where}: there are {', '.join(datasets) or 'no arrays'}"
+        )
+    if not len(actions[0]):
+        raise SourceError("episode holds no step", where)
+    file_bytes = file_state(actions[0].file.filename).size
+    if actions[0].nbytes > max(_LARGEST_COMPRESSION_RATIO * file_bytes, _SMALL_BYTES):
+        raise SourceError(
+            "HDF5 file is cut or damaged",
+            f"{where}: {count_are(len(actions[0]), 'step')} more than it can hold",
+        )
+    return len(actions[0])
+
+
+def signal_widths(datasets: Mapping[str, Any], steps: int) -> dict[str, int]:
+    """Numbers per step of each dataset that can be a signal."""
+    widths = {
+        label: prod(dataset.shape[1:])
+        for label, dataset in datasets.items()
+        if dataset.shape and dataset.dtype.kind in "biuf" and len(dataset) >= steps and dataset.ndim < 4
+    }
+    return {label: width for label, width in widths.items() if 0 < width <= MAX_SIGNAL_WIDTH}
+
+
+def _signal_keys(labels: Collection[str], spec: DatasetSpec | None) -> list[str]:
+    """Those of some datasets that the spec, else their names, make the action or the state."""
+    roles = guess_array_roles(dict.fromkeys(labels, 2))
+    slices = (*spec.action, *spec.state) if spec else ()
+    keys = (*(part.key for part in slices), *roles.action, *roles.state)
+    return [key for key in keys if key in labels]
+
+
+def find_steps_key(datasets: Mapping[str, Any], spec: DatasetSpec | None) -> str:
+    """The dataset whose rows are the steps: the action, else the state, else one of the most frequent length."""
+    numbers = {
+        label: len(dataset)
+        for label, dataset in datasets.items()
+        if dataset.shape is not None and dataset.ndim and dataset.dtype.kind in "biuf"
+    }
+    rows = {label: count for label, count in numbers.items() if count}
+    keys, named = _signal_keys(rows, spec), _signal_keys(numbers, spec)
+    if named and not keys:
+        raise SourceError("episode holds no step", f"there is no row in {', '.join(named)}")
+    if not rows:
+        raise SourceError(
+            "episode holds no array with rows", f"there are {', '.join(datasets) or 'no datasets'}"
+        )
+    most = max(Counter(rows.values()).items(), key=lambda pair: (pair[1], pair[0]))[0]
+    return keys[0] if keys else next(label for label, count in rows.items() if count == most)

@@ -1,0 +1,111 @@
+"""Loads an HDF5 episode: its arrays by their roles, its rate, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ares.episode import Json, Record
+from ares.errors import SourceError
+from ares.input import open_hdf5, open_hdf5_object
+from ingest.hdf5.array_roles import left_out_warnings, match_any, roles_by_layout, roles_by_names
+from ingest.hdf5.episode import HDF5Entry, make_record
+from ingest.hdf5.facts import EpisodeFacts, read_facts, read_video_cameras
+from ingest.hdf5.mujoco import name_mujoco_state, simulator_rate_hz
+from ingest.hdf5.reader import HDF5EpisodeReader
+from ingest.hdf5.values import LONGEST_LIST, find_datasets, keep_small_values, read_small
+from ingest.signals import resolve_rate
+
+if TYPE_CHECKING:
+    from ares.episode import RateSource
+
+
+def load_hdf5_episode(entry: HDF5Entry) -> Record:
+    """Read an episode by its layout, else by the names of its arrays; a spec is applied to its record afterwards.
+
+    Raises SourceError when it is damaged, or has no action where its layout needs one.
+    """
+    import h5py  # type: ignore[import-untyped]
+
+    with open_hdf5(entry.path) as file:
+        group = open_hdf5_object(file, entry.group)
+        where = f"{entry.path} {entry.group}".strip()
+        if not isinstance(group, h5py.Group):
+            raise SourceError("HDF5 link leads nowhere", where)
+        datasets = find_datasets(group)
+        facts = read_facts(entry, group, datasets)
+        if entry.layout is None:
+            steps, roles = roles_by_names(datasets, entry.spec, where)
+        else:
+            steps, roles = roles_by_layout(facts.layout, datasets, where)
+        rate_hz, rate_source = resolve_rate(entry.rate_hz, *known_rate(facts))
+        reader = HDF5EpisodeReader(
+            entry.path, entry.group, steps, rate_hz, facts.channels(), facts.layout.final_observation
+        )
+        constants = _read_constants(facts)
+        texts, text_warnings = facts.instructions()
+        success, success_source, success_warnings = facts.success()
+        simulated = _simulator_names(facts, roles.state)
+        reader.warnings += facts.warnings
+        if entry.layout is None and rate_source == "assumed" and not (entry.spec and entry.spec.timestamps):
+            reader.warnings.append(f"rate is not known, {rate_hz:g} Hz assumed (give --rate)")
+        reader.warnings += facts.step_count_warnings(steps)
+        reader.warnings += _constant_warnings(facts, constants)
+        reader.warnings += [*text_warnings, *success_warnings]
+        reader.warnings += left_out_warnings(facts.layout, datasets, {*roles.action, *roles.state})
+        fields = {
+            "rate_source": rate_source,
+            "robot": facts.robot(),
+            "texts": texts,
+            "success": success,
+            "success_source": success_source,
+            "metadata": {**facts.metadata(), **constants},
+            "cameras": tuple(read_video_cameras(facts, reader)),
+        }
+        roles = replace(roles, state_names=simulated or roles.state_names)
+        record = make_record(entry, reader, datasets, roles, fields)
+    if simulated:
+        arrays = (replace(array, names_vary=array.use == "state") for array in record.arrays)
+        record = replace(record, arrays=tuple(arrays))
+    remark = facts.turn_remark() if record.episode.cameras else ()
+    return replace(record, warnings=(*record.warnings, *remark))
+
+
+def known_rate(facts: EpisodeFacts) -> tuple[float | None, RateSource]:
+    """Steps per second by the source, else by the layout, else by the clock of the simulator; and which it is."""
+    layout = facts.layout
+    if stated := facts.rate_hz():
+        return stated, "source"
+    if layout.rate_hz:
+        return layout.rate_hz, "format"
+    state, model = facts.datasets.get(layout.simulator_state), facts.document["attributes"].get("model_file")
+    return simulator_rate_hz(state, model, str(facts.where)), "source"
+
+
+def _simulator_names(facts: EpisodeFacts, state: Sequence[str]) -> tuple[str, ...]:
+    """Names of the state where it is that of the simulator, by its model; () otherwise."""
+    key = facts.layout.simulator_state
+    if not key or list(state) != [key] or facts.datasets[key].ndim != 2:
+        return ()
+    model = facts.document["attributes"].get("model_file")
+    return name_mujoco_state(model, str(facts.where), facts.datasets[key].shape[1])
+
+
+def _read_constants(facts: EpisodeFacts) -> dict[str, Json]:
+    """What holds for the whole episode, as metadata where it is small."""
+    arrays = {label: facts.datasets[label] for label in match_any(facts.layout.constants, facts.datasets)}
+    return keep_small_values(
+        {
+            label: read_small(array)
+            for label, array in arrays.items()
+            if array.shape is not None and array.size <= LONGEST_LIST
+        }
+    )
+
+
+def _constant_warnings(facts: EpisodeFacts, stored: Mapping[str, Json]) -> Iterator[str]:
+    """A warning for each array that holds for the whole episode and is not among those that are stored."""
+    for label in match_any(facts.layout.constants, facts.datasets):
+        if label not in stored:
+            yield f"{label} is not stored (too long for the metadata)"
