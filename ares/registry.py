@@ -253,8 +253,10 @@ def _error_location(error: BaseException) -> str:
         for frame, line in walk_tb(error.__traceback__)
     ]
     guest = next((package for package, *_ in frames if package not in _PACKAGES), "")
-    own = [f"{PurePath(file).name}:{line}" for package, file, line in frames if package == guest or not guest]
-    return own[-1] if own else ""
+    lines = [
+        f"{PurePath(file).name}:{line}" for package, file, line in frames if package == guest or not guest
+    ]
+    return lines[-1] if lines else ""
 
 
 @cache
@@ -321,7 +323,7 @@ def _has_wrong_type(
     for name, value in {**dict(zip(function.__code__.co_varnames, args, strict=False)), **kwargs}.items():
         parts = str(function.__annotations__.get(name, "")).split(" | ")
         types = [_PLAIN_TYPES[part] for part in parts if part in _PLAIN_TYPES]
-        if len(types) == len(parts) and not any(isinstance(value, own) for own in types):
+        if len(types) == len(parts) and not any(isinstance(value, kind) for kind in types):
             return True
     return False
 

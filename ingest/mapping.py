@@ -130,8 +130,10 @@ def apply_spec_signals(record: Record, spec: DatasetSpec) -> Trajectory:
     others = {array.key: array for array in record.arrays if array.use not in ("time", "ends")} | arrays
     state = spec.state or _kept_slices(make_full_slices(record, "state"), spec)
     action = spec.action or _kept_slices(make_full_slices(record, "action"), spec)
-    own_reward = [key for key, array in arrays.items() if array.use == "reward" and key not in spec.left_out]
-    reward = spec.reward or next(iter(own_reward), "")
+    reward_arrays = [
+        key for key, array in arrays.items() if array.use == "reward" and key not in spec.left_out
+    ]
+    reward = spec.reward or next(iter(reward_arrays), "")
     where = record.episode.source
     trajectory = replace(
         record.trajectory,

@@ -478,11 +478,11 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
         self._digest.update(f"{line}\n".encode())
         self._episode_ids.add(episode.episode_id)
         key = DatasetKey(episode.format, episode.dataset, episode.version)
-        own: Mapping[str, Any] = part or {
+        span: Mapping[str, Any] = part or {
             "start_seconds": 0.0,
             "stop_seconds": episode.num_steps / episode.rate_hz,
         }
-        seconds = own["stop_seconds"] - own["start_seconds"]
+        seconds = span["stop_seconds"] - span["start_seconds"]
         episodes, total = self._datasets.get(key, (0, 0.0))
         self._datasets[key] = (episodes + 1, total + seconds)
         self.episodes += 1

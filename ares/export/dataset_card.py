@@ -132,7 +132,8 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
     sources, names = list(by_key.values()), Counter(source["dataset"] for source in by_key.values())
     # Datasets of one name, such as two versions of it, are told apart by their keys.
     licences = {
-        own["dataset"] if names[own["dataset"]] == 1 else key: own["licences"] for key, own in by_key.items()
+        source["dataset"] if names[source["dataset"]] == 1 else key: source["licences"]
+        for key, source in by_key.items()
     }
     name = manifest["set"]["name"]
     label, hours = f"{name}@{manifest['set']['version']}", sum(source["seconds"] for source in sources) / 3600
@@ -145,10 +146,10 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
         "## Sources",
         "| dataset | format | version | episodes | hours | licence | consent |\n|---|---|---|---|---|---|---|\n"
         + "\n".join(
-            f"| {own['dataset']} | {own['format']} | {own['version'] or '-'} | {own['episodes']} "
-            f"| {own['seconds'] / 3600:.3g} | {', '.join(own['licences']) or _UNKNOWN} "
-            f"| {' '.join(', '.join(own['consents']).split()) or _UNKNOWN} |"
-            for own in sources
+            f"| {source['dataset']} | {source['format']} | {source['version'] or '-'} | {source['episodes']} "
+            f"| {source['seconds'] / 3600:.3g} | {', '.join(source['licences']) or _UNKNOWN} "
+            f"| {' '.join(', '.join(source['consents']).split()) or _UNKNOWN} |"
+            for source in sources
         ),
         *describe_licence_conflicts(licences),
         *_describe_quality(manifest),

@@ -329,10 +329,10 @@ def _list_examples(
 def _with_frames(
     stores: Stores, space: str, finding: InstructionFinding, examples: Mapping[str, Sequence[str]]
 ) -> InstructionFinding:
-    own, other = (
+    stated, other = (
         examples.get(normalize_instruction(text), ()) for text in (finding.instruction, finding.proposed)
     )
-    camera, seconds = _find_deciding_frames(stores, space, finding.episode_id, own, other)
+    camera, seconds = _find_deciding_frames(stores, space, finding.episode_id, stated, other)
     return replace(finding, camera=camera, seconds=seconds)
 
 
@@ -361,15 +361,15 @@ def _judge_rows(
 
     labelled, texts = _label_rows(rows, features)
     fits = fit_instructions(labelled)
-    own, count = fits.classes[labelled.labels], len(fits.sizes)
-    counted = (own >= 0) & labelled.is_counted
+    stated, count = fits.classes[labelled.labels], len(fits.sizes)
+    counted = (stated >= 0) & labelled.is_counted
     total, hits = int(counted.sum()), int((counted & ~fits.is_contrary()).sum())
-    best = np.where(fits.is_contrary(), fits.best, own)[counted]
+    best = np.where(fits.is_contrary(), fits.best, stated)[counted]
     expected = np.bincount(best, minlength=count) @ fits.sizes / max(total, 1) ** 2 if count else 1.0
     audit = replace(
         audit,
         episodes=len(rows),
-        judged=int((own >= 0).sum()),
+        judged=int((stated >= 0).sum()),
         instructions=count,
         accuracy=round(hits / total, 4) if total else 0.0,
         chance=round(float(expected), 4),
@@ -466,7 +466,7 @@ def _list_verdicts(
     words, ranks = np.full(len(rows), UNSURE, object), np.full(len(rows), np.nan)
     if fits is not None:
         ranks = 1 - fits.share
-        words[np.isfinite(fits.own) & ~fits.is_contrary()] = MET
+        words[np.isfinite(fits.stated) & ~fits.is_contrary()] = MET
         words[_is_named(fits)] = UNMET
     return {
         row.episode_id: AuditVerdict(word, None if np.isnan(rank) else round(rank, 3), hash_text(row.text))
@@ -487,7 +487,7 @@ def _largest_labels(labelled: LabelledRows, fits: InstructionFits) -> list[int]:
 
 
 def _find_deciding_frames(
-    stores: Stores, space: str, episode_id: str, own: Sequence[str], other: Sequence[str]
+    stores: Stores, space: str, episode_id: str, stated: Sequence[str], other: Sequence[str]
 ) -> tuple[str, tuple[float, ...]]:
     """The camera and the seconds of the frames that are most like other episodes and least like its own.
 
@@ -495,13 +495,13 @@ def _find_deciding_frames(
         stores: Stores of the workspace.
         space: Embedding space of the frame vectors.
         episode_id: The episode.
-        own: Episodes of its own instruction.
+        stated: Episodes of its own instruction.
         other: Episodes of the instruction that fits better.
     """
     import numpy as np
 
     table = stores.tables.vectors(space)
-    means = [_camera_means(table.read_episodes(ids[:_EXAMPLES]).values()) for ids in (own, other)]
+    means = [_camera_means(table.read_episodes(ids[:_EXAMPLES]).values()) for ids in (stated, other)]
     vectors = table.read(episode_id)
     best: tuple[float, str, tuple[float, ...]] = (-np.inf, "", ())
     for camera in sorted(set(vectors.cameras) & means[0].keys() & means[1].keys()):
@@ -522,4 +522,4 @@ def _camera_means(episodes: Iterable[EpisodeVectors]) -> dict[str, NDArray[np.fl
         names = np.array(episode.cameras)
         for camera in set(episode.cameras):
             vectors[camera].append(episode.vectors[names == camera].mean(axis=0))
-    return {camera: np.mean(own, axis=0) for camera, own in vectors.items()}
+    return {camera: np.mean(parts, axis=0) for camera, parts in vectors.items()}

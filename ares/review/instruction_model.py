@@ -69,7 +69,7 @@ class InstructionFits:
     Attributes:
         classes: (L,) by label the number of its class: wordings of one task have the same, and so have instructions
             that cannot be told apart; -1 has what has too few episodes.
-        own: (N,) squared distance to the own class, 1 for the furthest that is usual; NaN where it has no model.
+        stated: (N,) squared distance to the own class, 1 for the furthest that is usual; NaN where it has no model.
         best: (N,) the other class that fits best, or -1.
         other: (N,) squared distance to that one in the same unit.
         share: (N,) probability of that class against the own one, 0 to 1; NaN where the own has no model.
@@ -78,7 +78,7 @@ class InstructionFits:
     """
 
     classes: NDArray[np.int64]
-    own: NDArray[np.float64]
+    stated: NDArray[np.float64]
     best: NDArray[np.int64]
     other: NDArray[np.float64]
     share: NDArray[np.float64]
@@ -87,7 +87,7 @@ class InstructionFits:
 
     def is_contrary(self) -> NDArray[np.bool_]:
         """(N,) whether another class fits better than the own."""
-        contrary: NDArray[np.bool_] = self.own > self.other
+        contrary: NDArray[np.bool_] = self.stated > self.other
         return contrary
 
 
@@ -103,20 +103,20 @@ def fit_instructions(rows: LabelledRows) -> InstructionFits:
     is_used = sample.is_counted
     for limit in _SAME_TASK:
         model, classes = _fit_classes(sample, is_used, limit)
-        own, _, other = _compare_rows(model, sample, classes)
-        _, is_clear = _find_usual(own, other, sample)
+        stated, _, other = _compare_rows(model, sample, classes)
+        _, is_clear = _find_usual(stated, other, sample)
         is_used = sample.is_counted & ~is_clear
-    own, best, other = _compare_rows(model, rows, classes)
-    usual, is_clear = _find_usual(own, other, rows)
-    own_class = classes[rows.labels]
+    stated, best, other = _compare_rows(model, rows, classes)
+    usual, is_clear = _find_usual(stated, other, rows)
+    stated_class = classes[rows.labels]
     return InstructionFits(
         classes=classes,
-        own=own / usual,
+        stated=stated / usual,
         best=best,
         other=other / usual,
-        share=_compute_shares(own - other, rows.is_counted),
+        share=_compute_shares(stated - other, rows.is_counted),
         neighbours=_compare_neighbours(model, rows, sample, classes, np.where(is_clear, best, -1)),
-        sizes=np.bincount(own_class[rows.is_counted & (own_class >= 0)], minlength=model.num_classes),
+        sizes=np.bincount(stated_class[rows.is_counted & (stated_class >= 0)], minlength=model.num_classes),
     )
 
 
@@ -152,13 +152,13 @@ def _fit_classes(
     numbers = np.full(len(classes), -1)
     numbers[kept] = np.arange(len(kept))
     classes = numbers[classes]
-    own_class = classes[rows.labels]
-    is_learnt = is_used & (own_class >= 0)
+    stated_class = classes[rows.labels]
+    is_learnt = is_used & (stated_class >= 0)
     model = _DistanceModel(
         whitening=whitening,
         spread=spread,
         points=features[is_learnt] @ whitening,
-        owners=own_class[is_learnt],
+        owners=stated_class[is_learnt],
         groups=rows.groups[is_learnt],
         num_classes=len(kept),
     )
@@ -181,7 +181,7 @@ def _find_whitening(
     whitening, median = np.eye(features.shape[1]), 0.0
     for _ in range(_TRIMMINGS):
         centres, sizes = _find_centres(rows[is_near], owners[is_near], count)
-        has_centre, own = sizes[owners] > 1, sizes[owners]
+        has_centre, class_sizes = sizes[owners] > 1, sizes[owners]
         kept = is_near & has_centre
         if not kept.any():
             break
@@ -192,7 +192,9 @@ def _find_whitening(
         whitening = vectors / np.sqrt(values)
         # A row is nearer to the centre that it is part of than another is.
         squares = ((differences @ whitening) ** 2).sum(axis=1)
-        squares *= np.where(kept, own / np.maximum(own - 1, 1), own / (own + 1))
+        squares *= np.where(
+            kept, class_sizes / np.maximum(class_sizes - 1, 1), class_sizes / (class_sizes + 1)
+        )
         median = float(np.median(squares[has_centre]))
         is_near = has_centre & (squares <= np.quantile(squares[has_centre], _NEAREST))
     return whitening, median
@@ -296,10 +298,10 @@ def _compare_rows(
     """
     import numpy as np
 
-    own_class, total = classes[rows.labels], len(rows.labels)
-    own, other, best = np.full(total, np.nan), np.full(total, np.nan), np.full(total, -1)
+    stated_class, total = classes[rows.labels], len(rows.labels)
+    stated, other, best = np.full(total, np.nan), np.full(total, np.nan), np.full(total, -1)
     if model.num_classes < 2:
-        return own, best, other
+        return stated, best, other
     sums, counts = model.sum_rows(np.ones(len(model.owners), np.bool_))
     for part in range(_RECORDING_PARTS):
         left_sums, left_counts = model.sum_rows(model.groups % _RECORDING_PARTS == part)
@@ -309,12 +311,12 @@ def _compare_rows(
         for start in range(0, len(members), _ROWS_PER_BATCH):
             batch = members[start : start + _ROWS_PER_BATCH]
             squares = _predict_distances(rows.features[batch] @ model.whitening, means, known, model.spread)
-            every, owners = np.arange(len(batch)), own_class[batch]
-            to_own = squares[every, owners]
-            own[batch] = np.where((owners >= 0) & np.isfinite(to_own), to_own, np.nan)
+            every, owners = np.arange(len(batch)), stated_class[batch]
+            to_stated = squares[every, owners]
+            stated[batch] = np.where((owners >= 0) & np.isfinite(to_stated), to_stated, np.nan)
             squares[every[owners >= 0], owners[owners >= 0]] = np.inf
             best[batch], other[batch] = squares.argmin(axis=1), squares.min(axis=1)
-    return own, best, other
+    return stated, best, other
 
 
 def _predict_distances(
@@ -330,19 +332,19 @@ def _predict_distances(
 
 
 def _find_usual(
-    own: NDArray[np.float64], other: NDArray[np.float64], rows: LabelledRows
+    stated: NDArray[np.float64], other: NDArray[np.float64], rows: LabelledRows
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """(N,) usual squared distances to the own class, of failures and others; (N,) whether another fits clearly."""
     import numpy as np
 
-    is_right, usual = rows.is_counted & (own <= other), np.full(len(own), np.nan)
+    is_right, usual = rows.is_counted & (stated <= other), np.full(len(stated), np.nan)
     for is_kind in (rows.is_failure, ~rows.is_failure):
         counted = is_right & is_kind
         if counted.sum() < _LEAST_USUAL:
             counted = is_right
         if counted.any():
-            usual[is_kind] = np.quantile(own[counted], _USUAL_QUANTILE)
-    return usual, (own > _CLEAR_RATIO * other) & (own > usual)
+            usual[is_kind] = np.quantile(stated[counted], _USUAL_QUANTILE)
+    return usual, (stated > _CLEAR_RATIO * other) & (stated > usual)
 
 
 def _compute_shares(margins: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -375,11 +377,11 @@ def _compare_neighbours(
     import numpy as np
 
     shares = np.full(len(best), np.nan)
-    own_class, known = classes[rows.labels], classes[sample.labels]
+    stated_class, known = classes[rows.labels], classes[sample.labels]
     points, members = sample.features.astype(np.float64) @ model.whitening, np.argsort(known, kind="stable")
     starts = np.searchsorted(known[members], np.arange(model.num_classes + 1))
     for row in np.flatnonzero(best >= 0).tolist():
-        pair = (int(own_class[row]), int(best[row]))
+        pair = (int(stated_class[row]), int(best[row]))
         both = np.concatenate([members[starts[number] : starts[number + 1]] for number in pair])
         apart = both[sample.groups[both] != rows.groups[row]]
         squares = ((points[apart] - rows.features[row].astype(np.float64) @ model.whitening) ** 2).sum(axis=1)

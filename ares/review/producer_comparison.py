@@ -161,11 +161,11 @@ def _accepted_segments(
     annotations: Sequence[Annotation], producer: Producer, judge: Producer | None
 ) -> Iterator[tuple[Segment, bool]]:
     """Segments with a grade; of several captions of a segment the last one counts."""
-    own = {item.annotation_id for item in annotations if item.maker_id == producer.maker_id}
+    caption_ids = {item.annotation_id for item in annotations if item.maker_id == producer.maker_id}
     grader = judge or producer
     for item in annotations:
         is_grade = item.maker_id == grader.maker_id and item.name == grader.annotator
-        if is_grade and (judge is None or item.subject in own):
+        if is_grade and (judge is None or item.subject in caption_ids):
             segment = item.episode_id, item.start_seconds, item.stop_seconds
             yield segment, item.value[_ACCEPTABLE] is True
 

@@ -345,11 +345,11 @@ def _trust_of_rows(
     joined = pc.binary_join_element_wise(pc.fill_null(keys, ""), pc.fill_null(verdicts, "-"), _SEPARATOR)
 
     def measure(text: str) -> str:
-        key, _, own = text.partition(_SEPARATOR)
+        key, _, state = text.partition(_SEPARATOR)
         document = documents.get(key)
         if document:
-            return trust_of_grade(document, None if own == "-" else own)
-        return "trusted" if rests_on_people(own) else "unproven"
+            return trust_of_grade(document, None if state == "-" else state)
+        return "trusted" if rests_on_people(state) else "unproven"
 
     return _map_texts(joined, measure)
 
@@ -416,8 +416,8 @@ def find_text_states(rows: pa.Table, annotations: AnnotationStore) -> pa.Array:
     }
 
     def find_state(text: str) -> str:
-        key, _, own = text.partition(_SEPARATOR)
-        return text_state(documents.get(key), own)
+        key, _, state = text.partition(_SEPARATOR)
+        return text_state(documents.get(key), state)
 
     joined = pc.binary_join_element_wise(keys, verdicts, _SEPARATOR)
     return _map_texts(pa.chunked_array(joined.chunks, pa.string()).combine_chunks(), find_state)

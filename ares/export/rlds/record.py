@@ -235,11 +235,11 @@ def extended_features(source: Tree) -> Tree | None:
     if features is None or "steps" not in features:
         return None
     metadata = features.get("episode_metadata", _dictionary_feature({}))
-    own = _child_features(metadata)
-    if own is None or ARES_METADATA.keys() & own.keys():
+    existing = _child_features(metadata)
+    if existing is None or ARES_METADATA.keys() & existing.keys():
         return None
     added = {name: _text_or_scalar_feature(kind) for name, kind in ARES_METADATA.items()}
-    extended = metadata | {"featuresDict": {"features": own | added}}
+    extended = metadata | {"featuresDict": {"features": existing | added}}
     return source | {"featuresDict": {"features": features | {"episode_metadata": extended}}}
 
 
@@ -381,13 +381,13 @@ def _step_values(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> Mappi
 def _instructions_of_steps(item: ExportItem) -> list[str]:
     """The task at every step; where the source has an instruction for each step, and the task is that, its own."""
     key = LANGUAGE_KEY.rpartition("/")[2]
-    own = [
+    subtasks = [
         segment
         for segment in item.texts.segments
         if segment.state == SOURCE and segment.text_field("feature").rpartition("/")[2] == key
     ]
-    if own and item.task.source == "instruction":
-        return subtasks_of_steps(own, item.retimed)
+    if subtasks and item.task.source == "instruction":
+        return subtasks_of_steps(subtasks, item.retimed)
     return ["" if item.task.text == NO_TASK else item.task.text] * len(item.retimed.steps)
 
 

@@ -350,7 +350,7 @@ def header_time(message: Any) -> int | None:
 
 
 def message_times(
-    own_times: Sequence[int | None], publish_times: Sequence[int]
+    header_times: Sequence[int | None], publish_times: Sequence[int]
 ) -> tuple[NDArray[np.int64], bool]:
     """The times of the messages of a topic in nanoseconds, and whether they are the messages' own.
 
@@ -358,8 +358,8 @@ def message_times(
     """
     import numpy as np
 
-    has_own_times = all(own_times)
-    return np.array(own_times if has_own_times else publish_times, np.int64), has_own_times
+    has_header_times = all(header_times)
+    return np.array(header_times if has_header_times else publish_times, np.int64), has_header_times
 
 
 def publish_time(message: Message) -> int:
