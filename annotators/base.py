@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from annotators.options import OwnOptions, parse_options
+from annotators.options import ParsedOptions, parse_options
 from ares.annotation import Annotation, Column, Cost, Producer, SubjectKind
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, MediaError, NotTried, RequestError
@@ -266,7 +266,7 @@ class Options:
     planned_episodes: int | None = None
     compute: ComputePlan = field(default_factory=ComputePlan)
 
-    def parse(self, model: type[OwnOptions]) -> OwnOptions:
+    def parse(self, model: type[ParsedOptions]) -> ParsedOptions:
         """The own options of the annotator that a factory makes. Raises RequestError for a wrong value."""
         return parse_options(model, self.values)
 
@@ -539,13 +539,15 @@ class CellAnnotator:
     """
 
     def __init__(self, name: str, plan: FunctionAnnotator, options: Options, stores: Stores) -> None:
-        own = {
+        earlier_columns = {
             column.name
             for producer in stores.annotations.producers().values()
             if producer.annotator == name
             for column in producer.columns
         }
-        if clashes := plan.columns.keys() & (set(stores.tables.episodes.snapshot().arrow_schema.names) - own):
+        if clashes := plan.columns.keys() & (
+            set(stores.tables.episodes.snapshot().arrow_schema.names) - earlier_columns
+        ):
             raise RequestError(
                 f"there is a column {min(clashes)!r} already", f"{name} fills it; give it another name"
             )

@@ -250,13 +250,13 @@ def name_action(action: str, words: str, verbs: Mapping[str, str]) -> str:
         words: What it says in words of its own, or of the sentence.
         verbs: The guide of verbs.
     """
-    verb_word, own = action.strip().lower(), " ".join(words.lower().split())
-    for verb in (verb_word, own if verb_word == OTHER else ""):
+    verb_word, phrase = action.strip().lower(), " ".join(words.lower().split())
+    for verb in (verb_word, phrase if verb_word == OTHER else ""):
         if verb in verbs:
             return verb
     # A server that takes no notice of the guide has its own word for the action.
-    own = own if verb_word == OTHER else verb_word
-    return f"{OTHER}: {own}" if own not in ("", NOT_VISIBLE) else ""
+    phrase = phrase if verb_word == OTHER else verb_word
+    return f"{OTHER}: {phrase}" if phrase not in ("", NOT_VISIBLE) else ""
 
 
 def clean_attributes(attributes: Sequence[str]) -> str:

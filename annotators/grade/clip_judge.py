@@ -140,7 +140,11 @@ class ClipJudge:
         if criterion.id != CONTENT:
             return self._ruling(criterion, Verdict.UNSURE, "no stored success says how this action ended")
         verdict, reason = self._rule_content(case.phrase, similarities)
-        seconds = {second for own in self.select_frames(case.work.subject).values() for second in own}
+        seconds = {
+            second
+            for camera_seconds in self.select_frames(case.work.subject).values()
+            for second in camera_seconds
+        }
         return replace(
             self._ruling(criterion, verdict, reason),
             observed=self._candidates[int(similarities.argmax())],

@@ -145,11 +145,11 @@ class PairAnswers:
             dataset: The dataset of the caption.
         """
         known, selected, claimed = self._known_words(dataset), list[ValuePair](), list[str]()
-        for pair, own in pairs:
+        for pair, claim in pairs:
             is_plain = is_plain_value(pair.first) and is_plain_value(pair.second)
-            if is_plain and are_common_values([*claimed, own], known):
+            if is_plain and are_common_values([*claimed, claim], known):
                 selected.append(pair)
-                claimed.append(own)
+                claimed.append(claim)
         return selected
 
     def count_calls(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
@@ -165,7 +165,7 @@ class PairAnswers:
             shared = {pair for _, plain in selected for pair in plain}
             # What is asked alone is asked in its turn: a false text fails by its first value.
             single = {pairs[0][0] for pairs, plain in selected if pairs[0][0] not in plain} - shared
-            new = [{pair for pair in own - known if self.find(pair) is None} for own in (shared, single)]
+            new = [{pair for pair in group - known if self.find(pair) is None} for group in (shared, single)]
             known |= shared | single
             calls += ceil(len(new[0]) / MOST_PAIRS) + len(new[1])
         return float(calls)

@@ -168,14 +168,14 @@ def load_run_annotators(
     """
     faults: dict[str, AresError] = {}
     factories = _import_factories(request, faults)
-    own_options = _options_by_annotator(replace(options, budget=budget), factories)
+    annotator_options = _options_by_annotator(replace(options, budget=budget), factories)
     tasks: list[AnnotatorRun] = []
     for name, factory in factories.items():
         clock = BusyTimeClock()
         try:
             with clock.measured():
                 annotator = connect_annotator(
-                    engine, registry.label(name), factory, own_options[name], stores, len(request.names)
+                    engine, registry.label(name), factory, annotator_options[name], stores, len(request.names)
                 )
         except (ModelError, PluginError) as error:
             faults[name] = error
@@ -321,10 +321,14 @@ def _group_by_reading(stores: Stores, request: AnnotateRequest) -> list[Annotate
     others = [name for name in request.names if name not in readers]
     if not readers or not others:
         return [request]
-    own = _options_by_annotator(make_factory_options(stores, request, 0, load_models=False), factories)
+    by_annotator = _options_by_annotator(
+        make_factory_options(stores, request, 0, load_models=False), factories
+    )
     return [
         replace(
-            request, names=tuple(group), options={name: own[name].values for name in group if name in own}
+            request,
+            names=tuple(group),
+            options={name: by_annotator[name].values for name in group if name in by_annotator},
         )
         for group in (others, readers)
     ]
@@ -403,8 +407,8 @@ def _has_work(stores: Stores, task: AnnotatorRun, tasks: Sequence[AnnotatorRun],
     for ids in stores.tables.episodes.id_batches(where):
         episodes = stores.tables.episodes.get(ids) if task.after else []
         annotations = read_annotations(stores, episodes, task.subject_finder.read_names)
-        own = list_subject_ids(task, ids, episodes, annotations)
-        subjects = {subject for members in own.values() for subject in members}
+        subject_ids = list_subject_ids(task, ids, episodes, annotations)
+        subjects = {subject for members in subject_ids.values() for subject in members}
         if len(stores.annotations.find_done_subjects(producer.maker_id, list(subjects))) < len(subjects):
             return True
     return False
