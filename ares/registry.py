@@ -282,7 +282,7 @@ projections = Registry(
     protocol="ares.store.sync.projection_plugins:Projection",
     folders=["ares/rubric/trust_projection.py", "ares/workspace/review.py"],
 )
-# What `ares` calls in the packages above it: one function by name, each with a protocol of its own.
+# What `ares` calls in the packages above it: one function by name, each with a separate protocol.
 operations = Registry(
     "operation", protocol="ares.workspace.operations", folders=["ingest", "annotators", "app"]
 )
@@ -389,7 +389,7 @@ def _refuse_attribute(self: object, name: str) -> Any:
     if hasattr(view_kind, name):
         hint = f"use {owner}.{name}"
     elif remedy:
-        # A view is what the user has in hand: its own methods need no name before them.
+        # A view is what the user has in hand: its methods need no name before them.
         remedy = re.sub(r"\bview\b", owner, remedy) if owner else re.sub(r"\bview\.", "", remedy)
         hint = f"use {remedy}"
     else:

@@ -101,7 +101,7 @@ def log_likelihoods_of_mode_and_units(
     Args:
         following: How the state follows it.
         rate_hz: Steps per second.
-        action_scores: Log-likelihoods of the units by the action's own values, if it is absolute.
+        action_scores: Log-likelihoods of the units by the action's values, if it is absolute.
         state_scores: Log-likelihoods of the units by the values of the state.
     """
     better = _CORRELATION_WEIGHT * (following.absolute - following.motion)

@@ -55,7 +55,7 @@ _HARMLESS = 0.05
 _MOVED, _RESCALED = 1.0, 2.0
 # Sources of one pace differ by less than this factor, and this many standard errors.
 _LEAST_SPEEDUP, _SURE_SPEEDUP = 1.35, 3.5
-# Tasks are told apart by the ways where episodes of one task differ so much less, and there are enough of them.
+# Tasks are distinguished by the ways where episodes of one task differ so much less, and there are enough of them.
 _SEPARATED_SHARE, _LEAST_FREEDOM = 0.5, 4
 _ENDS: frozenset[GroupKind] = frozenset({"gripper", "hand"})
 # Kinds that a joint may have by its name: one that is called base counts as one of a base.
@@ -111,7 +111,7 @@ def compare_sources(
     comparison = _compare_ways(*ways, columns, size)
     differing, hidden = comparison.differing(), comparison.hidden()
     doubts = [
-        f"{signal} of {labels[1]}: {names} do not take the way that they take in {labels[0]}, which is another task or "
+        f"{signal} of {labels[1]}: {names} do not move as in {labels[0]}, which is another task or "
         "another meaning: they mean the same"
         for signal, names in _names_by_signal(columns, differing)
     ]
@@ -141,9 +141,7 @@ def compare_tasks(
         labels: What the sources are called.
     """
     counts = Counter(first) + Counter(second)
-    if (
-        not (first and second) or 2 * len(counts) > counts.total()
-    ):  # nearly every episode has a text of its own
+    if not (first and second) or 2 * len(counts) > counts.total():  # nearly every episode has another text
         return ()
     share = sum(first.values()) / counts.total()
     chances = {task: share**count + (1 - share) ** count for task, count in counts.items()}
@@ -352,7 +350,7 @@ def _squares_within(first: Array, second: Array, tasks: Tasks) -> tuple[Array, i
 
 
 def _tasks_of(first: _Ways, second: _Ways, size: Array) -> Tasks:
-    """Numbers of the episodes of each task that both sources have, where tasks tell the ways apart; else of all."""
+    """Numbers of the episodes of each task that both sources have, where the ways differ by task; else of all."""
     import numpy as np
 
     whole = [(np.arange(len(first.tasks)), np.arange(len(second.tasks)))]
@@ -481,7 +479,7 @@ class _WayComparison:
         return self.values.worse(changed, columns) * self._independent
 
     def _worse_relations(self, columns: list[int], changed: Array, without: list[int]) -> float:
-        """The same for the correlations (S, len(own), D) of some dimensions with the others, mean over these."""
+        """The same for the correlations (S, len(columns), D) of some dimensions with the others, mean over these."""
         import numpy as np
 
         others = np.setdiff1d(np.arange(len(self.columns)), without)

@@ -108,7 +108,7 @@ def delta_to_absolute(values: Array, start: Array) -> Array:
     return np.asarray(start + np.cumsum(values, axis=0))
 
 
-# Cosine of the pitch below which roll and yaw cannot be told apart.
+# Cosine of the pitch below which roll and yaw cannot be distinguished.
 _UPRIGHT = 1e-7
 # Numbers of one rotation in each convention.
 WIDTHS: Mapping[str, int] = {

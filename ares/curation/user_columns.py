@@ -51,7 +51,7 @@ class _ValuePairs(Iterable["Json"]):
 def set_values(
     stores: Stores, column: str, episode_ids: pa.Array, values: pa.Array, *, person: str = ""
 ) -> Action:
-    """Set values of a column of people's own, a new one or one that they have set before.
+    """Set values of a user column, a new one or one that they have set before.
 
     Args:
         stores: Stores of the workspace.
@@ -94,7 +94,7 @@ def _user_column_type(stores: Stores, column: str) -> str:
 
 
 def _typed_values(column: str, values: pa.Array, type_name: str) -> pa.Array:
-    """The values with the type of their column, "" for their own. Raises RequestError for others."""
+    """The values with the type of their column, "" for that of the values. Raises RequestError for others."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -130,7 +130,7 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
     counts = manifest["counts"]
     by_key = dict(sorted(manifest["card"]["sources"].items()))
     sources, names = list(by_key.values()), Counter(source["dataset"] for source in by_key.values())
-    # Datasets of one name, such as two versions of it, are told apart by their keys.
+    # Datasets of one name, such as two versions of it, are distinguished by their keys.
     licences = {
         source["dataset"] if names[source["dataset"]] == 1 else key: source["licences"]
         for key, source in by_key.items()
@@ -253,5 +253,5 @@ def _describe_changes(manifest: Mapping[str, Any]) -> Iterator[str]:
         numbers = ", ".join(f"{name} {value}" for name, value in change.items() if name != "reason")
         lines.append(f"- changed: {change.get('reason', '')} ({numbers})")
     for reason, count in counts["reencoded"].items():
-        lines.append(f"- encoded anew: {count_of(count, 'video')}: {reason}")
+        lines.append(f"- encoded again: {count_of(count, 'video')}: {reason}")
     yield "\n".join(lines) or "Nothing else was changed or left out."

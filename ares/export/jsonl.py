@@ -1,6 +1,6 @@
 """Exports the segments of a set as JSON lines for the fine-tuning of vision-language models.
 
-Each line has a span of an episode with its text, whose word that is, and where its frames are: the pictures stay in the
+Each line has a span of an episode with its text, the origin of that, and where its frames are: the pictures stay in the
 files of the source, and a line names the file of each camera and the seconds in it. A set of spans has a line for each
 of them, with or without a text.
 """

@@ -1,4 +1,4 @@
-"""Groups the episodes of a set by equal layout, and exports each group as a dataset of its own."""
+"""Groups the episodes of a set by equal layout, and exports each group as a separate dataset."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class DatasetGroup:
 
     Attributes:
         layout: Their common layout; where records are copied, that of the first.
-        origin: Folder of the source dataset whose records are copied, "" where they are written anew.
+        origin: Folder of the source dataset whose records are copied, "" where they are written again.
         datasets: Episodes per source dataset.
         episodes: Number of episodes.
         frames: Steps over all of them.
@@ -265,13 +265,13 @@ class ExportPlan:
     group_numbers: list[int]
 
 
-# The folder of the dataset that the record of an episode is copied from, "" to write it anew; of an episode as it is
+# The folder of the dataset that the record of an episode is copied from, "" to write it again; of an episode as it is
 # written, and what was converted in its signals.
 FindOrigin = Callable[[RetimedEpisode, Sequence[str]], str]
 
 
 def rewrite_every_episode(retimed: RetimedEpisode, reasons: Sequence[str]) -> str:
-    """Every episode is written anew."""
+    """Every episode is written again."""
     return ""
 
 

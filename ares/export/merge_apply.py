@@ -277,7 +277,7 @@ class MergeApplier:
             cameras = ", ".join(camera.name for camera in episode.cameras) or "none"
             detail = (
                 f"{episode.dataset} {episode.version}, cameras {cameras}, state {len(episode.state_names)}, "
-                f"action {len(episode.action_names)}; write the plan of this set anew"
+                f"action {len(episode.action_names)}; write the plan of this set again"
             )
             raise SourceError("the plan says nothing of its source", detail)
         self._last = (episode, merge)
@@ -564,7 +564,7 @@ def _refuse_same_names(layouts: Sequence[LayoutContract]) -> None:
         if count > 1 and (state or action):
             raise RequestError(
                 f"the plan gives {count_of(count, 'kind')} of episodes of {key.dataset} the same names",
-                "their units may differ; use one of them (`use: false`), or ingest them as datasets of their own",
+                "their units may differ; use one of them (`use: false`), or ingest them as separate datasets",
             )
 
 

@@ -167,7 +167,7 @@ class Confirmation(_PlanModel):
 
 
 class SourceKey(NamedTuple):
-    """What tells the sources of a plan apart: dataset, and the names of cameras and dimensions.
+    """What distinguishes the sources of a plan: dataset, and the names of cameras and dimensions.
 
     Attributes:
         cameras: Sorted.

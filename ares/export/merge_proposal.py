@@ -90,7 +90,7 @@ _EXCHANGED_GAIN, _SAME_VIEW = 0.3, 0.7
 _FAR_VIEW, _TIMES_NEARER = 0.1, 4.0
 _MOST_EXCHANGED = 6
 _UNNAMED, _LISTED = "mask without names", 6
-# Signals that formats have places of their own for.
+# Signals that formats have separate places for.
 _NO_FEATURES = frozenset(
     {"is_first", "is_last", "is_terminal", "discount", SAMPLE_WEIGHT, PROGRESS, *MASK_SIGNALS}
 )
@@ -101,7 +101,7 @@ class _SourceFacts:
     """What is known of the episodes of one source.
 
     Attributes:
-        key: What tells it apart.
+        key: What distinguishes it.
         cameras: Role, width and height of each camera; of several sizes that of most episodes.
         episodes: Their number.
         rates: Rates as they are written, with the number of episodes.
@@ -397,7 +397,7 @@ class _Draft:
         return next((form for form, pair in ROTATION_FORMS.items() if pair in (known, (known[0], ""))), ASK)
 
     def _note_sizes(self, planned: Sequence[PlannedSource], sizes: Mapping[str, PlannedCamera]) -> None:
-        """Note the cameras whose pictures are made to fit another size, which encodes them anew."""
+        """Note the cameras whose pictures are made to fit another size, which encodes them again."""
         for source, facts in zip(planned, self.sources, strict=True):
             for name, goal in source.cameras.items():
                 if (size := sizes.get(goal)) is None:
@@ -405,7 +405,7 @@ class _Draft:
                 self.notes += [
                     f"camera {name} of {source.label} has {width}x{height} pixels"
                     f"{' in some episodes' if len(facts.sizes[name]) > 1 else ''}: fitted into "
-                    f"{size.width}x{size.height} with its sides kept, and encoded anew"
+                    f"{size.width}x{size.height} with its sides kept, and encoded again"
                     for width, height in facts.sizes[name]
                     if (width, height) != (size.width, size.height)
                 ]

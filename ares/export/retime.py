@@ -117,11 +117,11 @@ class RetimedEpisode:
 
 @dataclass(frozen=True, eq=False)
 class CutRecord:
-    """A part of an episode as an episode of its own, whose cameras are still those of the whole one.
+    """A part of an episode as a separate episode, whose cameras are still those of the whole one.
 
     Attributes:
         episode: The part; its hash is unknown, and its success where it does not stand for the whole.
-        trajectory: Its signals, at seconds from its own start.
+        trajectory: Its signals, at seconds from its start.
         stamps: (T,) stamps of all stored steps.
         kept: The stored steps of the part.
     """

@@ -29,7 +29,7 @@ NO_SEGMENTS = "none"
 SEGMENT_CHOICES: tuple[str, ...] = (NO_SEGMENTS, *WITHHELD)
 # The style of a text that names none.
 SUBTASK = "subtask"
-# Whose word a text is that needs no grade.
+# Origins of a text that needs no grade.
 PERSON, SOURCE = "person", "source"
 _NO_TEXT = "no text"
 _GRADE_COLUMNS = ("grade", "grade_trust", "grade_verdicts")
@@ -71,7 +71,7 @@ class ExportSegment:
         style: What kind of text it is ("subtask", "plan"), "" where the source says none.
         text: The text; "" for a row of a source without one, such as a call of a tool.
         author: "person", the name of a model, or "" where the source does not say.
-        state: Whose word it is: "person", "source", or what the grade says of a model's text.
+        state: Its origin, "person" or "source", or what the grade says of a model's text.
         grade: Of a graded text its columns: "grade", "grade_trust" and "grade_verdicts".
         arm: The arm that moves: the one that is said, else that of the segment which a caption is about; else "".
         value: The value of the annotation, with what else the source says.
@@ -126,7 +126,7 @@ class EpisodeSegments:
         return EpisodeSegments(tuple(inside))
 
     def with_cameras(self, names: Mapping[str, str]) -> EpisodeSegments:
-        """The same with other names of cameras; what a source called a camera in a column of its own goes."""
+        """The same with other names of cameras; what a source called a camera in a separate column goes."""
         renamed = (
             replace(
                 segment,
@@ -160,7 +160,7 @@ class SegmentCounts:
     """What became of the shown segments of the episodes that are written.
 
     Attributes:
-        written: Those that are written, by whose word they are.
+        written: Those that are written, by their origin.
         withheld: Those that are held back, by reason.
         lacks: Those of which the format cannot hold all, by what it lacks.
         task_withheld: Spans of which the text of their segment is not the task, by reason.
@@ -245,7 +245,7 @@ class SegmentReader:
     def read_span_texts(self, spans: Sequence[Span], annotations: Iterable[Annotation]) -> list[SpanText]:
         """The text of each of some spans, as far as it may leave.
 
-        A text that is no longer shown, because segments were made anew or it was corrected, has no grade: it leaves as
+        A text that is no longer shown, because segments were made again or it was corrected, has no grade: it leaves as
         the word of a person or a source, or where ungraded text does.
 
         Args:
@@ -274,7 +274,7 @@ class SegmentReader:
         return texts
 
     def _state_in_log(self, annotation: Annotation) -> str:
-        """Whose word a text is, as `_stated_origin` says, of an annotation that need not be shown."""
+        """The origin of a text, as `_stated_origin` says, of an annotation that need not be shown."""
         row = {"text": annotation.value.get("text"), "author": annotation.value.get("author")}
         return _stated_origin(self._producers[annotation.maker_id], row)
 
@@ -360,7 +360,7 @@ def _arm_of(value: Mapping[str, Json]) -> str:
 
 
 def _stated_origin(producer: Producer, row: Mapping[str, Any]) -> str:
-    """Whose word a text is, "" for one that needs a grade: by a model, or of a file that names a model as author."""
+    """The origin of a text, "" for one that needs a grade: by a model, or of a file that names a model as author."""
     if producer.annotator.startswith(SOURCE_PREFIX):
         return SOURCE
     is_stated = producer.kind == "code" and bool(row["text"])
@@ -452,7 +452,7 @@ def read_segments(stores: Stores, schema: pa.Schema, ids: Sequence[str]) -> pa.T
 ENDS_EARLY = "ends before the next start"
 OVERLAPS = "overlaps another of its style"
 SECOND_ARM = "a second arm at the same time"
-# Whose word comes first: that of people, then of sources, then of models.
+# Texts of people come first, then those of sources, then those of models.
 _RANKS = {PERSON: 0, SOURCE: 1}
 # Seconds by which ends and starts of neighbours may differ.
 _ROUNDING = 1e-3

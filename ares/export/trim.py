@@ -384,7 +384,7 @@ def _learn_typical(
 
 
 def _rising_stamps(episode: Episode, trajectory: Trajectory) -> NDArray[np.float64] | None:
-    """(T,) stamps of the steps as a cut reads them; None where two are too near to be told apart."""
+    """(T,) stamps of the steps as a cut reads them; None where two are too near to be distinguished."""
     import numpy as np
 
     stamps = trajectory.timestamps

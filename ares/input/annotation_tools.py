@@ -51,7 +51,7 @@ def _task_rows(task: Mapping[str, Any], tell: Tell) -> Iterator[ToolRow]:
     texts = [text for text in (*data.values(), task.get("file_upload")) if isinstance(text, str)]
     files = [name for text in texts if re.search(r"\.\w{2,5}(\?|$)", text) for name in _file_names(text)]
     names = tuple(dict.fromkeys([*named, *files]))
-    # Label Studio counts frames at a rate of its own; a field of the task says which.
+    # Label Studio counts frames at another rate; a field of the task says which.
     stated = next((data[word] for word in _RATES if data.get(word) not in (None, "")), None)
     rate = None if stated is None else max(parse_number(stated) or 0, 0)
     for run in _RUNS:

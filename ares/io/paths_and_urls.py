@@ -89,7 +89,7 @@ def parse_path(path: str) -> Path:
 
 
 def _library_error(scheme: str, error: ImportError) -> Exception:
-    """The error for a URL scheme whose library is not installed; a broken library keeps its own error."""
+    """The error for a URL scheme whose library is not installed; a broken library keeps its error."""
     cause = error.__cause__ or error
     if not isinstance(cause, ModuleNotFoundError):
         return error

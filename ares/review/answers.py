@@ -127,7 +127,7 @@ def read_answer(annotation: Annotation) -> Answer | None:
 
 
 def give_answer(stores: Stores, answer: Answer) -> Annotation:
-    """Store an answer and let the tables show it: the grade is derived anew, filters and counts follow.
+    """Store an answer and let the tables show it: the grade is derived again, filters and counts follow.
 
     Args:
         stores: Stores of the workspace.
@@ -377,7 +377,7 @@ def _prepare_episode_label(stores: Stores, answer: Answer) -> PreparedAnswer:
 
 
 def _label_columns(answer: Answer) -> dict[str, Json]:
-    """The columns that an answer about an episode fills; "cannot tell" leaves its own empty."""
+    """The columns that an answer about an episode fills; "cannot tell" leaves its column empty."""
     is_good = {"success": True, "met": True, "failure": False, "unmet": False}.get(answer.verdict)
     if answer.question == INSTRUCTION:
         columns: dict[str, Json] = {

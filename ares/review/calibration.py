@@ -68,7 +68,7 @@ class Calibration:
         question: "acceptable", "success", "instruction" or a criterion.
         dataset: The dataset.
         judge: Id of the producer of the judgements; "" for what no judge has judged. Of instructions it is the audit,
-            which accepts what fits its own instruction as well as any, and refuses what it names.
+            which accepts what fits its stated instruction as well as any, and refuses what it names.
         model: Its model.
         items: Items that people answered.
         random_items: Those drawn at random; all but counts and agreement of people rests on these alone.

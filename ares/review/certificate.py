@@ -333,7 +333,7 @@ def _find_change(item: CertifiedItem, now: LabelledItem | None) -> str:
         return f"an answer on episode {item.episode_id} was changed or taken back"
     if current - set(item.answers):
         return f"somebody else answered on episode {item.episode_id}"
-    return "" if now.judge == item.judge else f"episode {item.episode_id} was graded anew by {now.judge}"
+    return "" if now.judge == item.judge else f"episode {item.episode_id} was graded again by {now.judge}"
 
 
 def find_changed_members(stores: Stores, certificate: Certificate, members: Iterable[str]) -> Iterator[str]:

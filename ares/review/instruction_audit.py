@@ -1,4 +1,4 @@
-"""The instruction audit: episodes that another instruction of their dataset fits better than their own."""
+"""The instruction audit: episodes that another instruction of their dataset fits better than the stated one."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _LABEL_COLUMNS = ("person_success", "instruction_fits", "corrected_instruction")
 # benchmarks/instruction_audit.py: it is about as near to that one as the episodes of it, and few of the nearest
 # episodes have the instruction that it has.
 _MOST_DISTANCE, _MOST_OWN_NEIGHBOURS = 1.5, 0.2
-# Largest probability that the instructions are told apart so well by chance, and least share of episodes that their
-# own instruction fits best: what tells less of a dataset does not know it.
+# Largest probability that the instructions are distinguished so well by chance, and least share of episodes that their
+# stated instruction fits best: what tells less of a dataset does not know it.
 _MOST_CHANCE, _LEAST_ACCURACY = 0.02, 0.6
 _PUNCTUATION = re.compile(r"[\W_]+")
 Verdict = Literal["judged", "unsure"]
@@ -57,13 +57,13 @@ Verdict = Literal["judged", "unsure"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionFinding:
-    """An episode that another instruction of its dataset fits better than its own.
+    """An episode that another instruction of its dataset fits better than the stated one.
 
     Attributes:
         episode_id: Id of the episode.
         instruction: What the source says.
         proposed: The instruction that fits better.
-        share: Probability of that one against the own, 0.5 to 1.
+        share: Probability of that one against the stated one, 0.5 to 1.
         camera: Camera of the frames that decide, or "".
         seconds: The frames that decide, from the start of the episode.
     """
@@ -103,12 +103,12 @@ class InstructionAudit:
 
     Attributes:
         dataset: Its name.
-        verdict: "unsure" where the instructions cannot be told apart: then nobody is named.
+        verdict: "unsure" where the instructions cannot be distinguished: then nobody is named.
         reason: Why it is unsure, or what was left out.
         episodes: Episodes with an instruction.
         judged: Those whose instruction has a model.
-        instructions: Instructions that can be told apart.
-        accuracy: Share of the judged that the own instruction fits best.
+        instructions: Instructions that can be distinguished.
+        accuracy: Share of the judged that the stated instruction fits best.
         chance: What that share would be by chance.
         space: Embedding space of the frames.
         findings: Episodes that another instruction fits better, the surest first.
@@ -132,7 +132,7 @@ class InstructionAudit:
             return f"{self.dataset}: unsure, {self.reason}; {count_of(self.episodes, 'episode')}, nobody is named"
         return (
             f"{self.dataset}: {len(self.findings)} of {self.judged} judged episodes fit another instruction better; "
-            f"{count_of(self.instructions, 'instruction')} are told apart, the own one fits best in "
+            f"{count_of(self.instructions, 'instruction')} are distinguished, the stated one fits best in "
             f"{self.accuracy:.2f} (by chance {self.chance:.2f}); "
             f"{count_are(self.episodes - self.judged, 'episode')} not judged"
         )
@@ -378,11 +378,11 @@ def _judge_rows(
         reason = (
             f"no two instructions have {LEAST_EPISODES} different episodes"
             if (fits.classes >= 0).sum() < 2
-            else "the frames do not tell its instructions apart"
+            else "the frames do not distinguish its instructions"
         )
         return replace(audit, verdict="unsure", reason=reason), fits
     if share_lower_bound(hits, total, 1 - _MOST_CHANCE) <= max(float(expected), _LEAST_ACCURACY):
-        return replace(audit, verdict="unsure", reason="the frames do not tell its instructions apart"), fits
+        return replace(audit, verdict="unsure", reason="the frames do not distinguish its instructions"), fits
     findings = _find_contrary(rows, labelled, fits, texts)
     return replace(audit, verdict="judged", findings=tuple(findings)), fits
 
@@ -489,13 +489,13 @@ def _largest_labels(labelled: LabelledRows, fits: InstructionFits) -> list[int]:
 def _find_deciding_frames(
     stores: Stores, space: str, episode_id: str, stated: Sequence[str], other: Sequence[str]
 ) -> tuple[str, tuple[float, ...]]:
-    """The camera and the seconds of the frames that are most like other episodes and least like its own.
+    """The camera and the seconds of the frames that are most like the other episodes and least like its instruction.
 
     Args:
         stores: Stores of the workspace.
         space: Embedding space of the frame vectors.
         episode_id: The episode.
-        stated: Episodes of its own instruction.
+        stated: Episodes of its stated instruction.
         other: Episodes of the instruction that fits better.
     """
     import numpy as np

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Episodes whose vectors are in memory together, and from which the directions of a dataset are taken.
 _EPISODES_PER_READ, _EPISODES_OF_BASIS = 500, 1_000
-# Directions that are kept of each kind, parts of an episode that are told apart, and cameras.
+# Directions that are kept of each kind, parts of an episode that are distinguished, and cameras.
 _DIRECTIONS, _PARTS, _MOST_CAMERAS = 48, 3, 3
 # Annotations of what a judge saw before it knew a text, and the length of their vectors.
 _OBSERVATION, _HASHED = "observation", 64

@@ -26,7 +26,7 @@ _NEAREST_OF_LABEL, _NEAREST, _TRIMMINGS = 0.7, 0.8, 4
 _SAME_TASK = (8.0, 5.0, 5.0)
 # How often the classes and the covariance, each of which follows from the other, are found in a round.
 _JOININGS = 2
-# What is further from its own class than usual, and so many times nearer to another, teaches nothing and may be named.
+# What is further from its class than usual, and so many times nearer to another, teaches nothing and may be named.
 _CLEAR_RATIO = 2.0
 # An episode is usual of a class when it is as near to it as this share of the episodes that it fits best.
 _USUAL_QUANTILE, _LEAST_USUAL = 0.9, 5
@@ -34,7 +34,7 @@ _USUAL_QUANTILE, _LEAST_USUAL = 0.9, 5
 _TEMPERATURES = tuple(2.0**power for power in range(-2, 13))
 # Parts of the recordings, of which each is compared with what the others teach.
 _RECORDING_PARTS = 100
-# Nearest episodes of the own and the other class that are looked at.
+# Nearest episodes of the stated and the other class that are looked at.
 _NEIGHBOURS = 8
 
 
@@ -68,12 +68,12 @@ class InstructionFits:
 
     Attributes:
         classes: (L,) by label the number of its class: wordings of one task have the same, and so have instructions
-            that cannot be told apart; -1 has what has too few episodes.
-        stated: (N,) squared distance to the own class, 1 for the furthest that is usual; NaN where it has no model.
+            that cannot be distinguished; -1 has what has too few episodes.
+        stated: (N,) squared distance to its class, 1 for the furthest that is usual; NaN where it has no model.
         best: (N,) the other class that fits best, or -1.
         other: (N,) squared distance to that one in the same unit.
-        share: (N,) probability of that class against the own one, 0 to 1; NaN where the own has no model.
-        neighbours: (N,) share of the own class among the nearest episodes of both; NaN where the other is not clear.
+        share: (N,) probability of that class against the stated one, 0 to 1; NaN where that has no model.
+        neighbours: (N,) share of the stated class among the nearest episodes of both; NaN where the other is not clear.
         sizes: (K,) number of counted episodes of each class.
     """
 
@@ -86,7 +86,7 @@ class InstructionFits:
     sizes: NDArray[np.int64]
 
     def is_contrary(self) -> NDArray[np.bool_]:
-        """(N,) whether another class fits better than the own."""
+        """(N,) whether another class fits better than the stated one."""
         contrary: NDArray[np.bool_] = self.stated > self.other
         return contrary
 
@@ -95,7 +95,7 @@ def fit_instructions(rows: LabelledRows) -> InstructionFits:
     """Find which texts are wordings of one instruction, and compare every episode with every instruction.
 
     Each round joins texts whose episodes look and move alike, and does not learn from what the round before it found
-    to be another instruction's: it would blur the centre of its own.
+    to be another instruction's: it would blur the centre of the stated one.
     """
     import numpy as np
 
@@ -170,7 +170,7 @@ def _find_whitening(
 ) -> tuple[NDArray[np.float64], float]:
     """(F, F) by which rows (N, F) of classes (N,) are multiplied, and the median squared distance to a centre then.
 
-    Only differences to the own centre count, and of these the smallest.
+    Only differences to the stated centre count, and of these the smallest.
     """
     import numpy as np
 
@@ -292,7 +292,7 @@ class _DistanceModel:
 def _compare_rows(
     model: _DistanceModel, rows: LabelledRows, classes: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-    """(N,) squared distances to the own class, NaN without, which other class is the nearest, and those to it.
+    """(N,) squared distances to the stated class, NaN without, which other class is the nearest, and those to it.
 
     The recordings are in parts: each part is compared with the means of all other parts.
     """
@@ -334,7 +334,7 @@ def _predict_distances(
 def _find_usual(
     stated: NDArray[np.float64], other: NDArray[np.float64], rows: LabelledRows
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """(N,) usual squared distances to the own class, of failures and others; (N,) whether another fits clearly."""
+    """(N,) usual squared distances to the stated class, of failures and others; (N,) whether another fits clearly."""
     import numpy as np
 
     is_right, usual = rows.is_counted & (stated <= other), np.full(len(stated), np.nan)
@@ -348,7 +348,7 @@ def _find_usual(
 
 
 def _compute_shares(margins: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """(N,) probabilities of the other class from (N,) squared distances to the own one less those to the other.
+    """(N,) probabilities of the other class from (N,) squared distances to the stated one less those to the other.
 
     They are calibrated to the instructions as they stand, wrong ones included: where one in ten is wrong, even a large
     margin leaves a doubt.
@@ -370,9 +370,9 @@ def _compare_neighbours(
     classes: NDArray[np.int64],
     best: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """(N,) share of the own class among the nearest of both classes; NaN where `best` (N,) is -1.
+    """(N,) share of the stated class among the nearest of both classes; NaN where `best` (N,) is -1.
 
-    An instruction that is given in two scenes has no centre that fits either. There it has neighbours of its own.
+    An instruction that is given in two scenes has no centre that fits either. There it has neighbours of its class.
     """
     import numpy as np
 

@@ -181,7 +181,7 @@ def withdraw_copies(stores: Stores, producer: Producer, episode_id: str) -> None
 
 
 def _segment_settings(annotation: Annotation) -> dict[str, Json]:
-    """Rulings on what is said of segments have a producer of their own: what one describes is no part of its id."""
+    """Rulings on what is said of segments have a separate producer: what one describes is no part of its id."""
     return {"described": annotation.name} if annotation.subject_kind == "segment" else {}
 
 
@@ -214,7 +214,7 @@ def sign_annotation(producer: Producer, draft: Annotation) -> Annotation:
 
 
 def _value_from_here(value: Mapping[str, Json]) -> Mapping[str, Json]:
-    """The value of an answer with its origin; one that counts again keeps its own."""
+    """The value of an answer with its origin; one that counts again keeps the one it has."""
     return value if value == WITHDRAWN or RESTORES in value else {ORIGIN: HERE, **value}
 
 

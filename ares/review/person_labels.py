@@ -348,7 +348,7 @@ class AuditVerdict(NamedTuple):
 
     Attributes:
         verdict: "met", "unmet" where it named the episode, or "unsure".
-        rank: Probability of the own instruction against the best other one, 0 to 1; None where it has no model.
+        rank: Probability of the stated instruction against the best other one, 0 to 1; None where it has no model.
         text: What `hash_text` says of the instruction that was audited.
         judge: Id of the producer, which depends on the version of the audit and the embedding space.
         model: The same for people.

@@ -226,7 +226,7 @@ def are_different_actions(first: str, second: str) -> bool:
 
 
 def _guide_verb(action: str) -> str:
-    """The verb of the guide that an action is, or means by its first word; else its own words."""
+    """The verb of the guide that an action is, or means by its first word; else its words."""
     words = normalize_value(action.removeprefix(f"{OTHER}: "))
     if words in shipped_verbs():
         return words

@@ -368,7 +368,7 @@ class _Grading(NamedTuple):
 
 
 def _slots_of_gates(value: Mapping[str, Any]) -> dict[str, str]:
-    """Slot by gate; documents of earlier versions name the checks by code as gates of their own."""
+    """Slot by gate; documents of earlier versions name the checks by code as separate gates."""
     return {
         str(gate["gate"]): _OLD_SLOTS.get(str(gate.get("slot") or ""), str(gate.get("slot") or ""))
         for gate in value["gates"]
@@ -437,7 +437,8 @@ def _near_miss_acceptance(
 
     Where the judge does not bear out the slot of the caption itself, the other value may be the right one: it tests
     nothing. Where another gate refuses the caption, it refuses the near miss as well: then the gate of the slot alone
-    says something, if it was asked. `own` is the caption, or its claim of the slot where the near miss is that alone.
+    says something, if it was asked. `caption_row` is of the caption, or of its claim of the slot where the near miss
+    is that alone.
     """
     by_gate = {verdict.gate: verdict.verdict for verdict in _verdicts_of(caption_row)}
     if any(by_gate[gate] != "MET" for gate in by_gate if gates.get(gate) == row.get("slot")):

@@ -124,7 +124,7 @@ class _EpisodeVector:
 
 
 def add_user_vectors(stores: Stores, name: str, ids: Sequence[str], vectors: NDArray[np.float64]) -> int:
-    """Store a vector of each of some episodes, in a space of people's own; those that they have there are replaced.
+    """Store a vector of each of some episodes, in a user space; those that they have there are replaced.
 
     Args:
         stores: Stores of the workspace.
@@ -165,14 +165,14 @@ def add_user_vectors(stores: Stores, name: str, ids: Sequence[str], vectors: NDA
 
 
 def list_user_vectors(stores: Stores) -> dict[str, EmbeddingSpace]:
-    """The spaces of people's own that have vectors, by name."""
+    """The user spaces that have vectors, by name."""
     documents = dict[str, dict[str, object]](stores.annotations.find_documents(SPACES_COLLECTION))  # type: ignore[arg-type]
     names = (name for name in sorted(documents) if documents[name]["model"] == _USER_MODEL)
     return {name: _to_space(name, documents[name]) for name in names if stores.tables.vectors(name).count()}
 
 
 def remove_user_vectors(stores: Stores, name: str, ids: Collection[str] | None = None) -> int:
-    """Delete the vectors of a space of people's own; a space without any takes vectors of another length.
+    """Delete the vectors of a user space; a space without any takes vectors of another length.
 
     Args:
         stores: Stores of the workspace.

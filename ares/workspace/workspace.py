@@ -324,7 +324,7 @@ class Workspace:
         Args:
             sources: Folders or files; a folder may hold datasets of several formats at any depth.
             format: Name of a format, or "auto".
-            dataset: Name to store instead of the source's own; for one dataset, as the next three are.
+            dataset: Name to store instead of the source's; for one dataset, as the next three are.
             rate_hz: Recording rate, where the source does not store it.
             cameras: How names of video files tell episode and camera, such as "{episode}_{camera}.mp4".
             spec: YAML file with what the dataset does not say of itself.

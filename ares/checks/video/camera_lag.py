@@ -29,7 +29,7 @@ _LOWEST_CORRELATION = 0.25
 _WIDEST_STEPS = 2.0
 _WIDEST_SECONDS = 0.1
 _LOWEST_QUANTILE, _HIGHEST_QUANTILE = 0.1, 0.9
-# Where an episode agrees with its dataset, its own lag counts this much.
+# Where an episode agrees with its dataset, its lag counts this much.
 _EPISODE_SHARE = 0.3
 _WIDEST_POOLED_SECONDS = 0.2
 # Rates of the video over the claimed one that are tried.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _FEWEST_EPISODES = 3
-# Whoever is nearer to another appearance by this factor, and as near to it as its own members are, belongs there.
+# Whoever is nearer to another appearance by this factor, and as near to it as its members are, belongs there.
 _NEARER = 1.6
 _MEMBER = 2.0
 # Of a darker picture neither colours nor light say anything.

@@ -102,7 +102,7 @@ def arrange_language(item: ExportItem, cameras: Sequence[str]) -> EpisodeLanguag
         (language.events if is_event else language.persistent).append(_make_row(segment, retimed))
     others = [segment for segment in segments if _column_of_source(segment) not in _COLUMNS]
     states = [segment for segment in others if segment.style in PERSISTENT_STYLES]
-    # Of a source that has its subtasks in both forms, each goes back to its own place.
+    # Of a source that has its subtasks in both forms, each goes back to its place.
     indexed = [segment for segment in states if _column_of_source(segment) and segment.style == SUBTASK]
     has_both_forms = bool(indexed) and any(segment.style == SUBTASK for segment in source_rows)
     added = [segment for segment in states if segment not in indexed] if has_both_forms else states
@@ -218,7 +218,7 @@ def describe_language(column: str) -> dict[str, Any]:
 
 
 def language_columns(language: EpisodeLanguage, count: int) -> dict[str, pa.Array]:
-    """The columns of texts of an episode: every row of a state on each of its `count` steps, events on their own."""
+    """The columns of texts of an episode: every row of a state on each of its `count` steps, events on one."""
     import numpy as np
     import pyarrow as pa
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 JPEG_QUALITY = 95
-# Sources that hold each frame as an image of its own.
+# Sources that hold each frame as a separate image.
 _IMAGE_KINDS = frozenset({"tfrecord", "hdf5", "parquet", "images"})
 _IMAGE_CODECS = frozenset({"jpeg", "png"})
 
@@ -121,7 +121,7 @@ TERMINAL_KEY = "steps/is_terminal"
 FLAG_KEYS = ("steps/is_first", "steps/is_last", TERMINAL_KEY)
 METADATA_PREFIX = "episode_metadata/"
 _OBSERVATION_PREFIX = "steps/observation/"
-# Extra signals that RLDS has keys of its own for.
+# Extra signals that RLDS has separate keys for.
 WEIGHT_KEY = "steps/sample_weight"
 _STANDARD_SIGNALS = {
     "discount": DISCOUNT_KEY,
@@ -195,14 +195,14 @@ ARES_METADATA = {
     "ares_grade_trust": "text",
     "ares_export": "text",
 }
-# What records say that are written anew; the outcome is 1, 0, or -1 where it is not known.
+# What records say that are written again; the outcome is 1, 0, or -1 where it is not known.
 _WRITTEN_METADATA = {"success": "int64", "robot": "text"}
 
 Tree = dict[str, Any]
 
 
 def make_rlds_features(group: DatasetGroup, keys: RldsKeys) -> Tree:
-    """The features of records that are written anew."""
+    """The features of records that are written again."""
     layout = group.layout
     leaves: dict[str, Tree] = {LANGUAGE_KEY: _text_feature(), DISCOUNT_KEY: _scalar_feature("float32")}
     leaves |= {key: _scalar_feature("bool") for key in FLAG_KEYS}
@@ -484,7 +484,7 @@ class RecordCopyRule:
         self._can_copy: dict[str, bool] = {}
 
     def __call__(self, retimed: RetimedEpisode, reasons: Sequence[str]) -> str:
-        """The folder of the source dataset, or "" for an episode that is written anew."""
+        """The folder of the source dataset, or "" for an episode that is written again."""
         media = next((camera.media for camera in retimed.source.cameras), None)
         if media is None or not _is_record(media) or reasons or not retimed.keeps_steps:
             return ""

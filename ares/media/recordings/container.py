@@ -339,7 +339,7 @@ def require_fields(message: Any, fields: Mapping[str, type]) -> None:
 
 
 def header_time(message: Any) -> int | None:
-    """Nanoseconds of a message's own timestamp (ROS header, Foxglove timestamp), or None when it has none."""
+    """Nanoseconds of a message's timestamp (ROS header, Foxglove timestamp), or None when it has none."""
     header = getattr(message, "header", None)
     stamp = getattr(message, "timestamp", None) if header is None else getattr(header, "stamp", None)
     for seconds_name, nanoseconds_name in (("sec", "nanosec"), ("seconds", "nanos")):

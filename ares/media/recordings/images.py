@@ -220,7 +220,7 @@ class TopicImages:
         order: Numbers of the images in the order in which they are shown.
         start: Nanoseconds at which the first is shown.
         seconds: When each is shown, rising, counted from the first.
-        has_header_times: Whether these are the messages' own timestamps.
+        has_header_times: Whether these are the timestamps in the messages.
         in_time_order: Whether the file order is the order in time.
         sizes: Bytes of each.
         identical: Whether all of them have the same bytes.
