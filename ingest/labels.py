@@ -399,7 +399,7 @@ def load_renamed(load: Callable[[], Record], new_texts: Mapping[str, str]) -> Re
 
 
 def _add_episode_labels(episode: Episode, labels: EpisodeLabels) -> Episode:
-    """The episode; what its own record says stays."""
+    """The episode; what its record says stays."""
     instructions = distinct_texts([*episode.instructions, *labels.texts])
     metadata = dict(episode.metadata)
     if labels.others:

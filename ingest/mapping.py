@@ -164,7 +164,7 @@ def _is_covered(signal: Signal, key: str, slices: Sequence[SliceSpec]) -> bool:
 
 
 def _extra_signals(arrays: Mapping[str, SourceArray], signals: Mapping[str, Signal]) -> dict[str, Signal]:
-    """Extra signals of arrays without another use, under their own names or their keys."""
+    """Extra signals of arrays without another use, under their names or their keys."""
     keys_by_name: dict[str, list[str]] = {}
     for key, array in arrays.items():
         keys_by_name.setdefault(array.name if array.use == "extra" else key, []).append(key)
@@ -279,7 +279,7 @@ def _text_in_path(pattern: str, path: str) -> str:
 
 
 def find_field(document: Mapping[str, Json], key: str) -> Json:
-    """A field of a JSON object: by its own name, else by the names between dots; None where there is none."""
+    """A field of a JSON object: by its name, else by the names between dots; None where there is none."""
     if key in document:
         return document[key]
     first, _, rest = key.partition(".")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # Statistics agree within this share of the deviation or of the range of the rows.
 _TOLERANCE = 0.02
-# Episodes whose own statistics are compared, spread over the dataset.
+# Episodes whose statistics are compared, spread over the dataset.
 _MOST_EPISODES = 512
 _TASK_COLUMN = "task_index"
 
@@ -90,7 +90,7 @@ class RowFacts:
         episodes: First `index` and number of rows of each episode.
         frame_gaps: Episodes whose frame_index does not rise by one from 0.
         tasks: Numbers of tasks of each episode.
-        episode_moments: Moments of each episode whose own statistics are compared, which may lie in several row groups.
+        episode_moments: Moments of each episode whose statistics are compared, which may lie in several row groups.
         stale: Columns and statistics of an episode that are not those of its rows.
     """
 
@@ -188,7 +188,7 @@ def _is_numeric(kind: Any) -> bool:
 
 
 def _add_rows(facts: RowFacts, columns: Mapping[str, NDArray[Any]], compared: Collection[int]) -> None:
-    """Take the rows of a row group in, episode by episode; of some their own moments are kept."""
+    """Take the rows of a row group in, episode by episode; of some the moments are kept."""
     import numpy as np
 
     numbers = columns.get("episode_index")

@@ -194,7 +194,7 @@ class _TopicSpans(NamedTuple):
 
 
 def settle_topic_clocks(contents: RecordingContents) -> RecordingContents:
-    """The contents with all topics on one clock: where their own stamps do not overlap, that of publication."""
+    """The contents with all topics on one clock: where their header stamps do not overlap, that of publication."""
     cameras = contents.images.values()
     spans = [
         _TopicSpans(_first_and_last(read_image_times(images)), _first_and_last(images.publish_times))
@@ -223,7 +223,7 @@ def _first_and_last(times: Sequence[int] | NDArray[np.int64]) -> tuple[int, int]
 
 
 def _share_a_clock(first: _TopicSpans, second: _TopicSpans) -> bool:
-    """Whether two topics overlap by their own stamps about as much as they do when they are published."""
+    """Whether two topics overlap by their header stamps about as much as they do when they are published."""
     overlap = _shared_time(first.published, second.published)
     return overlap <= 0 or _shared_time(first.own, second.own) >= _SHARED_CLOCK * overlap
 

@@ -87,7 +87,7 @@ def _topic_of(key: str) -> str:
 
 
 def make_joint_message(message: Any) -> Any:
-    """A message of any type as one of named positions, as joints have; its own stamp is kept.
+    """A message of any type as one of named positions, as joints have; its stamp is kept.
 
     Raises SourceError when it holds no number, or more than a signal may have.
     """
@@ -343,7 +343,7 @@ class RecordingContents:
         num_depth_frames: Pictures of each such topic.
         warnings: Warnings about the recording, each once.
         num_messages: Number of all messages.
-        published: Topics with stamps of their own that go by their times of publication.
+        published: Topics with header stamps that go by their times of publication.
     """
 
     images: dict[str, TopicImages] = field(default_factory=dict)
