@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# A boundary that is a frame's own second up to rounding belongs to that frame.
+# A boundary that is a frame's second up to rounding belongs to that frame.
 _ROUNDING = 1e-6
 
 

@@ -1,6 +1,6 @@
 """The demo's judge of a simulation: whether the caption is the phrase of a given list that fits the frames best.
 
-It tells apart only what is on its list, and by similarity alone. On recordings of real robots it was not measured.
+It distinguishes only what is on its list, and by similarity alone. On recordings of real robots it was not measured.
 """
 
 from __future__ import annotations

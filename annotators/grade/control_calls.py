@@ -31,7 +31,7 @@ from ares.store import batched
 _USUAL_CAPTION = "put the green cup on the wooden table"
 # What an episode has none of where its caption does not state it; a hand or a colour is left out by the caption alone.
 _OFTEN_NONE = frozenset[SlotName](("from", "to", "count"))
-# The controls of a wrong caption fail by one choice, that of its own error.
+# The controls of a wrong caption fail by one choice, that of its error.
 _SHARE_OF_CHOICES = 0.9
 
 

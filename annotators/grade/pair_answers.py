@@ -91,7 +91,7 @@ def _as_kept(reply: VlmReply | VlmFailure) -> VlmReply | VlmFailure:
 
 
 def split_in_halves(chunks: Sequence[Sequence[_Item]]) -> list[Sequence[_Item]]:
-    """The halves of chunks, those of one left out: it has a request of its own."""
+    """The halves of chunks, those of one left out: it has a separate request."""
     halves = [half for chunk in chunks for half in (chunk[: len(chunk) // 2], chunk[len(chunk) // 2 :])]
     return [half for half in halves if len(half) > 1]
 
@@ -208,7 +208,7 @@ class PairAnswers:
         """
         replies = [(self._find_words(entry), Cost()) for entry in entries]
         missing = [position for position, (words, _) in enumerate(replies) if words is None]
-        # One alone has a request of its own, whose reply is kept as it is.
+        # One alone has a separate request, whose reply is kept as it is.
         unread = self._ask_word_chunks(
             entries, list(batched(missing, MOST_ENTRIES)) if len(missing) > 1 else [], replies
         )

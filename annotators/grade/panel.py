@@ -325,7 +325,7 @@ class GradeOptions(LocalModelOptions):
     rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
     candidates: str = Field(
         default="",
-        description="text file, one phrase a line: what a clip judge, which is the demo's, tells apart",
+        description="text file, one phrase a line: what a clip judge, which is the demo's, distinguishes",
     )
     text_model: str = Field(
         default="judge",

@@ -81,7 +81,7 @@ CallRates = Mapping[CallKind, CallTotals]
 class RateMeter:
     """Counts the calls of one judge by dataset, and keeps the counts in the log; safe to use from threads.
 
-    Every process has a document of its own for each dataset: what several write adds up.
+    Every process has a separate document for each dataset: what several write adds up.
 
     Args:
         stores: Stores of the workspace.

@@ -1,4 +1,4 @@
-"""Whether a caption is of its own segment or of a neighbour: its slots against what was seen in each of them."""
+"""Whether a caption is of its segment or of a neighbour: its slots against what was seen in each of them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class FitRuling:
     Attributes:
         verdict: The verdict; None where the frames have to be asked about `slot`.
         reason: Why, in a few words.
-        slot: The slot that tells the segments apart, where one does.
+        slot: The slot in which the segments differ, where one does.
         seen: What was seen of it.
         margin: How clear it is, 0 to 1.
     """

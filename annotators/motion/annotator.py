@@ -352,7 +352,7 @@ def _path_columns(paths: Sequence[PathMeasures], meaning: MotionMeaning) -> dict
 
 
 def _path_unit(paths: Sequence[PathMeasures], meaning: MotionMeaning) -> str:
-    """The unit of paths in one space; forward kinematics, which needs no dimension of its own, gives metres."""
+    """The unit of paths in one space; forward kinematics, which needs no dimension for it, gives metres."""
     numbers = [number for path in paths for number in path.group.columns]
     return meaning.measured_unit(numbers) if numbers else "m"
 

@@ -350,7 +350,7 @@ def make_guarded_annotator(
     Args:
         label: How messages name it, see `ares.registry.Registry.label`.
         factory: Its factory.
-        options: Options of the run, with its own values.
+        options: Options of the run, with its values.
         stores: Stores of the workspace.
 
     Raises:

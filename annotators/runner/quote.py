@@ -112,7 +112,7 @@ def _counts_by_episode(
     """For each episode the numbers of its subjects by annotator, in the order of a run."""
     others = _find_other_producers(stores, tasks)
     for ids in stores.tables.episodes.id_batches(where):
-        # Only what is described by others has to be read: an episode is its own subject.
+        # Only what is described by others has to be read: an episode is the subject itself.
         episodes = stores.tables.episodes.get(ids) if described else []
         annotations = read_annotations(stores, episodes, described)
         by_annotator = [list_subject_ids(task, ids, episodes, annotations) for task in tasks]
@@ -226,7 +226,7 @@ def _find_open(stores: Stores, task: AnnotatorRun, condition: str) -> list[Subje
 def _measured_costs(stores: Stores, task: AnnotatorRun, sample: Sequence[Episode]) -> list[Cost]:
     """What this producer's calls for subjects of the sample have cost; none where it has done too few of them.
 
-    What it has made beside (controls, for some subjects) is a cost of its own, spread over all.
+    What it has made beside (controls, for some subjects) is a separate cost, spread over all.
     """
     if task.annotator.estimate_run:
         return []

@@ -204,7 +204,7 @@ def _import_factories(request: AnnotateRequest, faults: dict[str, AresError]) ->
 
 
 def _options_by_annotator(options: Options, factories: Mapping[str, Factory]) -> dict[str, Options]:
-    """The options of the run for each annotator: `values` holds only its own, by field."""
+    """The options of the run for each annotator: `values` holds only those of the annotator, by field."""
     models = {name: options_model(factory) for name, factory in factories.items()}
     values = select_options_by_annotator(options.values, models)
     return {name: replace(options, values=values[name]) for name in factories}
@@ -359,7 +359,7 @@ def _annotate_on(
     _run_tasks(stores, tasks, bundles, decoders, progress, renewed)
     if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
         stores.tables.optimize()
-        # These are searched slowly until they are indexed: a job of its own, for which no run waits.
+        # These are searched slowly until they are indexed: a separate job, for which no run waits.
         for label, count in stores.tables.unindexed_vectors().items():
             report_line(
                 f"{count_are(count, 'vector', label)} compared one by one; `ares index` makes searches fast"

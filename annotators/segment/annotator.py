@@ -57,7 +57,7 @@ class SegmentOptions(LocalModelOptions):
     """Options of segment."""
 
     # The signals have no camera; with a model it is part of the producer.
-    # A file of spans has a producer of its own.
+    # A file of spans has a separate producer.
     not_in_producer: ClassVar[frozenset[str]] = LocalModelOptions.not_in_producer | {*("camera", "spans")}
 
     by: Literal["signals", "model"] = Field(

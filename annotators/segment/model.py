@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 _PACKAGE = "annotators.segment"
 # Of one call; between two frames of the first look; frames that two windows share.
 MOST_FRAMES, STEP_SECONDS, SHARED_FRAMES = 60, 0.5, 8
-# Contact sheets of so many columns and rows; a second look shows each change on one sheet of its own.
+# Contact sheets of so many columns and rows; a second look shows each change on a separate sheet.
 _SIDE = 3
 _RECHECK_FRAMES = _SIDE * _SIDE
 RECHECK_STEP_SECONDS, CHANGES_OF_A_CALL = 0.125, MOST_FRAMES // _RECHECK_FRAMES

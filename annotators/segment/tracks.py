@@ -384,7 +384,7 @@ def _find_things(
     path: NDArray[np.float64] | None,
     ends: Sequence[tuple[DimensionKind, NDArray[np.float64]]],
 ) -> NDArray[np.float64]:
-    """(N, D) the dimensions that rest while the path of the only arm moves, and are no copies of its own."""
+    """(N, D) the dimensions that rest while the path of the only arm moves, and are no copies of it."""
     import numpy as np
 
     if not values or path is None:

@@ -46,7 +46,7 @@ class StoppedBySignal(KeyboardInterrupt):
 
 @dataclass
 class StopRequest:
-    """Whether a signal has asked this process to end. A library may lose the exception, or turn it into its own.
+    """Whether a signal has asked this process to end. A library may lose the exception, or turn it into another.
 
     Attributes:
         watch: Answers the signals while the main thread is busy.

@@ -149,7 +149,7 @@ class ProxyPersonMiddleware:
 
     Args:
         app: Application that reads `PERSON_HEADER`.
-        networks: The trusted proxies, as addresses or networks. This middleware has to see their own address, before
+        networks: The trusted proxies, as addresses or networks. This middleware has to see their address, before
             X-Forwarded-For takes its place.
     """
 
@@ -250,7 +250,7 @@ _DENIED_FEATURES = (
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Not "no-referrer", with which browsers hide the origin of our own log-in form too.
+    # Not "no-referrer", with which browsers hide the origin of the log-in form too.
     "Referrer-Policy": "same-origin",
     "Permissions-Policy": ", ".join(f"{name}=()" for name in _DENIED_FEATURES),
     "Cross-Origin-Opener-Policy": "same-origin",
