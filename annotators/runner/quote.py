@@ -98,7 +98,7 @@ def _count_subjects(
     for episode_counts in _counts_by_episode(stores, tasks, selection.condition, described):
         if incomplete == selection.limit:
             break
-        incomplete += any(one.already < one.planned for one in episode_counts)
+        incomplete += any(counted.already < counted.planned for counted in episode_counts)
         counts = [
             _SubjectCounts(*map(sum, zip(total, counted, strict=True)))
             for total, counted in zip(counts, episode_counts, strict=True)

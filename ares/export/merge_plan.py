@@ -437,8 +437,8 @@ def _feature_doubts(giver: FeatureGiver, profile: FeatureProfile, name: str, lab
         yield f"{what} is {giver.name} of {giver.label}, by its name"
     if {*names} != {*others}:
         pairs = [pair for pair in zip(names, others, strict=True) if pair[0] != pair[1]]
-        given, goals = (shorten_names(part) for part in zip(*pairs, strict=True))
-        yield f"{what}: {given} are {goals} of {giver.label}, by their order"
+        source_text, goals = (shorten_names(part) for part in zip(*pairs, strict=True))
+        yield f"{what}: {source_text} are {goals} of {giver.label}, by their order"
     # Layouts of one dataset have one recorder, and one unit.
     if label != giver.label and (doubts := list(compare_features(giver.profile, profile))):
         dimension, ends, source_ends = doubts[0]

@@ -258,8 +258,8 @@ def _estimate_ratio(
     for item in items:
         by_episode.setdefault(item.episode_id, []).append(is_hit(item))
     hits, totals = (
-        [sum(marks) for marks in by_episode.values()],
-        [len(marks) for marks in by_episode.values()],
+        [sum(flags) for flags in by_episode.values()],
+        [len(flags) for flags in by_episode.values()],
     )
     share = sum(hits) / len(items)
     if len(by_episode) < len(items) and 0 < share < 1:

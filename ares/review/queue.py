@@ -344,8 +344,10 @@ class ReviewQueue:
     def _put_lease(self, number: int, seat: int, lease: dict[str, Json]) -> None:
         """Write the lease of a person in place of an earlier one of the same person."""
         attempts = self._attempts(number, seat)
-        taken = [attempt for attempt, other in attempts.items() if other["person"] == lease["person"]]
-        attempt = taken[-1] if taken else max(attempts, default=-1) + 1
+        person_attempts = [
+            attempt for attempt, other in attempts.items() if other["person"] == lease["person"]
+        ]
+        attempt = person_attempts[-1] if person_attempts else max(attempts, default=-1) + 1
         self._log.put_documents(SEATS, {self._seat_key(number, seat, attempt): lease})
 
     def _hold(self, number: int, seat: int, person: str) -> QueueItem | None:
@@ -491,9 +493,9 @@ def _count_seat(position: dict[str, Json], seat: int, change: int) -> None:
 
 def _seat_of(seats: Mapping[int, Mapping[str, Any]], person: str) -> int:
     """The seat that a person has, else the first that nobody has answered."""
-    taken = [seat for seat, lease in seats.items() if lease["person"] == person]
+    person_seats = [seat for seat, lease in seats.items() if lease["person"] == person]
     free = [seat for seat in (0, 1, _ADJUDICATOR) if not seats.get(seat, {}).get("verdict")]
-    return next(iter([*taken, *free]), _ADJUDICATOR)
+    return next(iter([*person_seats, *free]), _ADJUDICATOR)
 
 
 def _has_answered(seats: Mapping[int, Mapping[str, Any]], person: str) -> bool:
