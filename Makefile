@@ -46,7 +46,7 @@ nightly: dev-env ## What takes too long for every change: marked tests, an hour 
 verify-exports: run-env ## Open an export with texts and a merged set in lerobot 0.6.1, in an environment of its own (ARGS="FOLDER" for your own)
 	@scripts/verify_exports.sh $(ARGS)
 
-lock: dev-env ## Write the lock files anew from pyproject.toml
+lock: dev-env ## Write the lock files again from pyproject.toml
 	@scripts/lock.sh
 
 clean: ## Remove the environment and every cache; workspaces stay

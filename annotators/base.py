@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from annotators.options import OwnOptions, parse_options
+from annotators.options import ParsedOptions, parse_options
 from ares.annotation import Annotation, Column, Cost, Producer, SubjectKind
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, MediaError, NotTried, RequestError
@@ -249,7 +249,7 @@ class Options:
         settings: The environment's models, keys and prices.
         model: Model spec for this run, or "" for the setting's.
         device: torch device, or "" for a GPU when there is one.
-        values: Values of annotators' own options: "layout" for all annotators that have it, "caption.layout" for
+        values: Values of annotators' options: "layout" for all annotators that have it, "caption.layout" for
             one of them. A factory gets those of its annotator, by field.
         load_models: False for an estimate: no model is loaded, no server asked, and nothing stored.
         budget: Pays for the calls of models behind servers; None for no limit.
@@ -266,8 +266,8 @@ class Options:
     planned_episodes: int | None = None
     compute: ComputePlan = field(default_factory=ComputePlan)
 
-    def parse(self, model: type[OwnOptions]) -> OwnOptions:
-        """The own options of the annotator that a factory makes. Raises RequestError for a wrong value."""
+    def parse(self, model: type[ParsedOptions]) -> ParsedOptions:
+        """The options of the annotator that a factory makes. Raises RequestError for a wrong value."""
         return parse_options(model, self.values)
 
 
@@ -444,7 +444,7 @@ class Annotator(Protocol):
     """An annotator, ready to run; the entry points of "ares.annotators" hold factories of them, see `Factory`.
 
     Any object with `producer` and `process` is one. What else it may have is listed here with its default, so that a
-    plug-in is a short class that inherits nothing and holds what it differs in; the class can be its own factory. The
+    plug-in is a short class that inherits nothing and holds what it differs in; the class can be the factory. The
     runner reads all of it once and refuses a name that is nearly one of these.
 
     Attributes and methods that can be left out:
@@ -454,7 +454,7 @@ class Annotator(Protocol):
         batch_size: int: Most Works in one call. Default: 1.
         workers: int: Most calls at the same time (several only for remote models). Default: 1.
         call_limit() -> int: Calls at the same time now, where that changes during a run; at most `workers`.
-        space: str: Name of the embedding space that its vectors belong to. Default: "", each vector names its own.
+        space: str: Name of the embedding space that its vectors belong to. Default: "", each vector names one.
         estimate(subject) -> Cost: Expected cost of one Work. Default: nothing but time.
         estimate_run(sample, planned) -> Cost: Expected cost of so many Works, like the subjects of a sample, from what
             it has measured. Default: `estimate` of the sample, or what that has cost.
@@ -464,9 +464,9 @@ class Annotator(Protocol):
         preflight(producers) -> Preflight: Called once before the first call of a run, with the producers of all its
             annotators: raises an AresError where the run cannot go well. Default: checks nothing.
         charges_budget: bool: Whether its model charges `Options.budget` itself, call by call. Default: False.
-        side_names: Sequence[str]: Names of annotations that some of its results hold beside its own; what they cost is
+        side_names: Sequence[str]: Names of annotations that some of its results hold beside its name; what they cost is
             quoted with it.
-        side_producers: Sequence[Producer]: Producers of some of these, where that is not its own: facts that outlive
+        side_producers: Sequence[Producer]: Producers of some of these, where that is not `producer`: facts that outlive
             a change of its settings.
         needs: WorkerNeeds: What one worker takes of a machine, where `process` runs in several.
     """
@@ -539,13 +539,15 @@ class CellAnnotator:
     """
 
     def __init__(self, name: str, plan: FunctionAnnotator, options: Options, stores: Stores) -> None:
-        own = {
+        earlier_columns = {
             column.name
             for producer in stores.annotations.producers().values()
             if producer.annotator == name
             for column in producer.columns
         }
-        if clashes := plan.columns.keys() & (set(stores.tables.episodes.snapshot().arrow_schema.names) - own):
+        if clashes := plan.columns.keys() & (
+            set(stores.tables.episodes.snapshot().arrow_schema.names) - earlier_columns
+        ):
             raise RequestError(
                 f"there is a column {min(clashes)!r} already", f"{name} fills it; give it another name"
             )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _VERSION = "1"
-# UMAP's own defaults; a sample of this size is fitted in half a minute.
+# UMAP's defaults; a sample of this size is fitted in half a minute.
 _NEIGHBORS, _MIN_DIST, _SEED = 15, 0.1, 0
 _SAMPLE_SIZE, _MIN_EPISODES = 10_000, 10
 _BATCH_SIZE = 1_000

@@ -29,7 +29,7 @@ class AnnotatorOptions(BaseModel):
         return self.model_dump(mode="json", exclude=set(self.not_in_producer))
 
 
-OwnOptions = TypeVar("OwnOptions", bound=AnnotatorOptions)
+ParsedOptions = TypeVar("ParsedOptions", bound=AnnotatorOptions)
 AnyFactory = TypeVar("AnyFactory", bound=Callable[..., Any])
 
 
@@ -49,7 +49,9 @@ def options_model(factory: Callable[..., Any]) -> type[AnnotatorOptions]:
     return model
 
 
-def parse_options(model: type[OwnOptions], values: Mapping[str, Json], annotator: str = "") -> OwnOptions:
+def parse_options(
+    model: type[ParsedOptions], values: Mapping[str, Json], annotator: str = ""
+) -> ParsedOptions:
     """The options of one annotator.
 
     Args:

@@ -35,7 +35,7 @@ def end_process(status: int) -> None:
 
 
 class SignalWatch:
-    """Answers signals in a thread of its own, and ends a process that does not end by itself.
+    """Answers signals in a separate thread, and ends a process that does not end by itself.
 
     Handlers of Python run when the main thread comes back from compiled code, which may take minutes.
 

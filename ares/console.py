@@ -145,7 +145,7 @@ def write_stderr(*lines: str) -> None:
     """Write lines on standard error; one that is closed or full is ignored, as nobody could read of it."""
     _Running.since = time.monotonic()
     with ignoring_lost_stderr():
-        # In one write: between a line and its end another thread could write its own.
+        # In one write: between a line and its end another thread could write one.
         sys.stderr.write("".join(f"{visible(line)}\n" for line in lines))
         sys.stderr.flush()
 

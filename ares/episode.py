@@ -20,7 +20,7 @@ Kind = Literal["mp4", "tfrecord", "hdf5", "mcap", "bag", "parquet", "zarr", "npy
 Channels = Literal["rgb", "bgr"]
 # What makes stored pictures stand upright: degrees by which they are turned clockwise, or a flip.
 Turn = Literal["90", "180", "270", "vertical flip", "horizontal flip"]
-# Topics of a recording: their images have clocks of their own.
+# Topics of a recording: their images have separate clocks.
 TOPIC_KINDS = frozenset({"mcap", "bag"})
 
 
@@ -59,7 +59,7 @@ class MediaRef:
             are always upright RGB. Earlier versions wrote the turn behind it ("rgb 180"); that is read as `turn`.
         stamp: Fingerprint of the file when it was ingested, see `ares.media.fingerprint`; "" when not known.
         turn: What makes the stored pictures stand upright; "" where they do.
-        fit: Width and height that decoded frames are made to fit, as the plan of a merge says; None for their own.
+        fit: Width and height that decoded frames are made to fit, as the plan of a merge says; None for theirs.
     """
 
     kind: Kind
@@ -89,7 +89,7 @@ class MediaRef:
 
     @property
     def is_as_stored(self) -> bool:
-        """Whether decoded frames are the stored ones: RGB, upright and of their own size."""
+        """Whether decoded frames are the stored ones: RGB, upright and not resized."""
         return self.channels == "rgb" and not self.turn and self.fit is None
 
 
@@ -119,7 +119,7 @@ class Camera:
     """One camera of an episode.
 
     Attributes:
-        name: The source's own name ("image_0", "front").
+        name: The source's name ("image_0", "front").
         role: Viewpoint, as far as the source states it.
         width: Pixels.
         height: Pixels.
@@ -347,7 +347,7 @@ class SourceArray:
         shape: Its shape, (T, ...).
         dtype: Its type in the source, such as "float64"; "" where it is not known.
         note: Why it is unused, or "".
-        names_vary: Whether each record names its dimensions anew.
+        names_vary: Whether each record has other names of its dimensions.
     """
 
     key: str
@@ -370,7 +370,7 @@ class SourceSegment:
     """A span of an episode that its source names, and what it says of it.
 
     Attributes:
-        style: What kind of text it is ("subtask", "plan", "vqa"), in the source's own word.
+        style: What kind of text it is ("subtask", "plan", "vqa"), in the source's word.
         text: What the source says of it; "" for a span alone.
         start_seconds: Start of the span [start, stop), float64 seconds from the start of the episode.
         stop_seconds: End of the span; the start again for an instant, `math.inf` for the end of the episode.
@@ -454,7 +454,7 @@ class Record:
         trajectory: The signals.
         warnings: Problems, with the same text for every case of one ("camera image_3 is black").
         arrays: What the signals were made of; those of one signal in the order of its dimensions.
-        has_stamps: Whether the timestamps are the source's own, and not computed from the rate.
+        has_stamps: Whether the timestamps are the source's, and not computed from the rate.
         earlier_hash: The content hash that earlier versions of ARES stored for it, "" where that is the same.
         segments: What the source says of spans of the episode.
     """

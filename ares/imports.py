@@ -89,7 +89,7 @@ EXTRA_MODULES = {
 def needs_extra(extra: str, needed_by: str = "") -> Iterator[None]:
     """Wrap the import of a library that an extra installs.
 
-    A library that is installed but cannot be imported keeps its own error.
+    A library that is installed but cannot be imported keeps its error.
 
     Example:
         with needs_extra("models"):

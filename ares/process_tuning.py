@@ -46,7 +46,7 @@ def tuned_garbage_collector() -> Iterator[None]:
 def fast_slots_pickling(cls: type[T]) -> type[T]:
     """Let a frozen dataclass with slots be pickled in less than half the time, in the same form.
 
-    Python's own methods look up the fields of the class for every object.
+    Python's methods look up the fields of the class for every object.
 
     Args:
         cls: The class, with at least two fields.

@@ -253,8 +253,10 @@ def _error_location(error: BaseException) -> str:
         for frame, line in walk_tb(error.__traceback__)
     ]
     guest = next((package for package, *_ in frames if package not in _PACKAGES), "")
-    own = [f"{PurePath(file).name}:{line}" for package, file, line in frames if package == guest or not guest]
-    return own[-1] if own else ""
+    lines = [
+        f"{PurePath(file).name}:{line}" for package, file, line in frames if package == guest or not guest
+    ]
+    return lines[-1] if lines else ""
 
 
 @cache
@@ -280,7 +282,7 @@ projections = Registry(
     protocol="ares.store.sync.projection_plugins:Projection",
     folders=["ares/rubric/trust_projection.py", "ares/workspace/review.py"],
 )
-# What `ares` calls in the packages above it: one function by name, each with a protocol of its own.
+# What `ares` calls in the packages above it: one function by name, each with a separate protocol.
 operations = Registry(
     "operation", protocol="ares.workspace.operations", folders=["ingest", "annotators", "app"]
 )
@@ -321,7 +323,7 @@ def _has_wrong_type(
     for name, value in {**dict(zip(function.__code__.co_varnames, args, strict=False)), **kwargs}.items():
         parts = str(function.__annotations__.get(name, "")).split(" | ")
         types = [_PLAIN_TYPES[part] for part in parts if part in _PLAIN_TYPES]
-        if len(types) == len(parts) and not any(isinstance(value, own) for own in types):
+        if len(types) == len(parts) and not any(isinstance(value, kind) for kind in types):
             return True
     return False
 
@@ -387,7 +389,7 @@ def _refuse_attribute(self: object, name: str) -> Any:
     if hasattr(view_kind, name):
         hint = f"use {owner}.{name}"
     elif remedy:
-        # A view is what the user has in hand: its own methods need no name before them.
+        # A view is what the user has in hand: its methods need no name before them.
         remedy = re.sub(r"\bview\b", owner, remedy) if owner else re.sub(r"\bview\.", "", remedy)
         hint = f"use {remedy}"
     else:

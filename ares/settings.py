@@ -120,7 +120,7 @@ _NUMBERS = {
     "record_seconds": "seconds such as 300",
 }
 _MEDIA_CACHE_GB, _LARGEST_NUMBER = 10.0, 1e9
-# What people say of failures where a lab has no list of its own.
+# What people say of failures where a lab has no list.
 FAILURE_KINDS = (
     "missed grasp",
     "dropped",
@@ -416,7 +416,7 @@ def _parse_number(field: str, text: str) -> float:
     return number
 
 
-# The path of imports before libraries are imported: some change it for as long as their own import takes.
+# The path of imports before libraries are imported: some change it for as long as their import takes.
 _FIRST_PATH = frozenset(sys.path)
 
 
@@ -424,7 +424,7 @@ def inherited_path() -> list[str]:
     """The entries of `sys.path` for a process that ARES starts.
 
     The current folder is left out, as its files may be a stranger's. So are folders of packages that came later: cv2
-    puts its own folder there while it is imported, with a `typing` in it.
+    puts its folder there while it is imported, with a `typing` in it.
     """
     return [
         entry

@@ -56,7 +56,7 @@ def benchmark_frame_access(sizes: Sequence[int] = (200,), rounds: int = 5) -> It
 
 
 def _sample_episodes(name: str) -> list[Episode]:
-    """The episodes of a sample, ingested into a workspace of their own."""
+    """The episodes of a sample, ingested into a separate workspace."""
     with tempfile.TemporaryDirectory() as folder, ares.open(f"{folder}/workspace", create=True) as ws:
         # A rate is for one dataset: videos say theirs, and the records of the other sample none.
         ws.ingest(DEMO_FOLDER / "samples" / name, rate_hz=10.0 if name == "rlds" else None, quiet=True)

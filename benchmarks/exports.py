@@ -93,7 +93,7 @@ def _write_lerobot(folder: Path, episodes: int) -> Path:
 
 
 def benchmark_lerobot_export(sizes: Sequence[int] = (24, 240), rounds: int = 5) -> Iterator[BenchmarkResult]:
-    """Benchmark 4: a third of the episodes of a LeRobot v3.0 folder, as a folder of its own."""
+    """Benchmark 4: a third of the episodes of a LeRobot v3.0 folder, as a separate folder."""
     for size in sizes:
         with tempfile.TemporaryDirectory() as scratch, ares.open(f"{scratch}/w", create=True) as ws:
             folder = Path(scratch)

@@ -143,7 +143,7 @@ def _result(
 
 
 def _ingest(rate_hz: float | None) -> Callable[[Path], None]:
-    """A function that ingests a dataset into a workspace of its own. It raises RuntimeError where one is not kept."""
+    """A function that ingests a dataset into a separate workspace. It raises RuntimeError where one is not kept."""
 
     def work(dataset: Path) -> None:
         with tempfile.TemporaryDirectory() as folder, ares.open(f"{folder}/workspace", create=True) as ws:

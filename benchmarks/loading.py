@@ -4,7 +4,7 @@
     ARES_LEROBOT_PYTHON=LEROBOT/bin/python python -m benchmarks.loading compare FOLDER [ROUNDS]
     python -m benchmarks.loading memory FOLDER [BATCHES]   memory of a stream after every tenth of the batches
 
-`compare` runs ARES and lerobot with PyAV and with torchcodec in turn, each in a process of its own, which reads 200
+`compare` runs ARES and lerobot with PyAV and with torchcodec in turn, each in a separate process, which reads 200
 random steps and 200 in order of all cameras. It counts milliseconds of processors: of two passes the least, of all
 rounds the median. torchcodec needs the shared libraries of FFmpeg; without them standard error says why it is not read.
 """

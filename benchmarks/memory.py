@@ -1,4 +1,4 @@
-"""Peak memory of long operations, each in a process of its own, at two sizes of a workspace."""
+"""Peak memory of long operations, each in a separate process, at two sizes of a workspace."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def _peak_memory_bytes() -> int:
 
 
 class ServedProfile:
-    """A model server in a process of its own, while the block runs; its value is the port."""
+    """A model server in a separate process, while the block runs; its value is the port."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile

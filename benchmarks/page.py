@@ -250,7 +250,7 @@ def _link_table_file(source: str, target: str) -> None:
 
 @contextmanager
 def _running_ingest(folder: Path, temporary: Path) -> Iterator[None]:
-    """Run `ares ingest` on one dataset after another, each in a process of its own as a person would."""
+    """Run `ares ingest` on one dataset after another, each in a separate process as a person would."""
     is_over = threading.Event()
 
     def ingest() -> None:
@@ -271,7 +271,7 @@ def _running_ingest(folder: Path, temporary: Path) -> Iterator[None]:
 
 
 def _measure_person(address: str, rounds: int, is_traced: bool) -> Waits:
-    """What one person waits for, in a browser of their own."""
+    """What one person waits for, in a separate browser."""
     waits: Waits = {}
     with open_browser() as browser, open_tab(browser, address) as tab:
         tab.set_default_timeout(120_000)
@@ -424,7 +424,7 @@ def _with_pixels(episode: Episode, cameras: list[tuple[Camera, ...]], number: in
 
 
 def _demo_cameras() -> list[tuple[Camera, ...]]:
-    """The cameras of the episodes of the demo, which are ingested into a workspace of their own."""
+    """The cameras of the episodes of the demo, which are ingested into a separate workspace."""
     with tempfile.TemporaryDirectory() as folder:
         demo = ares.open(f"{folder}/workspace", create=True)
         demo.ingest(DEMO_FOLDER / "samples" / "video", quiet=True)

@@ -40,7 +40,7 @@ BENCHMARKS: dict[str, Callable[..., Iterator[BenchmarkResult]]] = {
     "19": benchmark_text_search,
     "23": benchmark_labels,
 }
-# A benchmark without number, which prints a table of its own.
+# A benchmark without number, which prints a separate table.
 MEMORY = "memory"
 
 

@@ -164,7 +164,7 @@ def read_examples(
     values = {annotation.episode_id: dict(annotation.value) for annotation in annotations}
     for row, episode_id in zip(rows, ids, strict=True):
         parts: Any = values[episode_id]["parts"]
-        # The distance belongs to the combination, and is measured anew by each.
+        # The distance belongs to the combination, and is measured again by each.
         parts = {name: part for name, part in parts.items() if name != "signal_distance"}
         example = Example(parts=parts, success=row["success"], group=row["task"])
         yield SimulatedEpisode(kind=row["mode"], length=row["length"], example=example)

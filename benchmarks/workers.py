@@ -127,7 +127,7 @@ def _timed(workers: int, run: Callable[[], Sequence[AnnotateReport]]) -> WorkerR
 
 
 def _runs_of_ray(arguments: argparse.Namespace) -> Iterator[WorkerRun]:
-    """A stub that waits for a fixed time, as if each worker and the driver had a core of its own.
+    """A stub that waits for a fixed time, as if each worker and the driver had a separate core.
 
     Starting actors takes many seconds on a busy machine: only the time in which all workers work is counted.
     """

@@ -589,7 +589,7 @@ def load_array_episode(entry: ArrayEntry, array_format: ArrayFormat) -> Record:
         success=row.success,
         success_source=row.success_source,
         metadata=add_depth(row.metadata, depth),
-        # Only images in arrays are promised to be one per step; videos beside them have clocks of their own.
+        # Only images in arrays are promised to be one per step; videos beside them have separate clocks.
         frame_pairing="index"
         if all(camera.media.kind == array_format.kind for camera in cameras)
         else "stamp",

@@ -50,8 +50,8 @@ class SourceOptions:
     """What an ingester may know of what the user says of a dataset.
 
     Attributes:
-        dataset: Name to store instead of the source's own, or "".
-        rate_hz: Recording rate, or None for the source's own.
+        dataset: Name to store instead of the source's, or "".
+        rate_hz: Recording rate, or None for the source's rate.
         spec: YAML file with what the dataset does not state itself (`DatasetSpec`), or "".
         cameras: Pattern of the names of video files, such as "{episode}_{camera}.mp4", or "".
         reads_unknown: Whether files of no known family are read by the names and shapes of their arrays, as
@@ -325,7 +325,7 @@ class FolderIngester(Ingester, Protocol):
     def joins(self, paths: Sequence[str]) -> bool:
         """Whether files at these paths, relative to a folder, make records across its subfolders.
 
-        Cameras in folders of their own do; then the folder is one dataset.
+        Cameras in separate folders do; then the folder is one dataset.
         """
         return False
 

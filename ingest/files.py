@@ -135,19 +135,19 @@ _MOST_LABEL_FILES = 12
 def find_label_files(source: Source) -> list[Path]:
     """Files of the folder of a dataset that may hold labels and that its reader does not read; none at a URL."""
     paths: list[Path] = []
-    own: frozenset[str] | None = None
+    dataset_files: frozenset[str] | None = None
     for documents in _find_documents(source.folder):
         try:
-            own = _list_own_files(source) if own is None else own
+            dataset_files = _list_dataset_files(source) if dataset_files is None else dataset_files
         except AresError:
             return []  # who lists the files of the dataset tells the fault
-        others = [path for path in documents if str(path) not in own]
+        others = [path for path in documents if str(path) not in dataset_files]
         counts = Counter(path.suffix.lower() for path in others)
         paths += [path for path in others if counts[path.suffix.lower()] <= _MOST_LABEL_FILES]
     return sorted(paths)
 
 
-def _list_own_files(source: Source) -> frozenset[str]:
+def _list_dataset_files(source: Source) -> frozenset[str]:
     call = partial(call_ingester_safely, source.format, lambda: list(source.files()), source.folder)
     return frozenset(file.path for file in call(source.follow_links))
 

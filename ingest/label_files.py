@@ -143,8 +143,10 @@ def _have_span_ends(rows: Sequence[Mapping[str, Any]]) -> bool:
         if not values or not all(value.lstrip("-")[:1].isdecimal() for value in values):
             continue
         words, stated = name_words(name), SPAN_COLUMNS.rename_of(name)
-        for known, own, stems in zip(("start_", "stop_"), _END_WORDS, ends, strict=True):
-            rests = {word: "_".join(other for other in words if other != word) for word in own & {*words}}
+        for known, end_words, stems in zip(("start_", "stop_"), _END_WORDS, ends, strict=True):
+            rests = {
+                word: "_".join(other for other in words if other != word) for word in end_words & {*words}
+            }
             # "first" and "last" also count attempts.
             stems.update(rest for word, rest in rests.items() if not rest or word not in {"first", "last"})
             if stated.startswith(known):
@@ -173,7 +175,7 @@ def _columns_meant(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> Ta
         values = [row.get(name) for row in rows]
         find = names.find_text if "_".join(name_words(name)) in _ANY_NAME else names.find
         is_named = has_known and _LABEL_COLUMNS.rename_of(name) == "episode" and any(map(find, values))
-        if is_named or _are_names([own for own in values if not str(own).isdecimal()], names):
+        if is_named or _are_names([value for value in values if not str(value).isdecimal()], names):
             return SPAN_COLUMNS if is_of_spans else _LABEL_COLUMNS
     return None
 
@@ -189,7 +191,7 @@ def _read_label_table(path: Path) -> LabelFile:
             unnamed += 1
         else:
             rows.append(
-                LabelRow(name, {str(key): as_json(own) for key, own in row.items() if key != "episode"})
+                LabelRow(name, {str(key): as_json(cell) for key, cell in row.items() if key != "episode"})
             )
     faults = ((wrong, "are of a wrong form"), (unnamed, "name no episode"))
     warnings = tuple(f"{path.name}: {count_of(count, 'row')} that {why}" for count, why in faults if count)

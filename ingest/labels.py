@@ -219,7 +219,7 @@ class _LabelCollector:
         self.used.append(SourceFile(path=str(path), use="metadata"))
         self.stamps.append(_hash_content(path))
         names = {span.names for span in file.spans}
-        if reason := self._names.reason_shifted(name for own in names for name in own):
+        if reason := self._names.reason_shifted(name for span_names in names for name in span_names):
             self.warnings.append(f"{path.name} {reason}")
             return
         self.warnings += file.tally.lines()
@@ -399,7 +399,7 @@ def load_renamed(load: Callable[[], Record], new_texts: Mapping[str, str]) -> Re
 
 
 def _add_episode_labels(episode: Episode, labels: EpisodeLabels) -> Episode:
-    """The episode; what its own record says stays."""
+    """The episode; what its record says stays."""
     instructions = distinct_texts([*episode.instructions, *labels.texts])
     metadata = dict(episode.metadata)
     if labels.others:

@@ -36,7 +36,7 @@ _LICENCES: tuple[tuple[str, str], ...] = (
 )
 _CREATIVE_COMMONS_VERSION = re.compile(r"\b([1-4])\.0\b")
 _DEFAULT_VERSION = "4.0"
-# A licence's own text names itself within so many characters; a BSD text has its third clause further below.
+# The text of a licence names itself within so many characters; a BSD text has its third clause further below.
 _TITLE_CHARACTERS = 400
 _LONGEST_NAME = 80
 _LICENCE_FILE = re.compile(r"(licen[sc]e|copying)([-_.].*)?", re.IGNORECASE)

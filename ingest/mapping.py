@@ -130,8 +130,10 @@ def apply_spec_signals(record: Record, spec: DatasetSpec) -> Trajectory:
     others = {array.key: array for array in record.arrays if array.use not in ("time", "ends")} | arrays
     state = spec.state or _kept_slices(make_full_slices(record, "state"), spec)
     action = spec.action or _kept_slices(make_full_slices(record, "action"), spec)
-    own_reward = [key for key, array in arrays.items() if array.use == "reward" and key not in spec.left_out]
-    reward = spec.reward or next(iter(own_reward), "")
+    reward_arrays = [
+        key for key, array in arrays.items() if array.use == "reward" and key not in spec.left_out
+    ]
+    reward = spec.reward or next(iter(reward_arrays), "")
     where = record.episode.source
     trajectory = replace(
         record.trajectory,
@@ -162,7 +164,7 @@ def _is_covered(signal: Signal, key: str, slices: Sequence[SliceSpec]) -> bool:
 
 
 def _extra_signals(arrays: Mapping[str, SourceArray], signals: Mapping[str, Signal]) -> dict[str, Signal]:
-    """Extra signals of arrays without another use, under their own names or their keys."""
+    """Extra signals of arrays without another use, under their names or their keys."""
     keys_by_name: dict[str, list[str]] = {}
     for key, array in arrays.items():
         keys_by_name.setdefault(array.name if array.use == "extra" else key, []).append(key)
@@ -277,7 +279,7 @@ def _text_in_path(pattern: str, path: str) -> str:
 
 
 def find_field(document: Mapping[str, Json], key: str) -> Json:
-    """A field of a JSON object: by its own name, else by the names between dots; None where there is none."""
+    """A field of a JSON object: by its name, else by the names between dots; None where there is none."""
     if key in document:
         return document[key]
     first, _, rest = key.partition(".")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _SEVERAL = (
-    "# There are {count} datasets. Save the spec of each as a file of its own, and name the files under `spec` in an\n"
+    "# There are {count} datasets. Save the spec of each as a separate file, and name the files under `spec` in an\n"
     "# options file, which `ares ingest PATH --dry-run --write-options FILE` writes and --options reads.\n"
 )
 

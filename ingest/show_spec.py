@@ -172,7 +172,7 @@ def _describe_frames(camera: Camera) -> str:
 
 def _describe_use(array: SourceArray) -> str:
     note = f" ({_one_line(array.note)})" if array.note else ""
-    return {"extra": "kept as a signal of its own", "unused": "not stored"}.get(array.use, array.use) + note
+    return {"extra": "kept as a separate signal", "unused": "not stored"}.get(array.use, array.use) + note
 
 
 def describe_array(array: SourceArray) -> str:

@@ -182,7 +182,7 @@ def rising_seconds(
     finite = seconds[np.isfinite(seconds)]
     periods = np.diff(finite)
     rising = periods[periods > 0]
-    # By their own median period, so that no other unit is taken for them.
+    # By their median period, so that no other unit is taken for them.
     read = read_stamps(seconds - finite[0], 1 / float(np.median(rising))) if len(rising) else None
     if read is None or read.seconds is None:
         warnings[f"{name} does not rise; steps are evenly spaced"] = None

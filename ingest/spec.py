@@ -401,9 +401,9 @@ class DatasetSpec(BaseModel):
             (copies of another size are correct), or null for any size.
         state: Slices that make up the state, in order; without any, the state is chosen by feature names.
         action: The same for the action.
-        reward: Key of the reward, one number per step; "" for the reader's own choice.
+        reward: Key of the reward, one number per step; "" for the reader's choice.
         timestamps: Key of the time of each step (RLDS, HDF5, Zarr, npz, CSV, AgiBot), or topic whose messages
-            are the steps (MCAP, bags). The other formats have clocks of their own.
+            are the steps (MCAP, bags). The other formats have separate clocks.
         time_unit: Unit of these times; None where their name, size or rate tells it.
         episode_ends: Key of the step at which each episode of a file ends, in such arrays.
         episode_axis: Axis along which the episodes of a file lie in each of its arrays (npz), 0 for the first; the

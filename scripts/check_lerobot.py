@@ -55,7 +55,7 @@ def task_texts(tasks):
 
 
 def episode_rows(dataset):
-    """Rows of the episodes with where their steps begin and end, which lerobot 0.3 has in a table of its own."""
+    """Rows of the episodes with where their steps begin and end, which lerobot 0.3 has in a separate table."""
     episodes = dataset.meta.episodes
     if not isinstance(episodes, dict):
         return episodes

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts the product files and functions that one command enters: `scripts/journey.py [--json | --list JOURNEY]`.
 
-Every journey runs in a process of its own, so that nothing is loaded or cached before it. Doors (`__init__.py`),
+Every journey runs in a separate process, so that nothing is loaded or cached before it. Doors (`__init__.py`),
 bodies of modules and classes, comprehensions and lambdas do not count. All ingesters are asked whether a folder is
 theirs: the modules that define them count as one. Threads that a compiled library starts are not seen. A busy machine
 changes nothing: no time passes for the product, so that no line of progress comes, and DuckDB runs in one thread.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes requirements.lock (to run) and requirements-dev.lock (to develop) anew from pyproject.toml, newest versions.
+# Writes requirements.lock (to run) and requirements-dev.lock (to develop) again from pyproject.toml, newest versions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 compile() {

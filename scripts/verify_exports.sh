@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Opens an export with texts in lerobot itself, and a merged set with weights, of which it trains three steps: `verify_exports.sh` those of the demo's sample, `verify_exports.sh FOLDER` your own.
-# lerobot needs Python 3.12 and other libraries than ARES, so it has an environment of its own in .cache, some GB with PyTorch.
+# lerobot needs Python 3.12 and other libraries than ARES, so it has a separate environment in .cache, some GB with PyTorch.
 # The merged set is read by the lerobot of ARES_LEROBOT_PYTHON (0.4.4), ARES_LEROBOT03_PYTHON (0.3.3, for v2.1) and the TensorFlow of
 # ARES_TENSORFLOW_PYTHON as well, where they are named.
 # Where there is no Python 3.12 it says "not verified" and ends with 0; where lerobot reads something else, with 1.

@@ -38,7 +38,7 @@ _HUB_IS_OFFLINE = os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "Y
 # at each product take twice the time of one. Also in programs that tests start.
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
-# The programs that tests start by the hundred would each compile every module anew.
+# The programs that tests start by the hundred would each compile every module again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -103,7 +103,7 @@ _DIE_WITH_PARENT = (
 
 
 class Mongod:
-    """A real mongod on a folder and a port of its own.
+    """A real mongod on a folder and a separate port.
 
     Args:
         folder: Where its data are.

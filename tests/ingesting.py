@@ -1,4 +1,4 @@
-"""Ingests and opens the datasets of a test by their paths, also with an ingester of its own."""
+"""Ingests and opens the datasets of a test by their paths, also with another ingester."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StubIngester:
 
 
 def copy_open_workspace(workspace: Workspace, folder: Path) -> None:
-    """Copy the folder of a workspace that is open here, in a process of its own: this one would lose its locks."""
+    """Copy the folder of a workspace that is open here, in a separate process: this one would lose its locks."""
     subprocess.run(["cp", "-r", workspace.path, folder], check=True)
 
 

@@ -1,6 +1,6 @@
 """Recordings of what must stay the same: text files in tests/fixtures/recorded.
 
-A recording that is not there is written and fails the test once: delete one to record it anew, and look at the
+A recording that is not there is written and fails the test once: delete one to record it again, and look at the
 difference before it is committed.
 """
 

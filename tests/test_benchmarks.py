@@ -126,7 +126,7 @@ def test_every_benchmark_is_here() -> None:
     assert BENCHMARKS.keys() == _NUMBERED.keys()
 
 
-# Number 10 writes a large model, number 19 loads one in processes of its own, and 4 and 14 write videos first. What
+# Number 10 writes a large model, number 19 loads one in separate processes, and 4 and 14 write videos first. What
 # the others measure the tests of the operation run, too.
 _LONG = ("1", "4", "5", "9", "10", "14", "18", "19")
 
@@ -177,7 +177,7 @@ def test_a_benchmark_of_a_cluster_prints_what_it_measured(
 def test_memory_compares_two_sizes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One operation in processes of its own; the next test runs all of them."""
+    """One operation in separate processes; the next test runs all of them."""
     monkeypatch.setattr(memory, "OPERATIONS", {"first page": memory.OPERATIONS["first page"]})
     _run_benchmark("run memory --sizes 5 10", monkeypatch)
     row = r"\| first page \| \d+ MB \| \d+ MB \| \d\.\d\d \| \d+\.\d s \|"

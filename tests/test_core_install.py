@@ -1,4 +1,4 @@
-"""The wheel without extras, in a virtual environment of its own: what works, and what is answered in one line."""
+"""The wheel without extras, in a separate virtual environment: what works, and what is answered in one line."""
 
 from __future__ import annotations
 

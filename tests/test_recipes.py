@@ -24,10 +24,10 @@ from tests.command_server import CommandServer
 PAGE = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()
 RECIPES = dict(re.findall(r"^## To add an? (\w+)\n(.*?)(?=^## )", PAGE, flags=re.M | re.S))
 PLUGINS = ("ranker",)
-# Their files stand on pages of their own, which tests/guests/test_mine.py runs.
+# Their files stand on separate pages, which tests/guests/test_mine.py runs.
 WITH_PAGES = ("ingester", "annotator", "exporter")
 
-# Runs `ares` with arguments in a process of its own; returns the document that it prints with --json.
+# Runs `ares` with arguments in a separate process; returns the document that it prints with --json.
 Ares = Callable[..., Any]
 
 

@@ -126,28 +126,28 @@ class CaptionOptions(LocalModelOptions):
 
 def load_captioner(options: Options, stores: Stores) -> Captioner:
     """The model of a run with its settings. Raises as `CaptionAnnotator` does."""
-    own = options.parse(CaptionOptions)
-    verbs, phrases = read_verbs(own.verbs), read_phrases(own.phrases)
+    caption_options = options.parse(CaptionOptions)
+    verbs, phrases = read_verbs(caption_options.verbs), read_phrases(caption_options.phrases)
     vlm = load_vlm(_model_spec(options), options, _MAX_NEW_TOKENS, stores)
-    if own.text_from == "segments" and choose_writing(vlm) == "sentence":
+    if caption_options.text_from == "segments" and choose_writing(vlm) == "sentence":
         raise RequestError(
             "this model cannot sum up captions", f"{vlm.name} writes captions of frames and reads no question"
         )
     files: dict[str, Json] = {"verbs_hash": short_hash(dict(verbs))}
     if phrases:
         files["phrases_hash"] = short_hash({text: slots_to_json(slots) for text, slots in phrases.items()})
-    prompt_hash = captioner_hash(choose_writing(vlm), verbs, own.per)
-    if own.text_from == "segments":
-        files["text_from"] = own.text_from
+    prompt_hash = captioner_hash(choose_writing(vlm), verbs, caption_options.per)
+    if caption_options.text_from == "segments":
+        files["text_from"] = caption_options.text_from
         prompt_hash = short_hash([prompt_hash, episode_prompt_hash(verbs)])
     return Captioner(
         vlm=vlm,
-        producer=_caption_producer(vlm, own, files, prompt_hash),
-        layout=own.layout,
-        camera=own.camera,
+        producer=_caption_producer(vlm, caption_options, files, prompt_hash),
+        layout=caption_options.layout,
+        camera=caption_options.camera,
         verbs=verbs,
         phrases=phrases,
-        per=own.per,
+        per=caption_options.per,
     )
 
 
@@ -155,9 +155,11 @@ def _model_spec(options: Options) -> str:
     return options.model or options.settings.caption_model
 
 
-def _caption_producer(vlm: Vlm, own: CaptionOptions, files: dict[str, Json], prompt_hash: str) -> Producer:
+def _caption_producer(
+    vlm: Vlm, caption_options: CaptionOptions, files: dict[str, Json], prompt_hash: str
+) -> Producer:
     settings: dict[str, Json] = {
-        **own.producer_settings(),
+        **caption_options.producer_settings(),
         **files,
         **vlm.settings,
         "writing": choose_writing(vlm),
@@ -165,7 +167,7 @@ def _caption_producer(vlm: Vlm, own: CaptionOptions, files: dict[str, Json], pro
         "temperature": 0,
         "family": vlm.family,
     }
-    is_per_segment = own.per == "segment"
+    is_per_segment = caption_options.per == "segment"
     return Producer(
         annotator=SEGMENT_CAPTION if is_per_segment else "caption",
         version=_VERSION,
@@ -174,7 +176,7 @@ def _caption_producer(vlm: Vlm, own: CaptionOptions, files: dict[str, Json], pro
         settings=settings,
         columns=_SEGMENT_COLUMNS if is_per_segment else _COLUMNS,
         kind="model",
-        subject_kind=own.per,
+        subject_kind=caption_options.per,
         after=SEGMENTERS if is_per_segment else (),
         fills_segments=True,
     )

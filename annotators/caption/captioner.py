@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 MAX_TYPED_TOKENS, MAX_SENTENCE_TOKENS = 300, 64
 # Slots and a sentence at once, by a schema; or a sentence alone, by a model that takes no question.
 Writing = Literal["typed", "sentence"]
-# What has a caption of its own.
+# What has a separate caption.
 CaptionedKind = Literal["episode", "segment"]
 _PACKAGE = "annotators.caption"
 _Sentence = Annotated[str, StringConstraints(min_length=1, max_length=400)]

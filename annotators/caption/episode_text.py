@@ -118,9 +118,10 @@ class EpisodeWriter:
         return {
             key: AcceptedSegments(
                 sorted(
-                    own := by_episode.get(key, []), key=lambda item: (item.start_seconds, item.stop_seconds)
+                    captions := by_episode.get(key, []),
+                    key=lambda item: (item.start_seconds, item.stop_seconds),
                 ),
-                shown.count(key) - len(own),
+                shown.count(key) - len(captions),
             )
             for key in set(shown)
         }
@@ -144,11 +145,11 @@ class EpisodeWriter:
 
     def _copy(self, work: Work, accepted: AcceptedSegments) -> Outcome:
         """The one text of an episode as its caption, with its slots."""
-        own = accepted.captions[0]
-        text, slots = str(own.value["text"]), slots_from_json(own.value.get("slots"))
+        caption = accepted.captions[0]
+        text, slots = str(caption.value["text"]), slots_from_json(caption.value.get("slots"))
         value: dict[str, Json] = {"text": text, "caption": text}
         if slots:
-            value |= {"slots": own.value["slots"], **make_slot_columns(slots)}
+            value |= {"slots": caption.value["slots"], **make_slot_columns(slots)}
             outcome = {COMPLETED: True, NOT_COMPLETED: False}.get(slots.get("outcome", ""))
             value |= {} if outcome is None else {"caption_success": outcome}
         value |= _describe_source(accepted)

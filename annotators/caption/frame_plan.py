@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# A boundary that is a frame's own second up to rounding belongs to that frame.
+# A boundary that is a frame's second up to rounding belongs to that frame.
 _ROUNDING = 1e-6
 
 
@@ -149,7 +149,9 @@ class ContextSheet:
 
     def legend(self) -> str:
         """What a model is told of the sheet."""
-        rows = [f"{label}: {', '.join(f'{second:.2f} s' for second in own)}" for label, own in self._rows]
+        rows = [
+            f"{label}: {', '.join(f'{second:.2f} s' for second in seconds)}" for label, seconds in self._rows
+        ]
         return read_prompt("annotators.caption", "context").strip().replace("{rows}", "; ".join(rows))
 
 
@@ -181,10 +183,10 @@ class FramePlan:
     @property
     def by_camera(self) -> CameraSeconds:
         """Seconds of the frames, by camera; those around the segment included."""
-        own = {view.name: view.seconds for view in self.views}
+        seconds = {view.name: view.seconds for view in self.views}
         if self.context is None:
-            return own
-        return merge_frame_requests([own, {self.context.view.name: self.context.view.seconds}])
+            return seconds
+        return merge_frame_requests([seconds, {self.context.view.name: self.context.view.seconds}])
 
     @property
     def seconds(self) -> list[float]:
@@ -236,8 +238,8 @@ class FramePlan:
 
     def legend(self) -> str:
         """A description of the images with the times of all frames, for a prompt."""
-        own = self._describe_views()
-        return f"{own}\n{self.context.legend()}" if self.context else own
+        views = self._describe_views()
+        return f"{views}\n{self.context.legend()}" if self.context else views
 
     def _describe_views(self) -> str:
         if self.name == "tiles":

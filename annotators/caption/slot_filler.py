@@ -160,7 +160,7 @@ def make_fill_request(sentence: str, vlm: Vlm, verbs: Mapping[str, str]) -> VlmR
 
 
 def fill_prompt(sentence: str, verbs: Mapping[str, str]) -> str:
-    """What a text model is asked; the sentence is in it once, as escaped JSON on a line of its own."""
+    """What a text model is asked; the sentence is in it once, as escaped JSON on a separate line."""
     template = read_prompt(_PACKAGE, "slots").replace("{verbs}", describe_verbs(verbs))
     return template.replace("{data}", escape_json({"sentence": sentence}))
 
@@ -247,16 +247,16 @@ def name_action(action: str, words: str, verbs: Mapping[str, str]) -> str:
 
     Args:
         action: What the model chose, or "".
-        words: What it says in words of its own, or of the sentence.
+        words: What it says in its words, or those of the sentence.
         verbs: The guide of verbs.
     """
-    verb_word, own = action.strip().lower(), " ".join(words.lower().split())
-    for verb in (verb_word, own if verb_word == OTHER else ""):
+    verb_word, phrase = action.strip().lower(), " ".join(words.lower().split())
+    for verb in (verb_word, phrase if verb_word == OTHER else ""):
         if verb in verbs:
             return verb
-    # A server that takes no notice of the guide has its own word for the action.
-    own = own if verb_word == OTHER else verb_word
-    return f"{OTHER}: {own}" if own not in ("", NOT_VISIBLE) else ""
+    # A server that takes no notice of the guide has another word for the action.
+    phrase = phrase if verb_word == OTHER else verb_word
+    return f"{OTHER}: {phrase}" if phrase not in ("", NOT_VISIBLE) else ""
 
 
 def clean_attributes(attributes: Sequence[str]) -> str:

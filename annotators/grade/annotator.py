@@ -131,11 +131,11 @@ _SAMPLE = 200
 
 
 def _grade_producer(
-    own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: StoredOutcomeSource
+    grade_options: GradeOptions, rubric: Rubric, judge: Judge, outcomes: StoredOutcomeSource
 ) -> Producer:
     is_panel = isinstance(judge, PanelJudge)
-    verbs = dict(read_verbs(own.verbs))
-    captions, grades = _GRADED[own.per]
+    verbs = dict(read_verbs(grade_options.verbs))
+    captions, grades = _GRADED[grade_options.per]
     return Producer(
         annotator=grades,
         version=_VERSION,
@@ -143,7 +143,7 @@ def _grade_producer(
         prompt_hash=short_hash([rubric.hash, judge.prompt_hash, word_lists_hash(), parser_hash(), verbs]),
         # Rubric, verbs, candidates and models of texts are known by their content or name, not by a path.
         settings={
-            **own.producer_settings(),
+            **grade_options.producer_settings(),
             "candidates": "",
             "rubric": rubric.id,
             "family": judge.family,
@@ -184,7 +184,7 @@ def _join_texts(
     outcome: StoredOutcome | None,
 ) -> _Caption:
     caption = _caption_of(work)
-    own = Text(work=work, text=str(caption.value["text"]), slots=read.slots, outcome=outcome)
+    caption_text = Text(work=work, text=str(caption.value["text"]), slots=read.slots, outcome=outcome)
     texts = [
         Text(
             work=control.work,
@@ -201,7 +201,7 @@ def _join_texts(
         work=work,
         read=read,
         controls=controls,
-        texts=[own, *texts],
+        texts=[caption_text, *texts],
     )
 
 
@@ -218,13 +218,13 @@ def _caption_of(work: Work) -> Annotation:
 
 def _grading_result(
     caption: _Caption,
-    own: GradedText,
+    graded_caption: GradedText,
     controls: Sequence[GradeOutcome],
     grader: Grader,
 ) -> Result:
     rubric, work, outcome = grader.rubric, caption.work, caption.texts[0].outcome
     value: dict[str, Json] = {
-        **own.value,
+        **graded_caption.value,
         "slots": caption.read.source if grader.judge.reads_slots else "phrases",
         "rubric": rubric.id,
         "rubric_version": rubric.version,
@@ -233,35 +233,35 @@ def _grading_result(
         **({"success_id": outcome.annotation_id} if outcome else {}),
     }
     if value["slots"] == "tables":
-        value[VERDICTS_COLUMN] = add_tables_word(str(own.value[VERDICTS_COLUMN]))
-    if own.judgement.observation_ids:
-        value["observation_ids"] = list[Json](own.judgement.observation_ids)
+        value[VERDICTS_COLUMN] = add_tables_word(str(graded_caption.value[VERDICTS_COLUMN]))
+    if graded_caption.judgement.observation_ids:
+        value["observation_ids"] = list[Json](graded_caption.judgement.observation_ids)
     if isinstance(grader.judge, PanelJudge):
-        value["grade_split"] = list[Json](split_criteria(own.rulings))
-    seconds = sorted({second for ruling in own.rulings for second in ruling.evidence})
+        value["grade_split"] = list[Json](split_criteria(graded_caption.rulings))
+    seconds = sorted({second for ruling in graded_caption.rulings for second in ruling.evidence})
     cameras = list(grader.judge.select_frames(work.subject))
     camera = cameras[0] if len(cameras) == 1 else ""
-    cost = own.judgement.cost + caption.read.cost
+    cost = graded_caption.judgement.cost + caption.read.cost
     annotation = new_annotation(work, grader.producer, value, camera=camera, frames=seconds, cost=cost)
-    observations = _distinct_observations(own, controls)
-    side = _control_annotations(caption, own, controls, grader)
-    paid = own.judgement.paid + caption.read.paid + _paid_for_controls(controls)
+    observations = _distinct_observations(graded_caption, controls)
+    side = _control_annotations(caption, graded_caption, controls, grader)
+    paid = graded_caption.judgement.paid + caption.read.paid + _paid_for_controls(controls)
     return Result(annotations=[annotation, *observations, *side], paid=paid)
 
 
 def _grading_failure(
-    caption: _Caption, own: PaidFailure | AresError, controls: Sequence[GradeOutcome]
+    caption: _Caption, failure: PaidFailure | AresError, controls: Sequence[GradeOutcome]
 ) -> PaidFailure | AresError:
     """The failure of a caption, with what its controls have cost: they are graded again with it."""
     paid = caption.read.paid + _paid_for_controls(controls)
-    if isinstance(own, PaidFailure):
-        return PaidFailure(own.error, own.cost + paid)
-    return PaidFailure(own, paid) if paid.calls else own
+    if isinstance(failure, PaidFailure):
+        return PaidFailure(failure.error, failure.cost + paid)
+    return PaidFailure(failure, paid) if paid.calls else failure
 
 
 def _control_annotations(
     caption: _Caption,
-    own: GradedText,
+    graded_caption: GradedText,
     controls: Sequence[GradeOutcome],
     grader: Grader,
 ) -> list[Annotation]:
@@ -270,7 +270,7 @@ def _control_annotations(
         return []
     label = str(grader.judge.settings.get("label", ""))
     value = make_control_value(
-        own, caption.controls, controls, grader.rubric, label, slots_from=caption.read.source
+        graded_caption, caption.controls, controls, grader.rubric, label, slots_from=caption.read.source
     )
     cost = sum((graded.judgement.cost for graded in controls if isinstance(graded, GradedText)), Cost())
     annotation = new_annotation(caption.work, grader.producer, value, cost=cost)
@@ -288,17 +288,17 @@ def _paid_for_controls(graded: Sequence[GradeOutcome]) -> Cost:
     return sum(costs, Cost())
 
 
-def _distinct_observations(own: GradedText, controls: Sequence[GradeOutcome]) -> list[Annotation]:
+def _distinct_observations(graded_caption: GradedText, controls: Sequence[GradeOutcome]) -> list[Annotation]:
     """What judges saw before they knew the caption or a control of it: facts of the segment, each once."""
-    graded = [own, *(item for item in controls if isinstance(item, GradedText))]
+    graded = [graded_caption, *(item for item in controls if isinstance(item, GradedText))]
     observations = [annotation for item in graded for annotation in item.judgement.observations]
     return list({annotation.annotation_id: annotation for annotation in observations}.values())
 
 
-def _load_own_rubric(own: GradeOptions) -> Rubric:
+def _load_run_rubric(grade_options: GradeOptions) -> Rubric:
     """The rubric of a run: for segments that of segments, if no other is named."""
-    is_usual = own.per == "segment" and own.rubric == _USUAL_RUBRIC
-    return load_rubric(_SEGMENT_RUBRIC if is_usual else own.rubric)
+    is_usual = grade_options.per == "segment" and grade_options.rubric == _USUAL_RUBRIC
+    return load_rubric(_SEGMENT_RUBRIC if is_usual else grade_options.rubric)
 
 
 def _caption_producers(stores: Stores, captions: str) -> dict[str, Producer]:
@@ -329,18 +329,18 @@ class GradeAnnotator:
     reads_stored = ("success",)
 
     def __init__(self, options: Options, stores: Stores, *, plan: ControlPlan | None = None) -> None:
-        own = options.parse(GradeOptions)
-        rubric, specs = _load_own_rubric(own), list_judge_specs(options, own)
-        self._captions, verbs = _GRADED[own.per][0], read_verbs(own.verbs)
+        grade_options = options.parse(GradeOptions)
+        rubric, specs = _load_run_rubric(grade_options), list_judge_specs(options, grade_options)
+        self._captions, verbs = _GRADED[grade_options.per][0], read_verbs(grade_options.verbs)
         known_words = DatasetWords(stores, verbs, self._captions).known_words
-        judge = load_judges(specs, options, own, stores, rubric, known_words)
+        judge = load_judges(specs, options, grade_options, stores, rubric, known_words)
         families_file = options.settings.model_families
         captioners = _caption_producers(stores, self._captions).values()
         errors = [model_family_error(judge, producer, families_file) for producer in captioners]
         if errors and errors[0] and all(errors):
             raise errors[0]
         outcomes = open_outcome_source(stores, rubric, families_file)
-        self.producer = _grade_producer(own, rubric, judge, outcomes)
+        self.producer = _grade_producer(grade_options, rubric, judge, outcomes)
         self._grader = Grader(
             rubric=rubric,
             judge=judge,
@@ -351,13 +351,13 @@ class GradeAnnotator:
         )
         self._sentences = SentenceSlots(judge.text_vlm, stores, verbs, known_words)
         self._stores, self._price = stores, options.settings.price
-        self._is_remote = any(spec.startswith("openai:") for spec in (*specs, own.text_model))
+        self._is_remote = any(spec.startswith("openai:") for spec in (*specs, grade_options.text_model))
         self._plan = plan or plan_controls(
             stores,
             options.planned_episodes,
             self._grader.verbs,
             maker_id=self.producer.maker_id,
-            calibrate=own.calibrate,
+            calibrate=grade_options.calibrate,
             captions=self._captions,
         )
         self._meter = None if plan else RateMeter(stores, self.producer.maker_id)
@@ -425,11 +425,11 @@ class GradeAnnotator:
             quote.add_comparisons(subjects[0], calls.comparisons)
             left = dict(calls.observations)
             for group in _split_by_kind(texts):
-                own = calls if len(group) == len(texts) else self._expect_controls(group)
+                group_calls = calls if len(group) == len(texts) else self._expect_controls(group)
                 # A typed caption and a sentence about one segment share what is seen in it.
-                seen = {name: min(count, left[name]) for name, count in own.observations.items()}
+                seen = {name: min(count, left[name]) for name, count in group_calls.observations.items()}
                 left = {name: count - seen.get(name, 0) for name, count in left.items()}
-                quote.add_controls(group[0].subject, replace(own, observations=seen))
+                quote.add_controls(group[0].subject, replace(group_calls, observations=seen))
 
     def estimate(self, subject: Subject) -> Cost:
         """The expected cost of a caption, with its share of the controls."""
@@ -463,12 +463,12 @@ class GradeAnnotator:
             if not isinstance(caption, _Caption):
                 results.append(caption)
                 continue
-            own, *controls = [next(graded) for _ in caption.texts]
-            self._count_calls(caption, own, controls, expected)
+            caption_outcome, *controls = [next(graded) for _ in caption.texts]
+            self._count_calls(caption, caption_outcome, controls, expected)
             results.append(
-                _grading_result(caption, own, controls, self._grader)
-                if isinstance(own, GradedText)
-                else _grading_failure(caption, own, controls)
+                _grading_result(caption, caption_outcome, controls, self._grader)
+                if isinstance(caption_outcome, GradedText)
+                else _grading_failure(caption, caption_outcome, controls)
             )
         if self._meter:
             self._meter.store()
@@ -498,9 +498,11 @@ class GradeAnnotator:
     def _read_captions(self, works: Sequence[Work]) -> list[ReadSlots | PaidFailure | AresError]:
         """What captions state; sentences without slots are asked about at once."""
         stored = [read_stored_slots(_caption_of(work)) for work in works]
-        texts = [_sentence_of(work.subject) for work, own in zip(works, stored, strict=True) if own is None]
+        texts = [
+            _sentence_of(work.subject) for work, slots in zip(works, stored, strict=True) if slots is None
+        ]
         filled = iter(self._sentences.read(texts))
-        return [own or next(filled) for own in stored]
+        return [slots or next(filled) for slots in stored]
 
     def _expect_comparisons(self, prepared: Sequence[_Caption | PaidFailure | AresError]) -> dict[str, float]:
         """By dataset the calls that compare values, as a quote would count them for each caption of a batch.
@@ -527,7 +529,7 @@ class GradeAnnotator:
     def _count_calls(
         self,
         caption: _Caption,
-        own: GradeOutcome,
+        caption_outcome: GradeOutcome,
         controls: Sequence[GradeOutcome],
         expected: Mapping[str, float],
     ) -> None:
@@ -537,7 +539,7 @@ class GradeAnnotator:
             return
         compared, kind = Cost(), text_kind(subject)
         paid = [
-            (kind, _paid_calls(own, caption.read.paid)),
+            (kind, _paid_calls(caption_outcome, caption.read.paid)),
             *(
                 (control_kind(control.kind, subject), _paid_calls(graded, Cost()))
                 for control, graded in zip(caption.controls, controls, strict=True)
@@ -549,12 +551,16 @@ class GradeAnnotator:
             # What reading the slots of a refuted sentence cost is borne by the others, as it shares their calls.
             meter.add(dataset, counted, calls, count=0.0 if is_refuted and not position else 1.0)
         meter.add(dataset, COMPARISONS, {"comparison": compared}, count=expected[dataset])
-        if _was_open(own) and not is_refuted:
+        if _was_open(caption_outcome) and not is_refuted:
             meter.add_open(dataset, kind)
-        self._note_known(caption, own, controls, meter)
+        self._note_known(caption, caption_outcome, controls, meter)
 
     def _note_known(
-        self, caption: _Caption, own: GradeOutcome, controls: Sequence[GradeOutcome], meter: RateMeter
+        self,
+        caption: _Caption,
+        caption_outcome: GradeOutcome,
+        controls: Sequence[GradeOutcome],
+        meter: RateMeter,
     ) -> None:
         """Note what a quote need not count again."""
         graded = [
@@ -566,9 +572,9 @@ class GradeAnnotator:
         seen = [blank_frames_key(subject, self._grader.judge)] if "blank" in graded else []
         # The controls share the observation: where one of them is graded, or more than one call was paid, it is kept.
         has_seen = bool({*graded} - {"blank", "scrambled"}) or (
-            isinstance(own, PaidFailure) and own.cost.calls > 1
+            isinstance(caption_outcome, PaidFailure) and caption_outcome.cost.calls > 1
         )
-        is_tried = has_seen and not isinstance(own, GradedText)
+        is_tried = has_seen and not isinstance(caption_outcome, GradedText)
         meter.add_known(subject.episode.dataset, blank_frames=seen, tried=subject.id if is_tried else "")
 
 

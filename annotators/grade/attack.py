@@ -121,10 +121,10 @@ class AttackedDataset:
 
     def to_json(self) -> dict[str, Json]:
         """The document of `JudgeTrust`, with the true captions and what has passed."""
-        own: dict[str, Json] = {"accepted": self.accepted, "total": self.captions}
+        counts: dict[str, Json] = {"accepted": self.accepted, "total": self.captions}
         return {
             **self.trust.to_json(),
-            "true_captions": {**own, "bounds": [round(bound, 4) for bound in self.bounds]},
+            "true_captions": {**counts, "bounds": [round(bound, 4) for bound in self.bounds]},
             "passed": [dict(row) for row in self.passed],
         }
 
@@ -345,15 +345,15 @@ def _measure_datasets(subjects: Sequence[Subject], outcomes: Sequence[Outcome]) 
 
 def _measure_dataset(controls: Sequence[Annotation], *, is_labelled: bool) -> AttackedDataset:
     rows = [(annotation.episode_id, row) for annotation in controls for row in _read_rows(annotation)]
-    own = [row for _, row in rows if row["kind"] == "own"]
+    caption_rows = [row for _, row in rows if row["kind"] == "own"]
     return AttackedDataset(
         trust=measure_judge_trust(
             [annotation.value for annotation in controls],
             [annotation.episode_id for annotation in controls],
             is_labelled=is_labelled,
         ),
-        accepted=sum(row["grade"] == "acceptable" for row in own),
-        captions=len(own),
+        accepted=sum(row["grade"] == "acceptable" for row in caption_rows),
+        captions=len(caption_rows),
         passed=[
             {
                 **{name: str(row[name]) for name in ("kind", "slot", "text") if name in row},

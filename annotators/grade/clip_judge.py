@@ -1,6 +1,6 @@
 """The demo's judge of a simulation: whether the caption is the phrase of a given list that fits the frames best.
 
-It tells apart only what is on its list, and by similarity alone. On recordings of real robots it was not measured.
+It distinguishes only what is on its list, and by similarity alone. On recordings of real robots it was not measured.
 """
 
 from __future__ import annotations
@@ -140,7 +140,11 @@ class ClipJudge:
         if criterion.id != CONTENT:
             return self._ruling(criterion, Verdict.UNSURE, "no stored success says how this action ended")
         verdict, reason = self._rule_content(case.phrase, similarities)
-        seconds = {second for own in self.select_frames(case.work.subject).values() for second in own}
+        seconds = {
+            second
+            for camera_seconds in self.select_frames(case.work.subject).values()
+            for second in camera_seconds
+        }
         return replace(
             self._ruling(criterion, verdict, reason),
             observed=self._candidates[int(similarities.argmax())],

@@ -31,7 +31,7 @@ from ares.store import batched
 _USUAL_CAPTION = "put the green cup on the wooden table"
 # What an episode has none of where its caption does not state it; a hand or a colour is left out by the caption alone.
 _OFTEN_NONE = frozenset[SlotName](("from", "to", "count"))
-# The controls of a wrong caption fail by one choice, that of its own error.
+# The controls of a wrong caption fail by one choice, that of its error.
 _SHARE_OF_CHOICES = 0.9
 
 
@@ -72,9 +72,9 @@ def draw_expected_controls(
     """
     texts = []
     for subject in subjects:
-        own, text = _expected_caption(subject, plan.verbs)
+        slots, text = _expected_caption(subject, plan.verbs)
         work = Work(subject=subject, frames=Frames(subject.episode, []), trajectory=None)
-        texts.append(TextExpectation(subject, own, plan.draw(work, own, text, slot_by_slot=slot_by_slot)))
+        texts.append(TextExpectation(subject, slots, plan.draw(work, slots, text, slot_by_slot=slot_by_slot)))
     return texts
 
 
@@ -94,7 +94,7 @@ def expect_control_calls(texts: Sequence[TextExpectation], rubric: Rubric, judge
     blank_frames, scrambled = set[str](), set[tuple[str, float, float]]()
     # Nothing is asked about their captions, so their controls pay for what is seen.
     refuted: dict[tuple[str, float, float], int] = {}
-    for subject, own, drawn in texts:
+    for subject, slots, drawn in texts:
         span = (subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
         for control in drawn:
             controls[control.kind] += 1
@@ -102,10 +102,12 @@ def expect_control_calls(texts: Sequence[TextExpectation], rubric: Rubric, judge
                 blank_frames.add(blank_frames_key(subject, judge))
             if control.kind == "scrambled":
                 scrambled.add(span)
-            differing = _differing_slots(control, subject, own, rubric)
+            differing = _differing_slots(control, subject, slots, rubric)
             choices.add(span, control, differing)
             # What a judge that calls all values the same is left to choose among.
-            uncompared = [slot for slot in differing if slot == "outcome" or slot in _OFTEN_NONE - own.keys()]
+            uncompared = [
+                slot for slot in differing if slot == "outcome" or slot in _OFTEN_NONE - slots.keys()
+            ]
             unstated.add(span, control, uncompared)
             if control.kind == "near_miss" and span not in refuted and is_refuted_by_label(subject, rubric):
                 refuted[span] = judge.count_open_observations(subject)

@@ -81,10 +81,10 @@ def read_statements(stores: Stores, verbs: Mapping[str, str]) -> dict[str, list[
             if text := _typed_caption(annotation):
                 typed.setdefault(annotation.episode_id, []).append(text)
         for key, instruction, caption in rows:
-            own = typed.get(key, [])
-            sentences = [instruction, *([] if own else [caption])]
+            typed_texts = typed.get(key, [])
+            sentences = [instruction, *([] if typed_texts else [caption])]
             others = [parse_known_text(sentence, verbs) for sentence in sentences if sentence]
-            statements.setdefault(dataset, []).append(EpisodeStatements(own, others))
+            statements.setdefault(dataset, []).append(EpisodeStatements(typed_texts, others))
     return statements
 
 
@@ -170,10 +170,10 @@ def _most_frequent(groups: pa.Table) -> dict[str, list[str]]:
 
     phrases: dict[str, list[str]] = {}
     for dataset in groups["dataset"].unique().to_pylist():
-        own = groups.filter(pc.equal(groups["dataset"], dataset))
-        order = pc.sort_indices(own, [("count", "descending"), ("text", "ascending")])
+        of_dataset = groups.filter(pc.equal(groups["dataset"], dataset))
+        order = pc.sort_indices(of_dataset, [("count", "descending"), ("text", "ascending")])
         counts: Counter[str] = Counter()
-        for row in own.take(order[: _TEXTS_OF_A_PHRASE * _MOST_PHRASES]).to_pylist():
+        for row in of_dataset.take(order[: _TEXTS_OF_A_PHRASE * _MOST_PHRASES]).to_pylist():
             counts[split_outcome(row["text"])[1]] += row["count"]
         by_count = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         phrases[dataset] = sorted(phrase for phrase, _ in by_count[:_MOST_PHRASES] if phrase)

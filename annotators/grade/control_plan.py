@@ -225,10 +225,12 @@ class ControlPlan:
 
     def expected(self, subject: Subject) -> float:
         """Expected number of gradings for the controls of a caption."""
-        own = self.datasets.get(subject.episode.dataset)
-        if own is None:
+        dataset_plan = self.datasets.get(subject.episode.dataset)
+        if dataset_plan is None:
             return 0.0
-        return own.share * own.controls_per_caption + own.outcome_share(subject.episode.success)
+        return dataset_plan.share * dataset_plan.controls_per_caption + dataset_plan.outcome_share(
+            subject.episode.success
+        )
 
     def draw(
         self, work: Work, caption_slots: SlotValues, text: str, *, slot_by_slot: bool = False
@@ -242,32 +244,34 @@ class ControlPlan:
             slot_by_slot: Whether the judge reads slots, so that a near miss is its wrong slot alone, beside the claim
                 of the caption: a judge that has refused a caption for its object has said nothing of its places.
         """
-        own = self.datasets.get(work.episode.dataset)
-        if own is None:
+        dataset_plan = self.datasets.get(work.episode.dataset)
+        if dataset_plan is None:
             return []
         # The id of a caption holds its producer, a person's the time: controls follow from what it says alone.
         key = f"{work.episode.episode_id} {work.subject.start_seconds} {work.subject.stop_seconds} {text}"
         key += "" if self.seed is None else f" seed {self.seed}"
         caption = KnownText(text, caption_slots)
         controls: list[Control] = []
-        if _hash_fraction(f"control {key}") < own.share:
+        if _hash_fraction(f"control {key}") < dataset_plan.share:
             known = [parse_known_text(text, self.verbs) for text in work.episode.instructions]
-            controls += _content_controls(work, caption, known, own, Random(f"controls {key}"), slot_by_slot)
-            if own.neighbours:
-                controls += _neighbour_controls(work, caption, own.differences)
-        if _hash_fraction(f"outcome {key}") < own.outcome_share(work.episode.success):
+            controls += _content_controls(
+                work, caption, known, dataset_plan, Random(f"controls {key}"), slot_by_slot
+            )
+            if dataset_plan.neighbours:
+                controls += _neighbour_controls(work, caption, dataset_plan.differences)
+        if _hash_fraction(f"outcome {key}") < dataset_plan.outcome_share(work.episode.success):
             controls += _outcome_controls(work, caption)
         return controls
 
     @property
     def calibrated_datasets(self) -> list[str]:
         """Datasets on which the judge is calibrated in this run."""
-        return [name for name, own in self.datasets.items() if own.calibrates]
+        return [name for name, dataset_plan in self.datasets.items() if dataset_plan.calibrates]
 
 
 def _content_controls(
     work: Work,
-    own: KnownText,
+    caption: KnownText,
     known: Sequence[KnownText],
     dataset: DatasetControls,
     random: Random,
@@ -278,32 +282,32 @@ def _content_controls(
     drawn = [
         miss
         for _ in range(dataset.near_misses)
-        for miss in make_near_misses(own, others, known, random, dataset.differences)
+        for miss in make_near_misses(caption, others, known, random, dataset.differences)
     ]
     misses = list({(miss.slot, miss.text): miss for miss in drawn}.values())
     count = dataset.foreign + dataset.injected
-    foreign = choose_foreign_texts(own, others, known, count, random, dataset.differences)
+    foreign = choose_foreign_texts(caption, others, known, count, random, dataset.differences)
     noted = [add_note(other, random, invents=dataset.invents_notes) for other in foreign[-dataset.injected :]]
     near = _single_slots if slot_by_slot else _whole_near_misses
     return [
-        *near(work, own, misses),
+        *near(work, caption, misses),
         *(
             Control(kind="foreign", text=other.text, slots=other.slots, work=work)
             for other in foreign[: dataset.foreign]
         ),
         *(Control(kind="injected", text=other.text, slots=other.slots, work=work) for other in noted),
-        *_without_content(work, own),
+        *_without_content(work, caption),
     ]
 
 
-def _whole_near_misses(work: Work, own: KnownText, misses: Sequence[NearMiss]) -> list[Control]:
+def _whole_near_misses(work: Work, caption: KnownText, misses: Sequence[NearMiss]) -> list[Control]:
     return [
         Control(kind="near_miss", slot=miss.slot, text=miss.text, slots=miss.slots, work=work)
         for miss in misses
     ]
 
 
-def _single_slots(work: Work, own: KnownText, misses: Sequence[NearMiss]) -> list[Control]:
+def _single_slots(work: Work, caption: KnownText, misses: Sequence[NearMiss]) -> list[Control]:
     """The wrong slot of each near miss alone, and the right ones, which cost what the caption has asked already."""
 
     def make(kind: ControlKind, slot: SlotName, value: str) -> Control:
@@ -321,11 +325,11 @@ def _single_slots(work: Work, own: KnownText, misses: Sequence[NearMiss]) -> lis
     claimed = dict.fromkeys(miss.slot for miss in misses)
     return [
         *(make("near_miss", miss.slot, miss.slots[miss.slot]) for miss in misses),
-        *(make("claim", slot, own.slots[slot]) for slot in claimed),
+        *(make("claim", slot, caption.slots[slot]) for slot in claimed),
     ]
 
 
-def _neighbour_controls(work: Work, own: KnownText, differences: KnownDifferences) -> list[Control]:
+def _neighbour_controls(work: Work, text: KnownText, differences: KnownDifferences) -> list[Control]:
     """What is said of the segments before and after, where it is surely something else; whose span it is, is asked."""
     near = [
         KnownText(str(caption.value.get("text") or ""), slots_of(caption))
@@ -334,29 +338,29 @@ def _neighbour_controls(work: Work, own: KnownText, differences: KnownDifference
     return [
         Control(kind="neighbour", text=other.text, slots=other.slots, work=work, only="span")
         for other in near
-        if is_other_task(other, [own], differences)
+        if is_other_task(other, [text], differences)
     ]
 
 
-def _without_content(work: Work, own: KnownText) -> list[Control]:
+def _without_content(work: Work, caption: KnownText) -> list[Control]:
     kinds: tuple[tuple[ControlKind, ChangedFrames], ...] = (
         ("blank", ChangedFrames(work.frames, blank)),
         ("scrambled", ChangedFrames(work.frames, scrambled)),
     )
     return [
-        Control(kind=kind, text=own.text, slots=own.slots, work=replace(work, frames=frames))
+        Control(kind=kind, text=caption.text, slots=caption.slots, work=replace(work, frames=frames))
         for kind, frames in kinds
     ]
 
 
-def _outcome_controls(work: Work, own: KnownText) -> list[Control]:
+def _outcome_controls(work: Work, caption: KnownText) -> list[Control]:
     """The caption with the outcome that the source denies, for a judge that is not told what the source says.
 
     None of a part of an episode: the source records the end of the whole.
     """
     if work.episode.success is None or not work.subject.is_whole_episode:
         return []
-    wrong = turn_outcome(own, NOT_COMPLETED if work.episode.success else COMPLETED)
+    wrong = turn_outcome(caption, NOT_COMPLETED if work.episode.success else COMPLETED)
     return [Control(kind="outcome", text=wrong.text, slots=wrong.slots, work=work, hides_label=True)]
 
 
@@ -460,7 +464,7 @@ def _hash_fraction(key: str) -> float:
 
 
 def make_control_value(
-    own: GradedText,
+    graded_caption: GradedText,
     controls: Sequence[Control],
     graded: Sequence[GradeOutcome],
     rubric: Rubric,
@@ -471,14 +475,20 @@ def make_control_value(
     """The gradings of a caption and of its controls, as `ares.rubric.trust.measure_judge_trust` reads them.
 
     Args:
-        own: The caption, graded.
+        graded_caption: The caption, graded.
         controls: Its controls.
         graded: What each came to.
         rubric: The rubric.
         label: What has to stand beside all numbers of the judge, or "".
         slots_from: "tables" where word tables have filled the slots of the caption: such controls prove nothing.
     """
-    rows: list[Json] = [{"kind": "own", "grade": own.value["grade"], "gates": own.value[VERDICTS_COLUMN]}]
+    rows: list[Json] = [
+        {
+            "kind": "own",
+            "grade": graded_caption.value["grade"],
+            "gates": graded_caption.value[VERDICTS_COLUMN],
+        }
+    ]
     for control, result in zip(controls, graded, strict=True):
         claim = control.slots.get("outcome", "") if control.kind == "outcome" else ""
         rows.append(
@@ -526,9 +536,10 @@ def _grades_by_judge(result: GradedText) -> dict[str, Json]:
     rulings = [ruling for ruling in stored if isinstance(ruling, dict)] if isinstance(stored, list) else []
     grades: dict[str, Json] = {}
     for number, judge in enumerate(judges):
-        own = {name: votes[number].verdict.value for name, votes in voted.items()}
-        own_rulings = [
-            {**ruling, "verdict": own.get(str(ruling["criterion"]), ruling["verdict"])} for ruling in rulings
+        verdicts = {name: votes[number].verdict.value for name, votes in voted.items()}
+        judge_rulings = [
+            {**ruling, "verdict": verdicts.get(str(ruling["criterion"]), ruling["verdict"])}
+            for ruling in rulings
         ]
-        grades[judge] = make_grade_value(own_rulings)["grade"]
+        grades[judge] = make_grade_value(judge_rulings)["grade"]
     return grades

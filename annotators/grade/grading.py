@@ -57,7 +57,7 @@ class StoredOutcomeSource:
 
     Attributes:
         stores: Stores of the workspace.
-        producer: The producer of success whose word counts, or None where the judge decides alone.
+        producer: The producer of success whose verdict counts, or None where the judge decides alone.
         families_file: The user's table of model families, or "".
     """
 

@@ -72,7 +72,7 @@ class Judgement:
 
 
 class Judge(ModelProperties, Protocol):
-    """A model that rules on captions, but not on those by its own model family."""
+    """A model that rules on captions, but not on those by its model family."""
 
     @property
     def is_free(self) -> bool:

@@ -162,9 +162,9 @@ def _form_value(form: _AnyForm, verbs: Mapping[str, str]) -> str:
     value = form.value.strip()
     if not isinstance(form, _ActionForm) or value.lower() in verbs:
         return value.lower() if isinstance(form, _ActionForm) else value
-    # A verb of its own, wherever a model without schemas writes it.
-    own = form.other_action.strip() if value.lower() == OTHER else value
-    return f"{OTHER}: {own}" if own and own.lower() != NOT_VISIBLE else NOT_VISIBLE
+    # Another verb, wherever a model without schemas writes it.
+    verb = form.other_action.strip() if value.lower() == OTHER else value
+    return f"{OTHER}: {verb}" if verb and verb.lower() != NOT_VISIBLE else NOT_VISIBLE
 
 
 def read_observation(value: Mapping[str, Json]) -> Observation | None:

@@ -132,8 +132,8 @@ class ObservingJudge:
         around = [caption.neighbours for caption in observed]
         works = [item.work for neighbours in around for item in neighbours]
         outcomes = iter(self._observer.observe([*(caption.case.work for caption in observed), *works]))
-        own = [next(outcomes) for _ in observed]
-        for caption, outcome, neighbours in zip(observed, own, around, strict=True):
+        caption_outcomes = [next(outcomes) for _ in observed]
+        for caption, outcome, neighbours in zip(observed, caption_outcomes, around, strict=True):
             caption.see(outcome, [(item, next(outcomes)) for item in neighbours])
         self._compare_plain_values(captions)
         for caption in captions:

@@ -91,7 +91,7 @@ def _as_kept(reply: VlmReply | VlmFailure) -> VlmReply | VlmFailure:
 
 
 def split_in_halves(chunks: Sequence[Sequence[_Item]]) -> list[Sequence[_Item]]:
-    """The halves of chunks, those of one left out: it has a request of its own."""
+    """The halves of chunks, those of one left out: it has a separate request."""
     halves = [half for chunk in chunks for half in (chunk[: len(chunk) // 2], chunk[len(chunk) // 2 :])]
     return [half for half in halves if len(half) > 1]
 
@@ -145,11 +145,11 @@ class PairAnswers:
             dataset: The dataset of the caption.
         """
         known, selected, claimed = self._known_words(dataset), list[ValuePair](), list[str]()
-        for pair, own in pairs:
+        for pair, claim in pairs:
             is_plain = is_plain_value(pair.first) and is_plain_value(pair.second)
-            if is_plain and are_common_values([*claimed, own], known):
+            if is_plain and are_common_values([*claimed, claim], known):
                 selected.append(pair)
-                claimed.append(own)
+                claimed.append(claim)
         return selected
 
     def count_calls(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
@@ -165,7 +165,7 @@ class PairAnswers:
             shared = {pair for _, plain in selected for pair in plain}
             # What is asked alone is asked in its turn: a false text fails by its first value.
             single = {pairs[0][0] for pairs, plain in selected if pairs[0][0] not in plain} - shared
-            new = [{pair for pair in own - known if self.find(pair) is None} for own in (shared, single)]
+            new = [{pair for pair in group - known if self.find(pair) is None} for group in (shared, single)]
             known |= shared | single
             calls += ceil(len(new[0]) / MOST_PAIRS) + len(new[1])
         return float(calls)
@@ -208,7 +208,7 @@ class PairAnswers:
         """
         replies = [(self._find_words(entry), Cost()) for entry in entries]
         missing = [position for position, (words, _) in enumerate(replies) if words is None]
-        # One alone has a request of its own, whose reply is kept as it is.
+        # One alone has a separate request, whose reply is kept as it is.
         unread = self._ask_word_chunks(
             entries, list(batched(missing, MOST_ENTRIES)) if len(missing) > 1 else [], replies
         )

@@ -76,8 +76,8 @@ class PanelJudge:
         """What any of the judges needs."""
         seconds: dict[str, set[float]] = {}
         for judge in self.members:
-            for camera, own in judge.select_frames(subject).items():
-                seconds.setdefault(camera, set()).update(own)
+            for camera, camera_seconds in judge.select_frames(subject).items():
+                seconds.setdefault(camera, set()).update(camera_seconds)
         return {camera: sorted(all_seconds) for camera, all_seconds in seconds.items()}
 
     def expect_calls(self, subject: Subject) -> CallRates:
@@ -126,7 +126,8 @@ class PanelJudge:
         votes = [{ruling.criterion: ruling for ruling in outcome.rulings} for outcome in judgements]
         return Judgement(
             rulings=[
-                combine_votes([own[criterion.id] for own in votes], self.name) for criterion in case.criteria
+                combine_votes([judge_votes[criterion.id] for judge_votes in votes], self.name)
+                for criterion in case.criteria
             ],
             cost=sum((item.cost for item in judgements), Cost()),
             paid=paid,
@@ -324,7 +325,7 @@ class GradeOptions(LocalModelOptions):
     rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
     candidates: str = Field(
         default="",
-        description="text file, one phrase a line: what a clip judge, which is the demo's, tells apart",
+        description="text file, one phrase a line: what a clip judge, which is the demo's, distinguishes",
     )
     text_model: str = Field(
         default="judge",
@@ -356,37 +357,37 @@ class GradeOptions(LocalModelOptions):
     )
 
 
-def list_judge_specs(options: Options, own: GradeOptions) -> Sequence[str]:
+def list_judge_specs(options: Options, grade_options: GradeOptions) -> Sequence[str]:
     """The specs of the judges of a run. Raises RequestError where --judge and --model are given."""
-    if own.judge and options.model:
+    if grade_options.judge and options.model:
         raise RequestError("--judge and --model both name the judge", "give one of them")
-    return own.judge or [options.model or options.settings.judge_model]
+    return grade_options.judge or [options.model or options.settings.judge_model]
 
 
 def load_judges(
     specs: Sequence[str],
     options: Options,
-    own: GradeOptions,
+    grade_options: GradeOptions,
     stores: Stores,
     rubric: Rubric,
     known_words: WordReader,
 ) -> Judge:
     """The judge of a spec, or the panel of several; they read the common words of a dataset once."""
-    judges = [_load_judge(spec, options, own, stores, rubric, known_words) for spec in specs]
+    judges = [_load_judge(spec, options, grade_options, stores, rubric, known_words) for spec in specs]
     return judges[0] if len(judges) == 1 else PanelJudge(judges, options.settings.model_families)
 
 
 def sum_judge_resources(specs: Sequence[str]) -> WorkerNeeds:
     """What a worker with all judges takes of a machine."""
     needs = [estimate_worker_resources("judge", spec) for spec in specs]
-    memory = sum(own.memory_bytes for own in needs)
-    return replace(needs[0], memory_bytes=memory, gpus=max(own.gpus for own in needs))
+    memory = sum(need.memory_bytes for need in needs)
+    return replace(needs[0], memory_bytes=memory, gpus=max(need.gpus for need in needs))
 
 
 def _load_judge(
     spec: str,
     options: Options,
-    own: GradeOptions,
+    grade_options: GradeOptions,
     stores: Stores,
     rubric: Rubric,
     known_words: WordReader,
@@ -396,17 +397,19 @@ def _load_judge(
         from annotators.models import load_encoder_for
 
         check_clip_judge_rubric(rubric)
-        candidates = read_candidate_phrases(own.candidates)
+        candidates = read_candidate_phrases(grade_options.candidates)
         return ClipJudge(
-            load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores), candidates, own.camera
+            load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores),
+            candidates,
+            grade_options.camera,
         )
-    return _load_model_judge(spec, options, own, stores, rubric, known_words)
+    return _load_model_judge(spec, options, grade_options, stores, rubric, known_words)
 
 
 def _load_model_judge(
     spec: str,
     options: Options,
-    own: GradeOptions,
+    grade_options: GradeOptions,
     stores: Stores,
     rubric: Rubric,
     known_words: WordReader,
@@ -418,25 +421,27 @@ def _load_model_judge(
     from annotators.grade.slot_values import DatasetValues
     from annotators.models import load_vlm
 
-    frames, verbs = JudgeFrames(own.layout, own.camera), read_verbs(own.verbs)
+    frames, verbs = JudgeFrames(grade_options.layout, grade_options.camera), read_verbs(grade_options.verbs)
     vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
     observer = SegmentObserver(vlm, frames, stores, verbs)
-    is_own = own.text_model == "judge"
-    texts = TextModel(vlm if is_own else load_vlm(_text_model_spec(own), options, MAX_NEW_TOKENS, stores))
-    captions = SEGMENT_CAPTION if own.per == "segment" else "caption"
+    is_judge = grade_options.text_model == "judge"
+    texts = TextModel(
+        vlm if is_judge else load_vlm(_text_model_spec(grade_options), options, MAX_NEW_TOKENS, stores)
+    )
+    captions = SEGMENT_CAPTION if grade_options.per == "segment" else "caption"
     pairs = PairAnswers(texts, stores.annotations, known_words)
     questions = sum(criterion.claim and criterion.slot is None for criterion in rubric.criteria)
     rivals = DatasetValues(stores, verbs, captions).choose_rival
     return ObservingJudge(vlm, observer, frames, texts, pairs, rivals, questions)
 
 
-def _text_model_spec(own: GradeOptions) -> str:
-    if not own.text_model.startswith(("hf:", "openai:", "stub:")):
+def _text_model_spec(grade_options: GradeOptions) -> str:
+    if not grade_options.text_model.startswith(("hf:", "openai:", "stub:")):
         raise RequestError(
             "no such model of texts",
-            f"{own.text_model!r}; give judge, hf:FOLDER or openai:MODEL@http://HOST:PORT/v1",
+            f"{grade_options.text_model!r}; give judge, hf:FOLDER or openai:MODEL@http://HOST:PORT/v1",
         )
-    return own.text_model
+    return grade_options.text_model
 
 
 def warn_of_missing_schema(judge: Judge) -> list[str]:

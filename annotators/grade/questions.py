@@ -53,7 +53,7 @@ def _stable_order(seed: str, values: Sequence[str]) -> list[str]:
 
 
 def bare_value(slot: SlotName, value: str) -> str:
-    """A value as a model reads it: an action that the guide does not have is its own words."""
+    """A value as a model reads it: an action that the guide does not have is its words."""
     return value.removeprefix(f"{OTHER}: ") if slot == "action" else value
 
 
@@ -77,7 +77,7 @@ class ValuePair:
         return {"slot": self.slot, "first": self.first, "second": self.second}
 
 
-# A pair, and the one of its values that a caption states; the other is the judge's own.
+# A pair, and the one of its values that a caption states; the other is the judge's.
 ClaimedPair = tuple[ValuePair, str]
 
 

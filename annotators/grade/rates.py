@@ -81,7 +81,7 @@ CallRates = Mapping[CallKind, CallTotals]
 class RateMeter:
     """Counts the calls of one judge by dataset, and keeps the counts in the log; safe to use from threads.
 
-    Every process has a document of its own for each dataset: what several write adds up.
+    Every process has a separate document for each dataset: what several write adds up.
 
     Args:
         stores: Stores of the workspace.
@@ -367,9 +367,9 @@ class RunQuote:
     def _add(self, subject: Subject, text: str, kind: CallKind, count: float) -> None:
         """So many calls of a kind, with the tokens of those that were measured."""
         rates = self._rates(subject)
-        known = [rates.per_text(own) or {} for own in (text, *TEXT_KINDS)]
-        singles = [_single_call(own, kind) for own in (*known, self._judge.expect_calls(subject))]
-        single = next((own for own in singles if own.calls), CallTotals())
+        known = [rates.per_text(text_kind) or {} for text_kind in (text, *TEXT_KINDS)]
+        singles = [_single_call(calls, kind) for calls in (*known, self._judge.expect_calls(subject))]
+        single = next((calls for calls in singles if calls.calls), CallTotals())
         self.total += single.scaled(count)
 
     def _rates(self, subject: Subject) -> MeasuredRates:

@@ -1,4 +1,4 @@
-"""Whether a caption is of its own segment or of a neighbour: its slots against what was seen in each of them."""
+"""Whether a caption is of its segment or of a neighbour: its slots against what was seen in each of them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class FitRuling:
     Attributes:
         verdict: The verdict; None where the frames have to be asked about `slot`.
         reason: Why, in a few words.
-        slot: The slot that tells the segments apart, where one does.
+        slot: The slot in which the segments differ, where one does.
         seen: What was seen of it.
         margin: How clear it is, 0 to 1.
     """
@@ -79,16 +79,16 @@ class FitRuling:
 
 def find_neighbours(subject: Subject) -> list[Annotation]:
     """The captions right before and right after that of a subject, of the same segmenter and arm; at most two."""
-    own = subject.annotation
-    if own is None or own.subject_kind != "segment":
+    annotation = subject.annotation
+    if annotation is None or annotation.subject_kind != "segment":
         return []
     others = [
         other
         for other in subject.siblings
-        if other.annotation_id != own.annotation_id and _cut_of(other) == _cut_of(own)
-        if not _show_the_same(own, other)
+        if other.annotation_id != annotation.annotation_id and _cut_of(other) == _cut_of(annotation)
+        if not _show_the_same(annotation, other)
     ]
-    middle = _middle_of(own)
+    middle = _middle_of(annotation)
     before = [other for other in others if _middle_of(other) < middle]
     after = [other for other in others if _middle_of(other) > middle]
     return [*sorted(before, key=_middle_of)[-1:], *sorted(after, key=_middle_of)[:1]]
@@ -97,8 +97,8 @@ def find_neighbours(subject: Subject) -> list[Annotation]:
 def _cut_of(caption: Annotation) -> tuple[object, ...]:
     """What made the segment of a caption: segments of different arms or segmenters overlap."""
     segment = caption.value.get("segment")
-    own = segment if isinstance(segment, dict) else {}
-    return caption.maker_id, own.get("annotator"), own.get("maker_id"), own.get("arm")
+    cut = segment if isinstance(segment, dict) else {}
+    return caption.maker_id, cut.get("annotator"), cut.get("maker_id"), cut.get("arm")
 
 
 def _middle_of(caption: Annotation) -> float:
@@ -146,7 +146,7 @@ def find_signal_arm(subject: Subject) -> str:
 
 
 def rule_on_span(
-    claimed: SlotValues, own: Observation, neighbours: Sequence[SeenNeighbour], is_same: SameValue
+    claimed: SlotValues, observed: Observation, neighbours: Sequence[SeenNeighbour], is_same: SameValue
 ) -> FitRuling:
     """Whether a text is of this span: it fits what was seen here better than what was seen in a neighbour.
 
@@ -154,11 +154,11 @@ def rule_on_span(
 
     Args:
         claimed: What the text states.
-        own: What was seen in its segment.
+        observed: What was seen in its segment.
         neighbours: What was seen before and after.
         is_same: Whether two values mean the same.
     """
-    fit = _fit_slots(claimed, own, is_same)
+    fit = _fit_slots(claimed, observed, is_same)
     others = [_fit_slots(claimed, other.observation, is_same) for other in neighbours]
     if not others or not any(others):
         return FitRuling(verdict=Verdict.NA, reason="no neighbour was seen")
@@ -180,23 +180,23 @@ def rule_on_span(
             verdict=Verdict.UNMET,
             reason="a neighbouring segment fits the text, and this one does not",
             slot=better[0],
-            seen=own.parts[better[0]],
+            seen=observed.parts[better[0]],
             margin=margin,
         )
     return FitRuling(verdict=None, reason="a neighbouring segment fits as well", slot=slot)
 
 
 def list_unequal_values(
-    claimed: SlotValues, own: Observation, neighbours: Sequence[SeenNeighbour]
+    claimed: SlotValues, observed: Observation, neighbours: Sequence[SeenNeighbour]
 ) -> list[tuple[SlotName, str, str]]:
     """What a text states and what was seen of it in its segment and around it, where it is not in the same words.
 
     Args:
         claimed: What the text states.
-        own: What was seen in its segment.
+        observed: What was seen in its segment.
         neighbours: What was seen before and after.
     """
-    observations = [own, *(other.observation for other in neighbours)]
+    observations = [observed, *(other.observation for other in neighbours)]
     pairs = [
         (slot, claimed[slot], seen.parts[slot].value)
         for seen in observations
@@ -207,13 +207,13 @@ def list_unequal_values(
 
 
 def rule_on_order(
-    claimed: SlotValues, own: Observation, neighbours: Sequence[SeenNeighbour], is_same: SameValue
+    claimed: SlotValues, observed: Observation, neighbours: Sequence[SeenNeighbour], is_same: SameValue
 ) -> FitRuling:
     """Whether the text and those of the neighbours stand in the order in which the things were seen.
 
     Args:
         claimed: What the text states.
-        own: What was seen in its segment.
+        observed: What was seen in its segment.
         neighbours: What was seen before and after, and what is said of it.
         is_same: Whether two values mean the same.
     """
@@ -221,11 +221,11 @@ def rule_on_order(
     if not described:
         return FitRuling(verdict=Verdict.NA, reason="no neighbour has a text with slots")
     for other in described:
-        as_they_are = _score_of(_fit_slots(claimed, own, is_same)) + _score_of(
+        as_they_are = _score_of(_fit_slots(claimed, observed, is_same)) + _score_of(
             _fit_slots(other.slots, other.observation, is_same)
         )
         swapped = _score_of(_fit_slots(claimed, other.observation, is_same)) + _score_of(
-            _fit_slots(other.slots, own, is_same)
+            _fit_slots(other.slots, observed, is_same)
         )
         if swapped - as_they_are >= _CLEAR_LEAD:
             margin = min(1.0, (swapped - as_they_are) / _FULL_LEAD)
@@ -237,15 +237,15 @@ def rule_on_order(
     return FitRuling(verdict=Verdict.MET, reason="the texts stand in the order of what was seen")
 
 
-def rule_on_arm(claimed: SlotValues, own: Observation, signal_arm: str) -> FitRuling:
+def rule_on_arm(claimed: SlotValues, observed: Observation, signal_arm: str) -> FitRuling:
     """Whether the stated hand is the arm that the signals show, else the one that was seen.
 
     Args:
         claimed: What the text states.
-        own: What was seen in its segment.
+        observed: What was seen in its segment.
         signal_arm: The arm that the segmenter found to act, or "".
     """
-    hand, part = claimed.get("hand", ""), own.parts["hand"]
+    hand, part = claimed.get("hand", ""), observed.parts["hand"]
     if not hand:
         return FitRuling(verdict=Verdict.NA, reason="caption does not say")
     sides = _sides_of(hand), _sides_of(signal_arm)

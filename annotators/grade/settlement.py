@@ -411,13 +411,13 @@ class SlotSettlement:
         for criterion in [item for item in self._queue if item.slot in SEGMENT_SLOTS]:
             self._rule_on_segment(criterion, self._seen.observation, is_same)
 
-    def _rule_on_segment(self, criterion: Criterion, own: Observation, is_same: SameValue) -> None:
+    def _rule_on_segment(self, criterion: Criterion, observed: Observation, is_same: SameValue) -> None:
         claimed = self.case.slots
         if criterion.slot == "arm":
-            fit = rule_on_arm(claimed, own, find_signal_arm(self.case.work.subject))
+            fit = rule_on_arm(claimed, observed, find_signal_arm(self.case.work.subject))
         else:
             rule = rule_on_span if criterion.slot == "span" else rule_on_order
-            fit = rule(claimed, own, self._neighbours, is_same)
+            fit = rule(claimed, observed, self._neighbours, is_same)
         if fit.verdict is None and fit.slot and not _claim_problem(fit.slot, claimed[fit.slot]):
             self._span_slot = fit.slot
             return

@@ -221,7 +221,7 @@ class SentenceSlots:
         plain = list(dict.fromkeys(text for dataset, text in sentences if self._is_plain(text, dataset)))
         known = {text: read for text in plain if (read := self._find(text, vlm))}
         chunks = batched([text for text in plain if text not in known], MOST_SENTENCES)
-        # One alone has a request of its own, which names it as one.
+        # One alone has a separate request, which names it as one.
         shared = [chunk for chunk in chunks if len(chunk) > 1]
         lost: dict[str, Cost] = {}
         unread = self._ask_chunks(shared, vlm, known, lost)

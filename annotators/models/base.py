@@ -180,7 +180,7 @@ def price_usd(price: Price | None, tokens_in: int, tokens_out: int) -> float | N
 
 
 def model_family(name: str) -> str:
-    """The leading letters of a model's own name: "Qwen/Qwen3-VL-4B" and "qwen3_vl" are both "qwen"."""
+    """The leading letters of a model's name: "Qwen/Qwen3-VL-4B" and "qwen3_vl" are both "qwen"."""
     base_name = name.rstrip("/").rpartition("/")[2].lower()
     letters = re.match(r"[a-z]+", base_name)
     return letters.group(0) if letters else base_name

@@ -101,15 +101,15 @@ def _served_model(
 def _load_huggingface(spec: str, options: Options, max_new_tokens: int, stores: Stores | None) -> Vlm:
     from annotators.models.model_info import make_unloaded_vlm, store_model_description
 
-    own = _local_options(options)
+    local_options = _local_options(options)
     # In another number format it has another name.
-    known_to = stores if own.dtype == "auto" else None
+    known_to = stores if local_options.dtype == "auto" else None
     if not options.load_models:
         return make_unloaded_vlm(spec, known_to)
     from annotators.models.huggingface.vlm import load_huggingface
 
     with announce_if_slow(f"loading the model {spec}"):
-        vlm: Vlm = load_huggingface(spec.removeprefix("hf:"), options.device, max_new_tokens, own)
+        vlm: Vlm = load_huggingface(spec.removeprefix("hf:"), options.device, max_new_tokens, local_options)
     if stores is None:
         return vlm
     if known_to:

@@ -230,7 +230,7 @@ class TokenizerConfig:
     Attributes:
         cleaning: How a text is cleaned first, by the names of open_clip.
         context_length: Number of token ids of every text.
-        special_ids: Start and end of a text with their ids, in this order, as open_clip's own tokenizer adds them.
+        special_ids: Start and end of a text with their ids, in this order, as open_clip's tokenizer adds them.
             Empty for a tokenizer of the hub, which splits, cuts and pads a text by itself.
         removed_id: Id that is replaced by 0 (open_clip's `strip_sep_token`), or None.
     """
@@ -261,7 +261,7 @@ class TextTokenizer:
         return [0 if token == self._config.removed_id else token for token in ids]
 
     def _clip_ids(self, cleaned: str) -> list[int]:
-        """As open_clip's own tokenizer: words, their subwords, start and end, zeros."""
+        """As open_clip's tokenizer: words, their subwords, start and end, zeros."""
         length, special_ids = self._config.context_length, self._config.special_ids
         start, end = list(special_ids.values())[:2]
         ids = [start]

@@ -187,10 +187,10 @@ def _signal_features(
 ) -> NDArray[np.float64] | None:
     """(T, F) features of a trajectory's signal, or None when it has another layout."""
     signal: Signal | None = getattr(trajectory, kind)
-    own_layout = find_signal_layout(signal.names) if signal is not None else None
-    if signal is None or own_layout is None or own_layout.name != layout.name:
+    signal_layout = find_signal_layout(signal.names) if signal is not None else None
+    if signal is None or signal_layout is None or signal_layout.name != layout.name:
         return None
-    return compute_motion_features(signal, own_layout)
+    return compute_motion_features(signal, signal_layout)
 
 
 # An action is saturated within this share of its dimension's range from the range's ends.
@@ -352,7 +352,7 @@ def _path_columns(paths: Sequence[PathMeasures], meaning: MotionMeaning) -> dict
 
 
 def _path_unit(paths: Sequence[PathMeasures], meaning: MotionMeaning) -> str:
-    """The unit of paths in one space; forward kinematics, which needs no dimension of its own, gives metres."""
+    """The unit of paths in one space; forward kinematics, which needs no dimension for it, gives metres."""
     numbers = [number for path in paths for number in path.group.columns]
     return meaning.measured_unit(numbers) if numbers else "m"
 
@@ -476,13 +476,13 @@ class MotionAnnotator:
     batch_size = _BATCH_SIZE
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        own = options.parse(MotionOptions)
-        kinematics = own.kinematics()
+        motion_options = options.parse(MotionOptions)
+        kinematics = motion_options.kinematics()
         settings: dict[str, Json] = {
             "idle": IDLE_SHARE_OF_SPEED,
             "saturation": SATURATION_MARGIN,
             "gripper": [GRIPPER_LOW, GRIPPER_HIGH],
-            **own.producer_settings(),
+            **motion_options.producer_settings(),
             **({} if kinematics is None else {"kinematics": short_hash(kinematics.to_json())}),
         }
         self.producer = Producer(annotator="motion", version=_VERSION, settings=settings, columns=COLUMNS)

@@ -194,11 +194,13 @@ def find_gripper_dimensions(
     too.
     """
     arms = {
-        parse_arm_name(name) for name, own in zip(names, kinds, strict=True) if own in ("arm", "position")
+        parse_arm_name(name)
+        for name, dimension_kind in zip(names, kinds, strict=True)
+        if dimension_kind in ("arm", "position")
     }
     by_arm: dict[str, tuple[int, ...]] = {}
-    for number, (name, own) in enumerate(zip(names, kinds, strict=True)):
-        if own == kind:
+    for number, (name, dimension_kind) in enumerate(zip(names, kinds, strict=True)):
+        if dimension_kind == kind:
             arm = parse_arm_name(name) if parse_arm_name(name) in arms else ""
             by_arm[arm] = (*by_arm.get(arm, ()), number)
     return tuple(by_arm.values())

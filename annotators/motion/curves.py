@@ -138,7 +138,7 @@ _SLOW_ENDS = 2
 
 
 def count_movements(values: NDArray[np.float64]) -> float:
-    """Movements of a path: how often a dimension crosses its own median, weighted by variance; at least 1.
+    """Movements of a path: how often a dimension crosses its median, weighted by variance; at least 1.
 
     It depends neither on unit nor rate nor speed, and not on noise below a third of the standard deviation.
 

@@ -91,8 +91,8 @@ def count_gripper_events(
     Returns:
         None where no signal has one, or its values are not finite.
     """
-    for signal, own_kinds in zip(signals, kinds, strict=True):
-        parts = _end_dimensions(signal.names, own_kinds, kind) if signal is not None else ()
+    for signal, signal_kinds in zip(signals, kinds, strict=True):
+        parts = _end_dimensions(signal.names, signal_kinds, kind) if signal is not None else ()
         if signal is not None and parts:
             changes = [_closure_changes(signal.values[:, list(columns)], kind) for columns in parts]
             return None if None in changes else sum(map(len, filter(None, changes)))

@@ -333,8 +333,8 @@ def _dimension_units(
     """Unit of each dimension: by the contract, or by size for joints that were learnt from values."""
     units = [UNKNOWN_UNIT] * len(kinds)
     if typical is not None:
-        own = typical.state if signal == "state" else typical.action
-        learnt = "deg" if own.units_per_radian > 1 else "rad"
+        typical_signal = typical.state if signal == "state" else typical.action
+        learnt = "deg" if typical_signal.units_per_radian > 1 else "rad"
         units = [learnt if kind == "arm" else unit for kind, unit in zip(kinds, units, strict=True)]
     for part in contract.signals if contract is not None else ():
         if part.signal == signal and part.kind != "unknown":

@@ -383,8 +383,8 @@ def _evidence_cameras(job: RevisionJob, refused: Sequence[GradedCaption]) -> dic
     episodes = job.stores.tables.episodes.get([item.caption.episode_id for item in refused])
     best = {episode.episode_id: choose_camera(episode, "") for episode in episodes}
     cameras = {key: camera.name if camera else "" for key, camera in best.items()}
-    own = {item.caption.episode_id: item.grade.camera for item in refused}
-    return {key: camera or cameras.get(key, "") for key, camera in own.items()}
+    graded_cameras = {item.caption.episode_id: item.grade.camera for item in refused}
+    return {key: camera or cameras.get(key, "") for key, camera in graded_cameras.items()}
 
 
 def _revise_batch(
@@ -435,8 +435,8 @@ def _known_proposals(
 ) -> dict[str, Annotation]:
     """The proposals of this round that an earlier run has got, by id of the caption."""
     maker_id = proposer.proposal_producer.maker_id
-    own = [item for item in log if item.maker_id == maker_id and item.revision == number]
-    return {str(item.value["revises"]): item for item in own if item.value["revises"] in captions}
+    proposals = [item for item in log if item.maker_id == maker_id and item.revision == number]
+    return {str(item.value["revises"]): item for item in proposals if item.value["revises"] in captions}
 
 
 def _judge_proposals(
@@ -457,8 +457,10 @@ def _judge_proposals(
     before = {key: captions[key].caption for key in proposals}
     grades: list[dict[str, Annotation]] = []
     for judge in job.judges:
-        own = [item for item in log if item.maker_id == judge.producer.maker_id and item.name == judge.name]
-        known = {item.subject: item for item in keep_newest_annotations(own)}
+        stored = [
+            item for item in log if item.maker_id == judge.producer.maker_id and item.name == judge.name
+        ]
+        known = {item.subject: item for item in keep_newest_annotations(stored)}
         known |= {} if judge.is_anchor else {key: item.grade for key, item in captions.items()}
         captions_to_grade = [*(before.values() if judge.is_anchor else ()), *changed.values()]
         new = grade_captions(job.stores, judge, captions_to_grade, known, works.of_caption, job.spent)

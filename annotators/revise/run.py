@@ -211,8 +211,8 @@ def load_reviser_and_judges(stores: Stores, options: Options, request: RevisionR
     base = find_captioner(stores, request.captions)
     values = {name: base.settings[name] for name in CaptionOptions.model_fields if name in base.settings}
     values["verbs"] = options.values.get("verbs", "")
-    own = replace(options, model=request.captioner, values=values)
-    captioner = load_captioner(own, stores)
+    captioner_options = replace(options, model=request.captioner, values=values)
+    captioner = load_captioner(captioner_options, stores)
     _check_captioner(captioner.producer, base, is_loaded=options.load_models)
     rubric = load_rubric(request.rubric)
     judge = RevisionJudge(annotator=GradeAnnotator(options, stores))
@@ -234,7 +234,7 @@ def load_reviser_and_judges(stores: Stores, options: Options, request: RevisionR
     )
     return ReviserAndJudges(
         captioner=replace(captioner, producer=base),
-        caption_annotator=CaptionAnnotator(own, stores),
+        caption_annotator=CaptionAnnotator(captioner_options, stores),
         base=base,
         graded_by=_graded_by(stores, judge.producer, is_exact=options.load_models),
         job=job,

@@ -79,7 +79,7 @@ class RemoteFrames(Frames):
         return self._frames.requested
 
     def __reduce__(self) -> tuple[type[RemoteFrames], tuple[Frames, Callable[[], Frames | None]]]:
-        """Without the pixels that were fetched here: another worker fetches its own."""
+        """Without the pixels that were fetched here: another worker fetches them itself."""
         return RemoteFrames, (self._frames, self._fetch)
 
     def elsewhere(self, request: CameraSeconds) -> Frames:

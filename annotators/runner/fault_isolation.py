@@ -177,8 +177,8 @@ class AnnotatorResultRules:
         value = annotation.value
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise self.wrong("a value that is no JSON object", f"got {_describe_value(value)}")
-        is_own = annotation.maker_id == self._maker_id and annotation.ordinal == 0
-        for column in self._columns if is_own else ():
+        is_main = annotation.maker_id == self._maker_id and annotation.ordinal == 0
+        for column in self._columns if is_main else ():
             mismatch = type_mismatch(value.get(column.name), column.type, column.name, column.choices)
             if mismatch:
                 raise self.wrong(
@@ -265,11 +265,11 @@ def _read_members(label: str, annotator: Any) -> GuardedAnnotator:
     return GuardedAnnotator(**present)
 
 
-def _refuse_misspelt(label: str, own: Iterable[str], absent: Collection[str]) -> None:
+def _refuse_misspelt(label: str, names: Iterable[str], absent: Collection[str]) -> None:
     """A misspelt name would leave the default in place, and nobody would notice."""
     from difflib import get_close_matches
 
-    for name in own:
+    for name in names:
         nearest = [] if name.startswith("_") else get_close_matches(name, absent, 1, _SPELLING_LIKENESS)
         if nearest:
             raise PluginError(f"{label} has {name!r}, which no run reads", f"did you mean {nearest[0]!r}?")
@@ -350,7 +350,7 @@ def make_guarded_annotator(
     Args:
         label: How messages name it, see `ares.registry.Registry.label`.
         factory: Its factory.
-        options: Options of the run, with its own values.
+        options: Options of the run, with its values.
         stores: Stores of the workspace.
 
     Raises:

@@ -95,13 +95,13 @@ def _count_subjects(
     """
     counts = [_SubjectCounts()] * len(tasks)
     incomplete = 0
-    for own_counts in _counts_by_episode(stores, tasks, selection.condition, described):
+    for episode_counts in _counts_by_episode(stores, tasks, selection.condition, described):
         if incomplete == selection.limit:
             break
-        incomplete += any(own.already < own.planned for own in own_counts)
+        incomplete += any(counted.already < counted.planned for counted in episode_counts)
         counts = [
-            _SubjectCounts(*map(sum, zip(total, own, strict=True)))
-            for total, own in zip(counts, own_counts, strict=True)
+            _SubjectCounts(*map(sum, zip(total, counted, strict=True)))
+            for total, counted in zip(counts, episode_counts, strict=True)
         ]
     return counts
 
@@ -112,12 +112,12 @@ def _counts_by_episode(
     """For each episode the numbers of its subjects by annotator, in the order of a run."""
     others = _find_other_producers(stores, tasks)
     for ids in stores.tables.episodes.id_batches(where):
-        # Only what is described by others has to be read: an episode is its own subject.
+        # Only what is described by others has to be read: an episode is the subject itself.
         episodes = stores.tables.episodes.get(ids) if described else []
         annotations = read_annotations(stores, episodes, described)
         by_annotator = [list_subject_ids(task, ids, episodes, annotations) for task in tasks]
         all_subjects = [
-            [subject for own in subjects.values() for subject in own] for subjects in by_annotator
+            [subject for members in subjects.values() for subject in members] for subjects in by_annotator
         ]
         done = [
             stores.annotations.find_done_subjects(task.annotator.producer.maker_id, subjects)
@@ -131,12 +131,12 @@ def _counts_by_episode(
             for producers, subjects, known in zip(others, all_subjects, done, strict=True)
         ]
         for id in ids:
-            own = [subjects.get(id, ()) for subjects in by_annotator]
+            episode_subjects = [subjects.get(id, ()) for subjects in by_annotator]
             yield [
                 _SubjectCounts(
                     len(subjects), len(known.intersection(subjects)), len(old.intersection(subjects))
                 )
-                for subjects, known, old in zip(own, done, again, strict=True)
+                for subjects, known, old in zip(episode_subjects, done, again, strict=True)
             ]
 
 
@@ -226,7 +226,7 @@ def _find_open(stores: Stores, task: AnnotatorRun, condition: str) -> list[Subje
 def _measured_costs(stores: Stores, task: AnnotatorRun, sample: Sequence[Episode]) -> list[Cost]:
     """What this producer's calls for subjects of the sample have cost; none where it has done too few of them.
 
-    What it has made beside (controls, for some subjects) is a cost of its own, spread over all.
+    What it has made beside (controls, for some subjects) is a separate cost, spread over all.
     """
     if task.annotator.estimate_run:
         return []
@@ -237,10 +237,10 @@ def _measured_costs(stores: Stores, task: AnnotatorRun, sample: Sequence[Episode
     for annotation in stores.annotations.find_annotations(ids, names):
         if annotation.maker_id in producers and annotation.cost.calls:
             costs[annotation.name].append(annotation.cost)
-    own = costs.pop(producer.annotator)
-    if len(own) < _FEWEST_MEASURED:
+    annotator_costs = costs.pop(producer.annotator)
+    if len(annotator_costs) < _FEWEST_MEASURED:
         return []
-    return [sum((cost for side in costs.values() for cost in side), own[0]), *own[1:]]
+    return [sum((cost for side in costs.values() for cost in side), annotator_costs[0]), *annotator_costs[1:]]
 
 
 def _count_frames(task: AnnotatorRun, subject: Subject) -> int:

@@ -123,7 +123,7 @@ def connect_annotator(
         engine: Runs the calls.
         label: How messages name the annotator.
         factory: Makes the annotator, here and again on every worker.
-        options: Models, device, and values of the annotator's own options; they travel to the workers.
+        options: Models, device, and values of the annotator's options; they travel to the workers.
         stores: Stores of the workspace.
         num_annotators: How many share the machines, beside the decoding of frames.
 

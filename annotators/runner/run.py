@@ -168,14 +168,14 @@ def load_run_annotators(
     """
     faults: dict[str, AresError] = {}
     factories = _import_factories(request, faults)
-    own_options = _options_by_annotator(replace(options, budget=budget), factories)
+    annotator_options = _options_by_annotator(replace(options, budget=budget), factories)
     tasks: list[AnnotatorRun] = []
     for name, factory in factories.items():
         clock = BusyTimeClock()
         try:
             with clock.measured():
                 annotator = connect_annotator(
-                    engine, registry.label(name), factory, own_options[name], stores, len(request.names)
+                    engine, registry.label(name), factory, annotator_options[name], stores, len(request.names)
                 )
         except (ModelError, PluginError) as error:
             faults[name] = error
@@ -204,7 +204,7 @@ def _import_factories(request: AnnotateRequest, faults: dict[str, AresError]) ->
 
 
 def _options_by_annotator(options: Options, factories: Mapping[str, Factory]) -> dict[str, Options]:
-    """The options of the run for each annotator: `values` holds only its own, by field."""
+    """The options of the run for each annotator: `values` holds only those of the annotator, by field."""
     models = {name: options_model(factory) for name, factory in factories.items()}
     values = select_options_by_annotator(options.values, models)
     return {name: replace(options, values=values[name]) for name in factories}
@@ -321,10 +321,14 @@ def _group_by_reading(stores: Stores, request: AnnotateRequest) -> list[Annotate
     others = [name for name in request.names if name not in readers]
     if not readers or not others:
         return [request]
-    own = _options_by_annotator(make_factory_options(stores, request, 0, load_models=False), factories)
+    by_annotator = _options_by_annotator(
+        make_factory_options(stores, request, 0, load_models=False), factories
+    )
     return [
         replace(
-            request, names=tuple(group), options={name: own[name].values for name in group if name in own}
+            request,
+            names=tuple(group),
+            options={name: by_annotator[name].values for name in group if name in by_annotator},
         )
         for group in (others, readers)
     ]
@@ -355,7 +359,7 @@ def _annotate_on(
     _run_tasks(stores, tasks, bundles, decoders, progress, renewed)
     if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
         stores.tables.optimize()
-        # These are searched slowly until they are indexed: a job of its own, for which no run waits.
+        # These are searched slowly until they are indexed: a separate job, for which no run waits.
         for label, count in stores.tables.unindexed_vectors().items():
             report_line(
                 f"{count_are(count, 'vector', label)} compared one by one; `ares index` makes searches fast"
@@ -403,8 +407,8 @@ def _has_work(stores: Stores, task: AnnotatorRun, tasks: Sequence[AnnotatorRun],
     for ids in stores.tables.episodes.id_batches(where):
         episodes = stores.tables.episodes.get(ids) if task.after else []
         annotations = read_annotations(stores, episodes, task.subject_finder.read_names)
-        own = list_subject_ids(task, ids, episodes, annotations)
-        subjects = {subject for members in own.values() for subject in members}
+        subject_ids = list_subject_ids(task, ids, episodes, annotations)
+        subjects = {subject for members in subject_ids.values() for subject in members}
         if len(stores.annotations.find_done_subjects(producer.maker_id, list(subjects))) < len(subjects):
             return True
     return False

@@ -28,9 +28,9 @@ _WRITES_PER_COMPACTION = 50
 def refuse_columns_of_people(stores: Stores, producers: Sequence[Producer]) -> None:
     """Raise RequestError where a producer fills a column that people have set values of."""
     actions = read_history(stores.annotations).effective(VALUE_KINDS)
-    own = {str(action.details["column"]) for action in actions}
+    user_columns = {str(action.details["column"]) for action in actions}
     for producer in producers:
-        if clashes := own.intersection(column.name for column in producer.columns):
+        if clashes := user_columns.intersection(column.name for column in producer.columns):
             raise RequestError(
                 f"{producer.annotator} fills a column that you have set",
                 f"{min(clashes)!r}; `ares undo NUMBER` takes it back, and yours can have another name",

@@ -57,7 +57,7 @@ class SegmentOptions(LocalModelOptions):
     """Options of segment."""
 
     # The signals have no camera; with a model it is part of the producer.
-    # A file of spans has a producer of its own.
+    # A file of spans has a separate producer.
     not_in_producer: ClassVar[frozenset[str]] = LocalModelOptions.not_in_producer | {*("camera", "spans")}
 
     by: Literal["signals", "model"] = Field(
@@ -82,26 +82,26 @@ class SegmentAnnotator:
     batch_size = _BATCH_SIZE
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        own = options.parse(SegmentOptions)
+        segment_options = options.parse(SegmentOptions)
         self._stores, self._meanings = stores, DatasetMeanings(stores)
         self._stated: SpanFileAnnotator | None = None
-        if own.spans:
-            self._stated = SpanFileAnnotator(own.spans, stores)
+        if segment_options.spans:
+            self._stated = SpanFileAnnotator(segment_options.spans, stores)
             self.producer, self.warnings = self._stated.producer, self._stated.warnings
             self.needs_signals, self.preflight = True, self._stated.preflight
             return
-        self.needs_signals = own.by == "signals"
+        self.needs_signals = segment_options.by == "signals"
         self._finder: SpanFinder | None = None
         settings: dict[str, Json] = {
             "shortest": SHORTEST_SECONDS,
             "match": MATCH_OVERLAP,
-            **own.producer_settings(),
+            **segment_options.producer_settings(),
         }
         if self.needs_signals:
             settings |= SIGNAL_SETTINGS
         else:
-            self._finder = load_span_finder(options, own.camera, stores)
-            settings |= {**self._finder.settings, "camera": own.camera}
+            self._finder = load_span_finder(options, segment_options.camera, stores)
+            settings |= {**self._finder.settings, "camera": segment_options.camera}
         self.producer = Producer(
             annotator=NAME,
             version=_VERSION,

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 _PACKAGE = "annotators.segment"
 # Of one call; between two frames of the first look; frames that two windows share.
 MOST_FRAMES, STEP_SECONDS, SHARED_FRAMES = 60, 0.5, 8
-# Contact sheets of so many columns and rows; a second look shows each change on one sheet of its own.
+# Contact sheets of so many columns and rows; a second look shows each change on a separate sheet.
 _SIDE = 3
 _RECHECK_FRAMES = _SIDE * _SIDE
 RECHECK_STEP_SECONDS, CHANGES_OF_A_CALL = 0.125, MOST_FRAMES // _RECHECK_FRAMES
@@ -256,24 +256,25 @@ class SpanFinder:
     ) -> list[ModelArm]:
         """The arms with each change where a second look saw it. Raises ModelError at a reply that cannot be used."""
         changes = sorted(
-            (change for arm in arms for change in arm.boundaries), key=lambda own: (own.seconds, own.arm)
+            (change for arm in arms for change in arm.boundaries),
+            key=lambda change: (change.seconds, change.arm),
         )
         rate_hz = compute_camera_rate_hz(work.episode, camera)
         seen: dict[ModelBoundary, float | None] = {}
         groups = [list(group) for group in batched(changes, CHANGES_OF_A_CALL)]
         for part in batched(groups, _REQUESTS_AT_ONCE):
-            shown = [[recheck_seconds(own.seconds, camera, rate_hz) for own in group] for group in part]
+            shown = [[recheck_seconds(change.seconds, camera, rate_hz) for change in group] for group in part]
             requests = [
-                self._recheck_request(work, camera, group, own)
-                for group, own in zip(part, shown, strict=True)
+                self._recheck_request(work, camera, group, seconds)
+                for group, seconds in zip(part, shown, strict=True)
             ]
-            for group, own, reply in zip(part, shown, bill.ask(requests), strict=True):
-                instants = read_recheck_reply(reply.text, own)
+            for group, seconds, reply in zip(part, shown, bill.ask(requests), strict=True):
+                instants = read_recheck_reply(reply.text, seconds)
                 if isinstance(instants, str):
                     raise bill.unusable(f"second look cannot be used: {instants}", reply)
                 seen |= dict(zip(group, instants, strict=True))
         step = max(STEP_SECONDS, 1 / rate_hz)
-        return [settle_rechecks(arm, [seen[own] for own in arm.boundaries], step) for arm in arms]
+        return [settle_rechecks(arm, [seen[change] for change in arm.boundaries], step) for arm in arms]
 
     def _recheck_request(
         self,
@@ -386,7 +387,7 @@ def _arrange_changes(work: Work, camera: Camera, shown: Sequence[Sequence[float]
         image
         for seconds in shown
         for image in _plan_sheets(_make_view(camera, seconds)).arrange(
-            lambda name, own: np.stack([frames[second] for second in own])
+            lambda name, instants: np.stack([frames[second] for second in instants])
         )
     ]
 

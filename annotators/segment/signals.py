@@ -90,25 +90,25 @@ def find_signal_boundaries(
     if tracks is None:
         return ()
     return tuple(
-        ArmBoundaries(own.arm, join_boundaries(_arm_boundaries(own, tracks), duration_seconds))
-        for own in tracks.arms
+        ArmBoundaries(arm.arm, join_boundaries(_arm_boundaries(arm, tracks), duration_seconds))
+        for arm in tracks.arms
     )
 
 
-def _arm_boundaries(own: ArmTracks, tracks: EpisodeTracks) -> list[Boundary]:
+def _arm_boundaries(arm: ArmTracks, tracks: EpisodeTracks) -> list[Boundary]:
     """The boundaries of an arm that are sure enough; those of its motion only where no event is near."""
     start, period = tracks.start, tracks.period
     events: list[Boundary] = []
-    for kind, values in own.ends:
+    for kind, values in arm.ends:
         events += _end_boundaries(values, kind, start, period)
-    for values in own.contacts:
+    for values in arm.contacts:
         events += _contact_boundaries(values, start, period)
-    path, is_change = own.path, False
-    if path is not None and own.command is not None and _move_together(path, own.command, period):
-        path, is_change = own.command, True
+    path, is_change = arm.path, False
+    if path is not None and arm.command is not None and _move_together(path, arm.command, period):
+        path, is_change = arm.command, True
     motion = [] if path is None else list(_motion_boundaries(path, start, period))
-    motion += _command_boundaries(own, start, period, is_change)
-    motion += _thing_boundaries(own.things, start, period)
+    motion += _command_boundaries(arm, start, period, is_change)
+    motion += _thing_boundaries(arm.things, start, period)
     seconds = sorted(event.seconds for event in events)
     apart = [
         boundary for boundary in motion if find_distance(seconds, boundary.seconds) > _SAME_EVENT_SECONDS
@@ -156,21 +156,23 @@ def _smooth_speeds(
 
 def _move_together(path: NDArray[np.float64], command: NDArray[np.float64], period: float) -> bool:
     """Whether a commanded path goes as the measured one, or is fast where that is: else it is no sum of changes."""
-    (velocity, speed), (commanded, commanded_speed) = (_smooth_speeds(own, period) for own in (path, command))
+    (velocity, speed), (commanded, commanded_speed) = (
+        _smooth_speeds(positions, period) for positions in (path, command)
+    )
     if velocity.shape == commanded.shape and correlate(velocity, commanded) >= _SAME_MOTION:
         return True
     return correlate(speed[:, None], commanded_speed[:, None]) >= _SAME_MOTION
 
 
-def _command_boundaries(own: ArmTracks, start: float, period: float, is_change: bool) -> Iterator[Boundary]:
+def _command_boundaries(arm: ArmTracks, start: float, period: float, is_change: bool) -> Iterator[Boundary]:
     """Where a commanded velocity jumps, as at another goal, or a command of the gripper or hand does."""
     import numpy as np
 
-    if is_change and own.velocity is not None:
-        speed = np.sqrt((own.velocity * own.velocity).sum(axis=1))
+    if is_change and arm.velocity is not None:
+        speed = np.sqrt((arm.velocity * arm.velocity).sum(axis=1))
         usual = float((speed * speed).sum()) / max(float(speed.sum()), 1e-12)
-        yield from _find_jumps(own.velocity, start, period, usual, _JUMP_SHARE)
-    for grip in own.grips:
+        yield from _find_jumps(arm.velocity, start, period, usual, _JUMP_SHARE)
+    for grip in arm.grips:
         yield from _find_jumps(grip, start, period, float(find_ranges(grip).max()), _GRIP_JUMP_SHARE)
 
 
@@ -192,11 +194,11 @@ def _find_jumps(
     common = ((padded[:-2] + padded[2:]) * changes).sum(axis=1) / 2 / np.maximum(sizes, 1e-12)
     jumps = np.zeros(len(sizes) + 2)
     jumps[1:-1] = sizes - np.maximum(common, 0)
-    own = jumps[1:-1]
+    inner = jumps[1:-1]
     usual = int(_USUAL_STEP * len(sizes))
     bar = max(least_share * whole, _JUMP_NOISE * float(np.partition(sizes, usual)[usual]))
-    for number in np.flatnonzero((own > bar) & (own >= jumps[:-2]) & (own > jumps[2:])).tolist():
-        more = min(1.0, max(0.0, float(own[number]) / whole - least_share))
+    for number in np.flatnonzero((inner > bar) & (inner >= jumps[:-2]) & (inner > jumps[2:])).tolist():
+        more = min(1.0, max(0.0, float(inner[number]) / whole - least_share))
         yield Boundary(start + (number + 1) * period, "command", 0.7 + 0.3 * more)
 
 

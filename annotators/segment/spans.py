@@ -92,12 +92,12 @@ def join_boundaries(
         shortest_seconds: Length of the shortest span.
     """
     kept, seconds = [], [0.0, duration_seconds]
-    for boundary in sorted(boundaries, key=lambda own: (-own.confidence, own.seconds)):
+    for boundary in sorted(boundaries, key=lambda item: (-item.confidence, item.seconds)):
         is_inside = 0 < boundary.seconds < duration_seconds
         if is_inside and find_distance(seconds, boundary.seconds) >= shortest_seconds - 1e-9:
             kept.append(boundary)
             insort(seconds, boundary.seconds)
-    return tuple(sorted(kept, key=lambda own: own.seconds))
+    return tuple(sorted(kept, key=lambda item: item.seconds))
 
 
 def find_distance(seconds: Sequence[float], second: float) -> float:
@@ -114,11 +114,11 @@ def make_spans(arms: Sequence[ArmBoundaries], duration_seconds: float) -> list[S
         duration_seconds: Of the episode.
     """
     spans = []
-    for own in arms or (ArmBoundaries("", ()),):
-        starts = (_START, *own.boundaries)
-        ends = [*(boundary.seconds for boundary in own.boundaries), duration_seconds]
+    for arm in arms or (ArmBoundaries("", ()),):
+        starts = (_START, *arm.boundaries)
+        ends = [*(boundary.seconds for boundary in arm.boundaries), duration_seconds]
         spans += [
-            SegmentSpan(start_seconds=start.seconds, stop_seconds=stop, boundary=start, arm=own.arm)
+            SegmentSpan(start_seconds=start.seconds, stop_seconds=stop, boundary=start, arm=arm.arm)
             for start, stop in zip(starts, ends, strict=True)
         ]
     return spans
@@ -154,18 +154,18 @@ def match_texts(spans: Sequence[SegmentSpan], texts: Sequence[Annotation]) -> Ma
     pairs = [
         (overlap, s, t)
         for s, span in enumerate(spans)
-        for t, own in enumerate(texts)
-        if (overlap := measure_overlap(span, own)) >= MATCH_OVERLAP
+        for t, annotation in enumerate(texts)
+        if (overlap := measure_overlap(span, annotation)) >= MATCH_OVERLAP
     ]
     by_span: dict[int, dict[str, Json]] = {}
     used: set[int] = set()
     for overlap, number, text in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2])):
         if number not in by_span and text not in used:
             used.add(text)
-            own = texts[text]
+            annotation = texts[text]
             by_span[number] = {
-                "annotation": own.annotation_id,
-                "text": own.value.get("text"),
+                "annotation": annotation.annotation_id,
+                "text": annotation.value.get("text"),
                 "overlap": round(overlap, 3),
             }
     return MatchedTexts(by_span=by_span, num_unmatched=len(texts) - len(used))

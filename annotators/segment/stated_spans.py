@@ -92,7 +92,7 @@ class SpanFileAnnotator:
         return Result(annotations=self._make_segments(work, located), warnings=warnings, lost=lost)
 
     def _make_segments(self, work: Work, located: Sequence[LocatedSpan]) -> list[Annotation]:
-        """An annotation for each span; those with one span and camera are told apart by their part."""
+        """An annotation for each span; those with one span and camera are distinguished by their part."""
         counts: Counter[tuple[float, float, str]] = Counter()
         annotations: list[Annotation] = []
         for part in located:

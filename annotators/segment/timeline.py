@@ -137,7 +137,7 @@ class ModelArm:
 
     def text_at(self, seconds: float) -> str:
         """What is done at a second."""
-        texts = [own.text for own in self.boundaries if own.seconds <= seconds]
+        texts = [boundary.text for boundary in self.boundaries if boundary.seconds <= seconds]
         return texts[-1] if texts else self.opening
 
 
@@ -168,7 +168,7 @@ def read_window_reply(text: str, window: Window, number: int) -> ReadWindow | st
     if isinstance(form, str):
         return form
     by_arm: dict[str, list[_SpanForm]] = {}
-    for span in sorted(form.spans, key=lambda own: (own.start, own.end)):
+    for span in sorted(form.spans, key=lambda item: (item.start, item.end)):
         by_arm.setdefault(span.arm, []).append(span)
     for spans in by_arm.values():
         problem = _find_problem(spans, window)
@@ -263,11 +263,11 @@ def align_times(
     # cost[i][j]: of the first i and the first j times; 0.5 for each that has no partner.
     cost = [[0.5 * column for column in range(columns + 1)]]
     for row in range(1, rows + 1):
-        above, own = cost[-1], [0.5 * row]
+        above, row_costs = cost[-1], [0.5 * row]
         for column in range(1, columns + 1):
             pair = _pair_cost(first[row - 1], second[column - 1], tolerance(row - 1, column - 1))
-            own.append(min(above[column] + 0.5, own[-1] + 0.5, above[column - 1] + pair))
-        cost.append(own)
+            row_costs.append(min(above[column] + 0.5, row_costs[-1] + 0.5, above[column - 1] + pair))
+        cost.append(row_costs)
     pairs, row, column = list[tuple[int, int]](), rows, columns
     while row and column:
         if cost[row][column] == cost[row - 1][column] + 0.5:
@@ -292,7 +292,7 @@ def stitch_windows(read: Sequence[ReadWindow]) -> list[ModelArm]:
     Where two windows show an event, it is taken from the one that shows more around it. One that only one of them
     tells of is kept, less sure.
     """
-    names = sorted({arm for own in read for arm in own.arms}) or [""]
+    names = sorted({arm for window in read for arm in window.arms}) or [""]
     return [_stitch_arm(name, read) for name in names]
 
 
@@ -307,27 +307,27 @@ def _stitch_arm(name: str, read: Sequence[ReadWindow]) -> ModelArm:
 
 def _join_at_seam(first: ModelArm, second: ModelArm, earlier: Window, later: Window, number: int) -> ModelArm:
     """The timeline up to a window with what the next window says."""
-    old = [own for own in first.boundaries if own.seconds >= later.start]
-    new = [own for own in second.boundaries if own.seconds <= earlier.stop]
-    kept = [own for own in first.boundaries if own.seconds < later.start]
+    old = [boundary for boundary in first.boundaries if boundary.seconds >= later.start]
+    new = [boundary for boundary in second.boundaries if boundary.seconds <= earlier.stop]
+    kept = [boundary for boundary in first.boundaries if boundary.seconds < later.start]
     pairs = align_times(
-        [own.seconds for own in old],
-        [own.seconds for own in new],
+        [boundary.seconds for boundary in old],
+        [boundary.seconds for boundary in new],
         lambda row, column: _seam_tolerance(old[row], new[column], later.step),
     )
     middle = (later.start + earlier.stop) / 2
     for row, column in pairs:
         kept.append(old[row] if old[row].seconds < middle else new[column])
     paired_old, paired_new = {row for row, _ in pairs}, {column for _, column in pairs}
-    kept += [_less_sure(own) for row, own in enumerate(old) if row not in paired_old]
-    kept += [_less_sure(own) for column, own in enumerate(new) if column not in paired_new]
-    kept += [own for own in second.boundaries if own.seconds > earlier.stop]
+    kept += [_less_sure(boundary) for row, boundary in enumerate(old) if row not in paired_old]
+    kept += [_less_sure(boundary) for column, boundary in enumerate(new) if column not in paired_new]
+    kept += [boundary for boundary in second.boundaries if boundary.seconds > earlier.stop]
     seam = first.text_at(middle)
     if not (old or new) and bool(seam) != bool(second.opening):
         # One window shows it at work and the other at rest, and neither a change.
         change = ModelBoundary(seconds=middle, text=second.opening, arm=first.arm, before=seam, window=number)
         kept.append(_less_sure(change))
-    return replace(first, boundaries=tuple(sorted(kept, key=lambda own: own.seconds)))
+    return replace(first, boundaries=tuple(sorted(kept, key=lambda boundary: boundary.seconds)))
 
 
 def _seam_tolerance(first: ModelBoundary, second: ModelBoundary, step: float) -> float:
@@ -348,18 +348,18 @@ def settle_rechecks(arm: ModelArm, instants: Sequence[float | None], step: float
         step: Seconds between two frames of the first look.
     """
     rechecked = [
-        replace(own, confidence=own.confidence * UNSEEN / SEEN)
+        replace(change, confidence=change.confidence * UNSEEN / SEEN)
         if seen is None
-        else replace(own, seconds=seen)
-        for own, seen in zip(arm.boundaries, instants, strict=True)
+        else replace(change, seconds=seen)
+        for change, seen in zip(arm.boundaries, instants, strict=True)
     ]
     settled: list[ModelBoundary] = []
-    for own in sorted(rechecked, key=lambda boundary: boundary.seconds):
-        if settled and _are_same(settled[-1], own, step):
-            surest = max((settled[-1], own), key=lambda boundary: boundary.confidence)
-            settled[-1] = replace(surest, text=own.text or settled[-1].text)
+    for change in sorted(rechecked, key=lambda boundary: boundary.seconds):
+        if settled and _are_same(settled[-1], change, step):
+            surest = max((settled[-1], change), key=lambda boundary: boundary.confidence)
+            settled[-1] = replace(surest, text=change.text or settled[-1].text)
         else:
-            settled.append(own)
+            settled.append(change)
     return replace(arm, boundaries=tuple(settled))
 
 
@@ -374,7 +374,7 @@ def name_spans(arms: Sequence[ModelArm], duration_seconds: float) -> list[Segmen
     """The spans of a model's timeline with what is done in them; they cover the episode once for each arm."""
     spans: list[SegmentSpan] = []
     for arm in arms:
-        boundaries = [Boundary(own.seconds, "model", own.confidence) for own in arm.boundaries]
+        boundaries = [Boundary(boundary.seconds, "model", boundary.confidence) for boundary in arm.boundaries]
         joined = ArmBoundaries(arm.arm, join_boundaries(boundaries, duration_seconds))
         spans += [
             replace(span, text=arm.text_at((span.start_seconds + span.stop_seconds) / 2))

@@ -162,7 +162,7 @@ def _path_channels(key: SignalKey) -> Iterator[Channel]:
         if group.space == OTHER_DIMENSIONS or not _is_of_things(key, group.columns[0])
     ]
     named = [group for group in groups if group.arm]
-    for group in sorted(named or groups, key=lambda own: own.space != JOINTS):
+    for group in sorted(named or groups, key=lambda item: item.space != JOINTS):
         yield Channel("path", group.arm, group.space, key.name, group.columns)
 
 
@@ -197,7 +197,7 @@ def read_tracks(trajectory: Trajectory, meaning: MotionMeaning) -> EpisodeTracks
     periods = divide_into_equal_periods(seconds[rising], SHORTEST_PERIOD) if rising.sum() > 1 else None
     if periods is None or periods.count < 3 or not channels:
         return None
-    parts = [signals[own.signal].values[:, list(own.columns)] for own in channels]
+    parts = [signals[channel.signal].values[:, list(channel.columns)] for channel in channels]
     values = np.concatenate(parts, axis=1, dtype=np.float64)
     values = fill_gaps(values if rising.all() else values[rising])
     commanded = periods.step_means(values)
@@ -205,8 +205,8 @@ def read_tracks(trajectory: Trajectory, meaning: MotionMeaning) -> EpisodeTracks
     resampled, tracks, stop = periods.means(values - values[0]), [], 0
     for channel in channels:
         start, stop = stop, stop + len(channel.columns)
-        own = resampled[:, start:stop]
-        moving = own[:, _moving_dimensions(own, channel.part)]
+        channel_values = resampled[:, start:stop]
+        moving = channel_values[:, _moving_dimensions(channel_values, channel.part)]
         tracks.append(_Track(channel, moving, commanded[:, start:stop]))
     arms = tuple(_gather_arms(tracks, summed))
     return EpisodeTracks(start=float(seconds[rising][0]), period=periods.period, arms=arms)
@@ -268,21 +268,21 @@ def _sum_changes(
         start, stop = stop, stop + len(channel.columns)
         if channel.part != "path" or channel.signal != "action" or meaning.path_signal == "action":
             continue
-        own = values[:, start:stop]
-        largest = np.maximum(np.abs(own).max(axis=0), 1e-12)
+        channel_values = values[:, start:stop]
+        largest = np.maximum(np.abs(channel_values).max(axis=0), 1e-12)
         if (
-            float((np.median(np.abs(own), axis=0) / largest).mean()) < _CHANGE_SHARE
-            or _has_both_signs(own)
-            or _follows_as_speed(own, channel, values, channels, steps)
+            float((np.median(np.abs(channel_values), axis=0) / largest).mean()) < _CHANGE_SHARE
+            or _has_both_signs(channel_values)
+            or _follows_as_speed(channel_values, channel, values, channels, steps)
         ):
             periods = np.concatenate([steps[:1], steps])[:, None]
-            values[:, start:stop] = np.cumsum(own * periods, axis=0)
+            values[:, start:stop] = np.cumsum(channel_values * periods, axis=0)
             summed.add(channel)
     return frozenset(summed)
 
 
 def _follows_as_speed(
-    own: NDArray[np.float64],
+    channel_values: NDArray[np.float64],
     channel: Channel,
     values: NDArray[np.float64],
     channels: Sequence[Channel],
@@ -295,10 +295,12 @@ def _follows_as_speed(
     for other in channels:
         start, stop = stop, stop + len(other.columns)
         is_like = (other.part, other.arm, other.space) == (channel.part, channel.arm, channel.space)
-        if other.signal == "state" and is_like and stop - start == own.shape[1]:
+        if other.signal == "state" and is_like and stop - start == channel_values.shape[1]:
             path = values[:, start:stop]
             speeds = np.diff(path, axis=0) / steps[:, None]
-            return correlate(own[:-1], speeds) > max(_LEAST_FOLLOW, correlate(own, path))
+            return correlate(channel_values[:-1], speeds) > max(
+                _LEAST_FOLLOW, correlate(channel_values, path)
+            )
     return False
 
 
@@ -328,15 +330,16 @@ def _gather_arms(tracks: Sequence[_Track], summed: Collection[Channel]) -> Itera
 
     The action counts for what the state does not have: of a part that the state has, it may name no arm.
     """
-    moving = [own for own in tracks if own.values.shape[1]]
-    known = {own.channel.part for own in moving if own.channel.signal == "state"}
-    actions = [own for own in moving if own.channel.signal == "action"]
-    changes = [own for own in actions if own.channel in summed and "path" in known]
-    things = [own.values for own in moving if own.channel.part == "thing"]
+    moving = [track for track in tracks if track.values.shape[1]]
+    known = {track.channel.part for track in moving if track.channel.signal == "state"}
+    actions = [track for track in moving if track.channel.signal == "action"]
+    changes = [track for track in actions if track.channel in summed and "path" in known]
+    things = [track.values for track in moving if track.channel.part == "thing"]
     by_arm = _divide_by_arm(
-        own
-        for own in moving
-        if own.channel.part != "thing" and (own.channel.signal != "action" or own.channel.part not in known)
+        track
+        for track in moving
+        if track.channel.part != "thing"
+        and (track.channel.signal != "action" or track.channel.part not in known)
     )
     paths, ends = _widest_ranges(by_arm, ("path",)), _widest_ranges(by_arm, ("gripper", "hand"))
     for arm, parts in by_arm.items():
@@ -344,9 +347,9 @@ def _gather_arms(tracks: Sequence[_Track], summed: Collection[Channel]) -> Itera
             ends.values()
         ):
             continue
-        path = next((own.values for own in parts if own.channel.part == "path"), None)
+        path = next((track.values for track in parts if track.channel.part == "path"), None)
         of_arm = _first_of(parts, "gripper") + _first_of(parts, "hand")
-        change = next((own for name in (arm, "") for own in changes if own.channel.arm == name), None)
+        change = next((track for name in (arm, "") for track in changes if track.channel.arm == name), None)
         names = {arm, ""} if len(by_arm) == 1 else {arm}
         yield ArmTracks(
             arm=arm,
@@ -354,12 +357,12 @@ def _gather_arms(tracks: Sequence[_Track], summed: Collection[Channel]) -> Itera
             command=change.values if change else None,
             velocity=change.commanded if change else None,
             grips=tuple(
-                own.commanded
-                for own in actions
-                if own.channel.part in _END_PARTS and own.channel.arm in names
+                track.commanded
+                for track in actions
+                if track.channel.part in _END_PARTS and track.channel.arm in names
             ),
             ends=of_arm,
-            contacts=tuple(own.values for own in parts if own.channel.part == "contact"),
+            contacts=tuple(track.values for track in parts if track.channel.part == "contact"),
             things=_find_things(things if len(by_arm) == 1 else (), path, of_arm),
         )
 
@@ -367,12 +370,12 @@ def _gather_arms(tracks: Sequence[_Track], summed: Collection[Channel]) -> Itera
 def _divide_by_arm(tracks: Iterable[_Track]) -> dict[str, list[_Track]]:
     """The tracks of each arm; those without an arm are of the only one that has a path."""
     tracks = list(tracks)
-    arms = dict.fromkeys(own.channel.arm for own in tracks if own.channel.part == "path")
+    arms = dict.fromkeys(track.channel.arm for track in tracks if track.channel.part == "path")
     only = next(iter(arms)) if len(arms) == 1 else None
     by_arm: dict[str, list[_Track]] = {arm: [] for arm in arms}
-    for own in tracks:
-        arm = only if only is not None and not own.channel.arm else own.channel.arm
-        by_arm.setdefault(arm, []).append(own)
+    for track in tracks:
+        arm = only if only is not None and not track.channel.arm else track.channel.arm
+        by_arm.setdefault(arm, []).append(track)
     return by_arm
 
 
@@ -381,7 +384,7 @@ def _find_things(
     path: NDArray[np.float64] | None,
     ends: Sequence[tuple[DimensionKind, NDArray[np.float64]]],
 ) -> NDArray[np.float64]:
-    """(N, D) the dimensions that rest while the path of the only arm moves, and are no copies of its own."""
+    """(N, D) the dimensions that rest while the path of the only arm moves, and are no copies of it."""
     import numpy as np
 
     if not values or path is None:
@@ -391,11 +394,11 @@ def _find_things(
     speed = np.sqrt((steps * steps).sum(axis=1))
     is_moving = speed > _STILL_SPEED * speed.max()
     is_still = changes <= _STILL_SPEED * changes.max(axis=0)
-    own = _standardise_dimensions(np.concatenate([path, *(end for _, end in ends)], axis=1))
+    motion = _standardise_dimensions(np.concatenate([path, *(end for _, end in ends)], axis=1))
     # A copy may be late by a step, as that of the frame before.
     same = np.maximum(
-        np.abs(_standardise_dimensions(things).T @ own),
-        np.abs(_standardise_dimensions(things[1:]).T @ _standardise_dimensions(own[:-1])),
+        np.abs(_standardise_dimensions(things).T @ motion),
+        np.abs(_standardise_dimensions(things[1:]).T @ _standardise_dimensions(motion[:-1])),
     ).max(axis=1)
     return np.asarray(
         things[:, (is_still[is_moving].mean(axis=0) >= _LEAST_STILL) & (same < _SAME_DIMENSION)]
@@ -413,7 +416,9 @@ def _standardise_dimensions(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _widest_ranges(by_arm: Mapping[str, Sequence[_Track]], parts: Collection[str]) -> dict[str, float]:
     """Of each arm, the largest range of a dimension of the first channel of some parts."""
     return {
-        arm: next((float(find_ranges(own.values).max()) for own in tracks if own.channel.part in parts), 0.0)
+        arm: next(
+            (float(find_ranges(track.values).max()) for track in tracks if track.channel.part in parts), 0.0
+        )
         for arm, tracks in by_arm.items()
     }
 
@@ -427,14 +432,14 @@ def find_ranges(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _first_of(
     tracks: Sequence[_Track], part: DimensionKind
 ) -> tuple[tuple[DimensionKind, NDArray[np.float64]], ...]:
-    return tuple((part, own.values) for own in tracks if own.channel.part == part)[:1]
+    return tuple((part, track.values) for track in tracks if track.channel.part == part)[:1]
 
 
 def _scale_unknown(tracks: Sequence[_Track], path: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
     """The path; dimensions of which nothing is known each as a share of its range."""
     import numpy as np
 
-    channel = next((own.channel for own in tracks if own.channel.part == "path"), None)
+    channel = next((track.channel for track in tracks if track.channel.part == "path"), None)
     if path is None or channel is None or channel.space != OTHER_DIMENSIONS:
         return path
     return np.asarray(path / np.maximum(find_ranges(path), 1e-12))

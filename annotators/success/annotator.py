@@ -98,7 +98,7 @@ class SuccessJudge:
 
 
 def _with_producer(
-    judge: OutcomeJudge, combination: Combination, own: SuccessOptions, stores: Stores
+    judge: OutcomeJudge, combination: Combination, success_options: SuccessOptions, stores: Stores
 ) -> SuccessJudge:
     captioners = {
         key: producer
@@ -107,7 +107,7 @@ def _with_producer(
     }
     pins = {name: pinned for name, pinned in read_pins(stores.annotations).items() if name == _CAPTIONER}
     settings: dict[str, Json] = {
-        **own.producer_settings(),
+        **success_options.producer_settings(),
         **judge.settings,
         # A combination is known by its content, not by its path.
         "combination": f"{combination.id} {combination.version}",
@@ -140,23 +140,27 @@ def _judge_spec(options: Options) -> str:
     return options.model or options.settings.judge_model
 
 
-def _load_judge(options: Options, own: SuccessOptions, stores: Stores) -> OutcomeJudge:
+def _load_judge(options: Options, success_options: SuccessOptions, stores: Stores) -> OutcomeJudge:
     spec = _judge_spec(options)
     if spec.startswith(_CLIP_PREFIX):
         from annotators.models import load_encoder_for
         from annotators.success.clip_judge import ClipOutcomeJudge
 
-        if own.votes > 1:
-            raise RequestError("a clip judge has one vote", f"votes {own.votes}; leave out --votes")
+        if success_options.votes > 1:
+            raise RequestError(
+                "a clip judge has one vote", f"votes {success_options.votes}; leave out --votes"
+            )
         return ClipOutcomeJudge(
-            load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores), own.camera
+            load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores), success_options.camera
         )
     from annotators.models import load_vlm
     from annotators.success.model_judge import MAX_NEW_TOKENS, ModelOutcomeJudge
 
     vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
     is_remote = spec.startswith("openai:")
-    return ModelOutcomeJudge(vlm, stores, own.camera, own.votes, options.settings, is_remote)
+    return ModelOutcomeJudge(
+        vlm, stores, success_options.camera, success_options.votes, options.settings, is_remote
+    )
 
 
 def _success_warnings(success: SuccessJudge) -> list[str]:
@@ -271,12 +275,12 @@ class SuccessAnnotator:
     charges_budget = True
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        own, spec = options.parse(SuccessOptions), _judge_spec(options)
+        success_options, spec = options.parse(SuccessOptions), _judge_spec(options)
         combination = load_success_combination(
-            own.combination or ("clip" if spec.startswith(_CLIP_PREFIX) else "model")
+            success_options.combination or ("clip" if spec.startswith(_CLIP_PREFIX) else "model")
         )
-        self._stores, self._judge = stores, _load_judge(options, own, stores)
-        self._success = _with_producer(self._judge, combination, own, stores)
+        self._stores, self._judge = stores, _load_judge(options, success_options, stores)
+        self._success = _with_producer(self._judge, combination, success_options, stores)
         self.producer, self.warnings = self._success.producer, _success_warnings(self._success)
         self.batch_size, self.workers = self._judge.batch_size, self._judge.workers
         self.call_limit, self.needs = self._judge.call_limit, estimate_worker_resources("judge", spec)

@@ -199,7 +199,7 @@ class SuccessEvaluation:
         episodes: Labelled episodes that were judged.
         not_judged: Labelled episodes without a judgement, which count in no number.
         unmatched: Labels of episodes that are not in the workspace.
-        is_fitted: The verdicts are by combinations fitted to the labels of other tasks than the episode's own.
+        is_fitted: The verdicts are by combinations fitted to the labels of other tasks than the episode's.
     """
 
     episodes: Sequence[LabelledEpisode]

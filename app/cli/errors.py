@@ -46,7 +46,7 @@ class StoppedBySignal(KeyboardInterrupt):
 
 @dataclass
 class StopRequest:
-    """Whether a signal has asked this process to end. A library may lose the exception, or turn it into its own.
+    """Whether a signal has asked this process to end. A library may lose the exception, or turn it into another.
 
     Attributes:
         watch: Answers the signals while the main thread is busy.
@@ -237,11 +237,11 @@ def _report_bug(command: str, error: Exception) -> int:
 def _error_location(error: BaseException) -> str:
     """File and line of ARES that the exception passed last, else those that raised it."""
     frames = list(traceback.extract_tb(error.__traceback__))
-    last = next((frame for frame in reversed(frames) if _own_path(frame.filename)), frames[-1])
-    return f"{_own_path(last.filename) or last.filename}:{last.lineno}"
+    last = next((frame for frame in reversed(frames) if _ares_path(frame.filename)), frames[-1])
+    return f"{_ares_path(last.filename) or last.filename}:{last.lineno}"
 
 
-def _own_path(filename: str) -> str:
+def _ares_path(filename: str) -> str:
     """Path of a file of ARES below its installation, or "" for a file of a library."""
     path = Path(filename)
     if not path.is_relative_to(_ROOT) or path.relative_to(_ROOT).parts[0] not in _PACKAGES:

@@ -217,7 +217,7 @@ def describe_losses(report: ExportReport) -> Iterator[str]:
         "datasets": [*map(_describe_folder, report.datasets), _WHY_SEVERAL]
         if len(report.datasets) > 1
         else [],
-        "encoded anew": [
+        "encoded again": [
             f"{count_of(count, 'video')}: {reason}" for reason, count in report.reencoded.items()
         ],
     }

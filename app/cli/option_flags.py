@@ -85,7 +85,7 @@ def add_option_flags(parser: argparse.ArgumentParser, dest: str) -> None:
     for annotator, model in models.items():
         group = parser.add_argument_group(f"options of {annotator}")
         for name, info in model.model_fields.items():
-            _add_own_flag(group, dest, OptionField(annotator, name, info), is_shared=len(owners[name]) > 1)
+            _add_option_flag(group, dest, OptionField(annotator, name, info), is_shared=len(owners[name]) > 1)
 
 
 def _installed_models() -> dict[str, type[AnnotatorOptions]]:
@@ -111,7 +111,7 @@ def _add_shared_flags(parser: argparse.ArgumentParser, dest: str, owners: Mappin
                 _add_flag(group, [f"--{_dashed_name(name)}"], dest, name, help_text, StoreOption)
 
 
-def _add_own_flag(group: argparse._ArgumentGroup, dest: str, field: OptionField, is_shared: bool) -> None:
+def _add_option_flag(group: argparse._ArgumentGroup, dest: str, field: OptionField, is_shared: bool) -> None:
     flags = [field.flag] if is_shared else [f"--{_dashed_name(field.name)}", field.flag]
     action = AppendOption if field.is_list else StoreOption
     try:

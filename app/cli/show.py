@@ -220,7 +220,7 @@ def _annotation_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
         )
         for annotation in document["annotations"]
         if annotation["annotation_id"] not in segments
-        # What people say has a table of its own.
+        # What people say has a separate table.
         if "answer" not in annotation["value"]
     ]
 

@@ -59,7 +59,7 @@ def draw_unknown(view: ViewState) -> None:
 
 
 def draw_facets(view: ViewState) -> None:
-    """Draw the filters of a view; where its own filter cannot be read, those of the view without it."""
+    """Draw the filters of a view; where its filter cannot be read, those of the view without it."""
     try:
         shown = _facets_of_view(view)
     except QueryTimeout as error:
@@ -87,11 +87,11 @@ def _facets_of_view(view: ViewState) -> list[dict[str, Json]]:
     cut = SearchThresholdIds(**view.query, min_score=search_threshold(view)) if view.is_search else None
     facets = {facet.column: facet for facet in cached_reads.read_facets(where, cut=cut)}
     for column in view.filters:
-        # Counts beside a column's values ignore its own filter: they are what a click would add.
+        # Counts beside a column's values ignore its filter: they are what a click would add.
         without_column = view_filter_sql(view, columns, leave_out=column)
         (facets[column],) = cached_reads.read_facets(without_column, column, cut)
     ranks = {column: column_rank(column) for column in facets}
-    # Groups first: the usual columns come first in their own.
+    # Groups first: the usual columns come first in theirs.
     ordered = sorted(facets.values(), key=lambda facet: (ranks[facet.column][1], ranks[facet.column]))
     # A column that an annotator declares is shown before it has a value; one of the source may never have any.
     informative = [facet for facet in ordered if facet.counts or facet.histogram or facet.meaning]

@@ -48,7 +48,7 @@ _refused: dict[str, float] = {}
 
 
 def run_with_time_limit(query: Callable[[], T], seconds: float, where: str = "") -> T:
-    """Return the result of a query that runs in a thread of its own.
+    """Return the result of a query that runs in a separate thread.
 
     Args:
         query: The query; it checks the deadline of its thread, see `ares.deadline`.
@@ -320,7 +320,7 @@ def warm_up(*, text: str = "", like: str = "", image: str = "", by: str = "") ->
     stores = workspace().stores
     spaces = limited(lambda: list_embedding_spaces(stores)) if is_by_model and (text or like or image) else {}
     for space in list(spaces.values())[-1:]:
-        # The texts of a space may have a smaller encoder of their own.
+        # The texts of a space may have another, smaller encoder.
         load = partial(load_encoder, space) if image else partial(prepare_text_search, stores, space)
         _load_once(f"{space.name} {'images' if image else 'texts'}", space.model, load)
 

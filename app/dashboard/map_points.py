@@ -69,7 +69,7 @@ class MapColours:
 
     Attributes:
         codes: (N,) uint8, a colour; `OTHER` and `MISSING` are no values.
-        values: Values that have a colour of their own by their number, with the number of episodes.
+        values: Values that have a separate colour by their number, with the number of episodes.
         low: Lowest value of the scale of a column of numbers, else None.
         high: Its highest value.
     """
@@ -125,7 +125,7 @@ def read_map_colours(table: EpisodeTable, where: str, column: str) -> MapColours
 def _colour_codes(
     values: pa.ChunkedArray,
 ) -> tuple[NDArray[np.uint8], tuple[tuple[str, int], ...], tuple[float | None, float | None]]:
-    """A colour for every value, the values that have a colour of their own, and the ends of a scale."""
+    """A colour for every value, the values that have a separate colour, and the ends of a scale."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

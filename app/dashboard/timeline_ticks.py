@@ -90,7 +90,7 @@ def make_ruling_ticks(
     frames that the judge was shown.
     """
     labels: dict[float, list[str]] = {}
-    # A ruling of a person has no grade of its own; the frames that a judge saw stay its evidence.
+    # A ruling of a person has no grade; the frames that a judge saw stay its evidence.
     grades = [
         grade
         for caption in captions[:1]

@@ -197,7 +197,7 @@ def view_filter_sql(view: ViewState, columns: Mapping[str, str], leave_out: str 
     Args:
         view: The view.
         columns: The columns of the episodes table, with their types.
-        leave_out: Column whose filter is not applied (for the counts beside its own values).
+        leave_out: Column whose filter is not applied (for the counts beside its values).
 
     Raises:
         AddressError: A filter on an unknown column, or one that its type cannot have.

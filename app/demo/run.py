@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEMO_FOLDER = Path(__file__).parent
 # The RLDS sample was recorded at this rate; RLDS does not store it.
 RLDS_RATE_HZ = 10.0
-# Grades read the success that is stored, so each of these is a run of its own.
+# Grades read the success that is stored, so each of these is a separate run.
 RUNS = (("motion", "embed", "caption"), ("success",), ("grade",))
 GRADE_OPTIONS = {"rubric": "simulation", "candidates": str(DEMO_FOLDER / "candidates.txt")}
 # The captioner writes sentences alone, of a list whose slots are known.
@@ -36,7 +36,7 @@ LABEL = (
     "simulation: reference models that know only these simulated tasks, judged against the simulator's truth by the "
     "demo judge of a simulation"
 )
-# The demo's own episodes are few and were seen during development: what the judge is worth is read elsewhere.
+# The demo's episodes are few and were seen during development: what the judge is worth is read elsewhere.
 TEST_NOTE = (
     "(demo judge of a simulation) on 242 simulated episodes that chose nothing, read once, with stored success, two "
     "cameras and 50 phrases: 161 of 162 accepted captions are true (95 % interval 0.966 to 1.000, by task), coverage "

@@ -329,14 +329,14 @@ def _list_access_checks(access: _Access) -> list[Middleware]:
     )
 
     proxies, password, provider = access.proxies, access.password, access.provider
-    own_host = urlsplit(provider.origin).hostname if provider else "" if is_loopback(access.host) else None
+    served_host = urlsplit(provider.origin).hostname if provider else "" if is_loopback(access.host) else None
     behind_https = provider is not None and provider.origin.startswith("https:")
     return [
         Middleware(ProxyPersonMiddleware, networks=proxies),
         # Behind it, since it puts the address of the browser in place of that of the proxy.
         *([Middleware(ProxyHeadersMiddleware, trusted_hosts=proxies)] if proxies else []),
         Middleware(SecurityHeadersMiddleware, behind_https=behind_https),
-        Middleware(SameOriginMiddleware, own_host=own_host),
+        Middleware(SameOriginMiddleware, served_host=served_host),
         *([Middleware(IdentityLoginMiddleware, provider=provider)] if provider else []),
         *([Middleware(LoginMiddleware, password=password)] if password else []),
     ]

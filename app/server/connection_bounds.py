@@ -30,7 +30,7 @@ class ConnectionBounds:
             self.forget(connection)
         elif cycle is None or cycle.response_complete:
             self.add_waiting(connection)
-            if connection not in self._timers:  # not anew with each byte, as a head may come byte by byte
+            if connection not in self._timers:  # not again with each byte, as a head may come byte by byte
                 close = connection.transport.close
                 self._timers[connection] = connection.loop.call_later(_HEAD_SECONDS, close)
         else:

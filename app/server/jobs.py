@@ -36,7 +36,7 @@ State = Literal["running", "finished", "failed", "stopped", "lost"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A command of ARES that runs in a process of its own, or has ended.
+    """A command of ARES that runs in a separate process, or has ended.
 
     Attributes:
         words: What a person types behind `ares`. Only one job has these words: a later one replaces it.
@@ -210,7 +210,7 @@ _LOCK_SECONDS, _END_SECONDS = 0.2, 5.0
 
 
 def start_command(stores: Stores, words: Sequence[str], person: str, subject: str = "") -> Job:
-    """Start what `ares WORDS` does, in a process of its own, which goes on when the server ends.
+    """Start what `ares WORDS` does, in a separate process, which goes on when the server ends.
 
     Args:
         stores: Stores of the workspace.
@@ -238,7 +238,7 @@ def start_command(stores: Stores, words: Sequence[str], person: str, subject: st
             "app.server.jobs", [str(path), str(lock)], stores.location, inherited=[lock], variables=variables
         )
     finally:
-        os.close(lock)  # the process has its own
+        os.close(lock)  # the process has another
     assert process.stdin
     process.stdin.close()
     threading.Thread(target=process.wait, daemon=True).start()

@@ -149,7 +149,7 @@ class ProxyPersonMiddleware:
 
     Args:
         app: Application that reads `PERSON_HEADER`.
-        networks: The trusted proxies, as addresses or networks. This middleware has to see their own address, before
+        networks: The trusted proxies, as addresses or networks. This middleware has to see their address, before
             X-Forwarded-For takes its place.
     """
 
@@ -199,13 +199,13 @@ class SameOriginMiddleware:
 
     Args:
         app: Application behind the check.
-        own_host: The name by which browsers come: the Host must be this, an address, which no rebound name is, or a
+        served_host: The name by which browsers come: the Host must be this, an address, which no rebound name is, or a
             name of this machine; that alone where it is "". With None the Host may be any.
     """
 
-    def __init__(self, app: ASGIApp, own_host: str | None) -> None:
+    def __init__(self, app: ASGIApp, served_host: str | None) -> None:
         self._app = app
-        self._own_host = own_host
+        self._served_host = served_host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not is_request(scope) or self._is_allowed(scope):
@@ -220,8 +220,8 @@ class SameOriginMiddleware:
         except ValueError:  # a bracket that is never closed
             return False
         is_address = ":" in host_name or host_name.replace(".", "").isdecimal()
-        is_own = self._own_host and (is_address or host_name == self._own_host)
-        if self._own_host is not None and not (is_own or is_loopback(host_name)):
+        is_served = self._served_host and (is_address or host_name == self._served_host)
+        if self._served_host is not None and not (is_served or is_loopback(host_name)):
             return False
         return not origin or origin_host == host
 
@@ -250,7 +250,7 @@ _DENIED_FEATURES = (
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Not "no-referrer", with which browsers hide the origin of our own log-in form too.
+    # Not "no-referrer", with which browsers hide the origin of the log-in form too.
     "Referrer-Policy": "same-origin",
     "Permissions-Policy": ", ".join(f"{name}=()" for name in _DENIED_FEATURES),
     "Cross-Origin-Opener-Policy": "same-origin",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # The parameter of the first page that names a page that does not exist.
 UNKNOWN_PAGE = "unknown_page"
 BASE_SCRIPT = "/api/base.js"
-# Without this, Streamlit asks for its own addresses below the address of the page first, and each is a 404.
+# Without this, Streamlit asks for its addresses below the address of the page first, and each is a 404.
 _BASE_SCRIPT = "window.__streamlit = { BACKEND_BASE_URL: location.origin };\n"
 # Addresses that begin so are files, messages and steps of a log-in, also where a person opens one.
 _NO_PAGES = ("_stcore/", "api/", "app/", "auth/", "component/", "media/", "oauth2callback", "static/")
@@ -67,7 +67,7 @@ class PageAddressMiddleware:
             await respond(send, 303, b"text/plain", b"", [(b"location", location)])
 
     def _known_address(self, name: str, query: bytes) -> bytes:
-        """The address of a page for another spelling of its own; of the first page, where there is no such page."""
+        """The address of a page for another spelling of it; of the first page, where there is no such page."""
         if name in ("", self._first):
             return b"/?" + query
         if name in self._names:

@@ -116,7 +116,7 @@ STALE_STATISTICS = CheckCode(
     name="stale-statistics",
     meaning="stored statistics of a column are not those of its rows",
     size_unit="episodes",
-    remedy="compute the statistics anew, as after every merge or deletion of episodes",
+    remedy="compute the statistics again, as after every merge or deletion of episodes",
     severity="fault",
 )
 MODALITY_KEY = CheckCode(
@@ -132,14 +132,14 @@ WRONG_TOTAL = CheckCode(
     name="wrong-total",
     meaning="a total of info.json, or a statistic of row numbers, is not that of the rows, episodes or tasks",
     size_unit="count",
-    remedy="count them anew; check whether files are missing",
+    remedy="count them again; check whether files are missing",
 )
 INDEX_GAP = CheckCode(
     code="A063",
     name="index-gap",
     meaning="numbers of rows, frames or episodes have gaps or repeats, or a range of rows is another one",
     size_unit="numbers",
-    remedy="number the rows anew; check whether rows are missing",
+    remedy="number the rows again; check whether rows are missing",
     severity="fault",
 )
 UNKNOWN_TASK = CheckCode(

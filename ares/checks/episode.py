@@ -210,7 +210,7 @@ def _check_repeated(signals: EpisodeSignals) -> Iterator[QualityFinding]:
         yield make_finding(REPEATED_STEPS, "", "", signals.seconds[start], seconds, confidence)
 
 
-# A lag is unlike that of the other episodes by at least so much, and beyond its own interval.
+# A lag is unlike that of the other episodes by at least so much, and beyond its interval.
 _LAG_SECONDS = 0.1
 _LAG_STEPS = 0.65
 # Where the lags of the other episodes differ little, a difference of so many of their spreads is enough.

@@ -170,7 +170,7 @@ def check_metadata(episode: Episode) -> Iterator[QualityFinding]:
             length = camera.media.num_frames / camera.media.rate_hz
             yield make_finding(_FLAG_CODES[flag], signal="video", dimension=camera.name, size=length)
         if camera.media.kind in TOPIC_KINDS:
-            continue  # topics have clocks of their own; their ingester warns of gaps
+            continue  # topics have separate clocks; their ingester warns of gaps
         # A recorder may drop the very first or last frame of a video; a TFRecord holds one image a step.
         tolerance = 1 if camera.media.kind == "mp4" else 0
         missing = abs(camera.media.num_frames - episode.num_steps)

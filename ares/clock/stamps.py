@@ -77,7 +77,7 @@ def infer_stamp_unit(
     if guess := unit_by_rate_or_size(stamps, name, stated_rate_hz):
         return guess
     _, period = _first_and_period(stamps)
-    return _by_own_rate(period, name) if period else UnitGuess("s")
+    return _guess_from_rate(period, name) if period else UnitGuess("s")
 
 
 def unit_by_rate_or_size(
@@ -125,7 +125,7 @@ def _by_size(first: float, period: float, name: str) -> UnitGuess | None:
     return None
 
 
-def _by_own_rate(period: float, name: str) -> UnitGuess:
+def _guess_from_rate(period: float, name: str) -> UnitGuess:
     rates = {unit: 1 / (period * seconds) for unit, seconds in SECONDS_BY_UNIT.items()}
     fitting: list[TimeUnit] = [unit for unit, rate in rates.items() if rate >= _SLOWEST_HZ]
     unit = fitting[0] if fitting else "ns"

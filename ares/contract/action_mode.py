@@ -91,26 +91,29 @@ def _median_gains(
 
 
 def log_likelihoods_of_mode_and_units(
-    following: Following, rate_hz: float, own_scores: Mapping[str, float], state_scores: Mapping[str, float]
+    following: Following,
+    rate_hz: float,
+    action_scores: Mapping[str, float],
+    state_scores: Mapping[str, float],
 ) -> dict[tuple[str, str, str], float]:
     """Log-likelihood of the mode of an action, its unit and that of the state together.
 
     Args:
         following: How the state follows it.
         rate_hz: Steps per second.
-        own_scores: Log-likelihoods of the units by the action's own values, if it is absolute.
+        action_scores: Log-likelihoods of the units by the action's values, if it is absolute.
         state_scores: Log-likelihoods of the units by the values of the state.
     """
     better = _CORRELATION_WEIGHT * (following.absolute - following.motion)
     farther = _DIFFERENCE_WEIGHT * min(max(0.0, following.difference - 0.3), 2.0)
     absolute, motion = min(better - farther, 6.0), min(-better, 6.0)
     scores: dict[tuple[str, str, str], float] = {}
-    for (unit, own), (of, by_state) in itertools.product(own_scores.items(), state_scores.items()):
-        limit = min(own, 0.0) if unit == "normalised" else 0.0
+    for (unit, by_action), (of, by_state) in itertools.product(action_scores.items(), state_scores.items()):
+        limit = min(by_action, 0.0) if unit == "normalised" else 0.0
         slower = _NORMALISED_SPEED if unit == "normalised" else 0.0
         gains = (following.gains[0], following.gains[1], following.gains[1] * rate_hz)
         fits = [by_state + score_gain_for_units(gain, of, unit) for gain in gains]
-        scores["absolute", unit, of] = absolute + own + fits[0]
+        scores["absolute", unit, of] = absolute + by_action + fits[0]
         scores["delta", unit, of] = motion + limit + fits[1]
         scores["velocity", unit, of] = motion + limit + fits[2] + slower
     return scores

@@ -55,7 +55,7 @@ _HARMLESS = 0.05
 _MOVED, _RESCALED = 1.0, 2.0
 # Sources of one pace differ by less than this factor, and this many standard errors.
 _LEAST_SPEEDUP, _SURE_SPEEDUP = 1.35, 3.5
-# Tasks are told apart by the ways where episodes of one task differ so much less, and there are enough of them.
+# Tasks are distinguished by the ways where episodes of one task differ so much less, and there are enough of them.
 _SEPARATED_SHARE, _LEAST_FREEDOM = 0.5, 4
 _ENDS: frozenset[GroupKind] = frozenset({"gripper", "hand"})
 # Kinds that a joint may have by its name: one that is called base counts as one of a base.
@@ -111,7 +111,7 @@ def compare_sources(
     comparison = _compare_ways(*ways, columns, size)
     differing, hidden = comparison.differing(), comparison.hidden()
     doubts = [
-        f"{signal} of {labels[1]}: {names} do not take the way that they take in {labels[0]}, which is another task or "
+        f"{signal} of {labels[1]}: {names} do not move as in {labels[0]}, which is another task or "
         "another meaning: they mean the same"
         for signal, names in _names_by_signal(columns, differing)
     ]
@@ -141,9 +141,7 @@ def compare_tasks(
         labels: What the sources are called.
     """
     counts = Counter(first) + Counter(second)
-    if (
-        not (first and second) or 2 * len(counts) > counts.total()
-    ):  # nearly every episode has a text of its own
+    if not (first and second) or 2 * len(counts) > counts.total():  # nearly every episode has another text
         return ()
     share = sum(first.values()) / counts.total()
     chances = {task: share**count + (1 - share) ** count for task, count in counts.items()}
@@ -309,8 +307,12 @@ class _Means:
 
     def worse(self, changed: Array, numbers: Sequence[int]) -> float:
         """By how much the second source fits worse as `changed` (S, ..., len(numbers)) in some dimensions, summed."""
-        own = list(numbers)
-        first, second, variance = self.first[..., own], self.second[..., own], self.variance[..., own]
+        dimensions = list(numbers)
+        first, second, variance = (
+            self.first[..., dimensions],
+            self.second[..., dimensions],
+            self.variance[..., dimensions],
+        )
         return float((((first - changed) ** 2 - (first - second) ** 2) / variance).sum())
 
 
@@ -325,12 +327,14 @@ def _pool_means(first: Array, second: Array, size: Array, tasks: Tasks) -> _Mean
     """
     import numpy as np
 
-    means = [np.array([part[own].mean(axis=0) for own in numbers]) for part, numbers in
+    means = [np.array([part[episodes].mean(axis=0) for episodes in numbers]) for part, numbers in
              zip((first, second), zip(*tasks, strict=True), strict=True)]  # fmt: skip
     squares, freedom = _squares_within(first, second, tasks)
-    own = squares / size**2
-    usual = own.mean(axis=-1, keepdims=True) / freedom if freedom else np.full_like(own, _USUAL_SPREAD**2)
-    variance = (_PRIOR_EPISODES * usual + own) / (_PRIOR_EPISODES + freedom)
+    scaled = squares / size**2
+    usual = (
+        scaled.mean(axis=-1, keepdims=True) / freedom if freedom else np.full_like(scaled, _USUAL_SPREAD**2)
+    )
+    variance = (_PRIOR_EPISODES * usual + scaled) / (_PRIOR_EPISODES + freedom)
     counts = np.array([1 / len(pair[0]) + 1 / len(pair[1]) for pair in tasks])
     counts = counts.reshape(-1, *(1,) * (first.ndim - 1))
     return _Means(means[0], means[1], (variance * counts + _SAME_VALUE**2) * size**2)
@@ -340,13 +344,13 @@ def _squares_within(first: Array, second: Array, tasks: Tasks) -> tuple[Array, i
     """(..., D) sum of the squared differences from the mean of task and source, and its degrees of freedom."""
     import numpy as np
 
-    parts = [part[own] for pair in tasks for part, own in zip((first, second), pair, strict=True)]
+    parts = [part[episodes] for pair in tasks for part, episodes in zip((first, second), pair, strict=True)]
     squares = [((part - part.mean(axis=0)) ** 2).sum(axis=0) for part in parts]
     return np.sum(squares, axis=0), sum(len(part) - 1 for part in parts)
 
 
 def _tasks_of(first: _Ways, second: _Ways, size: Array) -> Tasks:
-    """Numbers of the episodes of each task that both sources have, where tasks tell the ways apart; else of all."""
+    """Numbers of the episodes of each task that both sources have, where the ways differ by task; else of all."""
     import numpy as np
 
     whole = [(np.arange(len(first.tasks)), np.arange(len(second.tasks)))]
@@ -355,11 +359,12 @@ def _tasks_of(first: _Ways, second: _Ways, size: Array) -> Tasks:
     tasks = [(np.flatnonzero(names[0] == task), np.flatnonzero(names[1] == task)) for task in common]
     if sum(len(part) for pair in tasks for part in pair) == 0:
         return whole
-    (of_all, all_freedom), (own, freedom) = (
+    (of_all, all_freedom), (of_tasks, freedom) = (
         _squares_within(first.values / size, second.values / size, parts) for parts in (whole, tasks)
     )
     is_separated = (
-        freedom >= _LEAST_FREEDOM and own.mean() / freedom < _SEPARATED_SHARE * of_all.mean() / all_freedom
+        freedom >= _LEAST_FREEDOM
+        and of_tasks.mean() / freedom < _SEPARATED_SHARE * of_all.mean() / all_freedom
     )
     return tasks if is_separated else whole
 
@@ -409,12 +414,12 @@ class _WayComparison:
             if self._may_be_exchanged(unit, other) and self._exchanged(unit, other) < _LEAST_WORSE:
                 numbers.update(unit, other)
         for kind in dict.fromkeys(column.kind for column in self.columns):
-            own = [number for number, column in enumerate(self.columns) if column.kind == kind]
-            least = min(self._rescaled(own, _RESCALED), self._rescaled(own, 1 / _RESCALED))
+            same_kind = [number for number, column in enumerate(self.columns) if column.kind == kind]
+            least = min(self._rescaled(same_kind, _RESCALED), self._rescaled(same_kind, 1 / _RESCALED))
             if kind in _ENDS:
-                least = min(least, self._inverted(own))
+                least = min(least, self._inverted(same_kind))
             if kind != "other" and least < _LEAST_WORSE:
-                numbers.update(own)
+                numbers.update(same_kind)
         return numbers
 
     @property
@@ -442,44 +447,44 @@ class _WayComparison:
         return signals[0] == signals[1] and (len(kinds) == 1 or kinds <= _JOINTS)
 
     def _turned(self, unit: tuple[int, ...]) -> float:
-        own = list(unit)
-        worse = self._worse_values(own, -self.values.second[..., own])
-        return worse + self._worse_relations(own, -self.relations.second[:, own], own)
+        columns = list(unit)
+        worse = self._worse_values(columns, -self.values.second[..., columns])
+        return worse + self._worse_relations(columns, -self.relations.second[:, columns], columns)
 
     def _moved(self, unit: tuple[int, ...], share: float) -> float:
-        own = list(unit)
-        return self._worse_values(own, self.values.second[..., own] + share * self.size[own])
+        columns = list(unit)
+        return self._worse_values(columns, self.values.second[..., columns] + share * self.size[columns])
 
     def _exchanged(self, unit: tuple[int, ...], other: tuple[int, ...]) -> float:
-        own, sources = [*unit, *other], [*other, *unit]
-        worse = self._worse_values(own, self.values.second[..., sources])
-        return worse + self._worse_relations(own, self.relations.second[:, sources], own)
+        columns, sources = [*unit, *other], [*other, *unit]
+        worse = self._worse_values(columns, self.values.second[..., sources])
+        return worse + self._worse_relations(columns, self.relations.second[:, sources], columns)
 
-    def _rescaled(self, own: list[int], factor: float) -> float:
-        worse = self._worse_values(own, factor * self.values.second[..., own])
-        return worse + self.ranges.worse(self.ranges.second[..., own] + log(factor), own)
+    def _rescaled(self, columns: list[int], factor: float) -> float:
+        worse = self._worse_values(columns, factor * self.values.second[..., columns])
+        return worse + self.ranges.worse(self.ranges.second[..., columns] + log(factor), columns)
 
-    def _inverted(self, own: list[int]) -> float:
-        reached = [part[..., own] for part in (self.values.first, self.values.second)]
+    def _inverted(self, columns: list[int]) -> float:
+        reached = [part[..., columns] for part in (self.values.first, self.values.second)]
         ends = max(float(part.max()) for part in reached) + min(float(part.min()) for part in reached)
-        return self._worse_values(own, ends - self.values.second[..., own])
+        return self._worse_values(columns, ends - self.values.second[..., columns])
 
-    def _worse_values(self, own: list[int], changed: Array) -> float:
+    def _worse_values(self, columns: list[int], changed: Array) -> float:
         """By how much changed ways fit worse; infinite where they are hardly changed, which does no harm."""
         import numpy as np
 
-        moved = (changed - self.values.second[..., own]) / self.size[own]
+        moved = (changed - self.values.second[..., columns]) / self.size[columns]
         if float(np.sqrt((moved**2).mean(axis=(0, 1))).max()) < _HARMLESS:
             return float("inf")
-        return self.values.worse(changed, own) * self._independent
+        return self.values.worse(changed, columns) * self._independent
 
-    def _worse_relations(self, own: list[int], changed: Array, without: list[int]) -> float:
-        """The same for the correlations (S, len(own), D) of some dimensions with the others, mean over these."""
+    def _worse_relations(self, columns: list[int], changed: Array, without: list[int]) -> float:
+        """The same for the correlations (S, len(columns), D) of some dimensions with the others, mean over these."""
         import numpy as np
 
         others = np.setdiff1d(np.arange(len(self.columns)), without)
         first, second, variance = (
-            part[:, own][..., others]
+            part[:, columns][..., others]
             for part in (self.relations.first, self.relations.second, self.relations.variance)
         )
         worse = ((first - changed[..., others]) ** 2 - (first - second) ** 2) / variance
@@ -523,12 +528,14 @@ def _find_speed_factor(first: _Ways, second: _Ways) -> float:
 
     Episodes of another length that move as fast are none of another pace.
     """
-    own, other = first.durations, second.durations
-    squares = sum(float(((part - part.mean()) ** 2).sum()) for part in (own, other))
-    variance = (_PRIOR_EPISODES * _USUAL_SPREAD**2 + squares) / (_PRIOR_EPISODES + len(own) + len(other) - 2)
-    shorter = float(own.mean() - other.mean())
+    durations, other = first.durations, second.durations
+    squares = sum(float(((part - part.mean()) ** 2).sum()) for part in (durations, other))
+    variance = (_PRIOR_EPISODES * _USUAL_SPREAD**2 + squares) / (
+        _PRIOR_EPISODES + len(durations) + len(other) - 2
+    )
+    shorter = float(durations.mean() - other.mean())
     faster = float(second.speeds.mean() - first.speeds.mean())
-    is_sure = abs(shorter) > _SURE_SPEEDUP * sqrt(variance * (1 / len(own) + 1 / len(other)))
+    is_sure = abs(shorter) > _SURE_SPEEDUP * sqrt(variance * (1 / len(durations) + 1 / len(other)))
     if is_sure and abs(shorter) > log(_LEAST_SPEEDUP) and copysign(faster, shorter) == faster:
         return exp(shorter) if abs(faster) > log(_LEAST_SPEEDUP) / 2 else 1.0
     return 1.0

@@ -232,7 +232,7 @@ class MeaningContract:
 def with_turned_rotation(
     contract: MeaningContract,
     signal: SignalName,
-    own: Sequence[str],
+    signal_names: Sequence[str],
     names: Sequence[str],
     to: Sequence[str],
     form: str,
@@ -242,27 +242,27 @@ def with_turned_rotation(
     Args:
         contract: What the signals mean.
         signal: The signal that has the rotation.
-        own: Names of all of its dimensions, each once.
+        signal_names: Names of all of its dimensions, each once.
         names: Those of the rotation.
         to: What they become, at the place of the first.
         form: The form of what they become.
     """
-    new, (rotation, unit) = replace_names(own, names, to), ROTATION_FORMS[form]
+    new, (rotation, unit) = replace_names(signal_names, names, to), ROTATION_FORMS[form]
     stated: dict[PropertyName, str] = {"rotation": rotation}
     if unit:
         stated["unit"] = unit
     groups = []
     for group in contract.signals:
         if group.signal == signal:
-            kept = [part for part, number in enumerate(group.numbers) if own[number] not in names]
+            kept = [part for part, number in enumerate(group.numbers) if signal_names[number] not in names]
             if len(kept) < len(group.numbers):
                 numbers, estimates = tuple(map(new.index, to)), {**group.estimates, "unit": NO_ESTIMATE}
                 turned = replace(group, numbers=numbers, dimensions=tuple(to), signs=(), estimates=estimates)
                 groups.append(turned.with_values(stated))
             group = replace(
                 group,
-                numbers=tuple(new.index(own[group.numbers[part]]) for part in kept),
-                dimensions=tuple(own[group.numbers[part]] for part in kept),
+                numbers=tuple(new.index(signal_names[group.numbers[part]]) for part in kept),
+                dimensions=tuple(signal_names[group.numbers[part]] for part in kept),
                 signs=tuple(group.signs[part] for part in kept if group.signs),
             )
         groups += [group] if group.numbers else []
@@ -308,9 +308,9 @@ class DimensionPlan:
     positions: tuple[int, ...]
 
 
-def plan_dimensions(own: Sequence[str], mapping: Mapping[str, str], goals: Sequence[str]) -> DimensionPlan:
+def plan_dimensions(names: Sequence[str], mapping: Mapping[str, str], goals: Sequence[str]) -> DimensionPlan:
     """Which of the dimensions of a signal stand where among others, by what each name becomes."""
-    number_by_goal = {mapping[name]: number for number, name in enumerate(own) if mapping[name] in goals}
+    number_by_goal = {mapping[name]: number for number, name in enumerate(names) if mapping[name] in goals}
     kept = [(position, goal) for position, goal in enumerate(goals) if goal in number_by_goal]
     return DimensionPlan(
         tuple(number_by_goal[goal] for _, goal in kept),

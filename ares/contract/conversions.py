@@ -108,7 +108,7 @@ def delta_to_absolute(values: Array, start: Array) -> Array:
     return np.asarray(start + np.cumsum(values, axis=0))
 
 
-# Cosine of the pitch below which roll and yaw cannot be told apart.
+# Cosine of the pitch below which roll and yaw cannot be distinguished.
 _UPRIGHT = 1e-7
 # Numbers of one rotation in each convention.
 WIDTHS: Mapping[str, int] = {
@@ -163,10 +163,10 @@ def convert_rotation_form(values: Array, source: str, target: str) -> Array:
     """
     import numpy as np
 
-    (own, unit), (goal, goal_unit) = ROTATION_FORMS[source], ROTATION_FORMS[target]
-    arms = values.shape[1] // WIDTHS[own]
-    parts = values.reshape(len(values), arms, WIDTHS[own]) * (pi / 180 if unit == "deg" else 1.0)
-    turned = convert_rotation(parts, own, goal)
+    (rotation, unit), (goal, goal_unit) = ROTATION_FORMS[source], ROTATION_FORMS[target]
+    arms = values.shape[1] // WIDTHS[rotation]
+    parts = values.reshape(len(values), arms, WIDTHS[rotation]) * (pi / 180 if unit == "deg" else 1.0)
+    turned = convert_rotation(parts, rotation, goal)
     if goal.startswith("quaternion") and len(turned):
         flips = (turned[1:] * turned[:-1]).sum(axis=-1) < 0
         start = np.where(turned[0, :, -1 if goal.endswith("xyzw") else 0] < 0, -1.0, 1.0)

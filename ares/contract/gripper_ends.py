@@ -73,8 +73,8 @@ def estimate_gripper_open_end(
         pairs: Numbers of the pairs between them.
         units: Ranges of state and action.
     """
-    of_state = _own_score(state, units[0]) + _start_score(evidence, state)
-    of_action = _own_score(action, units[1])
+    of_state = _group_score(state, units[0]) + _start_score(evidence, state)
+    of_action = _group_score(action, units[1])
     sign = _level_sign(evidence, pairs)
     if not sign:
         return _open_end_estimate(of_state, state), _open_end_estimate(of_action, action)
@@ -93,7 +93,7 @@ def _open_end_estimate(score: float, group: DimensionGroup | None) -> Estimate:
     )
 
 
-def _own_score(group: DimensionGroup | None, unit: Estimate) -> float:
+def _group_score(group: DimensionGroup | None, unit: Estimate) -> float:
     if group is None:
         return 0.0
     words = group.words

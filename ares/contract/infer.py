@@ -226,13 +226,13 @@ def _estimate_motion(
         # Commands to open and to close do not say in which unit, nor whether they are motions.
         of_action["mode"] = of_action["unit"] = NO_ESTIMATE
         return
-    own_scores = scores_of(_group_value_range(action, evidence.action))
+    action_scores = scores_of(_group_value_range(action, evidence.action))
     if following is None or not state_scores:
         _estimate_unnamed(evidence, action, of_action)
         is_absolute = of_action["mode"].value == "absolute"
-        of_action["unit"] = scores_to_estimate(own_scores, "values") if is_absolute else NO_ESTIMATE
+        of_action["unit"] = scores_to_estimate(action_scores, "values") if is_absolute else NO_ESTIMATE
         return
-    _estimate_followed(kind, evidence, following, own_scores, state_scores, of_state, of_action)
+    _estimate_followed(kind, evidence, following, action_scores, state_scores, of_state, of_action)
 
 
 def _estimate_unnamed(
@@ -255,12 +255,12 @@ def _estimate_followed(
     kind: GroupKind,
     evidence: PooledContractEvidence,
     following: Following,
-    own_scores: Mapping[str, float],
+    action_scores: Mapping[str, float],
     state_scores: Mapping[str, float],
     of_state: Estimates,
     of_action: Estimates,
 ) -> None:
-    scores = log_likelihoods_of_mode_and_units(following, evidence.rate_hz, own_scores, state_scores)
+    scores = log_likelihoods_of_mode_and_units(following, evidence.rate_hz, action_scores, state_scores)
     if not scores:
         return
     of_action["mode"], of_action["unit"] = _marginal_estimate(scores, 0), _marginal_estimate(scores, 1)

@@ -34,7 +34,7 @@ class Joint:
         type: "revolute" stands for a continuous joint too.
         xyz: Position of its frame in that of its parent, in metres.
         rpy: Rotation of its frame: roll, pitch and yaw about the fixed axes of its parent, in radians.
-        axis: Unit vector in its own frame that it turns about or slides along.
+        axis: Unit vector in its frame that it turns about or slides along.
         moved_by: The joint whose value moves it: itself, or the joint that it mimics; "" for a fixed joint.
         multiplier: It moves by this times the value of that joint,
         offset: plus this, in radians or metres.

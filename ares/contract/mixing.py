@@ -97,7 +97,7 @@ def _common_unit(units: Collection[str]) -> str:
 
 def _usual_rotation(signals: Sequence[tuple[str, SignalContract, int]]) -> str:
     """The rotation of most episodes, where all that are known have as many numbers; else ""."""
-    known = [(own.estimate("rotation").value, episodes) for _, own, episodes in signals]
+    known = [(contract.estimate("rotation").value, episodes) for _, contract, episodes in signals]
     known = [(value, episodes) for value, episodes in known if value in WIDTHS]
     has_equal_widths = len({WIDTHS[value] for value, _ in known}) == 1
     return max(known, key=itemgetter(1))[0].removeprefix("quaternion ") if has_equal_widths else ""
@@ -256,7 +256,9 @@ def _value_clashes(name: str, signals: Sequence[tuple[str, SignalContract, int]]
         if clashing:
             target = _EXAMPLES.get(compared[-1]) or _common_unit(clashing) or _usual_rotation(signals)
             convert = (f"{name}={target}",) if target else ()
-            by_values = all(_is_inferred(own, own, part) for _, own, _ in signals for part in compared)
+            by_values = all(
+                _is_inferred(contract, contract, part) for _, contract, _ in signals for part in compared
+            )
             yield Clash(
                 signal=name, name=compared[-1], datasets=clashing, convert=convert, by_values=by_values
             )
@@ -366,15 +368,17 @@ def _is_signed(part: _OverlaidDatasets, group: str) -> bool:
 
 def _difference_text(difference: Difference, names: Sequence[str]) -> str:
     """What the second dataset is to the first, before "that of DATASET"."""
-    own = _list_first_names([names[number] for number in difference.numbers], 6)
+    dimensions = _list_first_names([names[number] for number in difference.numbers], 6)
     if difference.kind == "exchanged":
-        return f"{own} fit {_list_first_names([names[number] for number in difference.sources], 6)} of"
+        return f"{dimensions} fit {_list_first_names([names[number] for number in difference.sources], 6)} of"
     if difference.kind == "scale":
-        return f"{own} are {1 / difference.factor:.4g} times"
+        return f"{dimensions} are {1 / difference.factor:.4g} times"
     if difference.kind == "offset":
-        return f"{own} is {-difference.offsets[0]:+.4g} from"
+        return f"{dimensions} is {-difference.offsets[0]:+.4g} from"
     return (
-        f"{own} turned round against" if difference.kind == "open end" else f"{own} has the other sign than"
+        f"{dimensions} turned round against"
+        if difference.kind == "open end"
+        else f"{dimensions} has the other sign than"
     )
 
 
@@ -383,8 +387,8 @@ def _suggest_conversions(
 ) -> tuple[str, ...]:
     """Values of `--convert` that make the second dataset like the first."""
     dataset, names = part.second.key.dataset, part.names
-    own = ", ".join(names[number] for number in difference.numbers)
-    signal = f"{dataset}/{part.signal}[{own}]"
+    dimensions = ", ".join(names[number] for number in difference.numbers)
+    signal = f"{dataset}/{part.signal}[{dimensions}]"
     if difference.kind == "exchanged":
         return (f"{signal}: from {', '.join(names[number] for number in difference.sources)}",)
     if difference.kind == "scale":

@@ -299,10 +299,10 @@ class _ProfileComparison:
 
     def _open_ends(self, rows: Array) -> Iterator[tuple[Difference, float]]:
         """All grippers or all fingers of a hand turned round, about the middle of what the group reaches in both."""
-        own, other = profiles.positions(self.rows), profiles.positions(rows)
+        positions, other = profiles.positions(self.rows), profiles.positions(rows)
         for kind in _ENDS & set(self.kinds):
             numbers = tuple(number for number, name in enumerate(self.kinds) if name == kind)
-            reached = [part[1:, list(numbers)] for part in (own, other)]
+            reached = [part[1:, list(numbers)] for part in (positions, other)]
             ends = max(float(part.max()) for part in reached) + min(float(part.min()) for part in reached)
             yield (
                 Difference(kind="open end", numbers=numbers, factor=-1.0, offsets=(ends,) * len(numbers)),
@@ -322,8 +322,8 @@ class _ProfileComparison:
         for shift in range(size):
             order = np.roll(numbers, shift)
             table[:, numbers, order] = self.fit(rows[:, order]).scores
-        own = np.diagonal(table, axis1=1, axis2=2)
-        gains = table + table.transpose(0, 2, 1) - own[:, :, None] - own[:, None, :]
+        unchanged = np.diagonal(table, axis1=1, axis2=2)
+        gains = table + table.transpose(0, 2, 1) - unchanged[:, :, None] - unchanged[:, None, :]
         same_group = self.groups[:, None] == self.groups[None, :]
         is_joint = np.array([kind not in _ENDS for kind in self.kinds])
         may_be = same_group | (is_joint[:, None] & is_joint[None, :])
@@ -406,15 +406,15 @@ def _known_factors() -> list[float]:
     return [factor for size in _KNOWN_FACTORS for factor in (size, 1 / size)]
 
 
-def _candidate_factors(own: Array, other: Array) -> list[float]:
+def _candidate_factors(group: Array, other: Array) -> list[float]:
     """Factors that may make one group (10, G) like another: known ones, and ratios of ranges and starts."""
     import numpy as np
 
-    own_span, other_span = profiles.spans(own), profiles.spans(other)
-    moves = (own_span > 0) & (other_span > 0)
-    starts = (profiles.positions(own)[0] != 0) & (profiles.positions(other)[0] != 0)
-    ratios = own_span[moves] / other_span[moves]
-    of_starts = np.abs(profiles.positions(own)[0][starts] / profiles.positions(other)[0][starts])
+    span, other_span = profiles.spans(group), profiles.spans(other)
+    moves = (span > 0) & (other_span > 0)
+    starts = (profiles.positions(group)[0] != 0) & (profiles.positions(other)[0] != 0)
+    ratios = span[moves] / other_span[moves]
+    of_starts = np.abs(profiles.positions(group)[0][starts] / profiles.positions(other)[0][starts])
     common = [float(np.exp(np.median(np.log(part)))) for part in (ratios, of_starts) if len(part)]
     factors = [*_known_factors(), *common, *ratios.tolist(), *of_starts.tolist()]
     return [factor for factor in dict.fromkeys(factors) if abs(log(factor)) >= log(_LEAST_FACTOR)]
@@ -446,20 +446,20 @@ class _Parts:
 def _compare_rows(comparison: _ProfileComparison, rows: Array) -> _Parts:
     import numpy as np
 
-    own, usual, other_usual = comparison.rows, comparison.usual, _usual_spans(rows, comparison.groups)
-    own_span, other_span = profiles.spans(own), profiles.spans(rows)
+    first, usual, other_usual = comparison.rows, comparison.usual, _usual_spans(rows, comparison.groups)
+    span, other_span = profiles.spans(first), profiles.spans(rows)
     size = _value_sizes(comparison, rows)
-    gaps = (profiles.positions(own) - profiles.positions(rows)) / size
-    rests = (own_span <= _RESTING_SHARE * usual) | (other_span <= _RESTING_SHARE * other_usual)
-    fixed = _ratio_score(profiles.resolutions(own), profiles.resolutions(rows), *_SAME_RESOLUTION)
-    fixed = fixed + _ratio_score(profiles.noises(own), profiles.noises(rows), *_SAME_NOISE)
+    gaps = (profiles.positions(first) - profiles.positions(rows)) / size
+    rests = (span <= _RESTING_SHARE * usual) | (other_span <= _RESTING_SHARE * other_usual)
+    fixed = _ratio_score(profiles.resolutions(first), profiles.resolutions(rows), *_SAME_RESOLUTION)
+    fixed = fixed + _ratio_score(profiles.noises(first), profiles.noises(rows), *_SAME_NOISE)
     return _Parts(
         start=gaps[0],
-        spread=np.minimum(2 * (profiles.start_spreads(own) + profiles.start_spreads(rows)) / size, 0.5),
+        spread=np.minimum(2 * (profiles.start_spreads(first) + profiles.start_spreads(rows)) / size, 0.5),
         values=gaps[1:],
-        moves=~rests & (own_span > 0) & (other_span > 0),
-        span=_log_ratio(own_span, other_span),
-        speed=_log_ratio(profiles.speeds(own), profiles.speeds(rows)),
+        moves=~rests & (span > 0) & (other_span > 0),
+        span=_log_ratio(span, other_span),
+        speed=_log_ratio(profiles.speeds(first), profiles.speeds(rows)),
         fixed=fixed,
     )
 

@@ -204,13 +204,13 @@ class FeatureProfile:
         self.episodes_with_gaps += bool(np.isnan(values).any())
         self.is_whole = self.is_whole and bool((np.isnan(values) | (values == np.rint(values))).all())
         filled = values[:, ~np.isnan(values).all(axis=0)]
-        own = np.full((2, values.shape[1]), np.nan)
+        reached = np.full((2, values.shape[1]), np.nan)
         if filled.size:
-            own[:, ~np.isnan(values).all(axis=0)] = np.nanquantile(
+            reached[:, ~np.isnan(values).all(axis=0)] = np.nanquantile(
                 filled, (QUANTILES[0], QUANTILES[-1]), axis=0
             )
-        known = self.ends.setdefault(signal.names, own)
-        self.ends[signal.names] = np.stack([np.fmin(known[0], own[0]), np.fmax(known[1], own[1])])
+        known = self.ends.setdefault(signal.names, reached)
+        self.ends[signal.names] = np.stack([np.fmin(known[0], reached[0]), np.fmax(known[1], reached[1])])
 
     def describe_gaps(self, what: str, sampled: int) -> Iterator[str]:
         """What a merge fills of the signal, or puts in another order, among so many episodes."""
@@ -240,10 +240,10 @@ def compare_features(first: FeatureProfile, second: FeatureProfile) -> Iterator[
     names, others = first.names, second.names
     order = [others.index(name) for name in names] if {*names} == {*others} else list(range(len(names)))
     ends = (first.ends[names], second.ends[others][:, order])
-    spreads = [np.nan_to_num(own[1] - own[0]) for own in ends]
+    spreads = [np.nan_to_num(part[1] - part[0]) for part in ends]
     floors = [spread.max(initial=0.0) * _NOISE_SHARE for spread in spreads]
     for number, name in enumerate(names):
-        (low, high), (other_low, other_high) = (own[:, number] for own in ends)
+        (low, high), (other_low, other_high) = (part[:, number] for part in ends)
         widths = [max(spread[number], floor) for spread, floor in zip(spreads, floors, strict=True)]
         gap = max(low, other_low) - min(high, other_high)
         is_constant = not all(spread[number] for spread in spreads)

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
         SetOverlap as SetOverlap,
         find_overlap as find_overlap,
     )
-    from ares.curation.own_columns import set_values as set_values
     from ares.curation.purge import (
         PurgeReport as PurgeReport,
         complete_interrupted as complete_interrupted,
@@ -125,5 +124,6 @@ if TYPE_CHECKING:
         WindowRule as WindowRule,
         propose_pairs as propose_pairs,
     )
+    from ares.curation.user_columns import set_values as set_values
 
 __getattr__ = lazy_exports(__name__)

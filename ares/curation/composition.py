@@ -229,8 +229,8 @@ def read_group_values(
     values = {}
     for name in names:
         column = in_table[name]
-        own = rows[column].to_pylist() if column else _metadata_values(metadata, name)
-        values[name] = [_value_text(value, name) for value in own]
+        cells = rows[column].to_pylist() if column else _metadata_values(metadata, name)
+        values[name] = [_value_text(value, name) for value in cells]
         if ids and not any(value is not None for value in values[name]):
             known = [*GROUP_SOURCES, *columns, *{key for document in metadata[:1_000] for key in document}]
             raise RequestError(

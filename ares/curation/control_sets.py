@@ -196,9 +196,9 @@ class _Drawers:
         position = bisect.bisect_left(entries, num_steps, key=lambda entry: entry[0])
         near = entries[max(0, position - 1) : position + 1]
         _, rank, candidate = min(near, key=lambda entry: abs(entry[0] - num_steps))
-        for own_key in _match_keys(candidate).values():
-            own = self._lists[own_key]
-            del own[bisect.bisect_left(own, (candidate.num_steps, rank), key=lambda entry: entry[:2])]
+        for list_key in _match_keys(candidate).values():
+            drawer = self._lists[list_key]
+            del drawer[bisect.bisect_left(drawer, (candidate.num_steps, rank), key=lambda entry: entry[:2])]
         return candidate
 
 
@@ -261,10 +261,10 @@ def compare_balance(
 
 
 def _compare_means(values: Mapping[str, Sequence[float]]) -> BalanceRow:
-    means = {kind: sum(own) / len(own) for kind, own in values.items()}
+    means = {kind: sum(numbers) / len(numbers) for kind, numbers in values.items()}
     spreads = {
-        kind: sum((value - means[kind]) ** 2 for value in own) / max(1, len(own) - 1)
-        for kind, own in values.items()
+        kind: sum((value - means[kind]) ** 2 for value in numbers) / max(1, len(numbers) - 1)
+        for kind, numbers in values.items()
     }
     return _make_row("steps", means, spreads)
 

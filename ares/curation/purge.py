@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _LOOKUP_BATCH, _DOCUMENT_BATCH, _ID = 1_000, 100, re.compile(r"[0-9a-f]{16}")
 _PURGED_TEXT, _NEAR_DUPLICATES = "(purged)", "near_duplicates"
 # Purges are documents: a header under its token, and the ids below it until every trace of them is deleted.
-_OWN_COLLECTIONS = {PURGES, TOMBSTONES}
+_KEPT_COLLECTIONS = {PURGES, TOMBSTONES}
 
 
 def remove_ids_from_documents(stores: Stores, ids: Sequence[str], sources: set[str]) -> None:
@@ -72,7 +72,7 @@ def remove_ids_from_documents(stores: Stores, ids: Sequence[str], sources: set[s
     """
     log, instructions = stores.annotations, _lost_instructions(stores, set(ids))
     scrubber = _Scrubber({*ids, *_subjects_of_episodes(log, ids)}, sources)
-    for collection in sorted(set(log.collections()) - _OWN_COLLECTIONS):
+    for collection in sorted(set(log.collections()) - _KEPT_COLLECTIONS):
         for documents in batched(log.find_documents(collection), _DOCUMENT_BATCH):
             dropped, changed = list[str](), dict[str, Json]()
             for key, document in documents:
@@ -99,9 +99,9 @@ def _delete_job_files(folder: Path, scrubber: _Scrubber) -> None:
         if path.is_file():
             with path.open(encoding="utf-8", errors="replace") as lines:
                 is_named = any(map(scrubber.names, lines))
-            for own in folder.glob(f"{path.stem}.*") if path.parent == folder else [path]:
-                if is_named and own.suffix != ".lock":  # a job that runs holds it
-                    own.unlink()
+            for job_file in folder.glob(f"{path.stem}.*") if path.parent == folder else [path]:
+                if is_named and job_file.suffix != ".lock":  # a job that runs holds it
+                    job_file.unlink()
 
 
 def _lost_instructions(stores: Stores, ids: set[str]) -> set[str]:

@@ -183,7 +183,7 @@ def undo(stores: Stores, number: int | None = None, *, person: str = "") -> Undo
 
     Args:
         stores: Stores of the workspace.
-        number: Number of the action; None for the person's own last that counts and is no undo itself. One that is
+        number: Number of the action; None for the person's last that counts and is no undo itself. One that is
             taken back already stays so.
         person: Who takes it back; the user by default.
 

@@ -384,7 +384,7 @@ class Sets:
                 first, second = next(first_ids, None), next(second_ids, None)
 
     def add_locked(self, selection: CurationSet, members: Iterable[str]) -> CurationSet:
-        """Store a set that `parse_lock` read, under its own name and version, in a workspace without that set."""
+        """Store a set that `parse_lock` read, under its name and version, in a workspace without that set."""
         frozen = replace(selection, frozen_as="")
         with self._store.atomic():
             self._store.claim_document(_VERSIONS_COLLECTION, frozen.frozen_key, frozen.created)

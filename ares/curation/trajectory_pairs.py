@@ -65,7 +65,7 @@ class StoredTrajectories:
 
     Attributes:
         positions: Of the episodes, in the list of all; an episode may have several.
-        first_equal: Of each the number of the first that equals it to the last bit, mostly its own.
+        first_equal: Of each the number of the first that equals it to the last bit, mostly itself.
     """
 
     def __init__(self, file: Path, width: int) -> None:

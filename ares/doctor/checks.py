@@ -268,7 +268,7 @@ def check_applied_actions(stores: Stores, database: TempDatabase, repair: bool) 
     )
     wrong_columns = {
         column: _find_wrong(stores, history, database, column)
-        for column in (TAGS, NOTES, *history.own_columns())
+        for column in (TAGS, NOTES, *history.user_columns())
     }
     wrong = {
         "no removed episode is in the tables": (len(hidden), hidden.slice(0, 1).to_pylist()),

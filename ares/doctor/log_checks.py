@@ -100,10 +100,15 @@ def _check_sample(stores: Stores, catalog: ProducerCatalog, ids: Sequence[str]) 
     if different := sorted(shown ^ expected.keys()):
         example = f"segment {different[0]} is only in the {'tables' if different[0] in shown else 'log'}"
         yield _value_finding("the segments are those that the log shows", len(different), example)
-    own = catalog.segment_columns({producer.annotator for producer in catalog.producers.values()})
+    producer_columns = catalog.segment_columns(
+        {producer.annotator for producer in catalog.producers.values()}
+    )
     existing = segments.columns()
     # A table of an earlier version gets the columns that it lacks when it is written.
-    names = [*filter(existing.__contains__, segment_schema().names), *_columns_of_types(existing, own)]
+    names = [
+        *filter(existing.__contains__, segment_schema().names),
+        *_columns_of_types(existing, producer_columns),
+    ]
     yield from _compare_rows(names, read_segments, expected, catalog)
 
 

@@ -145,7 +145,7 @@ def _needed_sources(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
 
 
 def _is_external(uris: pa.Array) -> NDArray[np.bool_]:
-    """Mask of the files outside the workspace; the workspace's own have relative paths."""
+    """Mask of the files outside the workspace; those in it have relative paths."""
     import pyarrow.compute as pc
 
     mask = pc.or_(pc.starts_with(uris, "/"), pc.match_substring(uris, "://"))

@@ -130,7 +130,7 @@ class ExportRate:
     """The rate that a user announced for an export.
 
     Attributes:
-        fps: Steps per second of every episode; None for its own rate, at which all steps are written.
+        fps: Steps per second of every episode; None for that of the episode, at which all steps are written.
         retime: Which step is written for a second.
         joined: The rate that is written in place of each measured one, see `ares.export.retime.join_measured_rates`.
     """
@@ -265,7 +265,7 @@ class ExportReport:
             spans also "segment", the text of their segment.
         path: The folder.
         copied_packets: Video frames copied without decoding, over all cameras.
-        encoded_frames: Frames encoded anew, over all cameras.
+        encoded_frames: Frames encoded again, over all cameras.
         copied_records: Episodes whose record of the source was copied, byte for byte.
         seconds: Duration of the export.
         left_out: Data of the source that is not in the export ("camera image_3 of bridge: black").
@@ -277,7 +277,7 @@ class ExportReport:
         changed: What the export changed in clocks and signals of episodes, by reason; see
             `ares.export.retime.ClockChange` and `ares.contract.SetConverter`.
         unknown: What of the meaning of signals is not known, so that it may clash.
-        segments: Segments by whose word they are ("written"), by why they are not in the export ("held_back"), by
+        segments: Segments by their origin ("written"), by why they are not in the export ("held_back"), by
             what of them the format has no place for ("not_held"), and spans by why the text of their segment is not
             their task ("task_held_back").
     """
@@ -478,11 +478,11 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
         self._digest.update(f"{line}\n".encode())
         self._episode_ids.add(episode.episode_id)
         key = DatasetKey(episode.format, episode.dataset, episode.version)
-        own: Mapping[str, Any] = part or {
+        span: Mapping[str, Any] = part or {
             "start_seconds": 0.0,
             "stop_seconds": episode.num_steps / episode.rate_hz,
         }
-        seconds = own["stop_seconds"] - own["start_seconds"]
+        seconds = span["stop_seconds"] - span["start_seconds"]
         episodes, total = self._datasets.get(key, (0, 0.0))
         self._datasets[key] = (episodes + 1, total + seconds)
         self.episodes += 1

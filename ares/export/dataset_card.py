@@ -130,9 +130,10 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
     counts = manifest["counts"]
     by_key = dict(sorted(manifest["card"]["sources"].items()))
     sources, names = list(by_key.values()), Counter(source["dataset"] for source in by_key.values())
-    # Datasets of one name, such as two versions of it, are told apart by their keys.
+    # Datasets of one name, such as two versions of it, are distinguished by their keys.
     licences = {
-        own["dataset"] if names[own["dataset"]] == 1 else key: own["licences"] for key, own in by_key.items()
+        source["dataset"] if names[source["dataset"]] == 1 else key: source["licences"]
+        for key, source in by_key.items()
     }
     name = manifest["set"]["name"]
     label, hours = f"{name}@{manifest['set']['version']}", sum(source["seconds"] for source in sources) / 3600
@@ -145,10 +146,10 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
         "## Sources",
         "| dataset | format | version | episodes | hours | licence | consent |\n|---|---|---|---|---|---|---|\n"
         + "\n".join(
-            f"| {own['dataset']} | {own['format']} | {own['version'] or '-'} | {own['episodes']} "
-            f"| {own['seconds'] / 3600:.3g} | {', '.join(own['licences']) or _UNKNOWN} "
-            f"| {' '.join(', '.join(own['consents']).split()) or _UNKNOWN} |"
-            for own in sources
+            f"| {source['dataset']} | {source['format']} | {source['version'] or '-'} | {source['episodes']} "
+            f"| {source['seconds'] / 3600:.3g} | {', '.join(source['licences']) or _UNKNOWN} "
+            f"| {' '.join(', '.join(source['consents']).split()) or _UNKNOWN} |"
+            for source in sources
         ),
         *describe_licence_conflicts(licences),
         *_describe_quality(manifest),
@@ -252,5 +253,5 @@ def _describe_changes(manifest: Mapping[str, Any]) -> Iterator[str]:
         numbers = ", ".join(f"{name} {value}" for name, value in change.items() if name != "reason")
         lines.append(f"- changed: {change.get('reason', '')} ({numbers})")
     for reason, count in counts["reencoded"].items():
-        lines.append(f"- encoded anew: {count_of(count, 'video')}: {reason}")
+        lines.append(f"- encoded again: {count_of(count, 'video')}: {reason}")
     yield "\n".join(lines) or "Nothing else was changed or left out."

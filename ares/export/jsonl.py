@@ -1,6 +1,6 @@
 """Exports the segments of a set as JSON lines for the fine-tuning of vision-language models.
 
-Each line has a span of an episode with its text, whose word that is, and where its frames are: the pictures stay in the
+Each line has a span of an episode with its text, the origin of that, and where its frames are: the pictures stay in the
 files of the source, and a line names the file of each camera and the seconds in it. A set of spans has a line for each
 of them, with or without a text.
 """
@@ -119,12 +119,12 @@ def _write_batch(job: _JsonlExport, batch: ExportBatch, failures: ExportFailures
     tasks = member_tasks(job.request, batch, rows, job.span_texts, annotations)
     for member in batch.members:
         id, (task, withheld) = member.episode.episode_id, tasks[member.name]
-        own, trajectory = texts.get(id, EpisodeSegments()), batch.trajectories[id]
+        episode_segments, trajectory = texts.get(id, EpisodeSegments()), batch.trajectories[id]
         try:
             if member.span:
-                written = _write_span(job, member, trajectory, task, own)
+                written = _write_span(job, member, trajectory, task, episode_segments)
             else:
-                written = _write_episode(job, member.episode, trajectory, task, own)
+                written = _write_episode(job, member.episode, trajectory, task, episode_segments)
         except AresError as error:
             failures.add(member.name, error)
             continue
@@ -139,7 +139,7 @@ def _write_span(
     member: ExportMember,
     trajectory: Trajectory,
     task: EpisodeTaskText,
-    own: EpisodeSegments,
+    episode_segments: EpisodeSegments,
 ) -> Episode:
     """Write the line of a span, and return it as an episode.
 
@@ -154,7 +154,11 @@ def _write_span(
     for camera in episode.cameras:
         verify_source(camera.media)
     text = span.text if task.source == "segment" else ""
-    segments = (segment for segment in own.segments if text and segment.annotation_id == span.annotation_id)
+    segments = (
+        segment
+        for segment in episode_segments.segments
+        if text and segment.annotation_id == span.annotation_id
+    )
     segment = next(segments, None)
     document: dict[str, Json] = {
         "episode_index": job.manifest.episodes,
@@ -175,16 +179,20 @@ def _write_span(
 
 
 def _write_episode(
-    job: _JsonlExport, episode: Episode, trajectory: Trajectory, task: EpisodeTaskText, own: EpisodeSegments
+    job: _JsonlExport,
+    episode: Episode,
+    trajectory: Trajectory,
+    task: EpisodeTaskText,
+    episode_segments: EpisodeSegments,
 ) -> Episode:
     """Write a line for each segment of an episode. Raises SourceError or MediaError when a file of it has changed."""
     from ares.media import verify_source
 
     lines = []
-    if own.segments:
+    if episode_segments.segments:
         for camera in episode.cameras:
             verify_source(camera.media)
-    for segment in own.segments:
+    for segment in episode_segments.segments:
         document: dict[str, Json] = {
             "episode_id": episode.episode_id,
             "dataset": episode.dataset,
@@ -201,7 +209,7 @@ def _write_episode(
         lines.append(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
     job.file.writelines(lines)
     job.manifest.add(episode, ".", job.manifest.episodes)
-    job.counts.add(own)
+    job.counts.add(episode_segments)
     return episode
 
 

@@ -1,4 +1,4 @@
-"""Groups the episodes of a set by equal layout, and exports each group as a dataset of its own."""
+"""Groups the episodes of a set by equal layout, and exports each group as a separate dataset."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class DatasetGroup:
 
     Attributes:
         layout: Their common layout; where records are copied, that of the first.
-        origin: Folder of the source dataset whose records are copied, "" where they are written anew.
+        origin: Folder of the source dataset whose records are copied, "" where they are written again.
         datasets: Episodes per source dataset.
         episodes: Number of episodes.
         frames: Steps over all of them.
@@ -265,13 +265,13 @@ class ExportPlan:
     group_numbers: list[int]
 
 
-# The folder of the dataset that the record of an episode is copied from, "" to write it anew; of an episode as it is
+# The folder of the dataset that the record of an episode is copied from, "" to write it again; of an episode as it is
 # written, and what was converted in its signals.
 FindOrigin = Callable[[RetimedEpisode, Sequence[str]], str]
 
 
 def rewrite_every_episode(retimed: RetimedEpisode, reasons: Sequence[str]) -> str:
-    """Every episode is written anew."""
+    """Every episode is written again."""
     return ""
 
 
@@ -311,7 +311,7 @@ def plan_datasets(
             layout, texts = episode_layout(retimed.episode), planned.get(episode.episode_id, PlannedTexts())
             reasons = batch.reasons.get(episode.episode_id, ())
             # A record of the source has the texts of the source alone.
-            origin = "" if texts.has_own else find_origin(retimed, reasons)
+            origin = "" if texts.has_added else find_origin(retimed, reasons)
             key = (layout.rate_hz if origin else layout, origin)
             groups.setdefault(key, DatasetGroup(layout, origin)).add(retimed, trajectory, texts)
             number_by_name[name] = numbers.setdefault(key, len(numbers))
@@ -345,16 +345,16 @@ def _folder_names(groups: list[DatasetGroup]) -> list[str]:
 
 def _say_why_apart(plan: ExportPlan, number: int) -> str:
     """What a dataset has otherwise than an earlier one of its name, whose folder has no number; "" for the first."""
-    group, own = plan.groups[number], plan.groups[number].layout
+    group, later = plan.groups[number], plan.groups[number].layout
     first = next(n for n, other in enumerate(plan.groups) if other.name == group.name)
     other = plan.groups[first].layout
     if first == number:
         return ""
-    sizes, other_sizes = ({name: f"{w}x{h}" for name, w, h in layout.cameras} for layout in (own, other))
+    sizes, other_sizes = ({name: f"{w}x{h}" for name, w, h in layout.cameras} for layout in (later, other))
     values = (
-        ("rate", f"{own.rate_hz:g} Hz", f"{other.rate_hz:g} Hz"),
-        ("dimensions of state", ", ".join(own.state_names), ", ".join(other.state_names)),
-        ("dimensions of action", ", ".join(own.action_names), ", ".join(other.action_names)),
+        ("rate", f"{later.rate_hz:g} Hz", f"{other.rate_hz:g} Hz"),
+        ("dimensions of state", ", ".join(later.state_names), ", ".join(other.state_names)),
+        ("dimensions of action", ", ".join(later.action_names), ", ".join(other.action_names)),
         ("cameras", ", ".join(sizes), ", ".join(other_sizes)),
         *(
             (f"size of {name}", size, other_sizes[name])
@@ -459,8 +459,8 @@ class GroupedExport:
             for name, episode, span in batch.members:
                 id, (task, withheld) = episode.episode_id, tasks[name]
                 retimed = retime_episode(episode, batch.trajectories[id], self.clock, span)
-                own, reasons = texts.get(id, EpisodeSegments()), batch.reasons.get(id, ())
-                item = ExportItem(retimed, task, values[id], reasons, own, span, withheld)
+                segments, reasons = texts.get(id, EpisodeSegments()), batch.reasons.get(id, ())
+                item = ExportItem(retimed, task, values[id], reasons, segments, span, withheld)
                 yield _make_span_item(item) if span else item
 
     def note_written(self, item: ExportItem, folder: str, number: int) -> None:
@@ -476,8 +476,8 @@ def _make_span_item(item: ExportItem) -> ExportItem:
     """The item of a span: its text is the instruction, and of a part nothing is known that is said of the whole."""
     retimed, values, texts = item.retimed, item.values, item.texts
     if item.task.source == "segment":
-        own = replace(retimed.episode, instruction=item.task.text, instructions=(item.task.text,))
-        retimed = replace(retimed, episode=own)
+        episode = replace(retimed.episode, instruction=item.task.text, instructions=(item.task.text,))
+        retimed = replace(retimed, episode=episode)
     if retimed.is_cut and not (item.span and item.span.stands_for_episode):
         values = {**dict.fromkeys(values), "episode_id": retimed.episode.episode_id}
     if retimed.is_cut:

@@ -30,7 +30,7 @@ from ares.registry import exporters, plugin_fault
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExportedMember:
-    """An episode of a set, or a span as an episode of its own, as it is to be written.
+    """An episode of a set, or a span as a separate episode, as it is to be written.
 
     Attributes:
         number: Its number in the export, from 0 on.

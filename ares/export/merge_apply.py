@@ -150,11 +150,13 @@ class MergeApplier:
             return None
         contract = layout.contract
         for signal, names in (("state", merge.source.state), ("action", merge.source.action)):
-            own = tuple(names)
+            dimensions = tuple(names)
             for turn in merge.source.rotations:
                 if turn.signal == signal and contract is not None:
-                    contract = with_turned_rotation(contract, signal, own, turn.names, turn.to, turn.to_form)
-                    own = replace_names(own, turn.names, turn.to)
+                    contract = with_turned_rotation(
+                        contract, signal, dimensions, turn.names, turn.to, turn.to_form
+                    )
+                    dimensions = replace_names(dimensions, turn.names, turn.to)
         return replace(
             layout,
             state_names=merge.state.names,
@@ -203,12 +205,12 @@ class MergeApplier:
         action = _pad_signal(trajectory.action, merge.action, plan.action, steps)
         for kind in ("state", "action", "camera"):
             if self._is_padded(kind):
-                own, earlier = merge.origins[kind], trajectory.extra.get(MASK_KINDS[kind])
+                origins, earlier = merge.origins[kind], trajectory.extra.get(MASK_KINDS[kind])
                 # RLDS has no names for its numbers.
                 names = tuple({"state": merge.source.state, "action": merge.source.action}.get(kind, ()))
                 if earlier is not None and len(names) == len(earlier.names):
                     earlier = Signal(earlier.values, names)
-                extra[MASK_KINDS[kind]] = _mask_signal(plan.targets[kind], own, earlier, steps)
+                extra[MASK_KINDS[kind]] = _mask_signal(plan.targets[kind], origins, earlier, steps)
         cameras = list(episode.cameras)
         if self._is_padded("camera"):
             padded = merge.source.padded("camera", tuple(plan.cameras))
@@ -227,17 +229,19 @@ class MergeApplier:
         source = merge.source
         skipped = {*source.features, *MASK_SIGNALS}
         kept = {name: signal for name, signal in extra.items() if name not in skipped}
-        own = {goal: names for goal, names in merge.origins["feature"].items() if names[0] in extra}
+        origins = {goal: names for goal, names in merge.origins["feature"].items() if names[0] in extra}
         if self._is_padded("feature"):
             earlier = extra.get(MASK_KINDS["feature"])
-            mask = _mask_signal(tuple(plan.features), own, earlier, steps)
+            mask = _mask_signal(tuple(plan.features), origins, earlier, steps)
         for number, (goal, dimensions) in enumerate(plan.features.items()):
             values = np.zeros((steps, len(dimensions)), np.float32)
-            if goal in own:
-                values = _order_dimensions(goal, extra[own[goal][0]], dimensions)
+            if goal in origins:
+                values = _order_dimensions(goal, extra[origins[goal][0]], dimensions)
                 is_finite = np.isfinite(values)
                 if not is_finite.all():
-                    what = f"values of {own[goal][0]} of {source.label} that are not finite, 0 with a mask"
+                    what = (
+                        f"values of {origins[goal][0]} of {source.label} that are not finite, 0 with a mask"
+                    )
                     self._gaps[f"{stored.episode_id} {goal}"] = what
                     values = np.where(is_finite, values, np.float32(0))
                     mask.values[~is_finite.all(axis=1), number] = 0
@@ -273,7 +277,7 @@ class MergeApplier:
             cameras = ", ".join(camera.name for camera in episode.cameras) or "none"
             detail = (
                 f"{episode.dataset} {episode.version}, cameras {cameras}, state {len(episode.state_names)}, "
-                f"action {len(episode.action_names)}; write the plan of this set anew"
+                f"action {len(episode.action_names)}; write the plan of this set again"
             )
             raise SourceError("the plan says nothing of its source", detail)
         self._last = (episode, merge)
@@ -395,10 +399,12 @@ def _turn_rotations(signal: Signal | None, source: PlannedSource, name: SignalNa
         if signal is not None and turn.signal == name:
             new = replace_names(names, turn.names, turn.to)
             values = np.zeros((len(signal.values), len(new)), np.float32)
-            rotations = signal.values[:, [names.index(own) for own in turn.names]].astype(np.float64)
-            kept = [own for own in names if own not in turn.names]
-            values[:, [new.index(own) for own in kept]] = signal.values[:, [names.index(own) for own in kept]]
-            values[:, [new.index(own) for own in turn.to]] = convert_rotation_form(
+            rotations = signal.values[:, [names.index(part) for part in turn.names]].astype(np.float64)
+            kept = [part for part in names if part not in turn.names]
+            values[:, [new.index(part) for part in kept]] = signal.values[
+                :, [names.index(part) for part in kept]
+            ]
+            values[:, [new.index(part) for part in turn.to]] = convert_rotation_form(
                 rotations, turn.form, turn.to_form
             )
             signal, names = Signal(values, new), new
@@ -439,13 +445,13 @@ def _order_dimensions(goal: str, signal: Signal, dimensions: tuple[str, ...]) ->
 
 
 def _mask_signal(
-    names: tuple[str, ...], own: Mapping[str, tuple[str, ...]], earlier: Signal | None, steps: int
+    names: tuple[str, ...], origins: Mapping[str, tuple[str, ...]], earlier: Signal | None, steps: int
 ) -> Signal:
     """(T, D) 1 for what is its own of the merged dataset, 0 for what was padded, now or in an earlier merge.
 
     Args:
         names: What the merged dataset has.
-        own: For each of these that the source has, its names there.
+        origins: For each of these that the source has, its names there.
         earlier: The mask of the source, where that is a merged dataset itself.
         steps: T.
     """
@@ -453,9 +459,9 @@ def _mask_signal(
 
     values = np.zeros((steps, len(names)), np.float32)
     for number, name in enumerate(names):
-        if name in own:
+        if name in origins:
             values[:, number] = 1
-            for part in own[name] if earlier is not None else ():
+            for part in origins[name] if earlier is not None else ():
                 if earlier is not None and part in earlier.names:
                     values[:, number] *= earlier.values[:, earlier.names.index(part)]
     return Signal(values, names)
@@ -482,7 +488,11 @@ class MergeConverter:
         self, plan: MergePlan, contracts: Sequence[LayoutContract], conversions: Sequence[str] = ()
     ) -> None:
         self._applier = MergeApplier(plan)
-        renamed = [own for layout in contracts if (own := self._applier.rename_contract(layout)) is not None]
+        renamed = [
+            contract
+            for layout in contracts
+            if (contract := self._applier.rename_contract(layout)) is not None
+        ]
         _refuse_same_names(renamed)
         self._conversion = SetConverter(renamed, parse_conversions((*plan.convert, *conversions)))
         _refuse_partial_clashes(self._conversion.layouts)
@@ -554,7 +564,7 @@ def _refuse_same_names(layouts: Sequence[LayoutContract]) -> None:
         if count > 1 and (state or action):
             raise RequestError(
                 f"the plan gives {count_of(count, 'kind')} of episodes of {key.dataset} the same names",
-                "their units may differ; use one of them (`use: false`), or ingest them as datasets of their own",
+                "their units may differ; use one of them (`use: false`), or ingest them as separate datasets",
             )
 
 

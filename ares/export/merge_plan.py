@@ -167,7 +167,7 @@ class Confirmation(_PlanModel):
 
 
 class SourceKey(NamedTuple):
-    """What tells the sources of a plan apart: dataset, and the names of cameras and dimensions.
+    """What distinguishes the sources of a plan: dataset, and the names of cameras and dimensions.
 
     Attributes:
         cameras: Sorted.
@@ -302,7 +302,7 @@ class NameMatch(NamedTuple):
 def match_dimensions(
     signal: SignalName,
     goals: tuple[str, ...],
-    own: tuple[str, ...],
+    source_names: tuple[str, ...],
     labels: tuple[str, str],
     forms: tuple[str, str] = (ASK, ASK),
 ) -> NameMatch:
@@ -311,12 +311,12 @@ def match_dimensions(
     Args:
         signal: "state" or "action".
         goals: Names of the merged dataset.
-        own: Names of the source.
+        source_names: Names of the source.
         labels: The sources that have them.
         forms: What the rotations of both are, of `ROTATION_FORMS`; ASK where nothing tells, "" where there is none.
     """
     by_tokens = {name_tokens(name): name for name in goals}
-    mapping = {name: name if name in goals else by_tokens.get(name_tokens(name), "") for name in own}
+    mapping = {name: name if name in goals else by_tokens.get(name_tokens(name), "") for name in source_names}
     counts = Counter(mapping.values())
     mapping = {
         name: choice if counts[choice] == 1 or choice == name else "" for name, choice in mapping.items()
@@ -324,7 +324,7 @@ def match_dimensions(
     rest = [name for name, choice in mapping.items() if not choice]
     free = [name for name in goals if name not in mapping.values()]
     notes = []
-    for kind, names in _by_kind(own, rest).items():
+    for kind, names in _by_kind(source_names, rest).items():
         others = _by_kind(goals, free).get(kind, [])
         if kind not in _VAGUE_KINDS and len(names) == len(others):
             mapping |= dict(zip(names, others, strict=True))
@@ -333,7 +333,7 @@ def match_dimensions(
                 f"by their kind, {kind}, and their order"
             )
     free = [name for name in goals if name not in mapping.values()]
-    rotations = tuple(_match_rotation(signal, (goals, own), (free, mapping), forms))
+    rotations = tuple(_match_rotation(signal, (goals, source_names), (free, mapping), forms))
     for turn in rotations:
         free = [name for name in free if name not in turn.to]
         notes.append(
@@ -363,8 +363,8 @@ def _match_rotation(
         unmatched: Those of the first that nothing becomes, and what those of the second become.
         forms: What the rotations are.
     """
-    (goals, own), (free, mapping) = names, unmatched
-    to, turned = (_by_kind(part, part).get("rotation", []) for part in (goals, own))
+    (goals, source_names), (free, mapping) = names, unmatched
+    to, turned = (_by_kind(part, part).get("rotation", []) for part in (goals, source_names))
     is_whole = to and turned and set(to) <= {*free} and not any(mapping[name] for name in turned)
     if is_whole and all(forms):
         counts = [
@@ -408,17 +408,17 @@ def name_features(names: Iterable[str], known: dict[str, str]) -> dict[str, str]
 
 
 def match_features(
-    givers: Mapping[str, FeatureGiver], own: Mapping[str, tuple[str, FeatureProfile]], label: str
+    givers: Mapping[str, FeatureGiver], features: Mapping[str, tuple[str, FeatureProfile]], label: str
 ) -> NameMatch:
     """Which signal of the merged dataset each further signal of a source is: one of its name and as many dimensions.
 
     Args:
         givers: Who gives each signal of the merged dataset.
-        own: By name, what those of the source are called in the merged dataset, and what is known of them.
+        features: By name, what those of the source are called in the merged dataset, and what is known of them.
         label: The source.
     """
-    mapping, notes = {name: goal for name, (goal, _) in own.items()}, list[str]()
-    for name, (goal, profile) in own.items():
+    mapping, notes = {name: goal for name, (goal, _) in features.items()}, list[str]()
+    for name, (goal, profile) in features.items():
         giver = givers[goal]
         count, other = len(profile.names), len(giver.profile.names)
         if count != other:
@@ -437,14 +437,14 @@ def _feature_doubts(giver: FeatureGiver, profile: FeatureProfile, name: str, lab
         yield f"{what} is {giver.name} of {giver.label}, by its name"
     if {*names} != {*others}:
         pairs = [pair for pair in zip(names, others, strict=True) if pair[0] != pair[1]]
-        own, goals = (shorten_names(part) for part in zip(*pairs, strict=True))
-        yield f"{what}: {own} are {goals} of {giver.label}, by their order"
+        source_text, goals = (shorten_names(part) for part in zip(*pairs, strict=True))
+        yield f"{what}: {source_text} are {goals} of {giver.label}, by their order"
     # Layouts of one dataset have one recorder, and one unit.
     if label != giver.label and (doubts := list(compare_features(giver.profile, profile))):
-        dimension, ends, own_ends = doubts[0]
+        dimension, ends, source_ends = doubts[0]
         more = f" ({count_of(len(doubts), 'dimension')} in all)" if len(doubts) > 1 else ""
         yield (
-            f"{what}: {dimension} has values from {own_ends[0]:.4g} to {own_ends[1]:.4g}, in {giver.label} from "
+            f"{what}: {dimension} has values from {source_ends[0]:.4g} to {source_ends[1]:.4g}, in {giver.label} from "
             f"{ends[0]:.4g} to {ends[1]:.4g}{more}: unit and sign are taken as the same; else write {DROP!r} for it"
         )
     if profile.is_whole != giver.profile.is_whole:
@@ -562,14 +562,14 @@ def _source_faults(source: PlannedSource, plan: MergePlan) -> Iterator[str]:
 def _rotation_faults(source: PlannedSource) -> Iterator[str]:
     """What contradicts itself in the rotations of a source."""
     for signal, mapping in (("state", source.state), ("action", source.action)):
-        own = [rotation for rotation in source.rotations if rotation.signal == signal]
-        turned = [name for rotation in own for name in rotation.names]
-        goals = [name for rotation in own for name in rotation.to]
+        rotations = [rotation for rotation in source.rotations if rotation.signal == signal]
+        turned = [name for rotation in rotations for name in rotation.names]
+        goals = [name for rotation in rotations for name in rotation.to]
         if sorted(turned) != sorted(name for name, goal in mapping.items() if goal == TURN):
             yield f"the {signal} names of `rotations` are not those that become {TURN!r}"
         elif clashing := sorted({*goals} & {name for name, goal in mapping.items() if goal != TURN}):
             yield f"a rotation becomes {_list_names(clashing)}, which the {signal} has besides"
-        for rotation in own:
+        for rotation in rotations:
             forms, widths = (rotation.form, rotation.to_form), (len(rotation.names), len(rotation.to))
             unknown = [form for form in forms if form not in ROTATION_FORMS and form != ASK]
             yield from (f"no rotation {form!r}: {', '.join(ROTATION_FORMS)}" for form in unknown)
@@ -589,9 +589,9 @@ def open_questions(plan: MergePlan) -> Iterator[str]:
                 yield f"{source.label}: which {kind} is {_list_names(unanswered)}? one of: {names}; or {DROP}"
         for turn in source.rotations if source.use else ():
             forms = (("", turn.form, turn.names), (" of the merged dataset", turn.to_form, turn.to))
-            for where, form, own in forms:
+            for where, form, turned in forms:
                 if form == ASK:
-                    fitting = (name for name in ROTATION_FORMS if len(own) % rotation_width(name) == 0)
-                    what = f"{turn.signal} {_list_names(own)}{where}"
+                    fitting = (name for name in ROTATION_FORMS if len(turned) % rotation_width(name) == 0)
+                    what = f"{turn.signal} {_list_names(turned)}{where}"
                     yield f"{source.label}: which rotation is {what}? one of: {', '.join(fitting)}"
     yield from (f"confirm (ok: true): {entry.text}" for entry in plan.confirm if not entry.ok)

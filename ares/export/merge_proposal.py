@@ -90,7 +90,7 @@ _EXCHANGED_GAIN, _SAME_VIEW = 0.3, 0.7
 _FAR_VIEW, _TIMES_NEARER = 0.1, 4.0
 _MOST_EXCHANGED = 6
 _UNNAMED, _LISTED = "mask without names", 6
-# Signals that formats have places of their own for.
+# Signals that formats have separate places for.
 _NO_FEATURES = frozenset(
     {"is_first", "is_last", "is_terminal", "discount", SAMPLE_WEIGHT, PROGRESS, *MASK_SIGNALS}
 )
@@ -101,7 +101,7 @@ class _SourceFacts:
     """What is known of the episodes of one source.
 
     Attributes:
-        key: What tells it apart.
+        key: What distinguishes it.
         cameras: Role, width and height of each camera; of several sizes that of most episodes.
         episodes: Their number.
         rates: Rates as they are written, with the number of episodes.
@@ -204,56 +204,58 @@ def _view_likeness(first: NDArray[np.float64] | None, second: NDArray[np.float64
     return 0.0 if first is None or second is None else float((first * second).mean())
 
 
-def match_cameras(goal: _SourceFacts, own: _SourceFacts) -> NameMatch:
+def match_cameras(goal: _SourceFacts, source: _SourceFacts) -> NameMatch:
     """Which camera of the merged dataset each camera of a source is: by name, else by role, else by view.
 
     A plan asks about cameras of one name whose views fit another one's far better, and about all that nothing tells.
     """
-    shared = [name for name in own.cameras if name in goal.cameras]
-    exchanged = _exchanged_cameras(goal, own, shared)
+    shared = [name for name in source.cameras if name in goal.cameras]
+    exchanged = _exchanged_cameras(goal, source, shared)
     mapping = {name: ASK if name in exchanged else name for name in shared}
     notes: list[str] = []
     if exchanged:
         moves = ", ".join(f"{name} looks like {other}" for name, other in exchanged.items())
-        notes.append(f"cameras of {own.label} look exchanged against {goal.label}: {moves}")
+        notes.append(f"cameras of {source.label} look exchanged against {goal.label}: {moves}")
     free = [name for name in goal.cameras if name not in shared]
-    rest = [name for name in own.cameras if name not in shared]
+    rest = [name for name in source.cameras if name not in shared]
     for name in rest:
-        candidate, reason = _find_camera(goal, own, name, free, rest)
+        candidate, reason = _find_camera(goal, source, name, free, rest)
         if candidate:
             free.remove(candidate)
-            notes.append(f"camera {name} of {own.label} is {candidate} of {goal.label}, {reason}")
+            notes.append(f"camera {name} of {source.label} is {candidate} of {goal.label}, {reason}")
         mapping[name] = candidate or (ASK if free else DROP)
     if dropped := [name for name, choice in mapping.items() if choice == DROP]:
-        notes.append(f"cameras of {own.label} have no counterpart and are dropped: {', '.join(dropped)}")
-    return NameMatch(mapping, *pad_missing("camera", own.label, mapping, list(goal.cameras), notes))
+        notes.append(f"cameras of {source.label} have no counterpart and are dropped: {', '.join(dropped)}")
+    return NameMatch(mapping, *pad_missing("camera", source.label, mapping, list(goal.cameras), notes))
 
 
 def _find_camera(
-    goal: _SourceFacts, own: _SourceFacts, name: str, free: Sequence[str], rest: Sequence[str]
+    goal: _SourceFacts, source: _SourceFacts, name: str, free: Sequence[str], rest: Sequence[str]
 ) -> tuple[str, str]:
     """The camera of the merged dataset that a camera is, and what tells so; "" where nothing does."""
     tokens = {candidate for candidate in free if name_tokens(candidate) == name_tokens(name)}
     if len(tokens) == 1:
         return tokens.pop(), "by its name"
-    role = own.cameras[name][0]
+    role = source.cameras[name][0]
     same_role = [candidate for candidate in free if goal.cameras[candidate][0] == role]
-    rivals = [other for other in rest if own.cameras[other][0] == role]
+    rivals = [other for other in rest if source.cameras[other][0] == role]
     if role != "other" and len(same_role) == len(rivals) == 1:
         return same_role[0], f"by its role, {role}"
     alike = [
         candidate
         for candidate in free
-        if _view_likeness(goal.views.get(candidate), own.views.get(name)) >= _SAME_VIEW
+        if _view_likeness(goal.views.get(candidate), source.views.get(name)) >= _SAME_VIEW
     ]
     return (alike[0], "by its view") if len(alike) == 1 else ("", "")
 
 
-def _exchanged_cameras(goal: _SourceFacts, own: _SourceFacts, names: Sequence[str]) -> dict[str, str]:
+def _exchanged_cameras(goal: _SourceFacts, source: _SourceFacts, names: Sequence[str]) -> dict[str, str]:
     """Cameras of both sources whose views fit better in another order, with the camera that each looks like."""
-    seen = [name for name in names if name in goal.views and name in own.views][:_MOST_EXCHANGED]
+    seen = [name for name in names if name in goal.views and name in source.views][:_MOST_EXCHANGED]
     likeness = {
-        (name, other): _view_likeness(own.views[name], goal.views[other]) for name in seen for other in seen
+        (name, other): _view_likeness(source.views[name], goal.views[other])
+        for name in seen
+        for other in seen
     }
     best = max(
         permutations(seen),
@@ -332,37 +334,37 @@ class _Draft:
         self.tasks = _group_texts(counts, self.notes)
         names = {text: task for task, texts in self.tasks.items() for text in texts}
         for row in rows:
-            own = by_source.setdefault((row["format"], row["dataset"], row["version"]), Counter())
-            own[names.get(row["instruction"], row["instruction"])] += row["episodes"]
+            texts = by_source.setdefault((row["format"], row["dataset"], row["version"]), Counter())
+            texts[names.get(row["instruction"], row["instruction"])] += row["episodes"]
         labels = {tuple(source.key[:3]): source.label for source in self.sources}
         ordered = sorted(by_source.items(), key=lambda item: -item[1].total())
         (first, tasks), *others = ordered or [(("", "", ""), Counter())]
-        for key, own in others:
-            self.notes += compare_tasks(tasks, own, (labels[first], labels[key]))
+        for key, texts in others:
+            self.notes += compare_tasks(tasks, texts, (labels[first], labels[key]))
 
     def _plan_source(
-        self, own: _SourceFacts, cameras: _SourceFacts, states: _SourceFacts, actions: _SourceFacts
+        self, source: _SourceFacts, cameras: _SourceFacts, states: _SourceFacts, actions: _SourceFacts
     ) -> PlannedSource:
-        goals = name_features(own.features, self.names)
-        features = {name: (goals[name], profile) for name, profile in own.features.items()}
+        goals = name_features(source.features, self.names)
+        features = {name: (goals[name], profile) for name, profile in source.features.items()}
         matches = {
-            "camera": match_cameras(cameras, own),
-            "state": self._match_signal("state", states, own),
-            "action": self._match_signal("action", actions, own),
-            "feature": match_features(self.givers, features, own.label),
+            "camera": match_cameras(cameras, source),
+            "state": self._match_signal("state", states, source),
+            "action": self._match_signal("action", actions, source),
+            "feature": match_features(self.givers, features, source.label),
         }
         for match in matches.values():
             self.notes += match.notes
-        splits = {name: _SPLITS.get(name, name) for name in own.splits}
+        splits = {name: _SPLITS.get(name, name) for name in source.splits}
         self.notes += [
-            f"split {name} of {own.label} is {goal}" for name, goal in splits.items() if name != goal
+            f"split {name} of {source.label} is {goal}" for name, goal in splits.items() if name != goal
         ]
         return PlannedSource(
-            dataset=own.key.dataset,
-            format=own.key.format,
-            version=own.key.version,
-            episodes=own.episodes,
-            rate_hz=tuple(sorted(own.rates)),
+            dataset=source.key.dataset,
+            format=source.key.format,
+            version=source.key.version,
+            episodes=source.episodes,
+            rate_hz=tuple(sorted(source.rates)),
             cameras=matches["camera"].mapping,
             state=matches["state"].mapping,
             action=matches["action"].mapping,
@@ -372,10 +374,10 @@ class _Draft:
             splits={name: goal for name, goal in splits.items() if name != goal},
         )
 
-    def _match_signal(self, signal: SignalName, goal: _SourceFacts, own: _SourceFacts) -> NameMatch:
-        names, others = (getattr(source.key, signal) for source in (goal, own))
-        forms = (self._rotation_form(goal, signal), self._rotation_form(own, signal))
-        return match_dimensions(signal, names, others, (goal.label, own.label), forms)
+    def _match_signal(self, signal: SignalName, goal: _SourceFacts, source: _SourceFacts) -> NameMatch:
+        names, others = (getattr(facts.key, signal) for facts in (goal, source))
+        forms = (self._rotation_form(goal, signal), self._rotation_form(source, signal))
+        return match_dimensions(signal, names, others, (goal.label, source.label), forms)
 
     def _rotation_form(self, source: _SourceFacts, signal: SignalName) -> str:
         """What the rotation of a source is in its contract; ASK where that is not known, "" for a velocity."""
@@ -392,10 +394,10 @@ class _Draft:
         if group is None or group.estimate("mode").value == "velocity":
             return "" if group else ASK
         known = (group.estimate("rotation").value, group.estimate("unit").value)
-        return next((form for form, own in ROTATION_FORMS.items() if own in (known, (known[0], ""))), ASK)
+        return next((form for form, pair in ROTATION_FORMS.items() if pair in (known, (known[0], ""))), ASK)
 
     def _note_sizes(self, planned: Sequence[PlannedSource], sizes: Mapping[str, PlannedCamera]) -> None:
-        """Note the cameras whose pictures are made to fit another size, which encodes them anew."""
+        """Note the cameras whose pictures are made to fit another size, which encodes them again."""
         for source, facts in zip(planned, self.sources, strict=True):
             for name, goal in source.cameras.items():
                 if (size := sizes.get(goal)) is None:
@@ -403,7 +405,7 @@ class _Draft:
                 self.notes += [
                     f"camera {name} of {source.label} has {width}x{height} pixels"
                     f"{' in some episodes' if len(facts.sizes[name]) > 1 else ''}: fitted into "
-                    f"{size.width}x{size.height} with its sides kept, and encoded anew"
+                    f"{size.width}x{size.height} with its sides kept, and encoded again"
                     for width, height in facts.sizes[name]
                     if (width, height) != (size.width, size.height)
                 ]
@@ -414,11 +416,11 @@ class _Draft:
         if len(rates) < 2:
             return None
         fps = min(rates)
-        own = (
+        stated = (
             f"{', '.join(f'{rate:g}' for rate in sorted(source.rates))} Hz in {source.label}"
             for source in self.sources
         )
-        listed = "; ".join(dict.fromkeys(own))
+        listed = "; ".join(dict.fromkeys(stated))
         self.notes.append(
             f"rates differ ({listed}): steps are selected at {fps:g} Hz; an action that is a change per step then is "
             "another motion"
@@ -474,9 +476,9 @@ class _SampledSignals:
     def compare(self, change: Callable[[Episode, Trajectory], tuple[Episode, Trajectory]]) -> list[_Compared]:
         """What every source but the first agrees in with the first that has signals, once the episodes are changed."""
         parts = [(source, list(_finite_signals(pairs, change))) for source, pairs in self._pairs()]
-        (first, own), *others = [part for part in parts if part[1]] or [(self._sources[0], [])]
+        (first, first_signals), *others = [part for part in parts if part[1]] or [(self._sources[0], [])]
         return [
-            _Compared(first, source, compare_sources(own, signals, (first.label, source.label)))
+            _Compared(first, source, compare_sources(first_signals, signals, (first.label, source.label)))
             for source, signals in others
         ]
 
@@ -587,8 +589,8 @@ def _answer_clashes(plan: MergePlan, error: ClashError, samples: _SampledSignals
 def _signed_groups(clash: Clash) -> set[tuple[str, str]]:
     """Datasets and groups that would be signed to mean the same as those of others, with these."""
     pairs = [text.rpartition(": as in ")[::2] for text in clash.sign]
-    own = {(target.rpartition("/")[0], target.rpartition("/")[2]) for target, _ in pairs}
-    return own | {(other, target.rpartition("/")[2]) for target, other in pairs}
+    signed = {(target.rpartition("/")[0], target.rpartition("/")[2]) for target, _ in pairs}
+    return signed | {(other, target.rpartition("/")[2]) for target, other in pairs}
 
 
 def _is_new(text: str, convert: Sequence[str]) -> bool:

@@ -150,9 +150,12 @@ class _ParquetFiles:
         import pyarrow as pa
 
         stores, are_spans = reader.stores, reader.are_spans
-        columns, own = list_episode_columns(stores), (_TASK_COLUMN, *(_SPAN_COLUMNS if are_spans else ()))
-        self.columns = [name for name in columns if name not in own]
-        self.left_out = [f"column {name} of an annotator" for name in columns if name in own]
+        columns, reserved = (
+            list_episode_columns(stores),
+            (_TASK_COLUMN, *(_SPAN_COLUMNS if are_spans else ())),
+        )
+        self.columns = [name for name in columns if name not in reserved]
+        self.left_out = [f"column {name} of an annotator" for name in columns if name in reserved]
         schema = stores.tables.episodes.schema(self.columns).append(pa.field(_TASK_COLUMN, pa.string()))
         steps = steps_schema()
         if has_weights:
@@ -239,7 +242,10 @@ def _segment_table(job: _ParquetExport, batch: ExportBatch, ids: Sequence[str]) 
     import pyarrow as pa
 
     names = job.request.plan.camera_names
-    by_id = {own.episode_id: names.get((own.format, own.dataset, own.version), {}) for own in batch.episodes}
+    by_id = {
+        episode.episode_id: names.get((episode.format, episode.dataset, episode.version), {})
+        for episode in batch.episodes
+    }
     pairs = zip(rows["episode_id"].to_pylist(), rows["camera"].to_pylist(), strict=True)
     cameras = [by_id.get(id, {}).get(camera, camera) for id, camera in pairs]
     field_, number = rows.schema.field("camera"), rows.schema.get_field_index("camera")

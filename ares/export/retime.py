@@ -117,11 +117,11 @@ class RetimedEpisode:
 
 @dataclass(frozen=True, eq=False)
 class CutRecord:
-    """A part of an episode as an episode of its own, whose cameras are still those of the whole one.
+    """A part of an episode as a separate episode, whose cameras are still those of the whole one.
 
     Attributes:
         episode: The part; its hash is unknown, and its success where it does not stand for the whole.
-        trajectory: Its signals, at seconds from its own start.
+        trajectory: Its signals, at seconds from its start.
         stamps: (T,) stamps of all stored steps.
         kept: The stored steps of the part.
     """
@@ -155,24 +155,24 @@ def cut_record(episode: Episode, trajectory: Trajectory, span: Span) -> CutRecor
         raise SourceError("the span has fewer than two steps", f"{text} of {end:g} s has {len(kept)}")
     if len(kept) == episode.num_steps:
         return CutRecord(episode, trajectory, stamps, kept)
-    own_stamps = stamps[kept.start : kept.stop] - stamps[kept.start]
-    is_even = _is_even(own_stamps, episode.rate_hz)
+    part_stamps = stamps[kept.start : kept.stop] - stamps[kept.start]
+    is_even = _is_even(part_stamps, episode.rate_hz)
     part = replace(
         episode,
         num_steps=len(kept),
         content_hash="",
         success=episode.success if span.stands_for_episode else None,
         success_source=episode.success_source if span.stands_for_episode else "",
-        stamped_duration_seconds=None if is_even else float(own_stamps.max()) + slack,
+        stamped_duration_seconds=None if is_even else float(part_stamps.max()) + slack,
     )
-    return CutRecord(part, _at_steps(trajectory, np.arange(kept.start, kept.stop), own_stamps), stamps, kept)
+    return CutRecord(part, _at_steps(trajectory, np.arange(kept.start, kept.stop), part_stamps), stamps, kept)
 
 
 def describe_part(span: Span, kept: range, steps: int) -> dict[str, Json]:
     """Where a written part lies in its source, in seconds and in steps [start, stop), and how many steps it became."""
-    own = {"annotation_id": ""} if span.stands_for_episode else {}
+    override = {"annotation_id": ""} if span.stands_for_episode else {}
     source_steps: list[Json] = [kept.start, kept.stop]
-    return {**span.to_json(), **own, "source_steps": source_steps, "steps": steps}
+    return {**span.to_json(), **override, "source_steps": source_steps, "steps": steps}
 
 
 def check_exportable(episode: Episode, trajectory: Trajectory) -> None:
@@ -382,8 +382,8 @@ class ClockChanges:
 
     def add(self, retimed: RetimedEpisode) -> None:
         """Count an episode that was written."""
-        own_hz = export_rate_hz(retimed.source)
-        if own_hz in self._clock.joined and retimed.episode.rate_hz != own_hz:
+        source_hz = export_rate_hz(retimed.source)
+        if source_hz in self._clock.joined and retimed.episode.rate_hz != source_hz:
             reason = f"measured rates within their spread are one rate: {retimed.episode.rate_hz:g} Hz"
             self._changes.setdefault(reason, ClockChange()).add(retimed)
         if not retimed.keeps_rate:

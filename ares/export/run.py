@@ -118,8 +118,8 @@ def member_tasks(
         episode.episode_id: episode_task(episode.instruction, row, request.task)
         for episode, row in zip(batch.episodes, rows, strict=True)
     }
-    own = span_texts.read_span_texts(batch.spans, annotations) if span_texts else ()
-    texts = dict(zip(batch.requested_ids, own, strict=False))
+    read_texts = span_texts.read_span_texts(batch.spans, annotations) if span_texts else ()
+    texts = dict(zip(batch.requested_ids, read_texts, strict=False))
     tasks = {}
     for name, episode, _ in batch.members:
         text, withheld = texts.get(name, SpanText())

@@ -29,7 +29,7 @@ NO_SEGMENTS = "none"
 SEGMENT_CHOICES: tuple[str, ...] = (NO_SEGMENTS, *WITHHELD)
 # The style of a text that names none.
 SUBTASK = "subtask"
-# Whose word a text is that needs no grade.
+# Origins of a text that needs no grade.
 PERSON, SOURCE = "person", "source"
 _NO_TEXT = "no text"
 _GRADE_COLUMNS = ("grade", "grade_trust", "grade_verdicts")
@@ -71,7 +71,7 @@ class ExportSegment:
         style: What kind of text it is ("subtask", "plan"), "" where the source says none.
         text: The text; "" for a row of a source without one, such as a call of a tool.
         author: "person", the name of a model, or "" where the source does not say.
-        state: Whose word it is: "person", "source", or what the grade says of a model's text.
+        state: Its origin, "person" or "source", or what the grade says of a model's text.
         grade: Of a graded text its columns: "grade", "grade_trust" and "grade_verdicts".
         arm: The arm that moves: the one that is said, else that of the segment which a caption is about; else "".
         value: The value of the annotation, with what else the source says.
@@ -126,7 +126,7 @@ class EpisodeSegments:
         return EpisodeSegments(tuple(inside))
 
     def with_cameras(self, names: Mapping[str, str]) -> EpisodeSegments:
-        """The same with other names of cameras; what a source called a camera in a column of its own goes."""
+        """The same with other names of cameras; what a source called a camera in a separate column goes."""
         renamed = (
             replace(
                 segment,
@@ -151,7 +151,7 @@ class PlannedTexts(NamedTuple):
     """How many segments of an episode are written, whether any is not of the source, and whether any is a subtask."""
 
     segments: int = 0
-    has_own: bool = False
+    has_added: bool = False
     has_subtasks: bool = False
 
 
@@ -160,7 +160,7 @@ class SegmentCounts:
     """What became of the shown segments of the episodes that are written.
 
     Attributes:
-        written: Those that are written, by whose word they are.
+        written: Those that are written, by their origin.
         withheld: Those that are held back, by reason.
         lacks: Those of which the format cannot hold all, by what it lacks.
         task_withheld: Spans of which the text of their segment is not the task, by reason.
@@ -212,7 +212,7 @@ class SegmentReader:
             before = planned.get(row["episode_id"], PlannedTexts())
             planned[row["episode_id"]] = PlannedTexts(
                 before.segments + 1,
-                before.has_own or row["state"] != SOURCE,
+                before.has_added or row["state"] != SOURCE,
                 before.has_subtasks
                 or producer.annotator.removeprefix(SOURCE_PREFIX) == SUBTASK
                 or row["state"] != SOURCE,
@@ -245,7 +245,7 @@ class SegmentReader:
     def read_span_texts(self, spans: Sequence[Span], annotations: Iterable[Annotation]) -> list[SpanText]:
         """The text of each of some spans, as far as it may leave.
 
-        A text that is no longer shown, because segments were made anew or it was corrected, has no grade: it leaves as
+        A text that is no longer shown, because segments were made again or it was corrected, has no grade: it leaves as
         the word of a person or a source, or where ungraded text does.
 
         Args:
@@ -261,9 +261,9 @@ class SegmentReader:
             span.annotation_id for span, is_current in zip(spans, is_shown, strict=True) if not is_current
         }
         stated = {
-            own.annotation_id: self._state_in_log(own)
-            for own in (annotations if sought - {""} else ())
-            if own.maker_id in self._producers and own.annotation_id in sought
+            annotation.annotation_id: self._state_in_log(annotation)
+            for annotation in (annotations if sought - {""} else ())
+            if annotation.maker_id in self._producers and annotation.annotation_id in sought
         }
         texts = []
         for span, is_current in zip(spans, is_shown, strict=True):
@@ -273,10 +273,10 @@ class SegmentReader:
             texts.append(SpanText(withheld=reason) if reason else SpanText(span.text))
         return texts
 
-    def _state_in_log(self, own: Annotation) -> str:
-        """Whose word a text is, as `_own_state` says, of an annotation that need not be shown."""
-        row = {"text": own.value.get("text"), "author": own.value.get("author")}
-        return _own_state(self._producers[own.maker_id], row)
+    def _state_in_log(self, annotation: Annotation) -> str:
+        """The origin of a text, as `_stated_origin` says, of an annotation that need not be shown."""
+        row = {"text": annotation.value.get("text"), "author": annotation.value.get("author")}
+        return _stated_origin(self._producers[annotation.maker_id], row)
 
     def _read_rows(self, ids: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
         """The shown segments of some episodes with their state, in the order of the episodes and of time."""
@@ -284,7 +284,7 @@ class SegmentReader:
         rows = table.select([name for name in names if name in table.column_names]).to_pylist()
         rows = [row for row in rows if row["maker_id"] in self._producers]
         for row in rows:
-            row["state"] = _own_state(self._producers[row["maker_id"]], row)
+            row["state"] = _stated_origin(self._producers[row["maker_id"]], row)
         if not all(row["state"] for row in rows):
             graded = _text_states(self._stores, table)
             for row in rows:
@@ -330,10 +330,16 @@ class _SegmentValues:
 
     def __init__(self, annotations: Iterable[Annotation], maker_ids: Collection[str]) -> None:
         self._by_span: dict[tuple[str, str, float, float, str], list[Annotation]] = {}
-        for own in annotations:
-            if own.maker_id in maker_ids:
-                key = (own.episode_id, own.maker_id, own.start_seconds, own.stop_seconds, own.camera)
-                self._by_span.setdefault(key, []).append(own)
+        for annotation in annotations:
+            if annotation.maker_id in maker_ids:
+                key = (
+                    annotation.episode_id,
+                    annotation.maker_id,
+                    annotation.start_seconds,
+                    annotation.stop_seconds,
+                    annotation.camera,
+                )
+                self._by_span.setdefault(key, []).append(annotation)
 
     def find(self, row: Mapping[str, Any]) -> Mapping[str, Json]:
         """The value of the annotation of a row; of several with its producer, span and camera by the id."""
@@ -341,7 +347,10 @@ class _SegmentValues:
         candidates = self._by_span.get(key, [])
         if len(candidates) == 1:
             return candidates[0].value
-        return next((own.value for own in candidates if own.annotation_id == row["annotation_id"]), {})
+        return next(
+            (candidate.value for candidate in candidates if candidate.annotation_id == row["annotation_id"]),
+            {},
+        )
 
 
 def _arm_of(value: Mapping[str, Json]) -> str:
@@ -350,8 +359,8 @@ def _arm_of(value: Mapping[str, Json]) -> str:
     return next((arm for arm in arms if arm and isinstance(arm, str)), "")
 
 
-def _own_state(producer: Producer, row: Mapping[str, Any]) -> str:
-    """Whose word a text is, "" for one that needs a grade: by a model, or of a file that names a model as author."""
+def _stated_origin(producer: Producer, row: Mapping[str, Any]) -> str:
+    """The origin of a text, "" for one that needs a grade: by a model, or of a file that names a model as author."""
     if producer.annotator.startswith(SOURCE_PREFIX):
         return SOURCE
     is_stated = producer.kind == "code" and bool(row["text"])
@@ -413,10 +422,10 @@ def segments_schema(stores: Stores) -> pa.Schema:
     from ares.store import ProducerCatalog, arrow_type, segment_schema
 
     catalog = ProducerCatalog(stores.annotations.producers())
-    own_columns = segment_schema()
+    user_columns = segment_schema()
     types = catalog.segment_columns(catalog.groups) | stores.tables.segments.columns()
-    fields = [(name, arrow_type(types[name])) for name in sorted(types.keys() - set(own_columns.names))]
-    return pa.schema([*own_columns, *fields])
+    fields = [(name, arrow_type(types[name])) for name in sorted(types.keys() - set(user_columns.names))]
+    return pa.schema([*user_columns, *fields])
 
 
 def read_segments(stores: Stores, schema: pa.Schema, ids: Sequence[str]) -> pa.Table:
@@ -443,7 +452,7 @@ def read_segments(stores: Stores, schema: pa.Schema, ids: Sequence[str]) -> pa.T
 ENDS_EARLY = "ends before the next start"
 OVERLAPS = "overlaps another of its style"
 SECOND_ARM = "a second arm at the same time"
-# Whose word comes first: that of people, then of sources, then of models.
+# Texts of people come first, then those of sources, then those of models.
 _RANKS = {PERSON: 0, SOURCE: 1}
 # Seconds by which ends and starts of neighbours may differ.
 _ROUNDING = 1e-3

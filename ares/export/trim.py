@@ -262,9 +262,10 @@ class _EpisodeCutter:
             why = "" if masks[0].any() else "it stands still from start to end"
         if spans is not None:
             end = float(stamps[-1]) + 2 / episode.rate_hz if len(stamps) else 0.0
-            self._counts.beyond += sum(own.stop_seconds > end for own in spans)
+            self._counts.beyond += sum(span.stop_seconds > end for span in spans)
             masks = [
-                _steps_within(stamps, own.start_seconds, own.stop_seconds, episode.rate_hz) for own in spans
+                _steps_within(stamps, span.start_seconds, span.stop_seconds, episode.rate_hz)
+                for span in spans
             ]
         runs = [run for mask in masks for run in _find_runs(mask)]
         parts = [run for run in runs if len(run) >= _LEAST_STEPS]
@@ -291,7 +292,9 @@ class _EpisodeCutter:
             is_cut[steps] = False
             terminal = trajectory.extra.get("is_terminal")
             signals = (trajectory.reward, terminal.values if terminal else None)
-            counts.lost_rewards += any(bool((own[is_cut] != 0).any()) for own in signals if own is not None)
+            counts.lost_rewards += any(
+                bool((signal[is_cut] != 0).any()) for signal in signals if signal is not None
+            )
 
     def _moving_steps(self, episode: Episode, trajectory: Trajectory) -> NDArray[np.bool_]:
         """(T,) whether a step is not of a still start or end."""
@@ -324,12 +327,12 @@ class _EpisodeCutter:
             return None
         typical = self._typical_episode(episode)
         still = [
-            count_idle_steps(values, own)
-            for values, own in (
+            count_idle_steps(values, usual)
+            for values, usual in (
                 (signals.state, typical.state if typical else None),
                 (signals.action, typical.action if typical else None),
             )
-            if own is not None and values.shape[1] and own.scale and np.isfinite(values).all()
+            if usual is not None and values.shape[1] and usual.scale and np.isfinite(values).all()
         ]
         if not still:
             self._counts.unknown["nothing of their kind moves, or their values are not finite"] += 1
@@ -375,13 +378,13 @@ def _learn_typical(
         layout = (signals.state_names, signals.action_names)
         new = DatasetStatistics(state_names=layout[0], action_names=layout[1])
         statistics.setdefault(layout, new).add(signals)
-    for layout, own in statistics.items():
-        if (typical := own.typical()) is not None:
+    for layout, gathered in statistics.items():
+        if (typical := gathered.typical()) is not None:
             yield layout, typical
 
 
 def _rising_stamps(episode: Episode, trajectory: Trajectory) -> NDArray[np.float64] | None:
-    """(T,) stamps of the steps as a cut reads them; None where two are too near to be told apart."""
+    """(T,) stamps of the steps as a cut reads them; None where two are too near to be distinguished."""
     import numpy as np
 
     stamps = trajectory.timestamps

@@ -135,9 +135,9 @@ def _read_weight_table(path: str) -> dict[str, EpisodeWeight]:
     return weights
 
 
-def _check_weighed(own: _WeighedSet, weights: Mapping[str, EpisodeWeight], path: str) -> Iterator[str]:
+def _check_weighed(weighed: _WeighedSet, weights: Mapping[str, EpisodeWeight], path: str) -> Iterator[str]:
     """Refuse a table that lacks an episode; yields what is said of those that it has beyond them."""
-    known = set(own.ids())
+    known = set(weighed.ids())
     if missing := sorted(known - weights.keys()):
         detail = f"{path!r} has no row of episode {missing[0]}; give every episode of the set a weight"
         raise RequestError("the table of weights lacks an episode", detail)
@@ -167,17 +167,17 @@ class _ColumnWeights:
         return weights
 
 
-def _mean_of_column(own: _WeighedSet, column: str) -> float:
+def _mean_of_column(weighed: _WeighedSet, column: str) -> float:
     """Mean of the values of a column in the set. Raises RequestError for one that has no numbers."""
-    columns = own.stores.tables.episodes.columns()
+    columns = weighed.stores.tables.episodes.columns()
     numeric = [name for name, kind in columns.items() if any(word in kind for word in _NUMBER_TYPES)]
     if column not in numeric:
         kind = f"{column!r} is a {columns[column]}" if column in columns else f"there is no column {column!r}"
         forms = "a weight is a column of numbers, or a CSV, JSONL or Parquet file with episode_id and weight"
         raise RequestError("no such weight", f"{kind}; {suggest_column(column, numeric)}{forms}")
     total, count = 0.0, 0
-    for ids in batched(own.ids(), _BATCH_IDS):
-        values = [value for _, value in _read_values(own.stores, column, ids) if value is not None]
+    for ids in batched(weighed.ids(), _BATCH_IDS):
+        values = [value for _, value in _read_values(weighed.stores, column, ids) if value is not None]
         total, count = total + math.fsum(values), count + len(values)
     if not count:
         raise RequestError(f"no episode of the set has a value of {column!r}", "annotate them first")
@@ -225,7 +225,7 @@ class SampleWeights:
 
         if not self._source:
             return (), self._left_out, ()
-        array = np.array([own.weight for own in self._every()])
+        array = np.array([entry.weight for entry in self._every()])
         if not array.sum():
             raise RequestError("every weight of the set is 0", f"by {self._source}")
         spread: dict[str, Json] = {
@@ -281,17 +281,17 @@ class SampleWeights:
             with (folder / WEIGHTS_FILE).open("w", encoding="utf-8", newline="") as file:
                 writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(_COLUMNS)
-                writer.writerows(row for own in self._every() for row in own.rows())
+                writer.writerows(row for entry in self._every() for row in entry.rows())
 
 
-def _check_progress(own: _WeighedSet, name: str) -> Iterator[str]:
+def _check_progress(weighed: _WeighedSet, name: str) -> Iterator[str]:
     """Refuse what is no progress of steps; yields what is said of episodes without any."""
     import numpy as np
 
     known: set[str] = set()
     without, changes = 0, False
-    for ids in batched(own.ids(), _BATCH_IDS):
-        for id, trajectory in own.stores.tables.trajectories.read(ids):
+    for ids in batched(weighed.ids(), _BATCH_IDS):
+        for id, trajectory in weighed.stores.tables.trajectories.read(ids):
             known |= trajectory.extra.keys()
             signal = trajectory.extra.get(name)
             if signal is None:
@@ -304,18 +304,18 @@ def _check_progress(own: _WeighedSet, name: str) -> Iterator[str]:
                 raise RequestError("progress is one number from 0 to 1 at each step", detail)
             changes |= bool(np.ptp(values) > 0)
     if not changes:
-        _refuse_progress(own, name, known)
+        _refuse_progress(weighed, name, known)
     if without:
         yield f"progress of {count_of(without, 'episode')}: their source has no {name}"
 
 
-def _refuse_progress(own: _WeighedSet, name: str, known: set[str]) -> None:
+def _refuse_progress(weighed: _WeighedSet, name: str, known: set[str]) -> None:
     advice = (
         "rabc weighs steps by how progress rises in an episode and would train something else; use --weights"
     )
     if name in known:
         raise RequestError("no progress of steps", f"{name!r} does not change within any episode; {advice}")
-    if name in own.stores.tables.episodes.columns():
+    if name in weighed.stores.tables.episodes.columns():
         raise RequestError(
             "no progress of steps", f"{name!r} is one value of an episode, such as a grade; {advice}"
         )
@@ -357,7 +357,7 @@ class ProgressFileWriter:
         values = pa.nulls(count, pa.float32()) if signal is None else pa.array(signal.values.reshape(-1))
         columns = [steps + first_row, np.full(count, number, np.int64), steps, values.cast(pa.float32())]
         self._writer.write_table(
-            pa.Table.from_arrays([pa.array(own) for own in columns], schema=self._schema)
+            pa.Table.from_arrays([pa.array(column) for column in columns], schema=self._schema)
         )
 
     def close(self) -> None:

@@ -172,7 +172,7 @@ def hash_written_episode(
 ) -> str:
     """Hash of the steps and videos of an exported episode, in any order of the columns and cameras; 32 hex digits.
 
-    Numbers of rows, tasks and subtasks do not count: they change where a dataset is cut, joined or labelled anew.
+    Numbers of rows, tasks and subtasks do not count: they change where a dataset is cut, joined or relabelled.
 
     Args:
         numbers: (T, D) by column, as stored.

@@ -109,7 +109,7 @@ def encode_example(values: Mapping[str, ExampleValues]) -> bytes:
             feature.int64_list.value.extend(value.astype(np.int64).ravel().tolist())
     if (size := example.ByteSize()) >= _MAX_EXAMPLE_BYTES:
         raise SourceError("the record would be larger than a message may be", f"{size} bytes, at most 2 GB")
-    # Maps have no order of their own: the same values are the same bytes in every process.
+    # Maps have no order: the same values are the same bytes in every process.
     encoded: bytes = example.SerializeToString(deterministic=True)
     return encoded
 

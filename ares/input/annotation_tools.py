@@ -51,7 +51,7 @@ def _task_rows(task: Mapping[str, Any], tell: Tell) -> Iterator[ToolRow]:
     texts = [text for text in (*data.values(), task.get("file_upload")) if isinstance(text, str)]
     files = [name for text in texts if re.search(r"\.\w{2,5}(\?|$)", text) for name in _file_names(text)]
     names = tuple(dict.fromkeys([*named, *files]))
-    # Label Studio counts frames at a rate of its own; a field of the task says which.
+    # Label Studio counts frames at another rate; a field of the task says which.
     stated = next((data[word] for word in _RATES if data.get(word) not in (None, "")), None)
     rate = None if stated is None else max(parse_number(stated) or 0, 0)
     for run in _RUNS:
@@ -68,14 +68,14 @@ def _annotation_rows(
     names: tuple[str | int, ...],
     tell: Tell,
 ) -> Iterator[dict[str, Any]]:
-    results = [own for own in _list_of(annotation.get("result")) if isinstance(own, Mapping)]
-    regions = [own for own in results if isinstance(own.get("value"), Mapping)]
+    results = [result for result in _list_of(annotation.get("result")) if isinstance(result, Mapping)]
+    regions = [result for result in results if isinstance(result.get("value"), Mapping)]
     texts = {
-        str(own.get("id")): " ".join(map(str, own["value"]["text"]))
-        for own in regions
-        if own.get("type") == "textarea" and isinstance(own["value"].get("text"), list)
+        str(result.get("id")): " ".join(map(str, result["value"]["text"]))
+        for result in regions
+        if result.get("type") == "textarea" and isinstance(result["value"].get("text"), list)
     }
-    series = [own["value"] for own in regions if "timeserieslabels" in own["value"]]
+    series = [result["value"] for result in regions if "timeserieslabels" in result["value"]]
     times = [value.get(end) for value in series for end in ("start", "end")]
     is_whole = not any((parse_number(time) or 0) % 1 for time in times)
     by = annotation.get("completed_by")
@@ -83,8 +83,8 @@ def _annotation_rows(
         "author": str(annotation.get("model_version") or "model") if is_model else "person",
         "annotator": (by.get("email") or by.get("id")) if isinstance(by, Mapping) else by,
     }
-    for own in regions:
-        value, kind = own["value"], str(own.get("type"))
+    for result in regions:
+        value, kind = result["value"], str(result.get("type"))
         if kind in ("textarea", "choices"):
             continue
         is_series = "timelinelabels" not in value
@@ -93,9 +93,9 @@ def _annotation_rows(
             reason = CANCELLED if annotation.get("was_cancelled") else NO_SPAN
             tell(reason, f"{next(iter(names), '')}: {kind}")
             continue
-        text = texts.get(str(own.get("id")), "")
-        origin = own.get("origin") if own.get("origin") != "manual" else None
-        fields = {"track": own.get("from_name"), "score": own.get("score"), "origin": origin, **common}
+        text = texts.get(str(result.get("id")), "")
+        origin = result.get("origin") if result.get("origin") != "manual" else None
+        fields = {"track": result.get("from_name"), "score": result.get("score"), "origin": origin, **common}
         reason = (UNCLEAR if is_whole else "") if is_series else (NO_RATE if rate == 0 else "")
         for part in [value] if is_series else _list_of(value.get("ranges")):
             start, stop = (part.get("start"), part.get("end")) if isinstance(part, Mapping) else (None, None)
@@ -158,7 +158,7 @@ def fiftyone_rows(document: Any, tell: Tell) -> Iterator[ToolRow] | None:
         return _detection_rows(labels, classes, tell)
     samples = document.get("samples")
     if not isinstance(samples, list) or not any(
-        isinstance(own, Mapping) and "filepath" in own for own in samples
+        isinstance(sample, Mapping) and "filepath" in sample for sample in samples
     ):
         return None
     return (row for sample in samples if isinstance(sample, Mapping) for row in _sample_rows(sample))

@@ -73,7 +73,7 @@ class NamedSpan:
         stop: Its end; the start again for an instant.
         unit: Of start and stop.
         text: What it says.
-        style: What kind of text it is, in the file's own word.
+        style: What kind of text it is, in the file's word.
         author: "person", the name of a model, or "" where the file does not say.
         role: Who speaks, or "".
         camera: The camera that it is about, or "".
@@ -215,10 +215,10 @@ def _parse_span(row: Mapping[str, Any], names: EpisodeNameList | None) -> NamedS
         raise _SpanFault(NO_NUMBER)
     if stop < start:
         raise _SpanFault(REVERSED)
-    own = row.get("episode")
+    named = row.get("episode")
     if names is None:
-        is_name = isinstance(own, str | int) and not isinstance(own, bool) and own != ""
-        names = (own,) if is_name else ()  # type: ignore[assignment]
+        is_name = isinstance(named, str | int) and not isinstance(named, bool) and named != ""
+        names = (named,) if is_name else ()  # type: ignore[assignment]
     if not names:
         raise _SpanFault(NO_EPISODE)
     text = "" if isinstance(row.get("text"), list | Mapping | None) else sys.intern(str(row["text"]).strip())
@@ -236,10 +236,10 @@ def _parse_span(row: Mapping[str, Any], names: EpisodeNameList | None) -> NamedS
         role=_plain_text(row.get("role")),
         camera=_plain_text(row.get("camera")),
         fields={
-            str(name): own
+            str(name): plain
             for name, value in row.items()
             if (name not in _KNOWN_COLUMNS or name == "annotator")
-            and (own := as_json(value)) not in (None, "", [], {})
+            and (plain := as_json(value)) not in (None, "", [], {})
         },
     )
 

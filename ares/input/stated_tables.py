@@ -58,7 +58,9 @@ class TableColumns:
         """What to rename of some columns, as "; rename a to b"; "" where that would add none to those present."""
         stated = {name: self.rename_of(name) for name in names}
         renames = [
-            f"{name} to {own}" for name, own in stated.items() if own.partition(" ")[0] not in {"", *present}
+            f"{name} to {stated_name}"
+            for name, stated_name in stated.items()
+            if stated_name.partition(" ")[0] not in {"", *present}
         ]
         return f"; rename {', '.join(renames)}" if renames else ""
 

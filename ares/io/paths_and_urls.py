@@ -89,7 +89,7 @@ def parse_path(path: str) -> Path:
 
 
 def _library_error(scheme: str, error: ImportError) -> Exception:
-    """The error for a URL scheme whose library is not installed; a broken library keeps its own error."""
+    """The error for a URL scheme whose library is not installed; a broken library keeps its error."""
     cause = error.__cause__ or error
     if not isinstance(cause, ModuleNotFoundError):
         return error
@@ -173,10 +173,10 @@ def hash_files(paths: Iterable[str]) -> str:
     for path in paths:
         existing_path(path)
         with open_file(path) as file:
-            own = hashlib.blake2b()
+            file_digest = hashlib.blake2b()
             while block := file.read(_HASHED_BYTES):
-                own.update(block)
-        digest.update(own.digest())
+                file_digest.update(block)
+        digest.update(file_digest.digest())
     return digest.hexdigest()
 
 

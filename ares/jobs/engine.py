@@ -83,7 +83,7 @@ class PoolRequest(Generic[T, R]):
 
     Attributes:
         fn: Works on one batch; an exception that it raises is raised to the caller of `map`.
-        max_workers: Calls at the same time on this machine; a cluster decides by its own size.
+        max_workers: Calls at the same time on this machine; a cluster decides by its size.
         on_worker_death: Error of an item whose worker crashed in two attempts, or was killed in five; the others of its
             batch get results.
         build: Makes `fn` on the worker, when `fn` holds what cannot be pickled (a model).

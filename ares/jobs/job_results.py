@@ -292,7 +292,7 @@ class AnnotateReport(JobCounts):
         annotator: Plug-in name.
         producer: maker_id of its annotations.
         model: Model that it used, or "".
-        run_seconds: Duration of the whole run; `seconds` is the time of this annotator's own loading and calls.
+        run_seconds: Duration of the whole run; `seconds` is the time of this annotator's loading and calls.
         cost: Calls, tokens and money.
         judge_trust: For a judge what its controls say so far, by dataset, see `ares.rubric.JudgeTrust.to_json`.
     """

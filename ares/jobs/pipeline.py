@@ -1,4 +1,4 @@
-"""A pipeline of stages, each with its own threads and batch size, connected by bounded queues.
+"""A pipeline of stages, each with threads and a batch size, connected by bounded queues.
 
 Reading, a model and writing overlap; memory is bounded by the queues; an unexpected exception in any
 stage stops all of them and is raised to the caller.
@@ -54,7 +54,7 @@ class _EndOfItems:
 
 
 class _PipelineStopped(Exception):
-    """Another stage has failed; the thread ends without an error of its own."""
+    """Another stage has failed; the thread ends without another error."""
 
 
 class _StageQueue(Generic[T]):

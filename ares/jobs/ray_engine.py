@@ -91,7 +91,7 @@ def _check_token(address: str) -> None:
 
 @contextmanager
 def _muted_stderr() -> Iterator[None]:
-    """Drop what C++ writes on standard error: ray repeats the error there in words of its own."""
+    """Drop what C++ writes on standard error: ray repeats the error there in other words."""
     sys.stderr.flush()
     saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)
@@ -338,7 +338,7 @@ _START_SECONDS = 600.0
 
 
 class RayEngine:
-    """An engine on the cluster that RAY_ADDRESS names, or one of its own on this machine.
+    """An engine on the cluster that RAY_ADDRESS names, or a new one on this machine.
 
     Args:
         max_workers: Most actors of one pool; None for one per GPU, where the function takes any, else one per CPU.

@@ -185,8 +185,8 @@ def measure_rate(store: AnnotationStore, name: str, **same: Json) -> MeasuredRat
     for report in reversed(reports):
         done = int(cast("int", report.get("kept", 0))) + int(cast("int", report.get("failed", 0)))
         if done and report["job"] == name and all(report.get(key) == value for key, value in same.items()):
-            own, run = float(cast("float", report["seconds"])), report.get("run_seconds")
-            share = own if run is None else float(cast("float", run)) * own / (together[run] or 1.0)
+            elapsed, run = float(cast("float", report["seconds"])), report.get("run_seconds")
+            share = elapsed if run is None else float(cast("float", run)) * elapsed / (together[run] or 1.0)
             jobs, items, seconds = jobs + 1, items + done, seconds + share
         if jobs == _MOST_JOBS_MEASURED:  # older ones may be of another machine
             break

@@ -49,7 +49,7 @@ class ComputePlan:
                 raise RequestError(f"wrong number of {name}", f"{number!r}; give a number above 0")
 
     def overrule(self, stated: WorkerNeeds) -> WorkerNeeds:
-        """What a worker takes that states its own needs."""
+        """What a worker takes that states its needs."""
         memory = None if self.memory_gb is None else round(self.memory_gb * 1e9)
         return replace(
             stated,
@@ -66,7 +66,7 @@ class IngestRequest:
     Attributes:
         sources: Folders, files or URLs.
         format: Name of a format, or "auto".
-        dataset: Name to store instead of the source's own, or "".
+        dataset: Name to store instead of the source's, or "".
         rate_hz: Recording rate, or None where the source stores it.
         cameras: How names of video files tell episode and camera, or "".
         spec: YAML file with what the dataset does not say of itself, or "".

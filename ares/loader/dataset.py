@@ -210,7 +210,7 @@ class StepDataset:
         return number, int(first_rows[number]), int(first_rows[number + 1])
 
     def frame_reach(self, number: int) -> tuple[int, int]:
-        """How many steps before and behind its own an item has frames of a camera, by the camera's number."""
+        """How many steps before and behind its step an item has frames of a camera, by the camera's number."""
         steps = self._windows.get(camera_key(self._store.layout.cameras[number]))
         return (0, 0) if steps is None else (min(int(steps.min()), 0), max(int(steps.max()), 0))
 

@@ -150,7 +150,7 @@ def _file_name(camera: str) -> str:
 
 
 def _copy_camera(camera: Camera, stem: Path) -> Camera:
-    """Copy a camera to a file of its own: the whole file, a span by packets, or encoded again."""
+    """Copy a camera to a separate file: the whole file, a span by packets, or encoded again."""
     ref, codec = camera.media, camera.codec
     if ref.kind != "mp4":
         copied_ref, codec = _encode_camera(camera, stem.with_suffix(".mp4"))
@@ -217,7 +217,7 @@ def _encoding_for(camera: Camera) -> tuple[str, VideoEncoding]:
 
 
 def _copied_reference(ref: MediaRef, path: Path, seconds: list[float] | None) -> MediaRef:
-    """The reference to a span that has been copied to a file of its own.
+    """The reference to a span that has been copied to a separate file.
 
     Args:
         ref: The span in the source.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def leads_out_of_dataset(path: str) -> bool:
-    """Whether links lead a local file further away than the folder two above its own: out of its dataset, for sure.
+    """Whether links lead a local file further away than the folder two above it: out of its dataset, for sure.
 
     The folder of the dataset itself is not stored with an episode.
     """
@@ -67,7 +67,7 @@ _MAX_CACHED = 100_000
 MISSING_REASON, CHANGED_REASON = "file is missing", "file has changed since it was ingested"
 SOURCE_REMEDIES = {
     MISSING_REASON: "put it back, or tell where it is now: ares doctor --relocate OLD=NEW",
-    CHANGED_REASON: "put the old one back, or ingest the new one under a name of its own (--dataset NAME)",
+    CHANGED_REASON: "put the old one back, or ingest the new one under another name (--dataset NAME)",
 }
 
 _cache: dict[tuple[str, FileState], str] = {}

@@ -309,7 +309,7 @@ def mean_views(episodes: Iterable[Episode]) -> dict[str, NDArray[np.float64]]:
             except AresError:
                 continue
             small = (cv2.resize(frame, _VIEW_SIZE, interpolation=cv2.INTER_AREA) for frame in frames)
-            own = pictures.setdefault(camera.name, [])
-            own += [np.asarray(picture.mean(axis=2), np.float64) for picture in small]
+            greys = pictures.setdefault(camera.name, [])
+            greys += [np.asarray(picture.mean(axis=2), np.float64) for picture in small]
     means = {name: np.mean(frames, axis=0).ravel() for name, frames in pictures.items() if frames}
     return {name: (view - view.mean()) / (float(view.std()) or 1.0) for name, view in means.items()}

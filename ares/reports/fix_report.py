@@ -110,22 +110,22 @@ class FixReport:
         return checked.is_clean and self.before.is_complete and not self.export.failed
 
     def _code(self, code: str, severity: Severity, before: int, after: int | None) -> CodeFix:
-        own = [
+        by_repair = [
             [correction for correction in repair.corrections if correction.code == code]
             for repair in self.repairs
         ]
         is_corrected = code in CORRECTED
-        left = sum(any(part.left for part in parts) for parts in own) if is_corrected else before
+        left = sum(any(part.left for part in parts) for parts in by_repair) if is_corrected else before
         return CodeFix(
             code=code,
             name=CODES[code].name,
             severity=severity,
             before=before,
-            corrected=sum(any(part.changes for part in parts) for parts in own),
+            corrected=sum(any(part.changes for part in parts) for parts in by_repair),
             left=left,
             after=after,
             done=CORRECTED[code] if is_corrected else f"left: {CODES[code].remedy}",
-            reasons=Counter(part.left for parts in own for part in parts if part.left),
+            reasons=Counter(part.left for parts in by_repair for part in parts if part.left),
         )
 
     def to_json(self) -> dict[str, Json]:

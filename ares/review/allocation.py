@@ -131,11 +131,11 @@ def count_cells(question: str, verdicts: pa.Array, certainties: pa.Array | None)
     for verdict in pc.unique(verdicts).to_pylist():
         if not common_verdict(verdict):
             continue
-        own = pc.fill_null(pc.equal(verdicts, verdict), False)
+        is_verdict = pc.fill_null(pc.equal(verdicts, verdict), False)
         if certainties is None:
-            yield common_verdict(verdict), int(pc.sum(own).as_py() or 0)
+            yield common_verdict(verdict), int(pc.sum(is_verdict).as_py() or 0)
             continue
-        numbers = certainties.filter(own)
+        numbers = certainties.filter(is_verdict)
         values, counts = np.unique(np.asarray(numbers.drop_null(), np.float64), return_counts=True)
         yield judged_cell(question, verdict, None), numbers.null_count
         for value, count in zip(values.tolist(), counts.tolist(), strict=True):

@@ -127,7 +127,7 @@ def read_answer(annotation: Annotation) -> Answer | None:
 
 
 def give_answer(stores: Stores, answer: Answer) -> Annotation:
-    """Store an answer and let the tables show it: the grade is derived anew, filters and counts follow.
+    """Store an answer and let the tables show it: the grade is derived again, filters and counts follow.
 
     Args:
         stores: Stores of the workspace.
@@ -215,14 +215,14 @@ def list_answers(stores: Stores, *, queue: str = "", person: str = "") -> Iterat
     """The answers that count, with their annotations, episode by episode; of one queue and one person if named."""
     log = stores.annotations
     people = [producer for producer in log.producers().values() if producer.kind == "person"]
-    own = [producer for producer in people if not person or producer.settings.get("person") == person]
+    selected = [producer for producer in people if not person or producer.settings.get("person") == person]
     ids = {
         episode_id
-        for producer in own
+        for producer in selected
         for episode_id in log.find_episodes(producer.annotator, producer.maker_id)
     }
     for chunk in batched(sorted(ids), _EPISODES_PER_READ):
-        annotations = log.find_annotations(chunk, maker_ids=[producer.maker_id for producer in own])
+        annotations = log.find_annotations(chunk, maker_ids=[producer.maker_id for producer in selected])
         for annotation in keep_newest_annotations(annotations):
             answer = read_answer(annotation)
             if answer and queue in ("", answer.queue):
@@ -238,8 +238,11 @@ def answers_of_episodes(stores: Stores, episode_ids: Collection[str]) -> Iterato
     """
     for annotation, answer in list_answers(stores):
         if annotation.episode_id in episode_ids:
-            own: dict[str, Json] = {"episode_id": annotation.episode_id, "created": annotation.created}
-            yield {**answer.to_json(), **own, "answer_id": original_answer_id(annotation)}
+            episode_fields: dict[str, Json] = {
+                "episode_id": annotation.episode_id,
+                "created": annotation.created,
+            }
+            yield {**answer.to_json(), **episode_fields, "answer_id": original_answer_id(annotation)}
 
 
 def find_last_answer(stores: Stores, episode_id: str, person: str) -> tuple[Annotation, Answer] | None:
@@ -250,10 +253,10 @@ def find_last_answer(stores: Stores, episode_id: str, person: str) -> tuple[Anno
         episode_id: The episode.
         person: Who said it.
     """
-    own = _own_annotations(stores, episode_id, person)
-    positions = {annotation.annotation_id: number for number, annotation in enumerate(own)}
+    annotations = _annotations_of_person(stores, episode_id, person)
+    positions = {annotation.annotation_id: number for number, annotation in enumerate(annotations)}
     by_address: dict[object, list[Annotation]] = {}
-    for annotation in own:
+    for annotation in annotations:
         by_address.setdefault((annotation.maker_id, annotation.address), []).append(annotation)
     counting = [members[-1] for group in by_address.values() if (members := counting_answers(group))]
     # What an undo let count again was said when it was said first.
@@ -274,7 +277,7 @@ def find_earlier_answer(
         subject_id: As in `Answer`.
         person: Who said it.
     """
-    answers = map(read_answer, reversed(_own_annotations(stores, episode_id, person)))
+    answers = map(read_answer, reversed(_annotations_of_person(stores, episode_id, person)))
     return next(
         (
             answer
@@ -285,15 +288,15 @@ def find_earlier_answer(
     )
 
 
-def _own_annotations(stores: Stores, episode_id: str, person: str) -> list[Annotation]:
+def _annotations_of_person(stores: Stores, episode_id: str, person: str) -> list[Annotation]:
     """The annotations that a person made of an episode, in the order of the log."""
     producers = stores.annotations.producers().values()
-    own = [
+    maker_ids = [
         producer.maker_id
         for producer in producers
         if producer.kind == "person" and producer.settings.get("person") == person.strip()
     ]
-    return list(stores.annotations.find_annotations([episode_id], maker_ids=own)) if own else []
+    return list(stores.annotations.find_annotations([episode_id], maker_ids=maker_ids)) if maker_ids else []
 
 
 def answer_from_row(row: Mapping[str, Any]) -> Answer:
@@ -374,7 +377,7 @@ def _prepare_episode_label(stores: Stores, answer: Answer) -> PreparedAnswer:
 
 
 def _label_columns(answer: Answer) -> dict[str, Json]:
-    """The columns that an answer about an episode fills; "cannot tell" leaves its own empty."""
+    """The columns that an answer about an episode fills; "cannot tell" leaves its column empty."""
     is_good = {"success": True, "met": True, "failure": False, "unmet": False}.get(answer.verdict)
     if answer.question == INSTRUCTION:
         columns: dict[str, Json] = {

@@ -19,7 +19,7 @@ from ares.review.allocation import (
     judged_columns,
 )
 from ares.review.answers import INSTRUCTION
-from ares.review.certificate import refuse_own_columns
+from ares.review.certificate import refuse_answer_columns
 from ares.review.drawing import list_queues
 from ares.review.estimates import (
     LEAST_RARER,
@@ -68,7 +68,7 @@ class Calibration:
         question: "acceptable", "success", "instruction" or a criterion.
         dataset: The dataset.
         judge: Id of the producer of the judgements; "" for what no judge has judged. Of instructions it is the audit,
-            which accepts what fits its own instruction as well as any, and refuses what it names.
+            which accepts what fits its stated instruction as well as any, and refuses what it names.
         model: Its model.
         items: Items that people answered.
         random_items: Those drawn at random; all but counts and agreement of people rests on these alone.
@@ -164,7 +164,7 @@ def report_calibration(
         RequestError: The filter is wrong, or by what answers change.
         StoreError: The log or a table cannot be read.
     """
-    refuse_own_columns(where, "measures")
+    refuse_answer_columns(where, "measures")
     groups: dict[tuple[str, str, str], list[LabelledItem]] = {}
     for item in read_labelled_items(stores, question=question, dataset=dataset, where=where):
         groups.setdefault((item.question, item.dataset, item.judge), []).append(item)
@@ -194,13 +194,13 @@ def _measure_group(
     recipes: Mapping[str, Mapping[str, Json]],
 ) -> Calibration:
     first = items[0]
-    own = {name for name, recipe in recipes.items() if _is_drawn_from(recipe, first.dataset, where)}
-    others = recipes.keys() - own
+    matching = {name for name, recipe in recipes.items() if _is_drawn_from(recipe, first.dataset, where)}
+    others = recipes.keys() - matching
     drawn = [item for item in items if item.truth and is_drawn_at_random(item, others)]
     judged = [item for item in drawn if item.judged]
     ranked = [item for item in judged if item.rank is not None]
     ranks, labels = [item.rank or 0.0 for item in ranked], [_is_true(item) for item in ranked]
-    within = [item for item in items if item.truth and is_drawn_within_stratum(item, own, others)]
+    within = [item for item in items if item.truth and is_drawn_within_stratum(item, matching, others)]
     spoken = [item for item in within if item.judged]
     rest = _count_unlabelled(stores, items, where)
     share = _estimate_share(judged, spoken, rest) if spoken else None
@@ -258,8 +258,8 @@ def _estimate_ratio(
     for item in items:
         by_episode.setdefault(item.episode_id, []).append(is_hit(item))
     hits, totals = (
-        [sum(own) for own in by_episode.values()],
-        [len(own) for own in by_episode.values()],
+        [sum(flags) for flags in by_episode.values()],
+        [len(flags) for flags in by_episode.values()],
     )
     share = sum(hits) / len(items)
     if len(by_episode) < len(items) and 0 < share < 1:
@@ -297,20 +297,24 @@ def _estimate_share(
     if len(spoken) > len(judged):
         return estimate_stratified_share(_count_strata(spoken, rest))
     accepted, total = rest.accepted, rest.total
-    own = [_is_accepted(item) for item in judged]
+    decisions = [_is_accepted(item) for item in judged]
     labels = [_is_true(item) for item in judged]
-    low, high = wilson_interval(sum(own), len(own))
+    low, high = wilson_interval(sum(decisions), len(decisions))
     true = sum(labels)
     if total and not low <= accepted / total <= high and min(true, len(labels) - true) >= LEAST_RARER:
         return estimate_shifted_share(
-            accepted + sum(own),
-            total + len(own),
-            true_accepted=sum(map(operator.and_, own, labels)),
+            accepted + sum(decisions),
+            total + len(decisions),
+            true_accepted=sum(map(operator.and_, decisions, labels)),
             true=true,
-            false_refused=sum(not (accepts or label) for accepts, label in zip(own, labels, strict=True)),
+            false_refused=sum(
+                not (accepts or label) for accepts, label in zip(decisions, labels, strict=True)
+            ),
             false=len(labels) - true,
         )
-    return estimate_true_share(labels, list(map(float, own)), [1.0] * accepted + [0.0] * (total - accepted))
+    return estimate_true_share(
+        labels, list(map(float, decisions)), [1.0] * accepted + [0.0] * (total - accepted)
+    )
 
 
 def _count_strata(spoken: Sequence[LabelledItem], rest: _UnlabelledItems) -> list[StratumCounts]:

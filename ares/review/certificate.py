@@ -182,7 +182,7 @@ def certify(stores: Stores, precision: float, *, where: str = "") -> Certificate
         raise RequestError(
             f"a precision of {precision:g} cannot be certified", "give one above 0 and below 1"
         )
-    refuse_own_columns(where, "certifies")
+    refuse_answer_columns(where, "certifies")
     items = [
         item
         for item in read_labelled_items(stores, question=ACCEPTABLE, where=where)
@@ -205,7 +205,7 @@ def _refuse_other_draws(stores: Stores, items: Iterable[LabelledItem], where: st
             )
 
 
-def refuse_own_columns(where: str, does: str) -> None:
+def refuse_answer_columns(where: str, does: str) -> None:
     """Raise RequestError for a filter by what answers change: captions that people refused would be left out of it.
 
     Args:
@@ -213,10 +213,10 @@ def refuse_own_columns(where: str, does: str) -> None:
         does: What it would be used for: "certifies" or "measures".
     """
     words = set(re.findall(r"[a-z_][a-z0-9_]*", re.sub(r"'(?:[^']|'')*'", "''", where.lower())))
-    own = sorted(word for word in words if _CHANGED_BY_ANSWERS.match(word))
-    if own:
+    changed = sorted(word for word in words if _CHANGED_BY_ANSWERS.match(word))
+    if changed:
         raise RequestError(
-            f"a filter by {', '.join(own)} {does} nothing",
+            f"a filter by {', '.join(changed)} {does} nothing",
             "answers change it, so that it leaves out what people refused; what a judge accepted is counted by itself "
             "in any case: filter by columns of the source",
         )
@@ -333,7 +333,7 @@ def _find_change(item: CertifiedItem, now: LabelledItem | None) -> str:
         return f"an answer on episode {item.episode_id} was changed or taken back"
     if current - set(item.answers):
         return f"somebody else answered on episode {item.episode_id}"
-    return "" if now.judge == item.judge else f"episode {item.episode_id} was graded anew by {now.judge}"
+    return "" if now.judge == item.judge else f"episode {item.episode_id} was graded again by {now.judge}"
 
 
 def find_changed_members(stores: Stores, certificate: Certificate, members: Iterable[str]) -> Iterator[str]:

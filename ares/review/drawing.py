@@ -222,9 +222,11 @@ def create_queue(
     drawn, strata = _draw_within_strata(candidates, request.random_items, generator)
     rows = [(row, "random") for row in drawn]
     if members or worth is not None:
-        subjects, own = {row.subject for row in drawn}, set(members)
+        subjects, member_ids = {row.subject for row in drawn}, set(members)
         rest = (row for row in candidates if row.subject not in subjects)
-        best = heapq.nlargest(request.worth_items, rest, key=lambda row: (row.episode_id in own, row.worth))
+        best = heapq.nlargest(
+            request.worth_items, rest, key=lambda row: (row.episode_id in member_ids, row.worth)
+        )
         rows += [(row, "worth") for row in best]
     elif request.worth_items:
         rows += [(row, ALLOCATED) for row in _allocate_items(stores, request, candidates, drawn, generator)]
@@ -321,14 +323,14 @@ def _find_candidates(
     episodes, segments, annotator = stores.tables.episodes, stores.tables.segments, request.annotator
     is_of_episodes, judged = request.question in QUESTIONS_OF_EPISODES, judged_columns(request.question)
     named = {"grade", "grade_margin", judged.verdict, judged.certainty, judged.producer}
-    own = sorted(named & set((episodes if is_of_episodes else segments).columns()))
+    judge_columns = sorted(named & set((episodes if is_of_episodes else segments).columns()))
     for ids in batched(episode_ids, BLOCK_ITEMS):
         where = ids_filter(ids)
-        columns = ["episode_id", "dataset", *(own if is_of_episodes else ())]
+        columns = ["episode_id", "dataset", *(judge_columns if is_of_episodes else ())]
         rows = episodes.read_columns(columns, where).to_pylist()
         datasets = {row["episode_id"]: row["dataset"] for row in rows}
         if not is_of_episodes:
-            columns = ["annotation_id", "episode_id", "annotator", "text", *own]
+            columns = ["annotation_id", "episode_id", "annotator", "text", *judge_columns]
             of_segments = segments.scan(columns, where).to_pylist()
             rows = [row for row in of_segments if row["text"] and annotator in ("", row["annotator"])]
         for row in sorted(rows, key=lambda row: (row["episode_id"], row.get("annotation_id", ""))):

@@ -1,4 +1,4 @@
-"""The instruction audit: episodes that another instruction of their dataset fits better than their own."""
+"""The instruction audit: episodes that another instruction of their dataset fits better than the stated one."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _LABEL_COLUMNS = ("person_success", "instruction_fits", "corrected_instruction")
 # benchmarks/instruction_audit.py: it is about as near to that one as the episodes of it, and few of the nearest
 # episodes have the instruction that it has.
 _MOST_DISTANCE, _MOST_OWN_NEIGHBOURS = 1.5, 0.2
-# Largest probability that the instructions are told apart so well by chance, and least share of episodes that their
-# own instruction fits best: what tells less of a dataset does not know it.
+# Largest probability that the instructions are distinguished so well by chance, and least share of episodes that their
+# stated instruction fits best: what tells less of a dataset does not know it.
 _MOST_CHANCE, _LEAST_ACCURACY = 0.02, 0.6
 _PUNCTUATION = re.compile(r"[\W_]+")
 Verdict = Literal["judged", "unsure"]
@@ -57,13 +57,13 @@ Verdict = Literal["judged", "unsure"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionFinding:
-    """An episode that another instruction of its dataset fits better than its own.
+    """An episode that another instruction of its dataset fits better than the stated one.
 
     Attributes:
         episode_id: Id of the episode.
         instruction: What the source says.
         proposed: The instruction that fits better.
-        share: Probability of that one against the own, 0.5 to 1.
+        share: Probability of that one against the stated one, 0.5 to 1.
         camera: Camera of the frames that decide, or "".
         seconds: The frames that decide, from the start of the episode.
     """
@@ -103,12 +103,12 @@ class InstructionAudit:
 
     Attributes:
         dataset: Its name.
-        verdict: "unsure" where the instructions cannot be told apart: then nobody is named.
+        verdict: "unsure" where the instructions cannot be distinguished: then nobody is named.
         reason: Why it is unsure, or what was left out.
         episodes: Episodes with an instruction.
         judged: Those whose instruction has a model.
-        instructions: Instructions that can be told apart.
-        accuracy: Share of the judged that the own instruction fits best.
+        instructions: Instructions that can be distinguished.
+        accuracy: Share of the judged that the stated instruction fits best.
         chance: What that share would be by chance.
         space: Embedding space of the frames.
         findings: Episodes that another instruction fits better, the surest first.
@@ -132,7 +132,7 @@ class InstructionAudit:
             return f"{self.dataset}: unsure, {self.reason}; {count_of(self.episodes, 'episode')}, nobody is named"
         return (
             f"{self.dataset}: {len(self.findings)} of {self.judged} judged episodes fit another instruction better; "
-            f"{count_of(self.instructions, 'instruction')} are told apart, the own one fits best in "
+            f"{count_of(self.instructions, 'instruction')} are distinguished, the stated one fits best in "
             f"{self.accuracy:.2f} (by chance {self.chance:.2f}); "
             f"{count_are(self.episodes - self.judged, 'episode')} not judged"
         )
@@ -329,10 +329,10 @@ def _list_examples(
 def _with_frames(
     stores: Stores, space: str, finding: InstructionFinding, examples: Mapping[str, Sequence[str]]
 ) -> InstructionFinding:
-    own, other = (
+    stated, other = (
         examples.get(normalize_instruction(text), ()) for text in (finding.instruction, finding.proposed)
     )
-    camera, seconds = _find_deciding_frames(stores, space, finding.episode_id, own, other)
+    camera, seconds = _find_deciding_frames(stores, space, finding.episode_id, stated, other)
     return replace(finding, camera=camera, seconds=seconds)
 
 
@@ -361,15 +361,15 @@ def _judge_rows(
 
     labelled, texts = _label_rows(rows, features)
     fits = fit_instructions(labelled)
-    own, count = fits.classes[labelled.labels], len(fits.sizes)
-    counted = (own >= 0) & labelled.is_counted
+    stated, count = fits.classes[labelled.labels], len(fits.sizes)
+    counted = (stated >= 0) & labelled.is_counted
     total, hits = int(counted.sum()), int((counted & ~fits.is_contrary()).sum())
-    best = np.where(fits.is_contrary(), fits.best, own)[counted]
+    best = np.where(fits.is_contrary(), fits.best, stated)[counted]
     expected = np.bincount(best, minlength=count) @ fits.sizes / max(total, 1) ** 2 if count else 1.0
     audit = replace(
         audit,
         episodes=len(rows),
-        judged=int((own >= 0).sum()),
+        judged=int((stated >= 0).sum()),
         instructions=count,
         accuracy=round(hits / total, 4) if total else 0.0,
         chance=round(float(expected), 4),
@@ -378,11 +378,11 @@ def _judge_rows(
         reason = (
             f"no two instructions have {LEAST_EPISODES} different episodes"
             if (fits.classes >= 0).sum() < 2
-            else "the frames do not tell its instructions apart"
+            else "the frames do not distinguish its instructions"
         )
         return replace(audit, verdict="unsure", reason=reason), fits
     if share_lower_bound(hits, total, 1 - _MOST_CHANCE) <= max(float(expected), _LEAST_ACCURACY):
-        return replace(audit, verdict="unsure", reason="the frames do not tell its instructions apart"), fits
+        return replace(audit, verdict="unsure", reason="the frames do not distinguish its instructions"), fits
     findings = _find_contrary(rows, labelled, fits, texts)
     return replace(audit, verdict="judged", findings=tuple(findings)), fits
 
@@ -466,7 +466,7 @@ def _list_verdicts(
     words, ranks = np.full(len(rows), UNSURE, object), np.full(len(rows), np.nan)
     if fits is not None:
         ranks = 1 - fits.share
-        words[np.isfinite(fits.own) & ~fits.is_contrary()] = MET
+        words[np.isfinite(fits.stated) & ~fits.is_contrary()] = MET
         words[_is_named(fits)] = UNMET
     return {
         row.episode_id: AuditVerdict(word, None if np.isnan(rank) else round(rank, 3), hash_text(row.text))
@@ -487,21 +487,21 @@ def _largest_labels(labelled: LabelledRows, fits: InstructionFits) -> list[int]:
 
 
 def _find_deciding_frames(
-    stores: Stores, space: str, episode_id: str, own: Sequence[str], other: Sequence[str]
+    stores: Stores, space: str, episode_id: str, stated: Sequence[str], other: Sequence[str]
 ) -> tuple[str, tuple[float, ...]]:
-    """The camera and the seconds of the frames that are most like other episodes and least like its own.
+    """The camera and the seconds of the frames that are most like the other episodes and least like its instruction.
 
     Args:
         stores: Stores of the workspace.
         space: Embedding space of the frame vectors.
         episode_id: The episode.
-        own: Episodes of its own instruction.
+        stated: Episodes of its stated instruction.
         other: Episodes of the instruction that fits better.
     """
     import numpy as np
 
     table = stores.tables.vectors(space)
-    means = [_camera_means(table.read_episodes(ids[:_EXAMPLES]).values()) for ids in (own, other)]
+    means = [_camera_means(table.read_episodes(ids[:_EXAMPLES]).values()) for ids in (stated, other)]
     vectors = table.read(episode_id)
     best: tuple[float, str, tuple[float, ...]] = (-np.inf, "", ())
     for camera in sorted(set(vectors.cameras) & means[0].keys() & means[1].keys()):
@@ -522,4 +522,4 @@ def _camera_means(episodes: Iterable[EpisodeVectors]) -> dict[str, NDArray[np.fl
         names = np.array(episode.cameras)
         for camera in set(episode.cameras):
             vectors[camera].append(episode.vectors[names == camera].mean(axis=0))
-    return {camera: np.mean(own, axis=0) for camera, own in vectors.items()}
+    return {camera: np.mean(parts, axis=0) for camera, parts in vectors.items()}

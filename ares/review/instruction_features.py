@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Episodes whose vectors are in memory together, and from which the directions of a dataset are taken.
 _EPISODES_PER_READ, _EPISODES_OF_BASIS = 500, 1_000
-# Directions that are kept of each kind, parts of an episode that are told apart, and cameras.
+# Directions that are kept of each kind, parts of an episode that are distinguished, and cameras.
 _DIRECTIONS, _PARTS, _MOST_CAMERAS = 48, 3, 3
 # Annotations of what a judge saw before it knew a text, and the length of their vectors.
 _OBSERVATION, _HASHED = "observation", 64
@@ -113,8 +113,10 @@ def _find_bases(stores: Stores, ids: Sequence[str], space: str) -> _Bases | None
 def _motion_spaces(stores: Stores) -> list[str]:
     """Spaces of vectors that come from signals, which have no encoder."""
     documents = stores.annotations.find_documents(SPACES_COLLECTION)
-    own = {name for name, document in documents if not cast("Mapping[str, object]", document).get("encoder")}
-    return sorted(own & set(stores.tables.spaces()))
+    user_spaces = {
+        name for name, document in documents if not cast("Mapping[str, object]", document).get("encoder")
+    }
+    return sorted(user_spaces & set(stores.tables.spaces()))
 
 
 def _main_directions(
@@ -147,8 +149,8 @@ def _read_blocks(
             frames[row] = _summarise_frames(stored[episode_id], cameras)
     blocks = [frames, _read_observations(stores, ids)]
     for name, length in motion:
-        own, missing = stores.tables.vectors(name).mean_vectors(ids), np.full(length, np.nan, np.float32)
-        blocks.append(np.stack([own.get(episode_id, missing) for episode_id in ids]))
+        means, missing = stores.tables.vectors(name).mean_vectors(ids), np.full(length, np.nan, np.float32)
+        blocks.append(np.stack([means.get(episode_id, missing) for episode_id in ids]))
     return blocks
 
 
@@ -160,11 +162,11 @@ def _summarise_frames(vectors: EpisodeVectors, cameras: Sequence[str]) -> NDArra
     means = np.full((len(cameras), _PARTS, size), np.nan, np.float32)
     names = np.array(vectors.cameras)
     for number, camera in enumerate(cameras):
-        own = vectors.vectors[names == camera]
-        for part in range(_PARTS if len(own) else 0):
-            start = min(part * len(own) // _PARTS, len(own) - 1)
-            stop = max((part + 1) * len(own) // _PARTS, start + 1)
-            means[number, part] = own[start:stop].mean(axis=0)
+        of_camera = vectors.vectors[names == camera]
+        for part in range(_PARTS if len(of_camera) else 0):
+            start = min(part * len(of_camera) // _PARTS, len(of_camera) - 1)
+            stop = max((part + 1) * len(of_camera) // _PARTS, start + 1)
+            means[number, part] = of_camera[start:stop].mean(axis=0)
     return means.reshape(-1)
 
 

@@ -26,7 +26,7 @@ _NEAREST_OF_LABEL, _NEAREST, _TRIMMINGS = 0.7, 0.8, 4
 _SAME_TASK = (8.0, 5.0, 5.0)
 # How often the classes and the covariance, each of which follows from the other, are found in a round.
 _JOININGS = 2
-# What is further from its own class than usual, and so many times nearer to another, teaches nothing and may be named.
+# What is further from its class than usual, and so many times nearer to another, teaches nothing and may be named.
 _CLEAR_RATIO = 2.0
 # An episode is usual of a class when it is as near to it as this share of the episodes that it fits best.
 _USUAL_QUANTILE, _LEAST_USUAL = 0.9, 5
@@ -34,7 +34,7 @@ _USUAL_QUANTILE, _LEAST_USUAL = 0.9, 5
 _TEMPERATURES = tuple(2.0**power for power in range(-2, 13))
 # Parts of the recordings, of which each is compared with what the others teach.
 _RECORDING_PARTS = 100
-# Nearest episodes of the own and the other class that are looked at.
+# Nearest episodes of the stated and the other class that are looked at.
 _NEIGHBOURS = 8
 
 
@@ -68,17 +68,17 @@ class InstructionFits:
 
     Attributes:
         classes: (L,) by label the number of its class: wordings of one task have the same, and so have instructions
-            that cannot be told apart; -1 has what has too few episodes.
-        own: (N,) squared distance to the own class, 1 for the furthest that is usual; NaN where it has no model.
+            that cannot be distinguished; -1 has what has too few episodes.
+        stated: (N,) squared distance to its class, 1 for the furthest that is usual; NaN where it has no model.
         best: (N,) the other class that fits best, or -1.
         other: (N,) squared distance to that one in the same unit.
-        share: (N,) probability of that class against the own one, 0 to 1; NaN where the own has no model.
-        neighbours: (N,) share of the own class among the nearest episodes of both; NaN where the other is not clear.
+        share: (N,) probability of that class against the stated one, 0 to 1; NaN where that has no model.
+        neighbours: (N,) share of the stated class among the nearest episodes of both; NaN where the other is not clear.
         sizes: (K,) number of counted episodes of each class.
     """
 
     classes: NDArray[np.int64]
-    own: NDArray[np.float64]
+    stated: NDArray[np.float64]
     best: NDArray[np.int64]
     other: NDArray[np.float64]
     share: NDArray[np.float64]
@@ -86,8 +86,8 @@ class InstructionFits:
     sizes: NDArray[np.int64]
 
     def is_contrary(self) -> NDArray[np.bool_]:
-        """(N,) whether another class fits better than the own."""
-        contrary: NDArray[np.bool_] = self.own > self.other
+        """(N,) whether another class fits better than the stated one."""
+        contrary: NDArray[np.bool_] = self.stated > self.other
         return contrary
 
 
@@ -95,7 +95,7 @@ def fit_instructions(rows: LabelledRows) -> InstructionFits:
     """Find which texts are wordings of one instruction, and compare every episode with every instruction.
 
     Each round joins texts whose episodes look and move alike, and does not learn from what the round before it found
-    to be another instruction's: it would blur the centre of its own.
+    to be another instruction's: it would blur the centre of the stated one.
     """
     import numpy as np
 
@@ -103,20 +103,20 @@ def fit_instructions(rows: LabelledRows) -> InstructionFits:
     is_used = sample.is_counted
     for limit in _SAME_TASK:
         model, classes = _fit_classes(sample, is_used, limit)
-        own, _, other = _compare_rows(model, sample, classes)
-        _, is_clear = _find_usual(own, other, sample)
+        stated, _, other = _compare_rows(model, sample, classes)
+        _, is_clear = _find_usual(stated, other, sample)
         is_used = sample.is_counted & ~is_clear
-    own, best, other = _compare_rows(model, rows, classes)
-    usual, is_clear = _find_usual(own, other, rows)
-    own_class = classes[rows.labels]
+    stated, best, other = _compare_rows(model, rows, classes)
+    usual, is_clear = _find_usual(stated, other, rows)
+    stated_class = classes[rows.labels]
     return InstructionFits(
         classes=classes,
-        own=own / usual,
+        stated=stated / usual,
         best=best,
         other=other / usual,
-        share=_compute_shares(own - other, rows.is_counted),
+        share=_compute_shares(stated - other, rows.is_counted),
         neighbours=_compare_neighbours(model, rows, sample, classes, np.where(is_clear, best, -1)),
-        sizes=np.bincount(own_class[rows.is_counted & (own_class >= 0)], minlength=model.num_classes),
+        sizes=np.bincount(stated_class[rows.is_counted & (stated_class >= 0)], minlength=model.num_classes),
     )
 
 
@@ -152,13 +152,13 @@ def _fit_classes(
     numbers = np.full(len(classes), -1)
     numbers[kept] = np.arange(len(kept))
     classes = numbers[classes]
-    own_class = classes[rows.labels]
-    is_learnt = is_used & (own_class >= 0)
+    stated_class = classes[rows.labels]
+    is_learnt = is_used & (stated_class >= 0)
     model = _DistanceModel(
         whitening=whitening,
         spread=spread,
         points=features[is_learnt] @ whitening,
-        owners=own_class[is_learnt],
+        owners=stated_class[is_learnt],
         groups=rows.groups[is_learnt],
         num_classes=len(kept),
     )
@@ -170,7 +170,7 @@ def _find_whitening(
 ) -> tuple[NDArray[np.float64], float]:
     """(F, F) by which rows (N, F) of classes (N,) are multiplied, and the median squared distance to a centre then.
 
-    Only differences to the own centre count, and of these the smallest.
+    Only differences to the stated centre count, and of these the smallest.
     """
     import numpy as np
 
@@ -181,7 +181,7 @@ def _find_whitening(
     whitening, median = np.eye(features.shape[1]), 0.0
     for _ in range(_TRIMMINGS):
         centres, sizes = _find_centres(rows[is_near], owners[is_near], count)
-        has_centre, own = sizes[owners] > 1, sizes[owners]
+        has_centre, class_sizes = sizes[owners] > 1, sizes[owners]
         kept = is_near & has_centre
         if not kept.any():
             break
@@ -192,7 +192,9 @@ def _find_whitening(
         whitening = vectors / np.sqrt(values)
         # A row is nearer to the centre that it is part of than another is.
         squares = ((differences @ whitening) ** 2).sum(axis=1)
-        squares *= np.where(kept, own / np.maximum(own - 1, 1), own / (own + 1))
+        squares *= np.where(
+            kept, class_sizes / np.maximum(class_sizes - 1, 1), class_sizes / (class_sizes + 1)
+        )
         median = float(np.median(squares[has_centre]))
         is_near = has_centre & (squares <= np.quantile(squares[has_centre], _NEAREST))
     return whitening, median
@@ -290,16 +292,16 @@ class _DistanceModel:
 def _compare_rows(
     model: _DistanceModel, rows: LabelledRows, classes: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-    """(N,) squared distances to the own class, NaN without, which other class is the nearest, and those to it.
+    """(N,) squared distances to the stated class, NaN without, which other class is the nearest, and those to it.
 
     The recordings are in parts: each part is compared with the means of all other parts.
     """
     import numpy as np
 
-    own_class, total = classes[rows.labels], len(rows.labels)
-    own, other, best = np.full(total, np.nan), np.full(total, np.nan), np.full(total, -1)
+    stated_class, total = classes[rows.labels], len(rows.labels)
+    stated, other, best = np.full(total, np.nan), np.full(total, np.nan), np.full(total, -1)
     if model.num_classes < 2:
-        return own, best, other
+        return stated, best, other
     sums, counts = model.sum_rows(np.ones(len(model.owners), np.bool_))
     for part in range(_RECORDING_PARTS):
         left_sums, left_counts = model.sum_rows(model.groups % _RECORDING_PARTS == part)
@@ -309,12 +311,12 @@ def _compare_rows(
         for start in range(0, len(members), _ROWS_PER_BATCH):
             batch = members[start : start + _ROWS_PER_BATCH]
             squares = _predict_distances(rows.features[batch] @ model.whitening, means, known, model.spread)
-            every, owners = np.arange(len(batch)), own_class[batch]
-            to_own = squares[every, owners]
-            own[batch] = np.where((owners >= 0) & np.isfinite(to_own), to_own, np.nan)
+            every, owners = np.arange(len(batch)), stated_class[batch]
+            to_stated = squares[every, owners]
+            stated[batch] = np.where((owners >= 0) & np.isfinite(to_stated), to_stated, np.nan)
             squares[every[owners >= 0], owners[owners >= 0]] = np.inf
             best[batch], other[batch] = squares.argmin(axis=1), squares.min(axis=1)
-    return own, best, other
+    return stated, best, other
 
 
 def _predict_distances(
@@ -330,23 +332,23 @@ def _predict_distances(
 
 
 def _find_usual(
-    own: NDArray[np.float64], other: NDArray[np.float64], rows: LabelledRows
+    stated: NDArray[np.float64], other: NDArray[np.float64], rows: LabelledRows
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """(N,) usual squared distances to the own class, of failures and others; (N,) whether another fits clearly."""
+    """(N,) usual squared distances to the stated class, of failures and others; (N,) whether another fits clearly."""
     import numpy as np
 
-    is_right, usual = rows.is_counted & (own <= other), np.full(len(own), np.nan)
+    is_right, usual = rows.is_counted & (stated <= other), np.full(len(stated), np.nan)
     for is_kind in (rows.is_failure, ~rows.is_failure):
         counted = is_right & is_kind
         if counted.sum() < _LEAST_USUAL:
             counted = is_right
         if counted.any():
-            usual[is_kind] = np.quantile(own[counted], _USUAL_QUANTILE)
-    return usual, (own > _CLEAR_RATIO * other) & (own > usual)
+            usual[is_kind] = np.quantile(stated[counted], _USUAL_QUANTILE)
+    return usual, (stated > _CLEAR_RATIO * other) & (stated > usual)
 
 
 def _compute_shares(margins: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """(N,) probabilities of the other class from (N,) squared distances to the own one less those to the other.
+    """(N,) probabilities of the other class from (N,) squared distances to the stated one less those to the other.
 
     They are calibrated to the instructions as they stand, wrong ones included: where one in ten is wrong, even a large
     margin leaves a doubt.
@@ -368,18 +370,18 @@ def _compare_neighbours(
     classes: NDArray[np.int64],
     best: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """(N,) share of the own class among the nearest of both classes; NaN where `best` (N,) is -1.
+    """(N,) share of the stated class among the nearest of both classes; NaN where `best` (N,) is -1.
 
-    An instruction that is given in two scenes has no centre that fits either. There it has neighbours of its own.
+    An instruction that is given in two scenes has no centre that fits either. There it has neighbours of its class.
     """
     import numpy as np
 
     shares = np.full(len(best), np.nan)
-    own_class, known = classes[rows.labels], classes[sample.labels]
+    stated_class, known = classes[rows.labels], classes[sample.labels]
     points, members = sample.features.astype(np.float64) @ model.whitening, np.argsort(known, kind="stable")
     starts = np.searchsorted(known[members], np.arange(model.num_classes + 1))
     for row in np.flatnonzero(best >= 0).tolist():
-        pair = (int(own_class[row]), int(best[row]))
+        pair = (int(stated_class[row]), int(best[row]))
         both = np.concatenate([members[starts[number] : starts[number + 1]] for number in pair])
         apart = both[sample.groups[both] != rows.groups[row]]
         squares = ((points[apart] - rows.features[row].astype(np.float64) @ model.whitening) ** 2).sum(axis=1)

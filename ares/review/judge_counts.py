@@ -107,13 +107,13 @@ def list_judged_questions(stores: Stores) -> list[JudgedQuestion]:
         for name, refused in _REFUSED.items()
         if (judged := judged_columns(name)).verdict in existing
     ]
-    own = [
+    of_criteria = [
         JudgedQuestion(name=name, column=column, accepted=Verdict.MET.value, refused=Verdict.UNMET.value)
         for column, name in sorted(criteria.items(), key=lambda item: item[1])
     ]
     # Success is of the episode, and no part of its caption.
     return sorted(
-        [*whole, *own], key=lambda question: (question.name == SUCCESS, question.name != ACCEPTABLE)
+        [*whole, *of_criteria], key=lambda question: (question.name == SUCCESS, question.name != ACCEPTABLE)
     )
 
 

@@ -105,7 +105,7 @@ def prepare_ruling(
     )
     # The word of a person is never stale; what the person ruled on by another rubric keeps its columns.
     earlier = producers[producer.maker_id].columns if producer.maker_id in producers else ()
-    own = {column.name: replace(column, needs_current_maker=False) for column in (*earlier, *columns)}
+    by_name = {column.name: replace(column, needs_current_maker=False) for column in (*earlier, *columns)}
     value: dict[str, Json] = {**described, "rulings": [{**ruling.to_json(), "category": category}]}
     draft = replace(
         annotation,
@@ -114,7 +114,9 @@ def prepare_ruling(
         value=value,
         part=ruling.criterion,
     )
-    return PreparedAnswer(replace(producer, columns=tuple(own.values())), [sign_annotation(producer, draft)])
+    return PreparedAnswer(
+        replace(producer, columns=tuple(by_name.values())), [sign_annotation(producer, draft)]
+    )
 
 
 def add_correction(
@@ -179,7 +181,7 @@ def withdraw_copies(stores: Stores, producer: Producer, episode_id: str) -> None
 
 
 def _segment_settings(annotation: Annotation) -> dict[str, Json]:
-    """Rulings on what is said of segments have a producer of their own: what one describes is no part of its id."""
+    """Rulings on what is said of segments have a separate producer: what one describes is no part of its id."""
     return {"described": annotation.name} if annotation.subject_kind == "segment" else {}
 
 
@@ -212,7 +214,7 @@ def sign_annotation(producer: Producer, draft: Annotation) -> Annotation:
 
 
 def _value_from_here(value: Mapping[str, Json]) -> Mapping[str, Json]:
-    """The value of an answer with its origin; one that counts again keeps its own."""
+    """The value of an answer with its origin; one that counts again keeps the one it has."""
     return value if value == WITHDRAWN or RESTORES in value else {ORIGIN: HERE, **value}
 
 
@@ -258,10 +260,10 @@ def correct_segments(
     written: list[Annotation] = []
     for segment in segments:
         change = by_id.get(segment.annotation_id)
-        is_own = segment.maker_id == producer.maker_id
-        if is_own and change is None:
+        is_same_producer = segment.maker_id == producer.maker_id
+        if is_same_producer and change is None:
             continue
-        if is_own:
+        if is_same_producer:
             written.append(replace(segment, value=WITHDRAWN))
         written.append(_changed_segment(segment, change))
     prepared = _sign_segments(producer, written)

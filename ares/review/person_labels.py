@@ -173,8 +173,8 @@ def _read_answer_log(annotations: Sequence[Annotation], producers: Mapping[str, 
     for annotation in annotations:
         answer = read_answer(annotation)
         if answer is not None and answer.drawn != _ADJUDICATED:
-            own = log.earlier.setdefault((answer.question, annotation.subject), {})
-            own[answer.person.strip()] = _person_answer(answer, annotation)
+            by_person = log.earlier.setdefault((answer.question, annotation.subject), {})
+            by_person[answer.person.strip()] = _person_answer(answer, annotation)
     for annotation in keep_newest_annotations(annotations):
         answer = None if annotation.is_withdrawn else read_answer(annotation)
         if answer is not None and answer.question != TEXT:
@@ -229,7 +229,7 @@ def _make_item(log: _AnswerLog, item: _Item, datasets: Mapping[str, str]) -> Lab
         episode_id=counting[0].episode_id,
         dataset=datasets[counting[0].episode_id],
         answers=tuple(counting),
-        before_adjudication=tuple(earlier[own.person] for own in counting if own.person in earlier),
+        before_adjudication=tuple(earlier[answer.person] for answer in counting if answer.person in earlier),
         judged=judged,
         rank=rank,
         judge=audited.judge if audited else "" if judgement is None else judgement.maker_id,
@@ -348,7 +348,7 @@ class AuditVerdict(NamedTuple):
 
     Attributes:
         verdict: "met", "unmet" where it named the episode, or "unsure".
-        rank: Probability of the own instruction against the best other one, 0 to 1; None where it has no model.
+        rank: Probability of the stated instruction against the best other one, 0 to 1; None where it has no model.
         text: What `hash_text` says of the instruction that was audited.
         judge: Id of the producer, which depends on the version of the audit and the embedding space.
         model: The same for people.

@@ -48,7 +48,7 @@ class ProducerComparison:
 
     @property
     def is_noise(self) -> bool:
-        """Whether the repetition differs from its own side by as many segments as the second side does."""
+        """Whether the repetition differs from its side by as many segments as the second side does."""
         return self.noise is not None and _discordant_share(self.noise) >= _discordant_share(self.change)
 
     def to_json(self) -> dict[str, Json]:
@@ -161,11 +161,11 @@ def _accepted_segments(
     annotations: Sequence[Annotation], producer: Producer, judge: Producer | None
 ) -> Iterator[tuple[Segment, bool]]:
     """Segments with a grade; of several captions of a segment the last one counts."""
-    own = {item.annotation_id for item in annotations if item.maker_id == producer.maker_id}
+    caption_ids = {item.annotation_id for item in annotations if item.maker_id == producer.maker_id}
     grader = judge or producer
     for item in annotations:
         is_grade = item.maker_id == grader.maker_id and item.name == grader.annotator
-        if is_grade and (judge is None or item.subject in own):
+        if is_grade and (judge is None or item.subject in caption_ids):
             segment = item.episode_id, item.start_seconds, item.stop_seconds
             yield segment, item.value[_ACCEPTABLE] is True
 

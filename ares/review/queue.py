@@ -253,25 +253,25 @@ class ReviewQueue:
         if rests_on(self._stores, self._row(number)["subject"]):
             self._stores.sync()
 
-    def own_count(self, person: str) -> int:
+    def answer_count(self, person: str) -> int:
         """Number of items that a person has answered."""
         return int(str(self._read_position(person)["own"]))
 
     def progress(self, person: str = "") -> QueueProgress:
         """How far the queue is, from what each person has answered."""
-        own = self._read_position(person) if person else {"own": 0, "last": []}
+        position = self._read_position(person) if person else {"own": 0, "last": []}
         tallies = [
             cast("dict[str, Any]", document).get("seats", {})
             for _, document in self._log.find_documents(POSITIONS, f"{self.queue.name}/")
         ]
         first, second = (sum(int(tally.get(seat, 0)) for tally in tallies) for seat in "01")
-        times = [float(str(entry[3])) for entry in cast("list[list[Json]]", own["last"])]
+        times = [float(str(entry[3])) for entry in cast("list[list[Json]]", position["last"])]
         gaps = sorted(later - earlier for earlier, later in pairwise(times))
         disputed = sum(1 for _ in self._log.find_documents(DISPUTES, f"{self.queue.name}/"))
         return QueueProgress(
             answered=min(max(first, 0), self.queue.items),
             items=self.queue.items,
-            own=int(str(own["own"])),
+            own=int(str(position["own"])),
             second=min(max(second, 0), self.queue.doubled),
             doubled=self.queue.doubled,
             disputed=disputed,
@@ -344,8 +344,10 @@ class ReviewQueue:
     def _put_lease(self, number: int, seat: int, lease: dict[str, Json]) -> None:
         """Write the lease of a person in place of an earlier one of the same person."""
         attempts = self._attempts(number, seat)
-        own = [attempt for attempt, other in attempts.items() if other["person"] == lease["person"]]
-        attempt = own[-1] if own else max(attempts, default=-1) + 1
+        person_attempts = [
+            attempt for attempt, other in attempts.items() if other["person"] == lease["person"]
+        ]
+        attempt = person_attempts[-1] if person_attempts else max(attempts, default=-1) + 1
         self._log.put_documents(SEATS, {self._seat_key(number, seat, attempt): lease})
 
     def _hold(self, number: int, seat: int, person: str) -> QueueItem | None:
@@ -491,9 +493,9 @@ def _count_seat(position: dict[str, Json], seat: int, change: int) -> None:
 
 def _seat_of(seats: Mapping[int, Mapping[str, Any]], person: str) -> int:
     """The seat that a person has, else the first that nobody has answered."""
-    own = [seat for seat, lease in seats.items() if lease["person"] == person]
+    person_seats = [seat for seat, lease in seats.items() if lease["person"] == person]
     free = [seat for seat in (0, 1, _ADJUDICATOR) if not seats.get(seat, {}).get("verdict")]
-    return next(iter([*own, *free]), _ADJUDICATOR)
+    return next(iter([*person_seats, *free]), _ADJUDICATOR)
 
 
 def _has_answered(seats: Mapping[int, Mapping[str, Any]], person: str) -> bool:

@@ -127,7 +127,7 @@ def _take_modifier(reading: _Reading) -> str:
     is_relative = words[0] in lexicon.RELATIVE_PRONOUNS
     if not is_relative and words[0] not in _MODIFIER_STARTS:
         return ""
-    # The first verb of a relative clause is its own: "who holds a cup opens the drawer".
+    # The first verb of a relative clause belongs to the clause: "who holds a cup opens the drawer".
     start = 1 + is_relative * (1 + (words[1:2] in (["is"], ["was"], ["has"], ["had"])))
     verb = _find_verb(words, start)
     if verb is None:

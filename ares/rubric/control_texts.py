@@ -119,7 +119,7 @@ def shipped_texts() -> Sequence[KnownText]:
 
 
 def make_near_misses(
-    own: KnownText,
+    caption: KnownText,
     others: Sequence[KnownText],
     known: Iterable[KnownText],
     random: Random,
@@ -130,27 +130,27 @@ def make_near_misses(
     A name of the same thing would be no near miss, and a judge that accepts it would be accused of telling the truth.
 
     Args:
-        own: The caption.
+        caption: The caption.
         others: Captions of the dataset, whose values are taken before the shipped ones.
         known: What else is said of the episode; its values may be true.
         random: Decides which.
         differences: Which values of the dataset may name one thing.
     """
-    statements = [own, *known]
+    statements = [caption, *known]
     misses = []
     for slot in SLOTS:
-        value = own.slots.get(slot, "")
+        value = caption.slots.get(slot, "")
         if not value or value == NOT_VISIBLE or slot == "outcome":
             continue
-        own_values = [other.slots[slot] for other in others if other.slots.get(slot)]
-        wrong = "" if slot == "action" else _exclusive_values(value, own_values, random)
+        other_values = [other.slots[slot] for other in others if other.slots.get(slot)]
+        wrong = "" if slot == "action" else _exclusive_values(value, other_values, random)
         if not wrong and slot != "attributes":
             # What is done slowly may be done gently, too, and a "thing" may be any of the dataset.
-            usable = [] if slot == "manner" or is_vague(value) else own_values
+            usable = [] if slot == "manner" or is_vague(value) else other_values
             wrong = _wrong_value(slot, usable, statements, random, differences)
         if wrong:
-            slots: SlotValues = {**own.slots, slot: wrong}
-            misses.append(NearMiss(slot, _swapped_sentence(own, slots, slot), slots))
+            slots: SlotValues = {**caption.slots, slot: wrong}
+            misses.append(NearMiss(slot, _swapped_sentence(caption, slots, slot), slots))
     return misses
 
 
@@ -226,7 +226,7 @@ def are_different_actions(first: str, second: str) -> bool:
 
 
 def _guide_verb(action: str) -> str:
-    """The verb of the guide that an action is, or means by its first word; else its own words."""
+    """The verb of the guide that an action is, or means by its first word; else its words."""
     words = normalize_value(action.removeprefix(f"{OTHER}: "))
     if words in shipped_verbs():
         return words
@@ -237,14 +237,14 @@ def _content_words(text: str) -> set[str]:
     return set(content_words(text))
 
 
-def _swapped_sentence(own: KnownText, slots: SlotValues, slot: SlotName) -> str:
+def _swapped_sentence(caption: KnownText, slots: SlotValues, slot: SlotName) -> str:
     """The sentence with one value in place of another; one made of the slots where the value does not stand in it."""
-    old, new = (values[slot].removeprefix(f"{OTHER}: ") for values in (own.slots, slots))
+    old, new = (values[slot].removeprefix(f"{OTHER}: ") for values in (caption.slots, slots))
     for before, after in ((old, new), (_third_person(old), _third_person(new))):
         pattern = rf"(?<!\w){re.escape(before)}(?!\w)"
-        match = re.search(pattern, own.text, re.IGNORECASE)
+        match = re.search(pattern, caption.text, re.IGNORECASE)
         if match:
-            return f"{own.text[: match.start()]}{after}{own.text[match.end() :]}"
+            return f"{caption.text[: match.start()]}{after}{caption.text[match.end() :]}"
     return compose_sentence(slots)
 
 
@@ -256,7 +256,7 @@ def _third_person(verb: str) -> str:
 
 
 def choose_foreign_texts(
-    own: KnownText,
+    caption: KnownText,
     others: Sequence[KnownText],
     known: Iterable[KnownText],
     count: int,
@@ -268,19 +268,19 @@ def choose_foreign_texts(
     They may share words with the caption: each differs in its object or in an action that cannot be the same motion.
 
     Args:
-        own: The caption; the others state the same outcome.
+        caption: The caption; the others state the same outcome.
         others: Captions of the dataset.
         known: What else is said of the episode.
         count: Number of texts; fewer where there are not so many.
         random: Decides which.
         differences: Which values of the dataset may name one thing.
     """
-    statements = [own, *known]
+    statements = [caption, *known]
     shipped = random.sample(list(shipped_texts()), min(count, len(shipped_texts())))
     fitting = [other for other in others if is_other_task(other, statements, differences)]
     near = random.sample(fitting, min(count, len(fitting)))
     selection = {other.text: other for other in _take_turns(near, shipped)}
-    outcome = own.slots.get("outcome", COMPLETED)
+    outcome = caption.slots.get("outcome", COMPLETED)
     return [turn_outcome(other, outcome) for other in list(selection.values())[:count]]
 
 

@@ -77,7 +77,7 @@ def _is_action(clause: _Clause, position: int) -> bool:
 
 
 _MAX_WORD_COUNT = 30
-# A signal with a smaller range than this share of its size, or than this in its own unit, has not moved.
+# A signal with a smaller range than this share of its size, or than this in its unit, has not moved.
 _STILL_RANGE = 1e-3
 # Verbs of the shipped guide that need a gripper which closes; a hook or a scoop lifts without.
 _GRASPS = frozenset({"pick up", "grasp"})

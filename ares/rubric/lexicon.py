@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Words for an action of the shipped guide of verbs, by its verb; its own verbs stand for themselves.
+# Words for an action of the shipped guide of verbs, by its verb; the verbs of the guide stand for themselves.
 VERB_GROUPS: Mapping[str, tuple[str, ...]] = {
     "pick up": ("pick", "take", "get", "fetch", "retrieve", "collect"),
     "grasp": ("grab", "grip"),
@@ -31,7 +31,7 @@ VERB_GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 VERB_KEY: Mapping[str, str] = {word: verb for verb, words in VERB_GROUPS.items() for word in words}
 
-# Further verbs, each an action of its own; their other forms are read as these.
+# Further verbs, each a separate action; their other forms are read as these.
 OTHER_VERBS = frozenset(
     (
         *("adjust", "align", "assemble", "attach", "bend", "break", "bump", "button", "catch"),

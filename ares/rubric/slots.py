@@ -39,7 +39,7 @@ def shipped_verbs() -> Mapping[str, str]:
 
 
 def read_verbs(path: str) -> Mapping[str, str]:
-    """A lab's own guide of verbs from YAML, or the shipped one for "".
+    """A lab's guide of verbs from YAML, or the shipped one for "".
 
     Raises:
         RequestError: The file cannot be read, or is not a mapping of at most 80 verbs to meanings.

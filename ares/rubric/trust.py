@@ -368,7 +368,7 @@ class _Grading(NamedTuple):
 
 
 def _slots_of_gates(value: Mapping[str, Any]) -> dict[str, str]:
-    """Slot by gate; documents of earlier versions name the checks by code as gates of their own."""
+    """Slot by gate; documents of earlier versions name the checks by code as separate gates."""
     return {
         str(gate["gate"]): _OLD_SLOTS.get(str(gate.get("slot") or ""), str(gate.get("slot") or ""))
         for gate in value["gates"]
@@ -384,7 +384,9 @@ def _read_gradings(
     value: Mapping[str, Any], episode: Hashable, gates: Mapping[str, str]
 ) -> Iterator[_Grading]:
     """The gradings of the false controls of one caption; those that tested nothing are left out."""
-    own: Mapping[str, Any] = next((row for row in value.get("gradings", ()) if row["kind"] == "own"), {})
+    caption_row: Mapping[str, Any] = next(
+        (row for row in value.get("gradings", ()) if row["kind"] == "own"), {}
+    )
     claims = {row["slot"]: row for row in value.get("gradings", ()) if row["kind"] == CLAIM}
     for row in value.get("gradings", ()):
         kind = str(row["kind"])
@@ -395,7 +397,9 @@ def _read_gradings(
             is_accepted, is_tested = _outcome_acceptance(row, gates)
             kinds = [kind, *([f"{kind}:{row['claim']}"] if row.get("claim") else [])]
         elif kind == NEAR_MISS:
-            is_accepted, is_tested = _near_miss_acceptance(row, claims.get(row.get("slot"), own), gates)
+            is_accepted, is_tested = _near_miss_acceptance(
+                row, claims.get(row.get("slot"), caption_row), gates
+            )
             kinds = [f"{kind}:{row.get('slot', '')}"]
         else:
             is_accepted, is_tested, kinds = _content_acceptance(row, gates), True, [kind]
@@ -427,39 +431,42 @@ def _content_acceptance(row: Mapping[str, Any], gates: Mapping[str, str]) -> boo
 
 
 def _near_miss_acceptance(
-    row: Mapping[str, Any], own: Mapping[str, Any], gates: Mapping[str, str]
+    row: Mapping[str, Any], caption_row: Mapping[str, Any], gates: Mapping[str, str]
 ) -> tuple[bool, bool]:
     """Whether a near miss is accepted, and whether it has tested its slot.
 
     Where the judge does not bear out the slot of the caption itself, the other value may be the right one: it tests
     nothing. Where another gate refuses the caption, it refuses the near miss as well: then the gate of the slot alone
-    says something, if it was asked. `own` is the caption, or its claim of the slot where the near miss is that alone.
+    says something, if it was asked. `caption_row` is of the caption, or of its claim of the slot where the near miss
+    is that alone.
     """
-    by_gate = {verdict.gate: verdict.verdict for verdict in _verdicts_of(own)}
+    by_gate = {verdict.gate: verdict.verdict for verdict in _verdicts_of(caption_row)}
     if any(by_gate[gate] != "MET" for gate in by_gate if gates.get(gate) == row.get("slot")):
         return False, False
     refusing = {gate for gate, verdict in by_gate.items() if verdict == "UNMET"}
     verdicts = {verdict.gate: verdict.verdict for verdict in _verdicts_of(row)}
     if verdicts and set(verdicts.values()) == {"NA"}:
         return True, True  # no gate looks at the slot: any value of it passes
-    own_gates = {gate for gate in verdicts if gates.get(gate) == row.get("slot")}
-    is_refused_anyway = any(verdicts.get(gate) == "UNMET" for gate in refusing - own_gates)
-    if not own_gates or not is_refused_anyway:
+    slot_gates = {gate for gate in verdicts if gates.get(gate) == row.get("slot")}
+    is_refused_anyway = any(verdicts.get(gate) == "UNMET" for gate in refusing - slot_gates)
+    if not slot_gates or not is_refused_anyway:
         return _content_acceptance(row, gates), True
-    own_verdicts = {verdicts[gate] for gate in own_gates}
-    return own_verdicts == {"MET"}, bool(own_verdicts & {"MET", "UNMET"})
+    slot_verdicts = {verdicts[gate] for gate in slot_gates}
+    return slot_verdicts == {"MET"}, bool(slot_verdicts & {"MET", "UNMET"})
 
 
 def _outcome_acceptance(row: Mapping[str, Any], gates: Mapping[str, str]) -> tuple[bool, bool]:
     """Whether the wrong outcome is accepted, and whether the judge came to it: after a refusal it is not asked."""
     verdicts = _verdicts_of(row)
-    own = [verdict.verdict for verdict in verdicts if _is_outcome_gate(verdict.gate, gates)]
-    if not own:
+    outcome_verdicts = [verdict.verdict for verdict in verdicts if _is_outcome_gate(verdict.gate, gates)]
+    if not outcome_verdicts:
         return row["grade"] == "acceptable", not verdicts
     is_refused_before = any(
         verdict.verdict == "UNMET" for verdict in verdicts if not _is_outcome_gate(verdict.gate, gates)
     )
-    return decide_grade_from_gates(own) == "acceptable", own != ["UNSURE"] or not is_refused_before
+    return decide_grade_from_gates(outcome_verdicts) == "acceptable", outcome_verdicts != [
+        "UNSURE"
+    ] or not is_refused_before
 
 
 def _rates_by_kind(rows: Sequence[_Grading]) -> dict[str, ControlKindRate]:

@@ -60,7 +60,7 @@ class GradeProjection:
     counted, needed_documents = CONTROL, ""
 
     def count(self, tables: Tables, annotations: AnnotationStore) -> None:
-        """Count the controls of all judges anew, and keep what they say."""
+        """Count the controls of all judges again, and keep what they say."""
         documents = trust_documents(tables, annotations)
         old = {key for key, _ in annotations.find_documents(JUDGE_TRUST)}
         annotations.drop_documents(JUDGE_TRUST, old - documents.keys())
@@ -171,7 +171,7 @@ def count_trust_states(tables: Tables, episode_ids: Iterable[str]) -> dict[str, 
 
 
 def trust_documents(tables: Tables, annotations: AnnotationStore) -> dict[str, Json]:
-    """What the controls of each judge say in each dataset, counted anew, by "maker_id/dataset"."""
+    """What the controls of each judge say in each dataset, counted again, by "maker_id/dataset"."""
     controls: dict[str, list[Annotation]] = {}
     for dataset, annotation in _shown_controls(tables, annotations):
         controls.setdefault(f"{annotation.maker_id}/{dataset}", []).append(annotation)
@@ -345,11 +345,11 @@ def _trust_of_rows(
     joined = pc.binary_join_element_wise(pc.fill_null(keys, ""), pc.fill_null(verdicts, "-"), _SEPARATOR)
 
     def measure(text: str) -> str:
-        key, _, own = text.partition(_SEPARATOR)
+        key, _, state = text.partition(_SEPARATOR)
         document = documents.get(key)
         if document:
-            return trust_of_grade(document, None if own == "-" else own)
-        return "trusted" if rests_on_people(own) else "unproven"
+            return trust_of_grade(document, None if state == "-" else state)
+        return "trusted" if rests_on_people(state) else "unproven"
 
     return _map_texts(joined, measure)
 
@@ -382,7 +382,7 @@ def _decision_numbers(decisions: pa.Array) -> pa.Array:
 # What a grade says of the text of a segment: content and span decide, by a trusted judge; the outcome is the episode's.
 TextState = Literal["accepted", "ungraded", "unsure", "refused", "unproven", "untrusted"]
 TEXT_STATES: tuple[TextState, ...] = get_args(TextState)
-# The gate that says whether a text is of its own span, and not of the neighbour's.
+# The gate that says whether a text is of its span, and not of the neighbour's.
 SPAN_GATE = "SEG"
 _OUTCOME_GATE = "OUTCOME"
 _STATE_OF_GRADE: Mapping[str, TextState] = {"not_acceptable": "refused", "acceptable": "accepted"}
@@ -416,8 +416,8 @@ def find_text_states(rows: pa.Table, annotations: AnnotationStore) -> pa.Array:
     }
 
     def find_state(text: str) -> str:
-        key, _, own = text.partition(_SEPARATOR)
-        return text_state(documents.get(key), own)
+        key, _, state = text.partition(_SEPARATOR)
+        return text_state(documents.get(key), state)
 
     joined = pc.binary_join_element_wise(keys, verdicts, _SEPARATOR)
     return _map_texts(pa.chunked_array(joined.chunks, pa.string()).combine_chunks(), find_state)
@@ -437,7 +437,7 @@ def text_state(document: Mapping[str, Json] | None, verdicts: str) -> TextState:
     state = _STATE_OF_GRADE.get(grade_from_verdicts(content), "unsure") if parts else "ungraded"
     if state in ("refused", "ungraded"):
         return state
-    # Without a neighbour nothing has to be told apart: the gate is there, and does not apply.
+    # Without a neighbour nothing has to be distinguished: the gate is there, and does not apply.
     if not span:
         return "ungraded"
     if state != "accepted":

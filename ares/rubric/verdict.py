@@ -308,7 +308,7 @@ def _thing_of(rulings: Sequence[Mapping[str, Json]]) -> str:
     return next((f"the {thing.removeprefix('the ')}" for thing in things if thing), "it")
 
 
-# A grade by a rubric of an earlier version, which has no sentence of its own, in one line.
+# A grade by a rubric of an earlier version, which has no sentence for it, in one line.
 OLDER_GRADE = (
     "{grade} by an earlier rubric ({rubric} {rubric_version}); "
     "what grading again costs: `ares annotate grade --dry-run`"

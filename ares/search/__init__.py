@@ -9,15 +9,15 @@ if TYPE_CHECKING:
         SPACES_COLLECTION as SPACES_COLLECTION,
         TEXT_ENCODER_FOLDER as TEXT_ENCODER_FOLDER,
         Encoder as Encoder,
-        add_own_vectors as add_own_vectors,
+        add_user_vectors as add_user_vectors,
         embed_texts as embed_texts,
         find_embedding_space as find_embedding_space,
         list_embedding_spaces as list_embedding_spaces,
-        list_own_vectors as list_own_vectors,
+        list_user_vectors as list_user_vectors,
         load_encoder as load_encoder,
         load_encoder_model as load_encoder_model,
         prepare_text_search as prepare_text_search,
-        remove_own_vectors as remove_own_vectors,
+        remove_user_vectors as remove_user_vectors,
     )
     from ares.search.engine import (
         Hit as Hit,

@@ -97,9 +97,9 @@ def find_embedding_space(stores: Stores, name: str = "") -> EmbeddingSpace:
     spaces = list_embedding_spaces(stores)
     if name and name not in spaces:
         document = stores.annotations.get_document(SPACES_COLLECTION, name)
-        if isinstance(document, dict) and document["model"] == _OWN_MODEL:
+        if isinstance(document, dict) and document["model"] == _USER_MODEL:
             return _to_space(name, dict[str, object](document))
-        known = [*spaces, *list_own_vectors(stores)]
+        known = [*spaces, *list_user_vectors(stores)]
         raise RequestError(
             f"no embedding space {name!r}",
             f"{did_you_mean(name, known)}there are: {', '.join(known) or 'none'}",
@@ -110,7 +110,7 @@ def find_embedding_space(stores: Stores, name: str = "") -> EmbeddingSpace:
 
 
 # What a space says of itself whose vectors people have brought, and vectors that are written at once.
-_OWN_MODEL, _VECTOR_BATCH = "own", 10_000
+_USER_MODEL, _VECTOR_BATCH = "own", 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ class _EpisodeVector:
     camera: str = ""
 
 
-def add_own_vectors(stores: Stores, name: str, ids: Sequence[str], vectors: NDArray[np.float64]) -> int:
-    """Store a vector of each of some episodes, in a space of people's own; those that they have there are replaced.
+def add_user_vectors(stores: Stores, name: str, ids: Sequence[str], vectors: NDArray[np.float64]) -> int:
+    """Store a vector of each of some episodes, in a user space; those that they have there are replaced.
 
     Args:
         stores: Stores of the workspace.
@@ -143,18 +143,18 @@ def add_own_vectors(stores: Stores, name: str, ids: Sequence[str], vectors: NDAr
     import numpy as np
 
     document = stores.annotations.get_document(SPACES_COLLECTION, name)
-    _check_own_vectors(stores, name, ids, vectors, document)
+    _check_user_vectors(stores, name, ids, vectors, document)
     with stores.write_lock(f"vectors of {name}"):
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if document is None:
             created = datetime.now(UTC).isoformat(timespec="seconds")
-            own: dict[str, Json] = {
+            description: dict[str, Json] = {
                 "encoder": "",
-                "model": _OWN_MODEL,
+                "model": _USER_MODEL,
                 "dim": vectors.shape[1],
                 "created": created,
             }
-            stores.annotations.put_documents(SPACES_COLLECTION, {name: own})
+            stores.annotations.put_documents(SPACES_COLLECTION, {name: description})
         for start in range(0, len(ids), _VECTOR_BATCH):
             part = slice(start, start + _VECTOR_BATCH)
             unit = (vectors[part] / lengths[part]).astype(np.float32)[:, None]
@@ -164,15 +164,15 @@ def add_own_vectors(stores: Stores, name: str, ids: Sequence[str], vectors: NDAr
     return len(ids)
 
 
-def list_own_vectors(stores: Stores) -> dict[str, EmbeddingSpace]:
-    """The spaces of people's own that have vectors, by name."""
+def list_user_vectors(stores: Stores) -> dict[str, EmbeddingSpace]:
+    """The user spaces that have vectors, by name."""
     documents = dict[str, dict[str, object]](stores.annotations.find_documents(SPACES_COLLECTION))  # type: ignore[arg-type]
-    own = (name for name in sorted(documents) if documents[name]["model"] == _OWN_MODEL)
-    return {name: _to_space(name, documents[name]) for name in own if stores.tables.vectors(name).count()}
+    names = (name for name in sorted(documents) if documents[name]["model"] == _USER_MODEL)
+    return {name: _to_space(name, documents[name]) for name in names if stores.tables.vectors(name).count()}
 
 
-def remove_own_vectors(stores: Stores, name: str, ids: Collection[str] | None = None) -> int:
-    """Delete the vectors of a space of people's own; a space without any takes vectors of another length.
+def remove_user_vectors(stores: Stores, name: str, ids: Collection[str] | None = None) -> int:
+    """Delete the vectors of a user space; a space without any takes vectors of another length.
 
     Args:
         stores: Stores of the workspace.
@@ -186,14 +186,14 @@ def remove_own_vectors(stores: Stores, name: str, ids: Collection[str] | None = 
         RequestError: There is no such space, or it is that of a model.
         StoreError: The table cannot be written.
     """
-    own = list_own_vectors(stores)
-    if name not in own:
+    added = list_user_vectors(stores)
+    if name not in added:
         what = (
             f"the vectors of {name!r} are those of a model"
             if _has_vectors(stores, name)
             else f"no vectors of your own {name!r}"
         )
-        raise RequestError(what, f"{did_you_mean(name, own)}there are: {', '.join(own) or 'none'}")
+        raise RequestError(what, f"{did_you_mean(name, added)}there are: {', '.join(added) or 'none'}")
     table = stores.tables.vectors(name)
     with stores.write_lock(f"vectors of {name}"):
         count = table.delete_unknown(lambda stored: set(stored).difference(stored if ids is None else ids))
@@ -206,14 +206,14 @@ def _has_vectors(stores: Stores, name: str) -> bool:
     return name in stores.tables.spaces() and stores.tables.vectors(name).count() > 0
 
 
-def _check_own_vectors(
+def _check_user_vectors(
     stores: Stores, name: str, ids: Sequence[str], vectors: NDArray[np.float64], document: Json
 ) -> None:
-    """Raise RequestError as `add_own_vectors`."""
+    """Raise RequestError as `add_user_vectors`."""
     import numpy as np
 
     stores.tables.vectors(name)  # raises for a name that cannot be one
-    is_model = isinstance(document, dict) and document["model"] != _OWN_MODEL
+    is_model = isinstance(document, dict) and document["model"] != _USER_MODEL
     if is_model or (document is None and _has_vectors(stores, name)):
         raise RequestError(f"the vectors of {name!r} are those of a model", "give yours another name")
     if vectors.ndim != 2 or len(vectors) != len(ids) or not vectors.size:

@@ -169,7 +169,7 @@ def search_moments(stores: Stores, query: Query) -> list[Hit]:
     ranked = [(name, moments) for (name, _), moments in zip(parts, results, strict=True) if moments]
     rankings = [Ranking(moments, weights[name]) for name, moments in ranked]
     fused = fuse_rankings(rankings) if len(rankings) > 1 else rankings[0].moments if rankings else ()
-    moments = [moment for moment in fused if moment.episode_id not in query.own_episodes][: query.limit]
+    moments = [moment for moment in fused if moment.episode_id not in query.named_episodes][: query.limit]
     if not moments:
         return []
     return _to_hits(
@@ -230,8 +230,8 @@ def _ranks_by_episode(
     for name, listed in ranked:
         for rank, moment in enumerate(listed, start=1):
             if moment.episode_id in ranks:
-                own = ranks[moment.episode_id]
-                own[name] = min(rank, own.get(name, rank))
+                episode_ranks = ranks[moment.episode_id]
+                episode_ranks[name] = min(rank, episode_ranks.get(name, rank))
     return ranks
 
 

@@ -118,7 +118,7 @@ def bin_edges(lowest: float, highest: float, low: float, high: float, integers: 
     if step <= 0 or not math.isfinite(step):
         return lowest, highest
     first, last = math.floor(lowest / step), math.floor(highest / step)
-    # An integer at the end of the range needs a bin of its own; any other number shares the last bin.
+    # An integer at the end of the range needs a separate bin; any other number shares the last bin.
     stop = last if last * step >= highest and last > first and not integers else last + 1
     digits = max(0, 2 - math.floor(math.log10(step)))
     return tuple(round(number * step, digits) for number in range(first, stop + 1))
@@ -235,7 +235,7 @@ class EncodedColumns:
     def _encode_columns(
         self, types: Mapping[str, str]
     ) -> dict[str, CombinedColumnCodes | ListItemEncoding | None]:
-        # Concurrent threads wait for one encoding instead of each computing its own. Its threads have no deadline:
+        # Concurrent threads wait for one encoding instead of each computing one. Its threads have no deadline:
         # what depends on the table alone is computed to its end once, and serves every later query.
         with wait_for_lock(self._lock), ThreadPoolExecutor(_THREADS) as threads:
             names = [name for name in types if name not in self._encoded]

@@ -97,7 +97,7 @@ class Query:
         return weights
 
     @property
-    def own_episodes(self) -> list[str]:
+    def named_episodes(self) -> list[str]:
         """Ids of the episodes that the query itself names: they are never in the answer."""
         return [id for id in (self.like, self.frame.episode_id if self.frame else "") if id]
 

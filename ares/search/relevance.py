@@ -242,9 +242,9 @@ def score_episodes(stores: Stores, query: Query) -> EpisodeScores:
     scores = np.rint(total / max(sum(way.weight for way in ways), 1e-9) * SCORE_STEPS).astype(np.int16)
     complete = [way.complete for way in ways if way.complete is not None]
     every_word = np.logical_or.reduce(complete) if complete else None
-    if query.own_episodes:
-        own = row_index.runs_of(pa.chunked_array([query.own_episodes], pa.string()))
-        scores[own[own >= 0]] = NOT_SEARCHED
+    if query.named_episodes:
+        excluded = row_index.runs_of(pa.chunked_array([query.named_episodes], pa.string()))
+        scores[excluded[excluded >= 0]] = NOT_SEARCHED
     others = scores != NOT_SEARCHED
     every_word = None if every_word is None else every_word[others]
     # Where only vectors speak, near is what is near the best of the others: how near that is depends on the model.

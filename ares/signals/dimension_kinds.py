@@ -285,8 +285,8 @@ def _derivative_dimensions(values: NDArray[np.float64], speeds: NDArray[np.float
     import numpy as np
 
     means = (values[1:] + values[:-1]) / 2
-    spreads, own = speeds.std(axis=0), means.std(axis=0)
-    ratio = own[:, None] / np.where(spreads > 0, spreads, np.inf)
+    spreads, value_spreads = speeds.std(axis=0), means.std(axis=0)
+    ratio = value_spreads[:, None] / np.where(spreads > 0, spreads, np.inf)
     low, high = _DERIVATIVE_RATIO
     matches = (_column_correlations(means, speeds) > _DERIVATIVE_CORRELATION) & (ratio > low) & (ratio < high)
     np.fill_diagonal(matches, False)

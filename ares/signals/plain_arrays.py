@@ -113,7 +113,7 @@ def paired_dimensions(
 
 
 def _name_without_role(name: str) -> str:
-    """A name without what tells state and action apart; a bare number stays what it was."""
+    """A name without what distinguishes state and action; a bare number stays what it was."""
     text = name.lower().removeprefix("observation.")
     for prefix in ("state.", "action.", "states_", "actions_", "state_", "action_"):
         text = text.removeprefix(prefix)
@@ -231,7 +231,7 @@ def _estimate_coupled_lag(signals: EpisodeSignals, meaning: ActionMeaning) -> Ac
 
 
 def _deciding_pairs(names: Sequence[str], moving: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """(M,) 1 for each of the moving pairs that decides the lag: a gripper or a hand has a lag of its own."""
+    """(M,) 1 for each of the moving pairs that decides the lag: a gripper or a hand has a separate lag."""
     import numpy as np
 
     kinds = classify_by_name(tuple(names))

@@ -170,9 +170,9 @@ def changed_trajectory(trajectory: Trajectory, changes: Sequence[SignalChange]) 
     """The signals of an episode with its changes. Raises SourceError where they are of other values."""
     signals = {"state": trajectory.state, "action": trajectory.action}
     for name, signal in signals.items():
-        own = [change for change in changes if change.signal == name]
-        if own:
+        of_signal = [change for change in changes if change.signal == name]
+        if of_signal:
             if signal is None:
                 raise SourceError("the episode has changed since it was checked", f"it has no {name}")
-            signals[name] = Signal(apply_signal_changes(signal.values, own), signal.names)
+            signals[name] = Signal(apply_signal_changes(signal.values, of_signal), signal.names)
     return replace(trajectory, state=signals["state"], action=signals["action"])

@@ -44,7 +44,7 @@ class TurnedDimension:
     Attributes:
         number: Number of the dimension.
         centre: Value about which it is turned: 0 for a sign.
-        at_start: Whether the start tells the sides apart, or else the mean.
+        at_start: Whether the start distinguishes the sides, or else the mean.
         is_certain: Whether the start or the whole episode is on a side, and not the motion alone.
         is_above: Whether the smaller part of the episodes is above the centre.
         share: Share of the episodes in the smaller part.
@@ -68,7 +68,7 @@ def find_turned_dimensions(
     bounds: tuple[NDArray[np.float64], NDArray[np.float64]],
     kinds: tuple[DimensionKind, ...],
 ) -> tuple[TurnedDimension, ...]:
-    """Dimensions that have two mirrored groups of episodes, which tasks do not tell apart.
+    """Dimensions that have two mirrored groups of episodes, which tasks do not explain.
 
     Args:
         names: Names of the dimensions of the state.

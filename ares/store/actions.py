@@ -171,7 +171,7 @@ class ActionHistory:
         new = (action for action in self.actions if action.number > number)
         return tuple(action.number for action in new if self.root(action).kind in _TABLE_KINDS)
 
-    def own_columns(self, after: int = 0) -> dict[str, str]:
+    def user_columns(self, after: int = 0) -> dict[str, str]:
         """Type of every column that people have set values of, those that were taken back too.
 
         Args:
@@ -326,7 +326,7 @@ def write_desired_values(
 
     from ares.store.lance.schema import arrow_type
 
-    kind = pa.string() if column in (TAGS, NOTES) else arrow_type(history.own_columns()[column])
+    kind = pa.string() if column in (TAGS, NOTES) else arrow_type(history.user_columns()[column])
     schema = pa.schema(
         [("episode_id", pa.string()), ("value", kind), ("number", pa.int64()), ("is_added", pa.bool_())]
     )
@@ -343,7 +343,7 @@ def _read_operations(
 
     for action in history.effective({TAGS: TAG_KINDS, NOTES: NOTE_KINDS}.get(column, VALUE_KINDS)):
         if action.kind in VALUE_KINDS and (
-            (action.details["column"], action.details["type"]) != (column, history.own_columns()[column])
+            (action.details["column"], action.details["type"]) != (column, history.user_columns()[column])
         ):
             continue
         for block in read_action_members(annotations, action):

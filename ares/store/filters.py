@@ -1,4 +1,4 @@
-"""Checks the condition of a filter before Lance reads it, and joins conditions so that none reaches beyond its own."""
+"""Checks the condition of a filter before Lance reads it, and joins conditions so that none reaches into another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Of a longer filter, the error shows so many characters before and after the fault.
 _EXCERPT = 200
 _MAX_COLUMNS = 24
-# What Lance adds around the cause: kinds of errors, positions in its own source code.
+# What Lance adds around the cause: kinds of errors, positions in its source code.
 _NOISE = re.compile(
     r"(Invalid user input|Invalid input|LanceError\(\w+\)|Error during planning|Schema error|External error"
     r"|(Query )?Execution error|Internal error|Arrow error|Optimizer rule '\w+' failed|caused by"
@@ -354,7 +354,7 @@ class FilterChecker:
         """The filter as Lance has to read it.
 
         Lance finds a name in capitals where it compares, but not among the arguments of a function. The second list of
-        values of a column, and each further one, gets an expression of its own: DataFusion takes two lists of one
+        values of a column, and each further one, gets a separate expression: DataFusion takes two lists of one
         column that share no value for a constant, also where the column has no value, so that
         `a NOT IN (1) OR a NOT IN (2)` would return every row.
         """

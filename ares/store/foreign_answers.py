@@ -123,11 +123,11 @@ def keep_foreign_answers(log: AnnotationStore, answers: Iterable[ForeignAnswer])
             if answer.annotation.annotation_id not in known
         }
         if documents:
-            own = {
+            producer_documents = {
                 f"{_PRODUCERS}{id}": decode_json(producer_to_text(producer))
                 for id, producer in producers.items()
             }
-            log.put_documents(_COLLECTION, documents | own)
+            log.put_documents(_COLLECTION, documents | producer_documents)
 
 
 def read_foreign_answers(log: AnnotationStore, episode_id: str = "") -> Iterator[ForeignAnswer]:
@@ -156,10 +156,10 @@ def list_uncounted_answers(log: AnnotationStore, episode_id: str = "") -> Iterat
         for answer in members:
             if not answer.counts:
                 by_origin.setdefault(answer.origin, {})[answer.annotation.annotation_id] = answer
-        for own in by_origin.values():
-            newest = keep_newest_annotations(_in_order(answer.annotation for answer in own.values()))
+        for by_id in by_origin.values():
+            newest = keep_newest_annotations(_in_order(answer.annotation for answer in by_id.values()))
             shown = (item for item in newest if not item.is_withdrawn and UNCHANGED not in item.value)
-            yield from (own[item.annotation_id] for item in shown)
+            yield from (by_id[item.annotation_id] for item in shown)
 
 
 def count_uncounted_answers(log: AnnotationStore, origin: str = "") -> dict[str, int]:
@@ -208,19 +208,21 @@ def follow_trust(log: AnnotationStore, action: Action, *, counts: bool) -> None:
         if answer.origin == origin and person_of(answer.producer) in people
     )
     for episode_id, members in groupby(answers, key=lambda answer: answer.annotation.episode_id):
-        producers, own = dict[str, Producer](), list[Annotation]()
+        producers, annotations = dict[str, Producer](), list[Annotation]()
         for answer in members:
             producers[answer.producer.maker_id] = answer.producer
-            own.append(answer.annotation)
+            annotations.append(answer.annotation)
         chains: dict[str, list[Annotation]] = {}
         for annotation in log.find_annotations([episode_id], maker_ids=list(producers)):
             chains.setdefault(annotation.address, []).append(annotation)
         if counts:
             for producer in producers.values():
                 log.add_producer(with_known_columns(log, producer))
-            log.append(_answers_to_add(_in_order(own), chains, str(origin)))
+            log.append(_answers_to_add(_in_order(annotations), chains, str(origin)))
         else:
-            log.append(_answers_to_take_back({annotation.annotation_id for annotation in own}, chains))
+            log.append(
+                _answers_to_take_back({annotation.annotation_id for annotation in annotations}, chains)
+            )
 
 
 def with_known_columns(log: AnnotationStore, producer: Producer) -> Producer:
@@ -230,7 +232,7 @@ def with_known_columns(log: AnnotationStore, producer: Producer) -> Producer:
         return producer
     names = {column.name for column in known.columns}
     return replace(
-        known, columns=(*known.columns, *(own for own in producer.columns if own.name not in names))
+        known, columns=(*known.columns, *(column for column in producer.columns if column.name not in names))
     )
 
 
@@ -241,7 +243,7 @@ def revised(annotation: Annotation, value: Any) -> Annotation:
 
 
 def _answers_to_add(
-    own: Sequence[Annotation], chains: dict[str, list[Annotation]], origin: str
+    annotations: Sequence[Annotation], chains: dict[str, list[Annotation]], origin: str
 ) -> list[Annotation]:
     """The answers of an episode that the log lacks, in order; what an undo took back is said again."""
     logged = {annotation.annotation_id for chain in chains.values() for annotation in chain}
@@ -249,10 +251,10 @@ def _answers_to_add(
         annotation
         if annotation.is_withdrawn
         else replace(annotation, value={**annotation.value, ORIGIN: origin})
-        for annotation in own
+        for annotation in annotations
         if annotation.annotation_id not in logged
     ]
-    for last in keep_newest_annotations(own):
+    for last in keep_newest_annotations(annotations):
         counting = map(original_answer_id, counting_answers(chains.get(last.address, ())))
         if last.annotation_id in logged and not last.is_withdrawn and last.annotation_id not in counting:
             added.append(revised(last, {**last.value, ORIGIN: origin, RESTORES: original_answer_id(last)}))

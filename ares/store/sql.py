@@ -105,7 +105,7 @@ def conjunction(conditions: Iterable[str]) -> str:
 
 
 def split_chain(where: str, word: str) -> list[str]:
-    """The conditions of "(...) AND (...)", or with another word, also in parentheses of its own; else the filter."""
+    """The conditions of "(...) AND (...)", or with another word, also in further parentheses; else the filter."""
     conditions, end, depth = list[str](), 0, 0
     for offset, sign in enumerate(mask_quotes(where)):
         if sign == "(" and not depth:

@@ -85,7 +85,7 @@ class TempDatabase:
         try:
             self._connection.execute(f"{statement} {query}")
         except Exception:
-            if errors:  # DuckDB would wrap it in an error of its own
+            if errors:  # DuckDB would wrap it in another error
                 raise errors[0] from None
             raise
         finally:

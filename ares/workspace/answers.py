@@ -322,8 +322,8 @@ class Reviews:
             return
         for annotation, answer in self._foreign(str(action.details["origin"])):
             queue = queues.get(answer.queue)
-            is_own = answer.person in cast("list[str]", action.details["of"])
-            if queue and is_own and answer.item < queue.items and answer.question == queue.question:
+            is_counted = answer.person in cast("list[str]", action.details["of"])
+            if queue and is_counted and answer.item < queue.items and answer.question == queue.question:
                 self.queue(queue.name).record(answer, annotation)
 
     def _foreign(self, origin: str) -> Iterator[tuple[Annotation, Answer]]:

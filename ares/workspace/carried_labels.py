@@ -79,7 +79,7 @@ class StagedLabels:
 
     Attributes:
         origin: The file, see `file_origin`.
-        log: Its annotations and episodes, in a file of their own.
+        log: Its annotations and episodes, in a separate file.
         columns: Types by name of the columns of episodes.
         producers: Its producers by id.
         documents: Its documents that are taken, by kind and key.
@@ -312,7 +312,7 @@ def _set_values_of_people(stores: Stores, staged: StagedLabels, here: Collection
 
 
 def _add_columns(stores: Stores, types: Mapping[str, str]) -> None:
-    """Add the columns of people that the episodes do not have, without values; producers bring their own."""
+    """Add the columns of people that the episodes do not have, without values; producers bring theirs."""
     import pyarrow as pa
 
     names = sorted({TAGS, NOTES} & types.keys())

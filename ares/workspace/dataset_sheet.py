@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
 
-# Columns that are counted over all episodes; cameras are read of so many, since each is a record of its own.
+# Columns that are counted over all episodes; cameras are read of so many, since each is a separate record.
 _COLUMNS = (
     "format", "version", "robot", "rate_hz", "rate_source", "claimed_rate_hz", "frame_pairing", "clock_shift_seconds",
     "instruction", "success", "success_source", "num_steps",

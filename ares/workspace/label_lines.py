@@ -218,7 +218,7 @@ def _label_lines(stores: Stores, datasets: Sequence[DatasetKey]) -> Iterator[dic
     history = read_history(log)
     for chunk in removed_id_array(log, history).chunks:
         yield {"removed": chunk.to_pylist()}
-    people = ["tags", "notes", *history.own_columns()]
+    people = ["tags", "notes", *history.user_columns()]
     columns = ["episode_id", "content_hash", "dataset", "key"]
     columns += [name for name in people if name in episodes.columns()]
     for batch in episodes.scan(columns, names):

@@ -42,7 +42,7 @@ class NameHit:
         kind: What it is.
         name: Its name: the id of an episode, the label of a set.
         why: Which name of it the text is: "id", "record", "file" or "name".
-        about: What else tells it apart, for people.
+        about: What else distinguishes it, for people.
     """
 
     kind: NameKind

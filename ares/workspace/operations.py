@@ -78,7 +78,7 @@ def estimate_run(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dashboard:
-    """A dashboard that is being served in the background, by a process of its own.
+    """A dashboard that is being served in the background, by a separate process.
 
         >>> dashboard = ares.app(ws)
         >>> dashboard.url
@@ -164,7 +164,7 @@ def _read_function(
     name = function.__name__
     if not is_column_name(name) or name in annotators.names():
         raise RequestError(
-            "a function that annotates has a name of its own", f"got {name!r}; write def my_score(episode)"
+            "a function that annotates has a name", f"got {name!r}; write def my_score(episode)"
         )
     source = short_hash(_source_text(function))
     if columns is None:

@@ -13,7 +13,7 @@ from ares.curation import Sets, list_tags, producer_catalog
 from ares.episode import Json
 from ares.jobs import FAILURES
 from ares.rubric import CONTROL, read_judge_trust
-from ares.search import SPACE_PREFIX, list_own_vectors
+from ares.search import SPACE_PREFIX, list_user_vectors
 from ares.store import batched, count_uncounted_answers, read_spending, select_shown
 
 if TYPE_CHECKING:
@@ -402,7 +402,7 @@ def vector_tables(stores: Stores) -> dict[str, TableStatus]:
     """Return each table of vectors with the number of rows that its index covers, and what was measured of it."""
     spaces = stores.tables.spaces()
     motion_spaces = [space for space in spaces if space.startswith(SPACE_PREFIX)]
-    added = list_own_vectors(stores)
+    added = list_user_vectors(stores)
     # A space without vectors is one whose vectors were removed.
     others = [space for space in spaces if space not in motion_spaces]
     frame_spaces = [space for space in others if stores.tables.vectors(space).count()]

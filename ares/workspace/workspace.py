@@ -324,7 +324,7 @@ class Workspace:
         Args:
             sources: Folders or files; a folder may hold datasets of several formats at any depth.
             format: Name of a format, or "auto".
-            dataset: Name to store instead of the source's own; for one dataset, as the next three are.
+            dataset: Name to store instead of the source's; for one dataset, as the next three are.
             rate_hz: Recording rate, where the source does not store it.
             cameras: How names of video files tell episode and camera, such as "{episode}_{camera}.mp4".
             spec: YAML file with what the dataset does not say of itself.
@@ -592,10 +592,10 @@ class Workspace:
         Raises:
             RequestError: An id is no episode, or a vector has another length, is zero or not finite.
         """
-        from ares.search import add_own_vectors
+        from ares.search import add_user_vectors
         from ares.workspace.arguments import read_vectors
 
-        return add_own_vectors(self.stores, space, *read_vectors(vectors))
+        return add_user_vectors(self.stores, space, *read_vectors(vectors))
 
     def remove_vectors(
         self, space: str, ids: EpisodesLike | None = None, **conditions: Unpack[SelectionOptions]
@@ -613,13 +613,13 @@ class Workspace:
             RequestError: There are no such vectors, or they are those of a model.
         """
         from ares.curation import select_episodes
-        from ares.search import remove_own_vectors
+        from ares.search import remove_user_vectors
 
         selection = make_selection(ids, conditions)
         if selection.is_empty:
-            return remove_own_vectors(self.stores, space)
+            return remove_user_vectors(self.stores, space)
         with select_episodes(self.stores, selection) as selected:
-            return remove_own_vectors(self.stores, space, set(selected))
+            return remove_user_vectors(self.stores, space, set(selected))
 
     def undo(self, number: int | None = None) -> UndoReport:
         """Take back a removal, a tag, values or a change of a set, as `ares undo` does.

@@ -161,8 +161,8 @@ def _check_records(
         if isinstance(record, AresError):
             yield record
         else:
-            own = list(islice(features, len(record.episode.cameras)))
-            yield call_or_error(partial(_make_video_result, task, record, own), _LABEL)
+            episode_features = list(islice(features, len(record.episode.cameras)))
+            yield call_or_error(partial(_make_video_result, task, record, episode_features), _LABEL)
 
 
 def _load_record(task: VideoTask) -> Record:

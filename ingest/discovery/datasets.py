@@ -163,7 +163,7 @@ def _other_data(
     used_files: UsedFiles,
     holders: Collection[str],
 ) -> set[str]:
-    """Folders with data of other formats, but for those that this format may use among its own records."""
+    """Folders with data of other formats, but for those that this format may use among its records."""
     others: set[str] = set()
     for other in ingesters:
         claims = tree.claims.get(other.name, {})

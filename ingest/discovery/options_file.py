@@ -24,7 +24,7 @@ class UserDatasetOptions(BaseModel):
     Attributes:
         format: Name of the format to read it as, or "" for what was recognised.
         dataset: Name to store, or "".
-        rate: Steps per second, or None for the dataset's own.
+        rate: Steps per second, or None for the dataset's rate.
         spec: YAML file with what the dataset does not say itself, or "".
         cameras: Pattern of the names of video files, or "".
         skip: Whether the dataset is left out.

@@ -120,7 +120,7 @@ def _advice_by_suffix(lower: str) -> str:
 
 
 def find_data_placeholder(path: str, size: int, *, is_missing: bool = False) -> FileKind | None:
-    """What stands in a file's place: a link without its target or a Git LFS pointer; None for a file of its own."""
+    """What stands in a file's place: a link without its target or a Git LFS pointer; None for a real file."""
     if is_missing:
         return FileKind("pointer", MISSING_TARGET)
     if is_lfs_pointer(path, size):
@@ -275,7 +275,7 @@ def _may_follow(tree: FolderTree, link: Path) -> bool:
     may_leave = tree.follow_links or input_budgets().follow_links
     if may_leave or link.resolve().is_relative_to(tree.root.resolve()):
         return True
-    detail = "a link out of the folder; --follow-links follows it, or name its target as a source of its own"
+    detail = "a link out of the folder; --follow-links follows it, or name its target as a separate source"
     tree.left_out.append(SourceFile(path=str(link), use="unused", detail=detail))
     return False
 

@@ -96,7 +96,7 @@ def read_episode_description(folder: Path) -> EpisodeDescription:
 
 
 def _read_texts(path: Path) -> list[str]:
-    """The lines of a text file; BridgeData V2 writes the confidence of an annotator as a line of its own."""
+    """The lines of a text file; BridgeData V2 writes the confidence of an annotator as a separate line."""
     try:
         text = read_input(str(path), _TEXT_BYTES).decode("utf-8", "replace")
     except OSError as error:

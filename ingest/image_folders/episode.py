@@ -186,9 +186,7 @@ def _clock_start(name: str, seconds: tuple[float, ...], tables: EpisodeTables) -
     stamps = tables.main.stamps
     if stamps is not None and abs(float(stamps[0]) - seconds[0]) <= _LARGEST_OFFSET_SECONDS:
         return float(stamps[0])
-    tables.warnings[
-        f"images of camera {name} have a clock of their own: the first one starts the episode"
-    ] = None
+    tables.warnings[f"images of camera {name} have a separate clock: the first one starts the episode"] = None
     return seconds[0]
 
 
@@ -215,7 +213,7 @@ def _cameras_of_columns(tables: EpisodeTables, rate_hz: float, digest: Any) -> I
 
 
 def _frame_pairing(cameras: tuple[Camera, ...], rate_hz: float) -> FramePairing:
-    """Images with stamps in their names have a clock of their own; the others are one for each step."""
+    """Images with stamps in their names have a separate clock; the others are one for each step."""
     return "index" if all(camera.media.rate_hz == rate_hz for camera in cameras) else "stamp"
 
 

@@ -212,10 +212,12 @@ def _read_table(
     numbers = {name: values for name in table.names if (values := table.numbers(name)) is not None}
     named = next((name for name in numbers if time.key and f"{prefix}{name}" == time.key), "")
     roles = assign_column_roles(numbers, named)
-    own_time = time if named else NO_TIME
+    stamp_columns = time if named else NO_TIME
     seconds, start = None, 0.0
     if roles.time and table.num_rows:
-        seconds, start = _stamp_seconds(roles.time, numbers[roles.time], own_time, stated_rate_hz, warnings)
+        seconds, start = _stamp_seconds(
+            roles.time, numbers[roles.time], stamp_columns, stated_rate_hz, warnings
+        )
     if named and seconds is None:
         raise SourceError("timestamps of the spec do not rise", f"{path}: {named}")
     return SignalTable(path, table, numbers, roles, seconds, start, prefix)

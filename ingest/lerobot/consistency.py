@@ -40,7 +40,7 @@ def drop_cameras_without_video(
     cameras = feature_map.video_cameras
     kept = tuple(camera for camera in cameras if info.has_video(camera.key))
     warnings = [f"camera {camera.name} of info.json has no video" for camera in cameras if camera not in kept]
-    # A feature that is another spelling of a camera with videos is no camera of its own.
+    # A feature that is another spelling of a camera with videos is no other camera.
     spellings = {_letters_of(camera.name) for camera in kept}
     lost = tuple(
         camera.name for camera in cameras if camera not in kept and _letters_of(camera.name) not in spellings

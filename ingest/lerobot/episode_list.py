@@ -94,7 +94,7 @@ class EpisodeListSurvey:
 
 
 def list_episode_list_files(info: LeRobotInfo) -> list[Path]:
-    """The files that list the episodes: those of LeRobot's own layout first, each kind sorted by name."""
+    """The files that list the episodes: those of LeRobot's layout first, each kind sorted by name."""
     root = parse_path(info.root)
     files = sorted((root / EPISODES_FOLDER).rglob("*.parquet")) if info.shared_files else []
     files.sort(key=lambda path: not _USUAL_FILE.search(path.as_posix()))

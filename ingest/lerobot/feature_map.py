@@ -505,5 +505,5 @@ def source_arrays(feature_map: LeRobotFeatureMap, rows: EpisodeRows) -> Iterator
 
 @functools.lru_cache(maxsize=64)
 def _dtype_name(dtype: np.dtype[np.generic]) -> str:
-    """The name of a dtype, which NumPy composes anew each time."""
+    """The name of a dtype, which NumPy composes again each time."""
     return str(dtype)

@@ -162,7 +162,7 @@ class LeRobotInfo:
         shared_files: Whether the folder is laid out as v3.0, where files hold many episodes each.
         data_path: Template of the data files.
         video_path: Template of the videos.
-        opened_at: Tells apart two openings of one folder, in ns of a clock.
+        opened_at: Distinguishes two openings of one folder, in ns of a clock.
     """
 
     root: str

@@ -33,7 +33,7 @@ class DecodedColumn(NamedTuple):
     """A decoded column.
 
     Attributes:
-        flat: All its numbers in the source's own dtype, or indices into `texts`.
+        flat: All its numbers in the source's dtype, or indices into `texts`.
         width: Numbers per row, where all rows have as many.
         offsets: (rows + 1,) offset of each row in `flat` where the widths of rows differ, else None.
         texts: Distinct texts of a text column, else None.
@@ -70,7 +70,7 @@ class EpisodeRows:
 
     Attributes:
         count: Number of rows.
-        numbers: (T, D) by column, in the source's own dtype.
+        numbers: (T, D) by column, in the source's dtype.
         texts: Distinct texts by column, in order of appearance.
         warnings: Why columns are left out.
         first_row: Number of the first row in its file.
@@ -402,7 +402,7 @@ def count_rows(path: str) -> int:
 def measure_timestamp_rate(path: str) -> float | None:
     """Rows per second by the median distance of the timestamps of the first episode; None where it has none.
 
-    A rate within a thousandth of a whole number, which float32 seconds do not tell apart, is that number.
+    A rate within a thousandth of a whole number, which float32 seconds do not distinguish, is that number.
     """
     import numpy as np
 

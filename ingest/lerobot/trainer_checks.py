@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # Statistics agree within this share of the deviation or of the range of the rows.
 _TOLERANCE = 0.02
-# Episodes whose own statistics are compared, spread over the dataset.
+# Episodes whose statistics are compared, spread over the dataset.
 _MOST_EPISODES = 512
 _TASK_COLUMN = "task_index"
 
@@ -90,7 +90,7 @@ class RowFacts:
         episodes: First `index` and number of rows of each episode.
         frame_gaps: Episodes whose frame_index does not rise by one from 0.
         tasks: Numbers of tasks of each episode.
-        own_moments: Moments of each episode whose own statistics are compared, which may lie in several row groups.
+        episode_moments: Moments of each episode whose statistics are compared, which may lie in several row groups.
         stale: Columns and statistics of an episode that are not those of its rows.
     """
 
@@ -99,7 +99,7 @@ class RowFacts:
     episodes: dict[int, tuple[int, int]] = field(default_factory=dict)
     frame_gaps: dict[int, None] = field(default_factory=dict)
     tasks: dict[int, set[int]] = field(default_factory=dict)
-    own_moments: dict[int, dict[str, Moments]] = field(default_factory=dict)
+    episode_moments: dict[int, dict[str, Moments]] = field(default_factory=dict)
     stale: dict[int, list[str]] = field(default_factory=dict)
 
     @property
@@ -114,11 +114,11 @@ def check_trainer_metadata(dataset: LeRobotDataset) -> Iterator[SourceFinding]:
     Data files that cannot be read are left out: their episodes fail.
     """
     facts, features = RowFacts(), dataset.info.features
-    own_statistics = _read_episode_statistics(dataset)
+    episode_statistics = _read_episode_statistics(dataset)
     for columns in _read_columns(dataset):
-        _add_rows(facts, columns, own_statistics.keys())
-    for number, moments in facts.own_moments.items():
-        if stale := _stale_parts(own_statistics[number], moments):
+        _add_rows(facts, columns, episode_statistics.keys())
+    for number, moments in facts.episode_moments.items():
+        if stale := _stale_parts(episode_statistics[number], moments):
             facts.stale[number] = stale
     yield from _check_modality(dataset)
     yield from _check_splits(dataset)
@@ -188,7 +188,7 @@ def _is_numeric(kind: Any) -> bool:
 
 
 def _add_rows(facts: RowFacts, columns: Mapping[str, NDArray[Any]], compared: Collection[int]) -> None:
-    """Take the rows of a row group in, episode by episode; of some their own moments are kept."""
+    """Take the rows of a row group in, episode by episode; of some the moments are kept."""
     import numpy as np
 
     numbers = columns.get("episode_index")
@@ -202,7 +202,7 @@ def _add_rows(facts: RowFacts, columns: Mapping[str, NDArray[Any]], compared: Co
         part = {name: rows[start:stop] for name, rows in columns.items()}
         _add_episode(facts, int(flat[start]), part)
         if int(flat[start]) in compared:
-            moments = facts.own_moments.setdefault(int(flat[start]), {})
+            moments = facts.episode_moments.setdefault(int(flat[start]), {})
             for name, rows in part.items():
                 _add_moments(moments, name, rows.astype(np.float64))
     if "index" in columns:

@@ -59,7 +59,7 @@ _TRIED_RECORDS = 16
 
 @dataclass(slots=True)
 class DatasetNamer:
-    """Gives datasets names of their own.
+    """Gives datasets different names.
 
     A dataset that was read from the same folder before keeps its name. Where another dataset has its format, name and
     version already and no compared record is equal, its name gets a suffix: six hex digits of the content of its first
@@ -77,7 +77,7 @@ class DatasetNamer:
     reasons: dict[str, str] = field(default_factory=dict)
 
     def name_all(self, datasets: Iterable[OpenedDataset]) -> None:
-        """Reopen the datasets that need another name than their own."""
+        """Reopen the datasets that need another name."""
         contested: dict[DatasetIdentity, list[OpenedDataset]] = {}
         nameable = [opened for opened in datasets if len(opened.sources) == 1 and opened.sources[0].folder]
         for opened in nameable:

@@ -28,7 +28,7 @@ class ItemAction(Enum):
         READ: The workspace has no episode of this id: read the record and store it.
         SKIP: The episode is stored already.
         COMPARE: An episode of this id is stored, but it came from another file: read the record and compare the two.
-        CORRECT: The episode is stored, and what is stated of its dataset has changed: read it and store it anew.
+        CORRECT: The episode is stored, and what is stated of its dataset has changed: read it and store it again.
         REJECT_DUPLICATE: An earlier item of the same source has this id.
     """
 
@@ -148,7 +148,7 @@ def find_conflict(item: Item, stored: RecordIdentity, identity: RecordIdentity) 
         return None
     return IdentityConflict(
         "another record has this identity already",
-        f"{item.location} differs from {stored.source}; give it a name of its own with --dataset NAME",
+        f"{item.location} differs from {stored.source}; give it another name with --dataset NAME",
     )
 
 

@@ -71,7 +71,7 @@ def _source_maker_id(annotator: str) -> str:
 def encode_source_segments(record: Record, created: str) -> EncodedSegments:
     """The segments of a record, cut to its episode; the span that the source states then stands in `stated_span`.
 
-    Those of one annotator, span and camera are told apart by their `part`: the number of the segment among them, ""
+    Those of one annotator, span and camera are distinguished by their `part`: the number of the segment among them, ""
     for the first. What is not within the episode is left out.
 
     Args:

@@ -152,19 +152,19 @@ def select_times_in_span(times: NDArray[np.int64], span: RecordedSpan | None) ->
 
 
 def check_topic_times(
-    times: NDArray[np.int64], step_times: NDArray[np.int64], *, has_own_times: bool, in_time_order: bool
+    times: NDArray[np.int64], step_times: NDArray[np.int64], *, has_header_times: bool, in_time_order: bool
 ) -> Iterator[str]:
     """Warnings about the times of a topic.
 
     Args:
         times: (N,) int64 nanoseconds of its messages, rising.
         step_times: (T,) int64 nanoseconds of the steps.
-        has_own_times: Whether the times are the header times of the messages.
+        has_header_times: Whether the times are the header times of the messages.
         in_time_order: Whether the messages lie in the file in the order of their times.
     """
     import numpy as np
 
-    if not has_own_times:
+    if not has_header_times:
         yield "has messages without header stamps; it goes by publish times"
     if not in_time_order:
         yield "has stamps that run backwards; its messages were sorted"
@@ -194,7 +194,7 @@ class _TopicSpans(NamedTuple):
 
 
 def settle_topic_clocks(contents: RecordingContents) -> RecordingContents:
-    """The contents with all topics on one clock: where their own stamps do not overlap, that of publication."""
+    """The contents with all topics on one clock: where their header stamps do not overlap, that of publication."""
     cameras = contents.images.values()
     spans = [
         _TopicSpans(_first_and_last(read_image_times(images)), _first_and_last(images.publish_times))
@@ -203,13 +203,13 @@ def settle_topic_clocks(contents: RecordingContents) -> RecordingContents:
     for messages in contents.signals.values():
         if not messages.publish_times:
             continue
-        times, _ = message_times(messages.own_times, messages.publish_times)
+        times, _ = message_times(messages.header_times, messages.publish_times)
         spans.append(_TopicSpans(_first_and_last(times), _first_and_last(messages.publish_times)))
     if all(_share_a_clock(first, second) for first, second in combinations(spans, 2)):
         return contents
     contents.warn("header stamps of the topics do not overlap; all topics go by publish times")
-    images = {topic: images for topic, images in contents.images.items() if images.has_own_times}
-    signals = {topic: messages for topic, messages in contents.signals.items() if all(messages.own_times)}
+    images = {topic: images for topic, images in contents.images.items() if images.has_header_times}
+    signals = {topic: messages for topic, messages in contents.signals.items() if all(messages.header_times)}
     return replace(
         contents,
         published=frozenset((*images, *signals)),
@@ -223,7 +223,7 @@ def _first_and_last(times: Sequence[int] | NDArray[np.int64]) -> tuple[int, int]
 
 
 def _share_a_clock(first: _TopicSpans, second: _TopicSpans) -> bool:
-    """Whether two topics overlap by their own stamps about as much as they do when they are published."""
+    """Whether two topics overlap by their header stamps about as much as they do when they are published."""
     overlap = _shared_time(first.published, second.published)
     return overlap <= 0 or _shared_time(first.own, second.own) >= _SHARED_CLOCK * overlap
 

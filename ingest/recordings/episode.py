@@ -394,7 +394,7 @@ def _add_time_warnings(
         for text in check_topic_times(
             select_times_in_span(read_image_times(images), span),
             step_times,
-            has_own_times=images.has_own_times or topic in contents.published,
+            has_header_times=images.has_header_times or topic in contents.published,
             in_time_order=images.in_time_order,
         ):
             contents.warn(f"topic {topic} {text}")
@@ -403,7 +403,7 @@ def _add_time_warnings(
         for text in check_topic_times(
             select_times_in_span(track.times, span),
             step_times,
-            has_own_times=track.has_own_times or topic in contents.published,
+            has_header_times=track.has_header_times or topic in contents.published,
             in_time_order=track.in_time_order,
         ):
             contents.warn(f"topic {topic} {text}")

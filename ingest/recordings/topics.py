@@ -87,7 +87,7 @@ def _topic_of(key: str) -> str:
 
 
 def make_joint_message(message: Any) -> Any:
-    """A message of any type as one of named positions, as joints have; its own stamp is kept.
+    """A message of any type as one of named positions, as joints have; its stamp is kept.
 
     Raises SourceError when it holds no number, or more than a signal may have.
     """
@@ -142,7 +142,7 @@ class SignalTopicMessages:
         names: Column of every name that occurs, in order of appearance.
         last_names: Names of the last message. Most messages list the same names, which are then stored once.
         rows: Names and values of each message by field, None where the field is empty.
-        own_times: Header time of each message in nanoseconds, None where it has none.
+        header_times: Header time of each message in nanoseconds, None where it has none.
         publish_times: Time of publication of each message in nanoseconds.
     """
 
@@ -151,7 +151,7 @@ class SignalTopicMessages:
     rows: dict[str, list[tuple[list[str], Sequence[float]] | None]] = field(
         default_factory=lambda: {name: [] for name in SIGNAL_FIELDS}
     )
-    own_times: list[int | None] = field(default_factory=list)
+    header_times: list[int | None] = field(default_factory=list)
     publish_times: list[int] = field(default_factory=list)
 
     def add(self, entry: McapMessage, message: Any) -> str:
@@ -172,13 +172,13 @@ class SignalTopicMessages:
                 self.names.setdefault(name, len(self.names))
         for field_name, row in rows.items():
             self.rows[field_name].append((self.last_names, array("d", row)) if row else None)
-        self.own_times.append(header_time(message))
+        self.header_times.append(header_time(message))
         self.publish_times.append(publish_time(entry.message))
         return ""
 
     def by_publication(self) -> SignalTopicMessages:
         """The same messages at the times at which they were published."""
-        return replace(self, own_times=[None] * len(self.own_times))
+        return replace(self, header_times=[None] * len(self.header_times))
 
     def fields(self) -> list[str]:
         """Those of position, velocity and effort that have values."""
@@ -201,7 +201,7 @@ class SignalTrack:
     Attributes:
         times: (N,) int64 nanoseconds, rising.
         signal: (N, D) float32.
-        has_own_times: Whether the times are the header times of the messages.
+        has_header_times: Whether the times are the header times of the messages.
         in_time_order: Whether the messages lie in the file in the order of their times.
         is_complete: Whether every message has a value for every name.
         overflows: Whether a value is beyond float32, and infinite here.
@@ -210,7 +210,7 @@ class SignalTrack:
 
     times: NDArray[np.int64]
     signal: Signal
-    has_own_times: bool
+    has_header_times: bool
     in_time_order: bool
     is_complete: bool
     overflows: bool
@@ -221,7 +221,7 @@ def build_signal_track(messages: SignalTopicMessages, field_name: str) -> Signal
     """A field of a topic. A joint that a message lacks keeps its last value, or its first value before any."""
     import numpy as np
 
-    times, has_own_times = message_times(messages.own_times, messages.publish_times)
+    times, has_header_times = message_times(messages.header_times, messages.publish_times)
     rows = messages.rows[field_name]
     filled = [number for number, row in enumerate(rows) if row is not None]
     numbers = np.array(filled)[np.argsort(times[filled], kind="stable")]
@@ -237,7 +237,7 @@ def build_signal_track(messages: SignalTopicMessages, field_name: str) -> Signal
     return SignalTrack(
         times=times[numbers],
         signal=Signal(narrowed, names),
-        has_own_times=has_own_times,
+        has_header_times=has_header_times,
         in_time_order=bool((np.diff(times) >= 0).all()),
         is_complete=is_complete,
         overflows=bool((np.isinf(narrowed) & ~np.isinf(values)).any()),
@@ -343,7 +343,7 @@ class RecordingContents:
         num_depth_frames: Pictures of each such topic.
         warnings: Warnings about the recording, each once.
         num_messages: Number of all messages.
-        published: Topics with stamps of their own that go by their times of publication.
+        published: Topics with header stamps that go by their times of publication.
     """
 
     images: dict[str, TopicImages] = field(default_factory=dict)

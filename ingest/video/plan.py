@@ -41,7 +41,7 @@ class VideosByEpisode:
 
     Attributes:
         groups: By key of the episode: path by name of the camera.
-        ambiguous: Files whose names may mean cameras or tasks; each is an episode of its own.
+        ambiguous: Files whose names may mean cameras or tasks; each is a separate episode.
         unmatched: Files that do not match the pattern of the user.
     """
 
@@ -89,7 +89,7 @@ def group_by_pattern(files: Iterable[str], pattern: str) -> VideosByEpisode:
 
 
 def _episode_key(match: re.Match[str]) -> str:
-    """The episode with the text of the wildcards, which tells episodes apart too."""
+    """The episode with the text of the wildcards, which distinguishes episodes too."""
     wildcards = [match[name] for name in match.re.groupindex if name.startswith("any")]
     return "/".join([*wildcards, match["episode"]])
 
@@ -239,7 +239,7 @@ def _walk_once(folder: Path) -> Iterator[tuple[Path, list[str]]]:
 
 
 _AMBIGUOUS_CAMERAS = (
-    "names differ in a word that may be a camera or a task: each file is an episode of its own; "
+    "names differ in a word that may be a camera or a task: each file is a separate episode; "
     "if they are cameras, use --cameras '{episode}_{camera}.mp4'"
 )
 
@@ -295,7 +295,7 @@ class VideoFolderPlan:
                 listed_videos.update(clip.videos.values())
                 videos, files = seen.setdefault(clip.key, (clip.videos, set()))
                 if files and videos == clip.videos and planned.file not in files:
-                    files.add(planned.file)  # another camera of the same episode, in a row of its own
+                    files.add(planned.file)  # another camera of the same episode, in a separate row
                     continue
                 if files:
                     clip = SourceError("episode is listed twice", f"{planned.location}: {clip.key!r}")

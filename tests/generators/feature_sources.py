@@ -64,7 +64,7 @@ class DrawnFeature:
 
     @property
     def dimensions(self) -> set[str]:
-        """What tells its dimensions apart: their names, else their numbers, those of a table by row and column."""
+        """What distinguishes its dimensions: their names, else their numbers, those of a table by row and column."""
         return {*self.names} or {str(cell) for cell in np.ndindex(self.shape)}
 
     @property

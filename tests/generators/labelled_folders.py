@@ -199,7 +199,7 @@ def _write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 def _write_splits(
     folder: Path, labels: Mapping[str, Label], names: Mapping[str, Any], rng: np.random.Generator
 ) -> dict[str, Label]:
-    """Write which episodes are for training and which are not, in a table of its own; the labels with it."""
+    """Write which episodes are for training and which are not, in a separate table; the labels with it."""
     words = ("train", str(rng.choice(["val", "test", "validation"])))
     split = {key: words[int(number % 3 == 2)] for number, key in enumerate(labels)}
     rows = [{"episode": names[key], "split": split[key]} for key in labels]

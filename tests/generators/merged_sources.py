@@ -136,7 +136,7 @@ class TurnedSources:
 def turned_sources(seed: int, folder: Path) -> TurnedSources:
     """Two sources at random: half of them halves of one dataset, the others with rotations in other forms.
 
-    A third of these have as many numbers under the same names, so that values alone tell them apart.
+    A third of these have as many numbers under the same names, so that only their values differ.
     """
     import numpy as np
 

@@ -1,6 +1,6 @@
 """Meta-World episodes with a log of phases, touch, grasp, goal and pauses, without pictures.
 
-Runs in an environment of its own, with metaworld==3.1.1, mujoco==3.3.0, scipy, packaging, and nothing of ARES:
+Runs in a separate environment, with metaworld==3.1.1, mujoco==3.3.0, scipy, packaging, and nothing of ARES:
 
     MUJOCO_GL=disabled python tests/generators/metaworld_events.py OUT --seeds 300:303
 

@@ -1,4 +1,4 @@
-"""Installs the guest package into a folder of its own, and runs the `ares` command with it."""
+"""Installs the guest package into a separate folder, and runs the `ares` command with it."""
 
 from __future__ import annotations
 

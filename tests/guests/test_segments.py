@@ -58,7 +58,7 @@ def counts(documents: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int, int
 
 
 def brightness_change(opened: Workspace, annotation: Annotation) -> float:
-    """The change of brightness between the frames at the seconds that an annotation names, decoded anew."""
+    """The change of brightness between the frames at the seconds that an annotation names, decoded again."""
     reference = (
         opened.stores.tables.episodes.get_episode(annotation.episode_id).camera(annotation.camera).media
     )

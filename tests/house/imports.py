@@ -32,7 +32,7 @@ ROOMS = {name for name in FOLDERS if name.count(".") == 1}
 
 
 def room_of(module: str) -> str:
-    """The room of a module, such as "ares.store"; a file directly under a package is a room of its own."""
+    """The room of a module, such as "ares.store"; a file directly under a package is a separate room."""
     return ".".join(module.split(".")[:2])
 
 

@@ -95,7 +95,7 @@ def test_files_import_in_no_circle() -> None:
 
 
 def test_rooms_import_in_no_circle() -> None:
-    """Of all four packages; a file directly under a package is a room of its own."""
+    """Of all four packages; a file directly under a package is a separate room."""
     assert not describe_circles(room_graph())
 
 

@@ -80,7 +80,7 @@ def _producer(name: str, options: Options, workspace: Workspace) -> Producer:
 
 
 def test_producers_with_default_settings_keep_their_ids(workspace: Workspace, options: Options) -> None:
-    """A producer with another id annotates a workspace anew."""
+    """A producer with another id annotates a workspace again."""
     producers = {
         producer.annotator: _describe_producer(producer) for producer in _producers(options, workspace)
     }

@@ -62,7 +62,7 @@ def without_rows(path: Path) -> None:
 
 
 def with_other_rows(path: Path) -> None:
-    """A data file with the rows of another episode, which has a file of its own."""
+    """A data file with the rows of another episode, which has a separate file."""
     shutil.copy(path.with_name("episode_000000.parquet"), path)
 
 
@@ -281,7 +281,7 @@ CASES = {
 
 @dataclass(frozen=True)
 class CommandAnswers:
-    """What the commands say of all cases, each of which lies in a folder of its own.
+    """What the commands say of all cases, each of which lies in a separate folder.
 
     Attributes:
         planned: Failures by reason of a dry run, by case.

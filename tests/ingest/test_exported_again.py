@@ -52,7 +52,7 @@ def labelled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     workspace = open_workspace(folder / "ws", create=True)
     ingest_paths(workspace.stores, [str(source)], quiet=True)
     rows = workspace.stores.tables.episodes.read_columns(["episode_id", "num_steps"]).to_pylist()
-    last = sorted(rows, key=lambda row: row["num_steps"])[1:]  # so that an export numbers them anew
+    last = sorted(rows, key=lambda row: row["num_steps"])[1:]  # so that an export numbers them again
     captions = [make_caption(row["episode_id"], row["num_steps"]) for row in rows]
     for producer, made in ((CAPTIONER, captions), (JUDGE, list(map(_rating, captions)))):
         workspace.stores.annotations.add_producer(producer)

@@ -66,7 +66,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def open_gradings(
     folder: Path, trials: Mapping[str, JudgeTrial], seed: int, episodes: int, workers: int
 ) -> Iterator[list[Grading]]:
-    """As many processes that grade as there are workers, each with a server of its own."""
+    """As many processes that grade as there are workers, each with a separate server."""
     variants = world_variants(seed, episodes)
     known = [episode for variant in variants.values() for episode in variant.episodes]
     judges = {name: trial.judge for name, trial in trials.items()}

@@ -1,4 +1,4 @@
-"""A model server in a process of its own that speaks HTTP in vLLM's dialect: its models are judges and captioners.
+"""A model server in a separate process that speaks HTTP in vLLM's dialect: its models are judges and captioners.
 
 python -m tests.judges.server CONFIG LOG, where CONFIG is what `JudgeServer` writes.
 """

@@ -237,7 +237,7 @@ VALUES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "count": COUNTS,
     "outcome": {COMPLETED: ("success", "done"), NOT_COMPLETED: ("failure", "failed")},
 }
-# Words without a claim of their own, which a reader of English knows.
+# Words that claim nothing, which a reader of English knows.
 _GLUE = """
 a an the of with and its it is are being been by to into onto in on from out at this that robot arm hand gripper manages
 successfully tries try attempt attempts fails fail failing but without success succeeding be was were then using uses

@@ -1,7 +1,7 @@
 """Starts pytest by a fork of a process that has imported the libraries already: a run of a test then costs little more.
 
 Reads lists of arguments as JSON, one a line, and answers each with the status of pytest, whose output stands in a file.
-What a run leaves behind ends with it, also in a session of its own: the next one has the machine as this one had it.
+What a run leaves behind ends with it, also in a separate session: the next one has the machine as this one had it.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def try_corpus(plan: Plan) -> Iterator[Attempt]:
 
 
 def try_damage(plan: Plan) -> Iterator[Attempt]:
-    """Damaged files, read in processes of their own; first those that have shown a fault before."""
+    """Damaged files, read in separate processes; first those that have shown a fault before."""
     for known in json.loads(_SEEDS.read_text()):
         if plan.match in f"damaged {known['kind']}":
             fuzzer = Fuzzer(plan.folder / "known" / known["seed"], known["seed"])

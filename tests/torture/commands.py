@@ -250,7 +250,7 @@ def _content(workspace: Path) -> dict[str, Any]:
 
 
 def _read_content(path: str) -> dict[str, Any]:
-    """All by which a user could tell two workspaces apart, but times of day, read after the next command's open."""
+    """All by which a user could distinguish two workspaces, but times of day, read after the next command's open."""
     from ares.curation import Sets
     from ares.doctor import run_checks
     from ares.settings import settings_from_environment

@@ -1,4 +1,4 @@
-"""Reads damaged datasets in processes of their own: no crash, no exception, no limit exceeded, no changed value."""
+"""Reads damaged datasets in separate processes: no crash, no exception, no limit exceeded, no changed value."""
 
 from __future__ import annotations
 

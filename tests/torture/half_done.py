@@ -80,7 +80,7 @@ def write_answers(workspace: Path, path: Path) -> None:
 
 
 def read_rows(path: str) -> dict[str, Any]:
-    """What a reader shows by which two states are told apart: every column of episodes and segments, sets, status."""
+    """What a reader shows that distinguishes two states: every column of episodes and segments, sets, status."""
     import ares
 
     with ares.open(path) as workspace:
@@ -155,7 +155,7 @@ def _run(words: Sequence[str], workspace: Path, prepare: Callable[[], None] = la
 
 
 def _read(workspace: Path) -> str:
-    """What a reader in a process of its own shows, as text; a reader that fails shows its error."""
+    """What a reader in a separate process shows, as text; a reader that fails shows its error."""
     end = run_child(lambda: _canonical(str(workspace)), seconds=_SECONDS)
     return str(end.value or end.errors[-500:])
 

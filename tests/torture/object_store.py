@@ -42,7 +42,7 @@ class FailingS3(S3):
         super().__init__()
 
     def plan(self, faults: dict[int, str]) -> None:
-        """Count anew, and fail these requests."""
+        """Count again, and fail these requests."""
         self.faults, self.count = faults, 0
 
     def _answer(self, environ: dict[str, Any], start_response: Any) -> Any:

@@ -33,7 +33,7 @@ _KILLED_EVERY_TIME = "its worker died every time"
 _LEFT_BY_KILLS = "each file of vectors belongs to its table"
 _WORKERS = (b"ares.jobs.worker_process", b"ray::RayActorBody")
 _PROGRAM = "import sys, tests.torture.slow_jobs as jobs; sys.exit(jobs.run_slow_command())"
-# Commands of which one worker at least is killed: on this machine annotators work in processes of their own only where
+# Commands of which one worker at least is killed: on this machine annotators work in separate processes only where
 # each has a GPU or cores for itself, and an export has none.
 _HAVE_WORKERS = {"local": ("ingest",), "ray": ("ingest", "annotate")}
 _ROOT = Path(__file__).resolve().parents[2]
@@ -81,7 +81,7 @@ class JobResults:
 
 
 def _read_results(workspace: Path) -> JobResults:
-    """Read in a process of its own: threads of libraries that ran here would not live on in forked children."""
+    """Read in a separate process: threads of libraries that ran here would not live on in forked children."""
     end = run_child(
         lambda: JobResults(state=read_state(str(workspace), repair=False), exported=_exported(workspace)),
         seconds=_SECONDS,

@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceState:
-    """Everything by which a user could tell two workspaces apart, times of day aside.
+    """Everything by which a user could distinguish two workspaces, times of day aside.
 
     Attributes:
         rows: By record key, the columns of the episode.

@@ -236,7 +236,7 @@ class ChoiceTokens:
     """Choices as tokens.
 
     Attributes:
-        tokens: Tokens of each choice, up to the first that tells it apart from all others. Where a choice is the
+        tokens: Tokens of each choice, up to the first that distinguishes it from all others. Where a choice is the
             beginning of another, that is the token that ends a reply.
         contexts: Beginnings of replies after which the model is asked for the next token; none begins another.
     """
@@ -246,7 +246,7 @@ class ChoiceTokens:
 
 
 def cut_to_distinct_tokens(choices: Mapping[str, Sequence[int]], stop_id: int) -> ChoiceTokens:
-    """Cut the tokens of choices to those that tell them apart.
+    """Cut the tokens of choices to those that distinguish them.
 
     Args:
         choices: All tokens of each choice; no two are equal.
@@ -333,7 +333,7 @@ def make_sample_generator(seed: int | None, sample: int) -> random.Random:
 
 
 class TokenRulesProcessor:
-    """A logits processor of transformers that gives each row rules of its own.
+    """A logits processor of transformers that gives each row different rules.
 
     Args:
         rows: Rules by row, of replies that all begin with the next token.

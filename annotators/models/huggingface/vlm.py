@@ -255,7 +255,7 @@ def _load_model_and_processor(source: str, model_options: dict[str, Any]) -> tup
 
 
 def _missing_library(source: str, error: ImportError) -> Exception:
-    """Transformers names the library that a processor needs in a sentence of its own."""
+    """Transformers names the library that a processor needs in a separate sentence."""
     if "num2words" in str(error):
         return missing_extra("num2words", "smolvlm")
     return ModelError(

@@ -74,25 +74,25 @@ export function buildMarkers(style, markers, duration, seek) {
  * @param {(second: number) => void} seek
  */
 function buildTarget(target, markers, extents, seek) {
-  const own = markers.slice(target.first, target.last + 1);
-  const ownExtents = extents.slice(target.first, target.last + 1);
-  const title = describe(own);
+  const targetMarkers = markers.slice(target.first, target.last + 1);
+  const targetExtents = extents.slice(target.first, target.last + 1);
+  const title = describe(targetMarkers);
   const button = h("button", { class: "target", title, "aria-label": title });
   Object.assign(button.style, { left: `${target.start}px`, width: `${target.stop - target.start}px` });
-  own.forEach(({ node }, index) => {
-    const { left, right } = ownExtents[index];
+  targetMarkers.forEach(({ node }, index) => {
+    const { left, right } = targetExtents[index];
     Object.assign(node.style, {
       left: `${left - target.start}px`,
       width: right > left ? `${right - left}px` : "",
     });
   });
-  button.append(...own.map(({ node }) => node));
+  button.append(...targetMarkers.map(({ node }) => node));
   let last = -1;
   button.addEventListener("click", (event) => {
     const x = target.start + event.clientX - button.getBoundingClientRect().left;
     // A key has no position: it goes from one marker of the button to the next.
-    last = event.detail === 0 ? (last + 1) % own.length : nearest(ownExtents, x);
-    seek(own[last].start);
+    last = event.detail === 0 ? (last + 1) % targetMarkers.length : nearest(targetExtents, x);
+    seek(targetMarkers[last].start);
   });
   return button;
 }

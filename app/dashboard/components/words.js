@@ -19,19 +19,19 @@ function bare(word) {
  * @returns {boolean[]}
  */
 export function sharedWords(words, others) {
-  const [own, other] = [words.map(bare), others.map(bare)];
-  // lengths[i][j]: of the longest common sequence of own[i:] and other[j:].
-  const lengths = Array.from({ length: own.length + 1 }, () => new Uint16Array(other.length + 1));
-  for (let i = own.length - 1; i >= 0; i--) {
-    for (let j = other.length - 1; j >= 0; j--) {
+  const [bareWords, bareOthers] = [words.map(bare), others.map(bare)];
+  // lengths[i][j]: of the longest common sequence of bareWords[i:] and bareOthers[j:].
+  const lengths = Array.from({ length: bareWords.length + 1 }, () => new Uint16Array(bareOthers.length + 1));
+  for (let i = bareWords.length - 1; i >= 0; i--) {
+    for (let j = bareOthers.length - 1; j >= 0; j--) {
       const longer = Math.max(lengths[i + 1][j], lengths[i][j + 1]);
-      lengths[i][j] = own[i] === other[j] ? lengths[i + 1][j + 1] + 1 : longer;
+      lengths[i][j] = bareWords[i] === bareOthers[j] ? lengths[i + 1][j + 1] + 1 : longer;
     }
   }
   let j = 0;
-  return own.map((word, i) => {
-    while (j < other.length && word !== other[j] && lengths[i][j + 1] > lengths[i + 1][j]) j++;
-    const isShared = j < other.length && word === other[j];
+  return bareWords.map((word, i) => {
+    while (j < bareOthers.length && word !== bareOthers[j] && lengths[i][j + 1] > lengths[i + 1][j]) j++;
+    const isShared = j < bareOthers.length && word === bareOthers[j];
     if (isShared) j++;
     return isShared || word === "" || ARTICLES.includes(word);
   });

@@ -29,8 +29,8 @@ _LOWEST_CORRELATION = 0.25
 _WIDEST_STEPS = 2.0
 _WIDEST_SECONDS = 0.1
 _LOWEST_QUANTILE, _HIGHEST_QUANTILE = 0.1, 0.9
-# Where an episode agrees with its dataset, its own lag counts this much.
-_OWN_SHARE = 0.3
+# Where an episode agrees with its dataset, its lag counts this much.
+_EPISODE_SHARE = 0.3
 _WIDEST_POOLED_SECONDS = 0.2
 # Rates of the video over the claimed one that are tried.
 _RATE_FACTORS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
@@ -78,12 +78,12 @@ class MotionRegression:
 
     def without(self, cause: NDArray[np.float32], effect: NDArray[np.float32]) -> MotionRegression:
         """The map of the other episodes."""
-        own = _products_at_lag(cause, effect, self.lag_steps)
+        products = _products_at_lag(cause, effect, self.lag_steps)
         return MotionRegression(
             lag_steps=self.lag_steps,
-            causes=self.causes - own[0],
-            effects=self.effects - own[1],
-            num_steps=self.num_steps - own[2],
+            causes=self.causes - products[0],
+            effects=self.effects - products[1],
+            num_steps=self.num_steps - products[2],
         )
 
     def predict(self, cause: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -257,8 +257,8 @@ def shrink_lag_to_dataset(lag: VideoLag, typical: float, rate_hz: float) -> Vide
     is_like = lag.low_steps - 1 <= typical <= lag.high_steps + 1
     if not is_like or lag.correlation < _LOWEST_CORRELATION or width > _WIDEST_POOLED_SECONDS:
         return lag
-    own = typical if lag.steps is None else lag.steps
-    return replace(lag, steps=typical + _OWN_SHARE * (own - typical))
+    steps = typical if lag.steps is None else lag.steps
+    return replace(lag, steps=typical + _EPISODE_SHARE * (steps - typical))
 
 
 def _lag_of(blocks: NDArray[np.float64], longest: int, rate_hz: float, rate_factor: float) -> VideoLag:

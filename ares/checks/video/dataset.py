@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _FEWEST_EPISODES = 3
-# Whoever is nearer to another appearance by this factor, and as near to it as its own members are, belongs there.
+# Whoever is nearer to another appearance by this factor, and as near to it as its members are, belongs there.
 _NEARER = 1.6
 _MEMBER = 2.0
 # Of a darker picture neither colours nor light say anything.
@@ -155,7 +155,7 @@ def _check_other(
 ) -> Iterator[QualityFinding]:
     """Whether red and blue are swapped, or it shows what another camera shows."""
     assert camera.appearance is not None
-    own = float(_appearance_distance(camera.appearance, usual.appearance))
+    usual_distance = float(_appearance_distance(camera.appearance, usual.appearance))
     alternatives = [
         (COLOUR_ORDER, float(_appearance_distance(camera.appearance[..., ::-1], usual.appearance)), usual)
     ]
@@ -166,8 +166,8 @@ def _check_other(
     ]
     check, distance, of = min(alternatives, key=lambda alternative: alternative[1])
     is_member = distance <= _MEMBER * max(of.spread, _LEAST_LEVELS)
-    ratio = own / max(distance, _LEAST_LEVELS)
-    if ratio >= _NEARER and is_member and own >= 2 * _LEAST_LEVELS:
+    ratio = usual_distance / max(distance, _LEAST_LEVELS)
+    if ratio >= _NEARER and is_member and usual_distance >= 2 * _LEAST_LEVELS:
         yield video_finding(check, camera.camera, 0.0, ratio, finding_confidence(ratio, _NEARER))
 
 
@@ -416,9 +416,13 @@ def measure_video_lags(summary: VideoSummary, typical: TypicalVideo) -> dict[Lag
 
 def check_videos(summary: VideoSummary, typical: TypicalVideo | None) -> VideoCheck:
     """Run every check on the videos of one episode."""
-    own = tuple(finding for camera in summary.cameras for finding in camera.findings)
+    camera_findings = tuple(finding for camera in summary.cameras for finding in camera.findings)
     lags = {} if typical is None else measure_video_lags(summary, typical)
-    findings = own if typical is None else (*own, *_dataset_findings(own, summary, typical, lags))
+    findings = (
+        camera_findings
+        if typical is None
+        else (*camera_findings, *_dataset_findings(camera_findings, summary, typical, lags))
+    )
     return VideoCheck(
         findings=findings,
         lags={camera: lag for (cause, camera), lag in lags.items() if not cause},
@@ -430,13 +434,13 @@ def check_videos(summary: VideoSummary, typical: TypicalVideo | None) -> VideoCh
 
 
 def _dataset_findings(
-    own: tuple[QualityFinding, ...],
+    camera_findings: tuple[QualityFinding, ...],
     summary: VideoSummary,
     typical: TypicalVideo,
     lags: Mapping[LagKey, VideoLag],
 ) -> tuple[QualityFinding, ...]:
     """Findings against the dataset; one code says of a camera only once."""
-    known = {(finding.code, finding.dimension) for finding in own}
+    known = {(finding.code, finding.dimension) for finding in camera_findings}
     against = (
         *compare_with_typical_camera(summary.cameras, typical.cameras),
         *check_lags(lags, typical.lags, summary.rate_hz, len(typical.members)),

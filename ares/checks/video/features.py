@@ -53,7 +53,7 @@ class CameraFeatures:
         clipped: (T,) share of pixels in which a channel is at its upper end.
         detail: (T,) second difference of neighbouring pixels over the first: how much of what is seen is fine.
         blocks: (T,) median difference across the borders of blocks of 8 pixels over the mean; 1 without blocks.
-        keys: (T,) whether a frame is a keyframe of its video; all where frames are images of their own.
+        keys: (T,) whether a frame is a keyframe of its video; all where frames are separate images.
         damaged: Seconds of the packets that could not be decoded.
         expected_frames: Frames that the episode is said to have.
         surplus_frames: Frames of the file after the episode, where the file holds no other.

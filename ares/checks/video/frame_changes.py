@@ -36,7 +36,7 @@ _SAME_SHARE = 0.35
 _LARGEST = 4
 _FAST_QUANTILE = 0.95
 _USUAL_QUANTILE = 0.8
-# Where a keyframe draws a held picture anew, it changes by less than this share of the usual change.
+# Where a keyframe redraws a held picture, it changes by less than this share of the usual change.
 _KEY_SHARE = 0.1
 # A change is clear from this share of the usual one.
 _CLEAR_SHARE = 0.5
@@ -152,7 +152,7 @@ def frame_edges(features: CameraFeatures) -> FrameEdges | None:
 
 
 def begins_as_other_ends(before: FrameEdges, edges: FrameEdges) -> bool:
-    """Whether the first frame is the last one of another episode, and no frame of its own."""
+    """Whether the first frame is the last one of another episode, and no frame of this one."""
     import numpy as np
 
     if not edges.is_first_apart:
@@ -328,7 +328,7 @@ def _check_gaps(features: CameraFeatures) -> Iterator[QualityFinding]:
 
 
 def _check_length(features: CameraFeatures) -> Iterator[QualityFinding]:
-    """Frames that the episode should have and the file has not, or those that follow it in a file of its own."""
+    """Frames that the episode should have and the file has not, or those that follow it in a separate file."""
     missing = features.expected_frames - features.num_frames - len(features.damaged)
     frames = features.surplus_frames if missing <= 0 else -missing
     bar = max(_LENGTH_FRAMES, _LENGTH_SECONDS * features.rate_hz)

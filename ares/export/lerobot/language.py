@@ -94,17 +94,19 @@ def arrange_language(item: ExportItem, cameras: Sequence[str]) -> EpisodeLanguag
     """
     segments, retimed = item.texts.segments, item.retimed
     language = EpisodeLanguage()
-    own_rows = sorted((own for own in segments if _column_of_source(own) in _COLUMNS), key=_order_in_source)
-    for segment in own_rows:
+    source_rows = sorted(
+        (segment for segment in segments if _column_of_source(segment) in _COLUMNS), key=_order_in_source
+    )
+    for segment in source_rows:
         is_event = _column_of_source(segment) == EVENTS
         (language.events if is_event else language.persistent).append(_make_row(segment, retimed))
     others = [segment for segment in segments if _column_of_source(segment) not in _COLUMNS]
     states = [segment for segment in others if segment.style in PERSISTENT_STYLES]
-    # Of a source that has its subtasks in both forms, each goes back to its own place.
+    # Of a source that has its subtasks in both forms, each goes back to its place.
     indexed = [segment for segment in states if _column_of_source(segment) and segment.style == SUBTASK]
-    has_both_forms = bool(indexed) and any(segment.style == SUBTASK for segment in own_rows)
+    has_both_forms = bool(indexed) and any(segment.style == SUBTASK for segment in source_rows)
     added = [segment for segment in states if segment not in indexed] if has_both_forms else states
-    tracks = TrackArrangement(added, retimed, own_rows)
+    tracks = TrackArrangement(added, retimed, source_rows)
     language.lacks.update(tracks.lacks)
     if tracks.arranged:
         language.persistent.extend(_make_row(segment, retimed) for segment in tracks.arranged)
@@ -216,7 +218,7 @@ def describe_language(column: str) -> dict[str, Any]:
 
 
 def language_columns(language: EpisodeLanguage, count: int) -> dict[str, pa.Array]:
-    """The columns of texts of an episode: every row of a state on each of its `count` steps, events on their own."""
+    """The columns of texts of an episode: every row of a state on each of its `count` steps, events on one."""
     import numpy as np
     import pyarrow as pa
 
@@ -251,7 +253,7 @@ def _row_array(rows: Sequence[LanguageRow], column: str) -> pa.StructArray:
     import pyarrow as pa
 
     kind = language_type(column).value_type
-    own: dict[str, Sequence[Any]] = {
+    fields: dict[str, Sequence[Any]] = {
         "role": [row.role for row in rows],
         "content": [row.content for row in rows],
         "style": [row.style for row in rows],
@@ -260,7 +262,7 @@ def _row_array(rows: Sequence[LanguageRow], column: str) -> pa.StructArray:
     }
     arrays = {
         name: _plain_array(values, kind.field(name).type)
-        for name, values in own.items()
+        for name, values in fields.items()
         if name in kind.names
     }
     arrays["tool_calls"] = _call_array([row.tool_calls for row in rows])
@@ -280,12 +282,12 @@ def _call_array(calls: Sequence[Sequence[Json] | None]) -> pa.ListArray:
     """Lists of JSON texts, null where there are none."""
     import pyarrow as pa
 
-    if all(own is None for own in calls):
+    if all(row_calls is None for row_calls in calls):
         return pa.nulls(len(calls), pa.list_(pa.json_()))
-    texts = [canonical_json(call) for own in calls for call in own or ()]
+    texts = [canonical_json(call) for row_calls in calls for call in row_calls or ()]
     offsets, stop = [], 0
-    for own in calls:
-        offsets.append(None if own is None else stop)
-        stop += len(own or ())
+    for row_calls in calls:
+        offsets.append(None if row_calls is None else stop)
+        stop += len(row_calls or ())
     stored = pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts, pa.string()))
     return pa.ListArray.from_arrays(pa.array([*offsets, stop], pa.int32()), stored)

@@ -270,7 +270,7 @@ def episode_schema(
     annotation_schema: pa.Schema,
     depth: Sequence[str] = (),
 ) -> pa.Schema:
-    """Schema of the episodes files; `annotation_schema` has our own columns, which LeRobot passes through.
+    """Schema of the episodes files; `annotation_schema` has the columns of ARES, which LeRobot passes through.
 
     Depth has the columns of a video, and no statistics.
     """

@@ -413,8 +413,8 @@ class LeRobotWriter:
         number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
         columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
         if self._progress:
-            own = item.retimed.trajectory.extra.get(PROGRESS)
-            self._progress.add(number, first_row, episode.num_steps, own)
+            progress = item.retimed.trajectory.extra.get(PROGRESS)
+            self._progress.add(number, first_row, episode.num_steps, progress)
         texts = self._add_texts(number, item, columns, self._segments) if self._segments else {}
         stats = column_stats(columns)
         stats |= {camera_key(name): video.stats for name, video in videos.items() if video.stats}

@@ -245,10 +245,10 @@ def export_rlds(
     """Write a set as RLDS: folders DATASET/VERSION that `tensorflow_datasets` opens with this one as its data_dir.
 
     Episodes of TFRecord files of which nothing is changed are copied as records, unless their captions are the tasks.
-    All others are written anew: an image of the source keeps its bytes, every other frame becomes a JPEG. Arguments
+    All others are written again: an image of the source keeps its bytes, every other frame becomes a JPEG. Arguments
     and errors are those of `Exporter`.
     """
-    # A span has a text of its own, a plan makes one dataset of several, and weights stand at the steps.
+    # A span has another text, a plan makes one dataset of several, and weights stand at the steps.
     is_whole = request.set.num_spans is None and request.plan is None and not request.weights
     copies_records = request.task == _INSTRUCTION and is_whole
     format = GroupedFormat(

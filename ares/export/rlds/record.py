@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 JPEG_QUALITY = 95
-# Sources that hold each frame as an image of its own.
+# Sources that hold each frame as a separate image.
 _IMAGE_KINDS = frozenset({"tfrecord", "hdf5", "parquet", "images"})
 _IMAGE_CODECS = frozenset({"jpeg", "png"})
 
@@ -121,7 +121,7 @@ TERMINAL_KEY = "steps/is_terminal"
 FLAG_KEYS = ("steps/is_first", "steps/is_last", TERMINAL_KEY)
 METADATA_PREFIX = "episode_metadata/"
 _OBSERVATION_PREFIX = "steps/observation/"
-# Extra signals that RLDS has keys of its own for.
+# Extra signals that RLDS has separate keys for.
 WEIGHT_KEY = "steps/sample_weight"
 _STANDARD_SIGNALS = {
     "discount": DISCOUNT_KEY,
@@ -195,14 +195,14 @@ ARES_METADATA = {
     "ares_grade_trust": "text",
     "ares_export": "text",
 }
-# What records say that are written anew; the outcome is 1, 0, or -1 where it is not known.
+# What records say that are written again; the outcome is 1, 0, or -1 where it is not known.
 _WRITTEN_METADATA = {"success": "int64", "robot": "text"}
 
 Tree = dict[str, Any]
 
 
 def make_rlds_features(group: DatasetGroup, keys: RldsKeys) -> Tree:
-    """The features of records that are written anew."""
+    """The features of records that are written again."""
     layout = group.layout
     leaves: dict[str, Tree] = {LANGUAGE_KEY: _text_feature(), DISCOUNT_KEY: _scalar_feature("float32")}
     leaves |= {key: _scalar_feature("bool") for key in FLAG_KEYS}
@@ -235,11 +235,11 @@ def extended_features(source: Tree) -> Tree | None:
     if features is None or "steps" not in features:
         return None
     metadata = features.get("episode_metadata", _dictionary_feature({}))
-    own = _child_features(metadata)
-    if own is None or ARES_METADATA.keys() & own.keys():
+    existing = _child_features(metadata)
+    if existing is None or ARES_METADATA.keys() & existing.keys():
         return None
     added = {name: _text_or_scalar_feature(kind) for name, kind in ARES_METADATA.items()}
-    extended = metadata | {"featuresDict": {"features": own | added}}
+    extended = metadata | {"featuresDict": {"features": existing | added}}
     return source | {"featuresDict": {"features": features | {"episode_metadata": extended}}}
 
 
@@ -381,13 +381,13 @@ def _step_values(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> Mappi
 def _instructions_of_steps(item: ExportItem) -> list[str]:
     """The task at every step; where the source has an instruction for each step, and the task is that, its own."""
     key = LANGUAGE_KEY.rpartition("/")[2]
-    own = [
+    subtasks = [
         segment
         for segment in item.texts.segments
         if segment.state == SOURCE and segment.text_field("feature").rpartition("/")[2] == key
     ]
-    if own and item.task.source == "instruction":
-        return subtasks_of_steps(own, item.retimed)
+    if subtasks and item.task.source == "instruction":
+        return subtasks_of_steps(subtasks, item.retimed)
     return ["" if item.task.text == NO_TASK else item.task.text] * len(item.retimed.steps)
 
 
@@ -484,7 +484,7 @@ class RecordCopyRule:
         self._can_copy: dict[str, bool] = {}
 
     def __call__(self, retimed: RetimedEpisode, reasons: Sequence[str]) -> str:
-        """The folder of the source dataset, or "" for an episode that is written anew."""
+        """The folder of the source dataset, or "" for an episode that is written again."""
         media = next((camera.media for camera in retimed.source.cameras), None)
         if media is None or not _is_record(media) or reasons or not retimed.keeps_steps:
             return ""

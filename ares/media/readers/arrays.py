@@ -113,7 +113,7 @@ def translate_zarr_errors(where: str) -> Iterator[None]:
         yield
     except AresError:
         raise
-    except Exception as error:  # codecs of many libraries, each with exceptions of its own
+    except Exception as error:  # codecs of many libraries, each with other exceptions
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         raise SourceError("Zarr store is cut or damaged", f"{where}: {text}") from None
 

@@ -189,7 +189,7 @@ def is_single_image(array: Any) -> bool:
 
 
 class StackedSteps:
-    """An array of which each step is in a file of its own; rows are read when they are asked for.
+    """An array of which each step is in a separate file; rows are read when they are asked for.
 
     Args:
         first: The file of the first step.

@@ -339,7 +339,7 @@ def require_fields(message: Any, fields: Mapping[str, type]) -> None:
 
 
 def header_time(message: Any) -> int | None:
-    """Nanoseconds of a message's own timestamp (ROS header, Foxglove timestamp), or None when it has none."""
+    """Nanoseconds of a message's timestamp (ROS header, Foxglove timestamp), or None when it has none."""
     header = getattr(message, "header", None)
     stamp = getattr(message, "timestamp", None) if header is None else getattr(header, "stamp", None)
     for seconds_name, nanoseconds_name in (("sec", "nanosec"), ("seconds", "nanos")):
@@ -350,7 +350,7 @@ def header_time(message: Any) -> int | None:
 
 
 def message_times(
-    own_times: Sequence[int | None], publish_times: Sequence[int]
+    header_times: Sequence[int | None], publish_times: Sequence[int]
 ) -> tuple[NDArray[np.int64], bool]:
     """The times of the messages of a topic in nanoseconds, and whether they are the messages' own.
 
@@ -358,8 +358,8 @@ def message_times(
     """
     import numpy as np
 
-    has_own_times = all(own_times)
-    return np.array(own_times if has_own_times else publish_times, np.int64), has_own_times
+    has_header_times = all(header_times)
+    return np.array(header_times if has_header_times else publish_times, np.int64), has_header_times
 
 
 def publish_time(message: Message) -> int:

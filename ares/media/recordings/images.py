@@ -220,7 +220,7 @@ class TopicImages:
         order: Numbers of the images in the order in which they are shown.
         start: Nanoseconds at which the first is shown.
         seconds: When each is shown, rising, counted from the first.
-        has_own_times: Whether these are the messages' own timestamps.
+        has_header_times: Whether these are the timestamps in the messages.
         in_time_order: Whether the file order is the order in time.
         sizes: Bytes of each.
         identical: Whether all of them have the same bytes.
@@ -235,7 +235,7 @@ class TopicImages:
     order: list[int] = field(default_factory=list)
     start: int = 0
     seconds: list[float] = field(default_factory=list)
-    has_own_times: bool = True
+    has_header_times: bool = True
     in_time_order: bool = True
     sizes: list[int] = field(default_factory=list)
     identical: bool = True
@@ -245,7 +245,7 @@ class TopicImages:
         """The same images at the times at which they were published."""
         import numpy as np
 
-        images = replace(self, has_own_times=False)
+        images = replace(self, has_header_times=False)
         images.set_times(np.array(self.publish_times, np.int64))
         return images
 
@@ -266,12 +266,12 @@ class _TopicBuilder:
 
     images: TopicImages
     first_data: bytes
-    own_times: list[int | None] = field(default_factory=list)
+    header_times: list[int | None] = field(default_factory=list)
 
     def build(self) -> TopicImages:
         """The images, with their times and order filled in."""
         images = self.images
-        times, images.has_own_times = message_times(self.own_times, images.publish_times)
+        times, images.has_header_times = message_times(self.header_times, images.publish_times)
         images.set_times(times)
         return images
 
@@ -303,7 +303,7 @@ class ImageCollector:
         images.identical = images.identical and message.data == topic.first_data
         images.decoders[file] = decoder
         images.locations.append((file, entry.chunk_offset, entry.number_in_chunk))
-        topic.own_times.append(header_time(message))
+        topic.header_times.append(header_time(message))
         images.publish_times.append(publish_time(entry.message))
         return True
 

@@ -206,7 +206,7 @@ class OpenVideos:
         self._idle: dict[tuple[str, FileState], tuple[ExitStack, _VideoCursor]] = {}
 
     def __reduce__(self) -> tuple[type[OpenVideos], tuple[int]]:
-        """A copy in another process opens its own."""
+        """A copy in another process opens it again."""
         return OpenVideos, (self._most,)
 
     @contextmanager

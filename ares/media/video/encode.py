@@ -116,7 +116,7 @@ def _add_stream(
     frame: NDArray[np.uint8],
     rate_hz: float,
     encoding: VideoEncoding,
-    has_own_times: bool,
+    has_header_times: bool,
 ) -> VideoStream:
     rate = Fraction(rate_hz).limit_denominator(100_000)
     stream: VideoStream = container.add_stream(  # type: ignore[assignment]
@@ -124,7 +124,7 @@ def _add_stream(
     )
     stream.height, stream.width = _pad_frame(frame, encoding).shape[:2]
     stream.pix_fmt = "yuv420p"
-    stream.codec_context.time_base = Fraction(1, _TICKS_PER_SECOND) if has_own_times else 1 / rate
+    stream.codec_context.time_base = Fraction(1, _TICKS_PER_SECOND) if has_header_times else 1 / rate
     stream.codec_context.gop_size = encoding.keyframe_every
     stream.codec_context.max_b_frames = 0
     stream.codec_context.thread_count = 1

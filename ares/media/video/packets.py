@@ -75,7 +75,7 @@ _READ_ON_SECONDS = 0.5
 
 
 class NotCopyable(MediaError):
-    """The span can be decoded but not cut out by packets: encode it anew."""
+    """The span can be decoded but not cut out by packets: encode it again."""
 
 
 class StreamFormat(NamedTuple):
@@ -360,7 +360,7 @@ class PacketJoiner:
 
 
 def write_span(ref: MediaRef, path: Path, *, with_neighbours: bool = False) -> int:
-    """Write the packets of a span to an mp4 of its own, at the rate of its episode.
+    """Write the packets of a span to a separate mp4, at the rate of its episode.
 
     Args:
         ref: The span.

@@ -172,7 +172,7 @@ class SequenceAllocator:
         self._run(lambda: self._annotations.bulk_write(updates, ordered=False))
 
     def _state(self) -> Document:
-        # The server's own clock measures for how long a writer has not reported.
+        # The server's clock measures for how long a writer has not reported.
         silent = {"$subtract": ["$$NOW", "$$each.seen"]}
         with_silence = {"$mergeObjects": ["$$each", {"silent_ms": silent}]}
         stage = {"$set": {"open": {"$map": {"input": "$open", "as": "each", "in": with_silence}}}}

@@ -20,7 +20,7 @@ MAX_BYTES = 15 * 2**20
 _JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 # Reads what it wrote, which has no spaces around it: `json.loads` looks for them at both ends.
 _DECODER = json.JSONDecoder()
-# Python parses at most about a thousand levels, fewer where its own stack is already deep.
+# Python parses at most about a thousand levels, fewer where its stack is already deep.
 MAX_DEPTH = 200
 _NO_BRACKETS, _INNERMOST = re.compile(r'"(?:[^"\\]|\\.)*"|[^][{}"]+'), re.compile(r"\[\]|\{\}")
 # Fields of the JSON of every annotation, and those that only few have.
@@ -145,7 +145,7 @@ def annotation_from_row(row: AnnotationRow) -> Annotation:
 
 
 def annotation_to_text(annotation: Annotation) -> str:
-    """Return the fields that have no column of their own as JSON. Raises StoreError as `encode_json` does."""
+    """Return the fields that have no column as JSON. Raises StoreError as `encode_json` does."""
     cost = annotation.cost
     return encode_json(
         {

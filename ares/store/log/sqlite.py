@@ -373,7 +373,7 @@ class SqliteAnnotationStore:
 
     @contextmanager
     def _store_errors(self) -> Iterator[None]:
-        """Turn errors of the database into a StoreError; errors of our own code pass unchanged.
+        """Turn errors of the database into a StoreError; errors of ARES pass unchanged.
 
         Nobody would ever read what is written to a journal that another process has deleted. One that ends does so
         where it sees no lock; this process has none any more once it opens and closes the file itself, as for a copy

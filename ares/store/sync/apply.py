@@ -34,9 +34,9 @@ from ares.store.sync.refresh import (
     move_in_restored_episodes,
     move_out_removed_episodes,
     refresh_conflicts,
-    refresh_own_columns,
     refresh_reviewed,
     refresh_texts,
+    refresh_user_columns,
 )
 from ares.store.sync.shown_values import TableChangeCollector, TableChanges
 
@@ -279,7 +279,7 @@ def _drop_applied(tables: Tables, annotations: AnnotationStore) -> None:
 
     existing, source = tables.episodes.snapshot().arrow_schema, set(episode_schema().names)
     declared = ProducerCatalog(annotations.producers()).declared_schema().names
-    from_log = {*declared, TAGS, NOTES, *read_history(annotations).own_columns()} - source
+    from_log = {*declared, TAGS, NOTES, *read_history(annotations).user_columns()} - source
     dropped = [name for name in existing.names if name in from_log]
     for name in dropped:
         tables.episodes.replace_column(name, None)
@@ -399,14 +399,14 @@ class _ApplyJob:
         if "remove" in kinds or "purge" in kinds:
             removed = list_removed_but_present(self._tables, self._removed)
             restored = list_restored_but_absent(self._tables, self._removed)
-            move_out_removed_episodes(self._tables, removed, self._history.own_columns())
+            move_out_removed_episodes(self._tables, removed, self._history.user_columns())
             for ids in move_in_restored_episodes(self._tables, restored):
                 for group in set(self.catalog.groups.values()):
                     self._resolve(ids, group)
             if len(restored):
                 refresh_texts(self._tables, self._annotations, self._history, TAG_KINDS | NOTE_KINDS)
-                own_columns = self._history.own_columns()
-                refresh_own_columns(self._tables, self._annotations, self._history, own_columns)
+                user_columns = self._history.user_columns()
+                refresh_user_columns(self._tables, self._annotations, self._history, user_columns)
             forget_restored_episodes(self._tables, restored)
             # Also where nothing is left to be moved: a killed command may have moved it, a purge deleted it. What a
             # projection counts counts with the episode that it is of.
@@ -418,8 +418,8 @@ class _ApplyJob:
             self.state.views_sequence = 0
         refresh_texts(self._tables, self._annotations, self._history, kinds)
         if "set_values" in kinds:
-            own_columns = self._history.own_columns(self.state.actions)
-            refresh_own_columns(self._tables, self._annotations, self._history, own_columns)
+            user_columns = self._history.user_columns(self.state.actions)
+            refresh_user_columns(self._tables, self._annotations, self._history, user_columns)
 
     def _resolve(self, episode_ids: Iterable[str], group: Collection[str]) -> None:
         for ids in batched(episode_ids, _RESOLVE_BATCH):

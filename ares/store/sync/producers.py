@@ -353,18 +353,20 @@ def pin_producers(annotations: AnnotationStore, choices: Mapping[str, str]) -> d
 
 
 def _find_maker_id(producers: Iterable[Producer], annotator: str, choice: str) -> str:
-    own = [producer for producer in producers if producer.annotator == annotator]
-    if not own:
+    candidates = [producer for producer in producers if producer.annotator == annotator]
+    if not candidates:
         names = sorted({producer.annotator for producer in producers})
         raise RequestError(
             f"no annotator {annotator!r} has worked here",
             f"{did_you_mean(annotator, names)}there are: {', '.join(names) or 'none'}",
         )
-    matches = [producer.maker_id for producer in own if choice and producer.maker_id.startswith(choice)]
+    matches = [
+        producer.maker_id for producer in candidates if choice and producer.maker_id.startswith(choice)
+    ]
     if choice != NEWEST and len(matches) != 1:
         raise RequestError(
             f"no single producer {choice!r} of {annotator}",
-            f"there are: {'; '.join(map(_producer_label, own))}; or give {NEWEST!r}",
+            f"there are: {'; '.join(map(_producer_label, candidates))}; or give {NEWEST!r}",
         )
     return NEWEST if choice == NEWEST else matches[0]
 

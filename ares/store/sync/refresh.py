@@ -66,7 +66,7 @@ def find_outdated_values(
 
 
 def _column_kind(history: ActionHistory, column: str) -> pa.DataType:
-    return arrow_type("list<string>" if column in _TEXT_KINDS else history.own_columns()[column])
+    return arrow_type("list<string>" if column in _TEXT_KINDS else history.user_columns()[column])
 
 
 def _has_column(schema: pa.Schema, name: str, kind: pa.DataType) -> bool:
@@ -102,7 +102,7 @@ def refresh_texts(
             _refresh_column(tables, annotations, history, column)
 
 
-def refresh_own_columns(
+def refresh_user_columns(
     tables: Tables, annotations: AnnotationStore, history: ActionHistory, columns: Collection[str]
 ) -> None:
     """Write columns that people have set where they differ from the log; one that was taken back is dropped.

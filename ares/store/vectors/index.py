@@ -85,7 +85,7 @@ def _rebuild_index(table: TableWriter, current_snapshot: Callable[[], VectorSnap
     partitions = max(16, round(snapshot.row_count**0.5))
     # IVF_RQ packs eight components into a byte.
     kind = "IVF_RQ" if snapshot.dimension % 8 == 0 else "IVF_SQ"
-    # The new index has its own name: searches continue with the index that their record names.
+    # The new index has another name: searches continue with the index that their record names.
     name = f"{kind.lower()}_{snapshot.version}"
     table.create_vector_index(name, kind, partitions, **_INDEX_OPTIONS[kind])
     snapshot = current_snapshot()
@@ -111,7 +111,7 @@ def sample_queries(snapshot: VectorSnapshot, count: int, seed: int) -> NDArray[n
     """Unit vectors (count, D) as far from every row as a text is from the frames that it describes.
 
     Rows that are only disturbed are found too easily. A text shares with some rows only how they differ from the mean
-    row, shares as much with unrelated rows, and adds a direction of its own.
+    row, shares as much with unrelated rows, and adds a further direction.
     """
     import numpy as np
 

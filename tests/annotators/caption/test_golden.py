@@ -1,6 +1,6 @@
 """One printed request of each kind, as files: what a model is sent, letter by letter, with frames, seconds and tokens.
 
-`python -m tests.annotators.caption.test_golden` writes them anew.
+`python -m tests.annotators.caption.test_golden` writes them again.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def test_each_segment_gets_a_caption_that_fills_columns_of_both_tables(
         assert caption.subject == make_segment_id(caption.episode_id, *span)
         assert (caption.value["style"], caption.value["author"]) == ("subtask", "Some/Vlm-7B")
     segments, episodes = cut.stores.tables.segments, cut.stores.tables.episodes
-    # The subtask of the source is a row of its own: what the caption says is not said of it as well.
+    # The subtask of the source is a separate row: what the caption says is not said of it as well.
     assert segments.count() == 8
     assert segments.count("verb = 'pick up' AND object = 'mug' AND arm = 'left' AND count = 'two'") == 2
     assert segments.count("verb = 'place' AND place = 'sink' AND text = 'Put the mug in the sink.'") == 2

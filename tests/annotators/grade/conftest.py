@@ -44,7 +44,7 @@ def grade(
     work_for: Callable[..., Work],
     caption_of: Callable[..., Annotation],
 ) -> Callable[..., Any]:
-    """Grades a typed caption of the closing drawer in a run of its own, and stores what it makes.
+    """Grades a typed caption of the closing drawer in a separate run, and stores what it makes.
 
     Slots that are given replace those of the true caption; "" leaves one out.
     """

@@ -71,7 +71,7 @@ def _neighbour(slots: Mapping[str, str], **seen: str) -> SeenNeighbour:
         (PICK, {**PICK, "action": "push"}, [PLACE], Verdict.MET),
         # What was done twice is said of both.
         (PICK, PICK, [PICK], Verdict.MET),
-        # One slot tells a repeated action apart, and it may have been seen wrongly: the frames are asked.
+        # One slot distinguishes a repeated action, and it may have been seen wrongly: the frames are asked.
         (PICK, {**PICK, "object": "cup"}, [PICK], None),
         (PLACE, PICK, [PLACE], None),
         (PICK, PICK, [], Verdict.NA),

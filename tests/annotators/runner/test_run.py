@@ -219,7 +219,7 @@ def test_a_server_that_fails_in_changing_ways_is_given_up(
 
     enter("mark", producer=MARK, process=batched(answer))
     document = run(ws, "mark")[0]
-    assert counts(document) == (12, 1, 0, 7) and document["open"] == 4, "one that answers counts anew"
+    assert counts(document) == (12, 1, 0, 7) and document["open"] == 4, "one that answers counts again"
     assert document["ended_by"] == "server" and document["end_reason"].endswith(": http://127.0.0.1:9")
 
 

@@ -1,4 +1,4 @@
-"""A workspace of many small videos, and model servers in processes of their own."""
+"""A workspace of many small videos, and model servers in separate processes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ws(folder: Path) -> Iterator[Workspace]:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., ScriptedServer]]:
-    """Starts servers that end with the test; each has a log of its own."""
+    """Starts servers that end with the test; each has a separate log."""
     with ExitStack() as servers:
 
         def start(*arguments: Any, **more: Any) -> ScriptedServer:

@@ -1,4 +1,4 @@
-"""A model server in a process of its own that misbehaves by a seeded script and logs every call that it read.
+"""A model server in a separate process that misbehaves by a seeded script and logs every call that it read.
 
 python scripted_server.py '{"seed": 1, "kinds": {"fine": 9, "500": 1}, "latency": 0.05}' LOG
 """

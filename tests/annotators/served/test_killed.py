@@ -33,7 +33,7 @@ GRADED = 20
 
 
 def start(folder: Path, annotator: str, server: ScriptedServer) -> subprocess.Popen[str]:
-    """The command of a user, in a process of its own, which Ctrl-C reaches also where this one ignores it."""
+    """The command of a user, in a separate process, which Ctrl-C reaches also where this one ignores it."""
     model = f"openai:{CAPTIONER if annotator == 'caption' else JUDGE}@{server.url}"
     command = [sys.executable, "-m", "ares", "annotate", annotator, "-w", str(folder), "--model", model]
     environment = {**os.environ, "ARES_PRICE": "1,10"}

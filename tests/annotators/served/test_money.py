@@ -87,7 +87,7 @@ def _annotate(
     budget_usd: float | None = None,
     latency: float = 0.0,
 ) -> tuple[AnnotateReport, ScriptedServer]:
-    """Run one annotator at a server of its own; grades get captions first, from a server that works."""
+    """Run one annotator at a separate server; grades get captions first, from a server that works."""
     model = CAPTIONER
     if name == "grade":
         model = JUDGE

@@ -142,7 +142,7 @@ datasets:
   b: episodes 2
   a folder is of one source, rate, size of pictures, and set of cameras and dimensions; \
 `--write-plan` merges them: docs/merge.md
-encoded anew:
+encoded again:
   4 videos: another rate
 """
         in much

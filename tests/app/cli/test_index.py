@@ -1,4 +1,4 @@
-"""`ares index`: a job of its own, which `ares annotate` names and does not wait for."""
+"""`ares index`: a separate job, which `ares annotate` names and does not wait for."""
 
 from __future__ import annotations
 

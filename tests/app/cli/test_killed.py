@@ -65,7 +65,7 @@ def run(*arguments: str) -> dict[str, Any]:
 
 
 def state(path: Path) -> dict[str, Any]:
-    """Everything by which a user could tell two workspaces apart, times of day aside."""
+    """Everything by which a user could distinguish two workspaces, times of day aside."""
     workspace = open_workspace(str(path), settings_from_environment({}))
     tables = workspace.stores.tables
     ids = sorted(tables.episodes.ids())

@@ -64,7 +64,7 @@ WRITE = ("ares.store.lance.episodes", "EpisodeTable.write")
 
 
 def start(point: tuple[str, str], name: str, *arguments: str, then: str = "go on") -> subprocess.Popen[str]:
-    """Start a command that gets a signal, in a session of its own; then it goes on, hangs or computes."""
+    """Start a command that gets a signal, in a separate session; then it goes on, hangs or computes."""
     number = str(int(signal.Signals[name]))
     command = [sys.executable, "-c", SENDER, *point, number, then, *arguments]
     return subprocess.Popen(

@@ -99,7 +99,7 @@ def test_nothing_is_removed_without_a_selection(ares: Any) -> None:
     assert "no episode is selected" in ares("remove", "--where", "num_steps < 0", "--yes")[2]
 
 
-def test_own_vectors_are_listed_and_deleted(ares: Any, curated: Workspace, ids: list[str]) -> None:
+def test_user_vectors_are_listed_and_deleted(ares: Any, curated: Workspace, ids: list[str]) -> None:
     curated.add_vectors("mine", {id: [1.0, float(number)] for number, id in enumerate(ids)})
     assert "vectors of your own: mine; `ws.remove_vectors(NAME)` of Python deletes them" in ares("status")[1]
     assert json.loads(ares("status", "--json")[1])["tables"]["vectors/mine"]["own"] is True

@@ -1,4 +1,4 @@
-"""A dashboard in a process of its own, and tabs of a real browser that tolerate no error."""
+"""A dashboard in a separate process, and tabs of a real browser that tolerate no error."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ SERVE_COMMAND = (
 
 @contextmanager
 def serve(workspace: Workspace, command: str = SERVE_COMMAND) -> Iterator[str]:
-    """Serve a workspace in a process of its own, which prints no traceback; the address of the dashboard."""
+    """Serve a workspace in a separate process, which prints no traceback; the address of the dashboard."""
     server = subprocess.Popen(
         [sys.executable, "-c", command, workspace.path], stderr=subprocess.PIPE, text=True, bufsize=1
     )
@@ -116,7 +116,7 @@ def open_tab(browser: Browser, address: str, refused: str = "") -> Iterator[Page
 
 
 def choose(page: Page, label: str, option: str | re.Pattern[str]) -> None:
-    """Choose from a list, again until it closes: an open one does when the page scrolls, and is drawn anew by a run."""
+    """Choose from a list, again until it closes: an open one does when the page scrolls, and is redrawn by a run."""
     from playwright.sync_api import TimeoutError
 
     select, choice = page.get_by_role("combobox", name=label), page.get_by_role("option", name=option)

@@ -156,7 +156,7 @@ def test_joints_of_a_humanoid_are_in_groups_with_ranges_and_the_action_over_the_
     page.locator(".plot").nth(1).wait_for()
     assert page.locator(".plot .plot-name").all_inner_texts() == ["left arm", "right arm"]
     assert page.locator(".plot .key").all_inner_texts() == ["solid: state, dashed: action"] * 2
-    # A colour of its own for each joint of a plot.
+    # A separate colour for each joint of a plot.
     colours = (
         page.locator(".plot")
         .first.locator(".entry i")
@@ -233,7 +233,7 @@ def test_an_export_is_stopped_and_another_result_keeps_its_own_folder(
     label = several.sets.create("written", where="dataset = 'video'").label
     page.goto(f"{address}/sets?set=written")
     choose(page, "Format", "parquet")
-    # The box of the name is made anew for the format: what was typed before would be lost.
+    # The box of the name is made again for the format: what was typed before would be lost.
     page.get_by_text("exports/written-v1-parquet").wait_for()
     name = page.get_by_role("textbox", name="Name of the new folder")
     _export_as(page, "first")

@@ -167,7 +167,7 @@ def test_a_tick_counts_though_its_box_is_drawn_anew_under_the_pressed_mouse(
         box = page.locator(".tick").nth(1)
         box.hover()
         page.mouse.down()
-        # As a grid does that is drawn anew: the browser then sends no click to the box.
+        # As a grid does that is redrawn: the browser then sends no click to the box.
         box.evaluate("box => { const cell = box.parentElement; cell.replaceWith(cell); cell.append(box); }")
         page.mouse.up()
         expect(page.locator(".card.ticked")).to_have_count(1)

@@ -1,4 +1,4 @@
-"""Exports of the page: in processes of their own that can be stopped, and that another server sees."""
+"""Exports of the page: in separate processes that can be stopped, and that another server sees."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_which_hosts_are_loopback(host: str, expected: bool) -> None:
 )
 def test_foreign_pages_and_rebound_names_are_refused(headers: list[tuple[str, str]], passes: bool) -> None:
     for kind in ("http", "websocket"):
-        messages = send_request(SameOriginMiddleware(answer_ok, own_host=""), kind, headers)
+        messages = send_request(SameOriginMiddleware(answer_ok, served_host=""), kind, headers)
         assert (status_of(messages) == 200) is passes
 
 
@@ -57,10 +57,10 @@ def test_foreign_pages_and_rebound_names_are_refused(headers: list[tuple[str, st
 )
 def test_where_people_log_in_the_host_is_that_of_the_log_in_or_an_address(host: str, passes: bool) -> None:
     for kind in ("http", "websocket"):
-        middleware = SameOriginMiddleware(answer_ok, own_host="ares.example.org")
+        middleware = SameOriginMiddleware(answer_ok, served_host="ares.example.org")
         assert (status_of(send_request(middleware, kind, [("host", host)])) == 200) is passes
 
 
 def test_beyond_loopback_with_a_password_any_host_passes() -> None:
-    middleware = SameOriginMiddleware(answer_ok, own_host=None)
+    middleware = SameOriginMiddleware(answer_ok, served_host=None)
     assert status_of(send_request(middleware, "http", [("host", "lab.example")])) == 200

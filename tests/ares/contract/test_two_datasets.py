@@ -195,7 +195,7 @@ def test_two_halves_of_one_dataset_do_not_clash() -> None:
 
 
 def test_a_joint_that_is_called_base_is_exchanged_with_another() -> None:
-    """Its name makes it a kind of its own."""
+    """Its name makes it a separate kind."""
     assert {clash.name for clash in clashes(14, with_exchanged_dimensions)} == {"exchanged"}
 
 

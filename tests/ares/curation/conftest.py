@@ -38,7 +38,7 @@ def curated_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path)
 
 
 def annotate(workspace: Workspace, ids: list[str]) -> None:
-    """Caption every episode with a word of its own, and embed it."""
+    """Caption every episode with a different word, and embed it."""
     log = workspace.stores.annotations
     log.add_producer(CAPTION)
     log.add_producer(EMBED)

@@ -20,7 +20,7 @@ from tests.ares.curation.test_composition import draw_course, draw_film, make_re
 
 
 def add_film(record: Record, path: Path, film: NDArray[np.uint8], quality: int = 15) -> Record:
-    """The record with one camera of ten frames a second, in a file of its own."""
+    """The record with one camera of ten frames a second, in a separate file."""
     encode_mp4(film, path, 10.0, VideoEncoding("libx264", {"crf": str(quality), "preset": "veryfast"}))
     media = MediaRef(
         kind="mp4",

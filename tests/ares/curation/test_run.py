@@ -187,7 +187,7 @@ def test_a_purge_frees_the_bytes_of_its_rows_in_every_table(curated: Workspace, 
     """One version of each table is left, whose files have the rows that are shown and no others."""
     spread(curated, ids[1])
     before = {name: (table.count_rows(), _size(table)) for name, table in _tables(curated).items()}
-    report = purge(curated, ids[1:2])  # a twelfth: fewer rows than tables are otherwise written anew for
+    report = purge(curated, ids[1:2])  # a twelfth: fewer rows than tables are otherwise written again for
     after = _tables(curated)
     changed = {name: before[name][0] - table.count_rows() for name, table in after.items()}
     holding = ("episodes", "segments", "trajectories", "vectors_m", "texts_m")

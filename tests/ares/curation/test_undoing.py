@@ -83,7 +83,7 @@ def test_cleared_failures_no_longer_count_until_they_happen_again(curated: Works
     undone = undo(curated.stores).action.number
     failures = {failure.subject: failure.reason for failure in list_failures(curated.stores)}
     assert len(failures) == 12 and failures[ids[0]] == "again"
-    undo(curated.stores, undone)  # the others are cleared again: the one that failed anew was never cleared
+    undo(curated.stores, undone)  # the others are cleared again: the one that failed again was never cleared
     assert [failure.reason for failure in list_failures(curated.stores)] == ["again"]
     assert run_checks(curated.stores) == []
 

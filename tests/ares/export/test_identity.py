@@ -52,7 +52,7 @@ def ingested(folder: Path, target: Path) -> Workspace:
 def test_an_rlds_export_that_is_read_again_is_recognised(
     sample_workspace: Workspace, tmp_path: Path, kind: str
 ) -> None:
-    """Records that were copied, and records that were written anew with every step as it was."""
+    """Records that were copied, and records that were written again with every step as it was."""
     sample_workspace.export(sample_workspace.sets[kind], tmp_path / "out", format="rlds", quiet=True)
     again = ingested(tmp_path / "out", tmp_path / "again")
     assert hashes(again) == hashes(sample_workspace, f"format = '{kind}'")

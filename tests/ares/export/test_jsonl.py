@@ -1,4 +1,4 @@
-"""Segments as JSON lines: spans, texts, whose word they are, and frames by reference; and the gate of every format."""
+"""Segments as JSON lines: spans, texts, their origin, and frames by reference; and the gate of every format."""
 
 from __future__ import annotations
 

@@ -390,7 +390,7 @@ def test_nothing_is_guessed_in_silence(goals: list[str], own: list[str]) -> None
 def test_two_kinds_of_episodes_of_one_dataset_do_not_get_the_same_names(
     make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
 ) -> None:
-    """One of them may be in degrees: a conversion for the dataset could not tell them apart."""
+    """One of them may be in degrees: a conversion for the dataset could not distinguish them."""
     ws = empty_workspace
     freeze(
         ws,

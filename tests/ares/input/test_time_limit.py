@@ -85,7 +85,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_each_file_gives_the_opening_of_a_dataset_its_time_anew(tmp_path: Path, clock: Clock) -> None:
+def test_each_file_gives_the_opening_of_a_dataset_its_time_again(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "x.json"
     path.write_text("{}")
 
@@ -117,7 +117,7 @@ def test_a_limit_within_the_opening_of_a_dataset_costs_one_file(clock: Clock) ->
     def open_dataset() -> str:
         with pytest.raises(SourceError, match="the record took too long to read"):
             call_with_time_limit(10.0, read_for_ever)
-        clock.pass_time(14.0)  # the time of the dataset has begun anew
+        clock.pass_time(14.0)  # the time of the dataset has begun again
         return "opened"
 
     assert call_with_file_time_limit(15.0, open_dataset) == "opened"

@@ -1,6 +1,6 @@
 """Ingestion on a ray cluster whose actor is killed, whose machine is removed, and which another joins; prints JSON.
 
-Run in a process of its own, with a source and an empty folder: a process has one connection to ray.
+Run in a separate process, with a source and an empty folder: a process has one connection to ray.
 """
 
 from __future__ import annotations

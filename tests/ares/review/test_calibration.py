@@ -322,7 +322,7 @@ def check_reasons_void(world: LabelledWorld, answered: dict[str, str]) -> None:
     world.workspace.use(caption=stranger.maker_id)
     world.workspace.sync()
     assert find_reasons_void(stores, certificate, [*members, outside]) == (
-        f"episode {name} was graded anew by {other.maker_id}",
+        f"episode {name} was graded again by {other.maker_id}",
         f"of {len(members) + 1} members another caption or grade is shown now",
     )
     world.workspace.use(caption=CAPTIONER.maker_id)

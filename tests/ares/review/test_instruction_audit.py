@@ -31,7 +31,7 @@ from ares.workspace import Workspace, open_workspace
 from tests.ares.review.audited_world import TEXTS, fill_audited_world
 
 Run = Callable[..., tuple[int, str, str]]
-# Another id would make rows of its own in the report.
+# Another id would make separate rows in the report.
 _JUDGE = "b3146cd899940641"
 
 
@@ -98,7 +98,7 @@ def _judge(said: Sequence[str], places: NDArray[np.int64]) -> InstructionAudit:
 
 @pytest.mark.parametrize(
     ("dataset", "reason"),
-    [("alike", "do not tell its instructions apart"), ("rare", "have 3 different episodes")],
+    [("alike", "do not distinguish its instructions"), ("rare", "have 3 different episodes")],
 )
 def test_what_cannot_be_told_is_unsure_and_names_nobody(
     audited: tuple[Workspace, str], dataset: str, reason: str
@@ -211,7 +211,7 @@ def test_a_removed_episode_is_not_named(audited: tuple[Workspace, str]) -> None:
 
 @pytest.fixture
 def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Workspace, str]]:
-    """A world of its own that was audited, in documents of few episodes, and the planted episode."""
+    """A separate world that was audited, in documents of few episodes, and the planted episode."""
     monkeypatch.setattr(person_labels, "_EPISODES_PER_DOCUMENT", 8)
     with open_workspace(str(tmp_path / "ws"), Settings()) as opened:
         planted = next(iter(fill_audited_world(opened.stores)))

@@ -122,13 +122,13 @@ def test_a_near_miss_of_one_slot_counts_where_the_claim_of_that_slot_is_borne_ou
     assert rates == {"near_miss:to": (40, 40)}
 
 
-@pytest.mark.parametrize(("own_gates", "total"), [("OBJECT=MET TO=UNSURE", 0), ("OBJECT=MET TO=MET", 40)])
+@pytest.mark.parametrize(("slot_gates", "total"), [("OBJECT=MET TO=UNSURE", 0), ("OBJECT=MET TO=MET", 40)])
 def test_a_near_miss_tests_a_slot_that_the_judge_bears_out_for_the_caption_itself(
-    own_gates: str, total: int
+    slot_gates: str, total: int
 ) -> None:
     """Wherever the caption itself stands among the controls."""
     gates = [{"gate": "OBJECT", "slot": "object"}, {"gate": "TO", "slot": "to"}]
-    own = {"kind": "own", "grade": "unsure", "gates": own_gates}
+    own = {"kind": "own", "grade": "unsure", "gates": slot_gates}
     blank, blind = (
         {"kind": kind, "grade": "not_acceptable", "gates": text}
         for kind, text in (("blank", "OBJECT=UNMET TO=MET"), ("scrambled", "OBJECT=UNMET TO=UNSURE"))

@@ -21,7 +21,7 @@ from ares.store.sync.apply import apply_log
 from tests.ares.store.memory_log import MemoryAnnotationStore
 
 _COUNT = 5
-# What is done, the episodes or the number that it is about, and whether the tables follow at once or start anew.
+# What is done, the episodes or the number that it is about, and whether the tables follow at once or start over.
 _STEP = st.tuples(
     st.sampled_from(["remove", "tag", "untag", "undo", "undo"]),
     st.sets(st.integers(0, _COUNT - 1), min_size=1),

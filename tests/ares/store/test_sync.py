@@ -150,7 +150,7 @@ def test_captions_and_grades_become_segments(
     (hit,) = tables.segments.search_text("grasping", 3)
     assert (hit.annotation_id, hit.start_seconds) == (second["annotation_id"], 1.0)
 
-    # A grade that comes later, in a batch of its own, is the one that counts.
+    # A grade that comes later, in a separate batch, is the one that counts.
     unsure: dict[str, object] = {"grade": "unsure", "acceptable": None, "score": None}
     sqlite.append([_graded(make_annotation, caption, unsure, start_seconds=9.0)])
     apply_log(tables, sqlite)

@@ -111,7 +111,7 @@ def test_maniskill_without_a_usable_json(h5: Any, tmp_path: Path, text: str) -> 
 
 
 def test_missing_videos_of_a_folder_are_one_warning(h5: Any, tmp_path: Path) -> None:
-    """Each episode named the files of the others in a warning of its own."""
+    """Each episode named the files of the others in a separate warning."""
     first = egodex(tmp_path, np.random.default_rng(0), 5).file
     first.with_suffix(".mp4").unlink()
     for number in range(1, 12):

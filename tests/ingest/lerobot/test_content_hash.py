@@ -66,7 +66,7 @@ def test_a_workspace_of_an_earlier_version_takes_its_episodes_for_stored(
         earlier.setattr(episode, "_content_hashes", lambda *parts: (hashes(*parts)[1],) * 2)
         assert ingest_paths(workspace.stores, [str(folder)], quiet=True).counts.kept == 3
     moved = shutil.copytree(folder, tmp_path / "elsewhere" / "made")
-    for path in moved.rglob("data/**/*.parquet"):  # as a recorder that writes its file anew
+    for path in moved.rglob("data/**/*.parquet"):  # as a recorder that writes its file again
         pq.write_table(pq.read_table(path), path, compression="zstd")
     counts = ingest_paths(workspace.stores, [str(moved)], quiet=True).counts
     assert (counts.kept, counts.already, counts.failed) == (0, 3, 0)

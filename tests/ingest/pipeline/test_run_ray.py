@@ -26,7 +26,7 @@ from tests.ingesting import StubIngester, ingest_paths
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
 
-# The command line with a small cluster of its own, and a format whose only record kills its reader.
+# The command line with a separate small cluster, and a format whose only record kills its reader.
 SMALL_CLUSTER = """
 import functools, os, signal, sys, ray
 from app.cli.main import main

@@ -244,7 +244,7 @@ def _db3(change: str, site: Site) -> None:
     site.dataset("db3")
     (path,) = (site.hostile / "hostile_00").glob("*.db3")
     with closing(sqlite3.connect(path)) as database:
-        # The column takes no NULL, which NaN is in SQLite: the table is written anew without that rule.
+        # The column takes no NULL, which NaN is in SQLite: the table is written again without that rule.
         database.execute("CREATE TABLE free AS SELECT * FROM messages")
         database.execute("DROP TABLE messages")
         database.execute("ALTER TABLE free RENAME TO messages")

@@ -48,7 +48,7 @@ class Listener:
 
 @dataclass(slots=True)
 class Corpus:
-    """Runs cases in a folder of its own.
+    """Runs cases in a separate folder.
 
     Args:
         folder: Where everything is written.
@@ -70,7 +70,7 @@ class Corpus:
         site = self._site(case)
         link_copy(self.folder / "good" / case.kind, site.root / "good")
         asked = self._listener.connections
-        # In a process of its own: the memory that it takes would count for every later child of this one.
+        # In a separate process: the memory that it takes would count for every later child of this one.
         planted = run_child(lambda: case.plant(site), seconds=_SECONDS, megabytes=_PLANT_MEGABYTES)
         if planted.status:
             problem = f"not planted: {planted.fault or planted.errors[-300:]}"

@@ -139,7 +139,7 @@ class Comparison {
       this.plots.map((plot) => plot.node),
     );
     const dock = h("div", { class: "dock" }, this.timeline.node, this.transport.node, this.help);
-    // Pictures that both have stand above both captions; else each caption stands under its own.
+    // Pictures that both have stand above both captions; else each caption stands under its pictures.
     const pictures =
       isOne && h("div", { class: "one-episode" }, buildHead({ ...sides[0], name: "" }), this.grids[0].node);
     return h(

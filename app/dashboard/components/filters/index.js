@@ -294,8 +294,8 @@ function drawFacets(root, send) {
   const groups = [...new Set(shown.map(({ group }) => group))];
   const nodes = groups.map((name) => {
     const facets = shown.filter(({ group }) => group === name);
-    const own = facets.map((facet) => buildFacet(root, facet, send));
-    return name ? buildGroup(name, facets, own) : own;
+    const drawn = facets.map((facet) => buildFacet(root, facet, send));
+    return name ? buildGroup(name, facets, drawn) : drawn;
   });
   const none = shown.length === 0 && h("p", { class: "muted" }, "No filter has this in its name or values.");
   const list = h("div", { class: "list" }, nodes, none);

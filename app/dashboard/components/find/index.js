@@ -129,7 +129,7 @@ class Finder {
     this.move(0);
   }
 
-  /** @type {(event: MouseEvent, href: string) => void} Opens in this page; with Ctrl in a tab of its own. */
+  /** @type {(event: MouseEvent, href: string) => void} Opens in this page; with Ctrl in a separate tab. */
   follow(event, href) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();

@@ -8,11 +8,11 @@ import { isForPage } from "../keys.js";
 
 /** @type {Map<string, Tick>} By episode, what was ticked or unticked and the page does not know yet. */
 const unknownTicks = new Map();
-// The card that had the focus when the grid was last drawn anew, as after a tick.
+// The card that had the focus when the grid was last redrawn, as after a tick.
 let focused = "";
-// The card that was ticked last: a range goes from there, also after the grid was drawn anew.
+// The card that was ticked last: a range goes from there, also after the grid was redrawn.
 let lastTicked = "";
-// The card on whose box the mouse was pressed, until it is released: the grid may be drawn anew in between.
+// The card on whose box the mouse was pressed, until it is released: the grid may be redrawn in between.
 let pressed = "";
 
 /**
@@ -125,7 +125,7 @@ export function addTicks(grid, cards, send) {
 }
 
 /**
- * Ticks a box that was drawn anew under a pressed mouse and gets no click: what is released over it counts.
+ * Ticks a box that was redrawn under a pressed mouse and gets no click: what is released over it counts.
  *
  * @param {readonly TickedCard[]} cards
  * @param {(index: number, on: boolean, isRange: boolean) => void} tick

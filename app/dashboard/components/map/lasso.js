@@ -23,8 +23,8 @@ function reduceCorners(points, tolerance) {
   const [start, stop] = [points[0], points[points.length - 1]];
   let [farthest, distance] = [0, 0];
   for (let index = 1; index < points.length - 1; index += 1) {
-    const own = distanceToLine(points[index], start, stop);
-    if (own > distance) [farthest, distance] = [index, own];
+    const offset = distanceToLine(points[index], start, stop);
+    if (offset > distance) [farthest, distance] = [index, offset];
   }
   if (distance <= tolerance) return [start, stop];
   const before = reduceCorners(points.slice(0, farthest + 1), tolerance);

@@ -92,7 +92,7 @@ function buildKey({ key, verdict, label }, say) {
 }
 
 /**
- * A list of the lab's own words, and nothing chosen.
+ * A list of the lab's words, and nothing chosen.
  *
  * @param {string} name
  * @param {string[]} options

@@ -79,7 +79,7 @@ def test_instructions_of_steps_go_back_to_the_steps(ws: Workspace, tmp_path: Pat
 def test_records_are_copied_unless_somebody_else_has_said_something(
     demo_samples: Path, tmp_path: Path
 ) -> None:
-    """A record has what its source says already; what a person says needs a feature of its own."""
+    """A record has what its source says already; what a person says needs a separate feature."""
     with open_workspace(tmp_path / "ws", create=True) as ws:
         ingest_paths(
             ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), limit=2, quiet=True

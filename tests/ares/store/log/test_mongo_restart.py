@@ -25,7 +25,7 @@ def quick_to_notice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class _Writing:
-    """A patient writer and a patient reader, each in a thread of its own, until they are told to stop."""
+    """A patient writer and a patient reader, each in a separate thread, until they are told to stop."""
 
     def __init__(self, uri: str, make_annotation: Make) -> None:
         self.written: list[str] = []
@@ -99,7 +99,7 @@ def test_what_was_acknowledged_before_a_crash_is_there_after_it(
     with closing(MongoAnnotationStore(mongod.uri, "restart")) as store:
         assert [annotation.episode_id for _, annotation in store.read(limit=10**6)] == writing.written
         assert len(list(store.find_documents("jobs"))) == len(writing.written) // 30
-    # A annotation whose batch was numbered anew may come up twice; none is left out.
+    # An annotation whose batch was numbered again may come up twice; none is left out.
     assert set(writing.seen) == set(writing.written)
     assert "waiting: MongoDB server '127.0.0.1:" in capsys.readouterr().err
 

@@ -202,7 +202,7 @@ def play(
         history: The steps.
         writer: Writes the log.
         apply: Applies the log to the tables.
-        rebuild: Lets the tables be derived anew, with or without their segments.
+        rebuild: Lets the tables be derived again, with or without their segments.
     """
     pins: dict[str, str] = {}
     for step in history:

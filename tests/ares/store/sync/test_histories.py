@@ -150,7 +150,7 @@ def test_a_workspace_shows_it_too_and_the_doctor_is_content(
     def rebuild(drop_segments: bool) -> None:
         if drop_segments and "segments" in stores.tables.connection.table_names():
             stores.tables.connection.drop_table("segments")
-            del stores._tables  # it is opened anew
+            del stores._tables  # it is opened again
         reset_applied_sequence(stores.tables)
 
     pins = play(history, Writer(list(successes), stores.annotations), stores.sync, rebuild)

@@ -47,12 +47,12 @@ class BrightnessJudge:
     batch_size = 16
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        own = options.parse(JudgeOptions)
-        self._max_change = own.max_change
+        judge_options = options.parse(JudgeOptions)
+        self._max_change = judge_options.max_change
         self.producer = Producer(
             annotator="brightness",
             version="1",
-            settings=own.producer_settings(),
+            settings=judge_options.producer_settings(),
             columns=_COLUMNS,
             subject_kind="segment",
             after=("phases",),

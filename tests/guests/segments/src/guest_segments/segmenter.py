@@ -71,12 +71,12 @@ class Segmenter:
     batch_size = 16
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        own = options.parse(SegmenterOptions)
-        self._parts = own.parts
+        segmenter_options = options.parse(SegmenterOptions)
+        self._parts = segmenter_options.parts
         self.producer = Producer(
             annotator="phases",
             version="1",
-            settings=own.producer_settings(),
+            settings=segmenter_options.producer_settings(),
             columns=_COLUMNS,
             fills_segments=True,
         )

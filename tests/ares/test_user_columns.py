@@ -18,7 +18,7 @@ def per_second(episode: Any) -> float:
     return float(episode.num_steps / episode.duration_seconds)
 
 
-def test_mongodb_keeps_own_columns_and_sets_too(
+def test_mongodb_keeps_user_columns_and_sets_too(
     mongo_uri: str, tmp_path: Path, demo_samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARES_MONGO_URI", mongo_uri)

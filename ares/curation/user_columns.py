@@ -51,7 +51,7 @@ class _ValuePairs(Iterable["Json"]):
 def set_values(
     stores: Stores, column: str, episode_ids: pa.Array, values: pa.Array, *, person: str = ""
 ) -> Action:
-    """Set values of a column of people's own, a new one or one that they have set before.
+    """Set values of a user column, a new one or one that they have set before.
 
     Args:
         stores: Stores of the workspace.
@@ -66,7 +66,7 @@ def set_values(
     """
     import pyarrow as pa
 
-    typed = _typed_values(column, values, _own_column_type(stores, column))
+    typed = _typed_values(column, values, _user_column_type(stores, column))
     rows = pa.table({"episode_id": episode_ids, "value": typed}).sort_by("episode_id")
     check_ids_once(stores, rows["episode_id"])
     type_name = {pa.float64(): "float64", pa.int64(): "int64", pa.bool_(): "bool"}.get(typed.type, "string")
@@ -75,7 +75,7 @@ def set_values(
     return record_and_apply_action(stores, "set_values", _ValuePairs(rows), details, person, block)
 
 
-def _own_column_type(stores: Stores, column: str) -> str:
+def _user_column_type(stores: Stores, column: str) -> str:
     """Type of a column of people, "" for a new one. Raises RequestError for a name in use, or that cannot be one."""
     history = read_history(stores.annotations)
     actions = [action.details for action in history.effective(VALUE_KINDS)]
@@ -87,24 +87,24 @@ def _own_column_type(stores: Stores, column: str) -> str:
             f"{column!r}; use a word of up to {_MAX_COLUMN_NAME} small letters, digits and '_'",
         )
     declared = {declared.name for declared in declared_columns(stores.annotations.producers().values())}
-    existing = set(stores.tables.episodes.snapshot().arrow_schema.names) - history.own_columns().keys()
+    existing = set(stores.tables.episodes.snapshot().arrow_schema.names) - history.user_columns().keys()
     if column in existing | declared | _PEOPLE_COLUMNS:
         raise RequestError(f"there is a column {column!r} already", "give your values another name")
     return ""
 
 
 def _typed_values(column: str, values: pa.Array, type_name: str) -> pa.Array:
-    """The values with the type of their column, "" for their own. Raises RequestError for others."""
+    """The values with the type of their column, "" for that of the values. Raises RequestError for others."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kind = values.type
-    own = next((name for name, is_kind in _kind_checks().items() if is_kind(kind)), "")
+    value_type = next((name for name, is_kind in _kind_checks().items() if is_kind(kind)), "")
     if pa.types.is_null(kind):
-        own = type_name
-    target = type_name or own
-    fits = own == target or {own, target} == {"int64", "float64"}
-    if not own or not fits or not len(values):
+        value_type = type_name
+    target = type_name or value_type
+    fits = value_type == target or {value_type, target} == {"int64", "float64"}
+    if not value_type or not fits or not len(values):
         expected = _VALUE_WORDS.get(target, "true or false, numbers or texts")
         example = next((repr(value) for value in values.drop_null()[:1].to_pylist()), "no value")
         raise RequestError(f"the column {column!r} takes {expected}", f"got {kind}, such as {example[:100]}")
