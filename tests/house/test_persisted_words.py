@@ -54,6 +54,8 @@ def workspace(
         annotate(opened.stores, ["motion", "embed"], hashed, quiet=True)
         for producer in _producers(options, opened):
             opened.stores.annotations.add_producer(producer)
+        for name in ("embed", "map"):  # what a run stores before its first call
+            annotators.get(name)(options, opened.stores).preflight([])
         opened.sync()
         opened.remove(ids=[min(opened.stores.tables.episodes.ids())])
         yield opened
