@@ -20,7 +20,7 @@ _RATE_HZ = 20.0
 def _motions(seed: int, steps: int, width: int) -> np.ndarray:
     """(T, P) smooth motions about zero."""
     noise = np.random.default_rng(seed).normal(size=(steps + 4, width))
-    return np.sum([noise[start : start + steps] for start in range(5)], axis=0) / np.sqrt(5)
+    return np.asarray(sum(noise[start : start + steps] for start in range(5)) / np.sqrt(5))
 
 
 def _later(values: np.ndarray, steps: int) -> np.ndarray:
