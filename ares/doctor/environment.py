@@ -37,13 +37,15 @@ def describe_network() -> str:
 
 
 def _describe_hub() -> str:
+    state = "answers"
     if _is_hub_switched_off():
-        return f"{hub_url()} is switched off (HF_HUB_OFFLINE)"
-    try:
-        ask_hub(_TIMEOUT_SECONDS)
-    except ConnectionError as error:
-        return f"{hub_url()} cannot be reached ({error})"
-    return f"{hub_url()} answers"
+        state = "is switched off (HF_HUB_OFFLINE)"
+    else:
+        try:
+            ask_hub(_TIMEOUT_SECONDS)
+        except ConnectionError as error:
+            state = f"cannot be reached ({error})"
+    return f"{hub_url()} {state}"
 
 
 def _is_hub_switched_off() -> bool:
