@@ -181,9 +181,12 @@ def prepare_hub(spec: str, hub_id: str) -> None:
                 import_module(library)
         from huggingface_hub import constants
 
-    if not constants.HF_HUB_OFFLINE and not _hub_answers():
-        _silent_hubs.add(constants.ENDPOINT)
-        constants.HF_HUB_OFFLINE = True
+    if not constants.HF_HUB_OFFLINE:
+        try:
+            ask_hub(_PROBE_SECONDS)
+        except ConnectionError:
+            _silent_hubs.add(constants.ENDPOINT)
+            constants.HF_HUB_OFFLINE = True
     if not _HUB_ID.fullmatch(hub_id) or find_model_in_hub_cache(hub_id) is not None:
         return
     if not constants.HF_HUB_OFFLINE:
@@ -197,14 +200,6 @@ def prepare_hub(spec: str, hub_id: str) -> None:
 
 # Those that did not answer: they are not asked for every model of a run.
 _silent_hubs: set[str] = set()
-
-
-def _hub_answers() -> bool:
-    try:
-        ask_hub(_PROBE_SECONDS)
-    except ConnectionError:
-        return False
-    return True
 
 
 def _size_text(hub_id: str) -> str:

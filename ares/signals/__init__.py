@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         value_evidence as value_evidence,
     )
     from ares.signals.motion_lag import (
+        LagPeak as LagPeak,
         LagProducts as LagProducts,
         block_products as block_products,
         find_lag_peak as find_lag_peak,

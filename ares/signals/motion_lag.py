@@ -34,9 +34,9 @@ class LagPeak:
     """
 
     steps: float | None
-    low_steps: float
-    high_steps: float
-    correlation: float
+    low_steps: float = 0.0
+    high_steps: float = 0.0
+    correlation: float = 0.0
 
 
 def moving_mean(values: NDArray[np.floating], rate_hz: float) -> NDArray[np.float64]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING
 
 from ares.signals import (
+    LagPeak,
     LagProducts,
     block_products,
     find_lag_peak,
@@ -51,22 +52,14 @@ _RATE_SHARE = 0.85
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VideoLag:
-    """The lag of one motion behind another.
+class VideoLag(LagPeak):
+    """The lag of a picture behind a motion, with its 80 % interval.
 
     Attributes:
-        steps: Steps by which the picture follows; None where the data cannot say.
-        low_steps: Lower end of the 80 % interval.
-        high_steps: Its upper end.
-        correlation: Correlation at the lag.
         rate_factor: Rate of the video over the claimed one; 1 where another does not explain clearly more.
         rate_gain: Correlation that the best other rate adds.
     """
 
-    steps: float | None
-    low_steps: float = 0.0
-    high_steps: float = 0.0
-    correlation: float = 0.0
     rate_factor: float = 1.0
     rate_gain: float = 0.0
 
@@ -186,7 +179,14 @@ def measure_picture_lag(
     gain = peaks[best] - peaks[1.0]
     if not _has_other_rate(blocks[1.0], blocks[best], gain):
         best = 1.0
-    return replace(_lag_of(blocks[best], rate_hz), rate_factor=best, rate_gain=gain)
+    lag = find_lag_peak(
+        blocks[best].sum(axis=1),
+        resample_blocks() @ blocks[best].T,
+        rate_hz,
+        lowest_correlation=_LOWEST_CORRELATION,
+        quantiles=_INTERVAL,
+    )
+    return VideoLag(**asdict(lag), rate_factor=best, rate_gain=gain)
 
 
 def shrink_lag_to_dataset(lag: VideoLag, typical: float, rate_hz: float) -> VideoLag:
@@ -203,22 +203,6 @@ def shrink_lag_to_dataset(lag: VideoLag, typical: float, rate_hz: float) -> Vide
         return lag
     steps = typical if lag.steps is None else lag.steps
     return replace(lag, steps=typical + _EPISODE_SHARE * (steps - typical))
-
-
-def _lag_of(blocks: NDArray[np.float64], rate_hz: float) -> VideoLag:
-    lag = find_lag_peak(
-        blocks.sum(axis=1),
-        resample_blocks() @ blocks.T,
-        rate_hz,
-        lowest_correlation=_LOWEST_CORRELATION,
-        quantiles=_INTERVAL,
-    )
-    return VideoLag(
-        steps=lag.steps,
-        low_steps=lag.low_steps,
-        high_steps=lag.high_steps,
-        correlation=round(lag.correlation, 3),
-    )
 
 
 def _at_rate(values: NDArray[np.float64], rate_factor: float) -> NDArray[np.float64]:
