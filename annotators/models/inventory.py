@@ -21,6 +21,7 @@ from annotators.models.model_info import (
     open_clip_hub_id,
 )
 from ares.errors import shorten
+from ares.io import ask_hub
 from ares.jobs import WorkerNeeds
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT_SECONDS = 5.0
-_HUB = "https://huggingface.co"
 
 
 def check_server_has_model(name: str, url: str, key: str) -> str:
@@ -56,24 +56,19 @@ def check_server_has_model(name: str, url: str, key: str) -> str:
 def check_hub_has_model(hub_id: str) -> str:
     """Whether the hub has a model, in a few words."""
     try:
-        document = get_json(f"{_hub_endpoint()}/api/models/{quote(hub_id)}", {})
-    except HTTPError as error:
-        return "the hub does not have it" if error.code in (401, 404) else f"the hub answers {error.code}"
-    except (OSError, ValueError) as error:
-        return f"the hub cannot be reached: {_failure_reason(error)}"
-    return (
-        "the hub has it, on request"
-        if isinstance(document, dict) and document.get("gated")
-        else "the hub has it"
-    )
-
-
-def _hub_endpoint() -> str:
+        answer = ask_hub(_TIMEOUT_SECONDS, f"/api/models/{quote(hub_id)}")
+    except ConnectionError as error:
+        return f"the hub cannot be reached: {shorten(str(error))}"
+    if answer.status in (401, 404):
+        return "the hub does not have it"
+    if answer.status >= 400:
+        return f"the hub answers {answer.status}"
     try:
-        from huggingface_hub import constants
-    except ImportError:
-        return _HUB
-    return str(constants.ENDPOINT)
+        document = json.loads(answer.content)
+    except (ValueError, RecursionError):
+        return "the hub answers no JSON"
+    is_gated = isinstance(document, dict) and document.get("gated")
+    return "the hub has it, on request" if is_gated else "the hub has it"
 
 
 class _RefusingRedirects(HTTPRedirectHandler):

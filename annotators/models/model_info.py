@@ -6,11 +6,9 @@ import json
 import math
 import re
 import struct
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from http.client import HTTPException
 from importlib import import_module, resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +23,7 @@ from ares.console import print_message
 from ares.episode import Json
 from ares.errors import ModelError
 from ares.imports import needs_extra
+from ares.io import ask_hub
 
 if TYPE_CHECKING:
     import numpy as np
@@ -182,9 +181,12 @@ def prepare_hub(spec: str, hub_id: str) -> None:
                 import_module(library)
         from huggingface_hub import constants
 
-    if not constants.HF_HUB_OFFLINE and not _hub_answers(constants.ENDPOINT):
-        _silent_hubs.add(constants.ENDPOINT)
-        constants.HF_HUB_OFFLINE = True
+    if not constants.HF_HUB_OFFLINE:
+        try:
+            ask_hub(_PROBE_SECONDS)
+        except ConnectionError:
+            _silent_hubs.add(constants.ENDPOINT)
+            constants.HF_HUB_OFFLINE = True
     if not _HUB_ID.fullmatch(hub_id) or find_model_in_hub_cache(hub_id) is not None:
         return
     if not constants.HF_HUB_OFFLINE:
@@ -198,28 +200,6 @@ def prepare_hub(spec: str, hub_id: str) -> None:
 
 # Those that did not answer: they are not asked for every model of a run.
 _silent_hubs: set[str] = set()
-
-
-def _hub_answers(endpoint: str) -> bool:
-    """Whether a hub answers in three seconds, the look-up of its name included."""
-    import urllib.error
-    import urllib.request
-
-    answers = threading.Event()
-
-    def probe() -> None:
-        try:
-            urllib.request.urlopen(endpoint, timeout=_PROBE_SECONDS).close()
-        except urllib.error.HTTPError:
-            pass  # it answers, even if with an error
-        except (OSError, ValueError, HTTPException):
-            return
-        answers.set()
-
-    thread = threading.Thread(target=probe, daemon=True)
-    thread.start()
-    thread.join(_PROBE_SECONDS)
-    return answers.is_set()
 
 
 def _size_text(hub_id: str) -> str:

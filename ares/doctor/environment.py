@@ -7,19 +7,18 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import Request, getproxies, urlopen
+from urllib.request import getproxies
 
 from ares.errors import RequestError
 from ares.imports import EXTRA_MODULES
+from ares.io import ask_hub, hub_url
 from ares.jobs import available_cores, machine_memory
 from ares.settings import Settings, config_path, environment_variables, settings_from_environment
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT_SECONDS = 2.0
-_HUB = "https://huggingface.co"
 
 
 def describe_network() -> str:
@@ -39,34 +37,23 @@ def describe_network() -> str:
 
 
 def _describe_hub() -> str:
-    url, is_offline = _hub_url_and_offline()
-    if is_offline:
-        return f"{url} is switched off (HF_HUB_OFFLINE)"
-    answers: list[str] = []
-    # A name server that does not answer is not bounded by the timeout of the connection.
-    thread = threading.Thread(target=lambda: answers.append(_describe_reachability(url)), daemon=True)
-    thread.start()
-    thread.join(_TIMEOUT_SECONDS)
-    return f"{url} {answers[0] if answers else f'did not answer within {_TIMEOUT_SECONDS:.0f} s'}"
+    state = "answers"
+    if _is_hub_switched_off():
+        state = "is switched off (HF_HUB_OFFLINE)"
+    else:
+        try:
+            ask_hub(_TIMEOUT_SECONDS)
+        except ConnectionError as error:
+            state = f"cannot be reached ({error})"
+    return f"{hub_url()} {state}"
 
 
-def _hub_url_and_offline() -> tuple[str, bool]:
-    """Address of the hub, and whether its client is switched off."""
+def _is_hub_switched_off() -> bool:
     try:
         from huggingface_hub import constants
     except ImportError:
-        return _HUB, False
-    return str(constants.ENDPOINT), bool(constants.HF_HUB_OFFLINE)
-
-
-def _describe_reachability(url: str) -> str:
-    try:
-        urlopen(Request(url, method="HEAD"), timeout=_TIMEOUT_SECONDS).close()
-    except HTTPError:
-        return "answers"  # even if with an error
-    except (OSError, ValueError) as error:
-        return f"cannot be reached ({getattr(error, 'reason', error)})"
-    return "answers"
+        return False
+    return bool(constants.HF_HUB_OFFLINE)
 
 
 def _without_password(url: str) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.io.model_hub import ask_hub as ask_hub, hub_url as hub_url
     from ares.io.paths_and_urls import (
         FileState as FileState,
         FolderEntries as FolderEntries,

@@ -15,6 +15,16 @@ if TYPE_CHECKING:
         parse_arm_name as parse_arm_name,
         value_evidence as value_evidence,
     )
+    from ares.signals.motion_lag import (
+        LagPeak as LagPeak,
+        LagProducts as LagProducts,
+        block_products as block_products,
+        find_lag_peak as find_lag_peak,
+        lag_products as lag_products,
+        longest_lag as longest_lag,
+        moving_mean as moving_mean,
+        resample_blocks as resample_blocks,
+    )
     from ares.signals.plain_arrays import (
         ActionLagEstimate as ActionLagEstimate,
         ActionMeaning as ActionMeaning,

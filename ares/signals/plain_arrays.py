@@ -13,6 +13,15 @@ from ares.signals.dimension_kinds import (
     quaternion_starts,
     remove_quaternion_sign_flips,
 )
+from ares.signals.motion_lag import (
+    block_edges,
+    block_products,
+    find_lag_peak,
+    lag_products,
+    longest_lag,
+    moving_mean,
+    resample_blocks,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,22 +134,19 @@ def _name_without_role(name: str) -> str:
 ActionMeaning = Literal["absolute", "relative"]
 MEANINGS: tuple[ActionMeaning, ...] = ("absolute", "relative")
 
-_LONGEST_LAG_SECONDS = 1.0
 _FEWEST_STEPS = 24
-_SMOOTHED_SECONDS = 0.1
-_BLOCKS = 10
-_RESAMPLES = 80
 # Speeds that are further from zero than so many standard deviations do not decide the lag.
 _CLIPPED_AT = 4.0
 # Lags whose correlation is below this share of the best take no part in the interval.
 _RIVAL_SHARE = 0.5
-# A lag is claimed from this correlation on, where the interval is at most so wide.
+# A lag is claimed from this correlation on.
 _LOWEST_CORRELATION = 0.5
-_WIDEST_STEPS = 2.0
-_WIDEST_SECONDS = 0.1
+_INTERVAL = (0.05, 0.95)
 # A mixture of commands is fitted, and explains something by chance: it says a lag from this correlation on, of at most
 # so many dimensions of the state, for the time that it takes.
 _LOWEST_COUPLED, _MOST_COUPLED = 0.5, 64
+# Two commands that are nearly one share their effect.
+_RIDGE = 1e-2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -192,10 +198,10 @@ def estimate_action_lag(
     if not moving.any():
         return None
     decides = _deciding_pairs([signals.state_names[i] for i, _ in pairs], moving)
-    window = max(1, round(_SMOOTHED_SECONDS * signals.rate_hz))
-    followed = _moving_mean(np.diff(of_state[:, moving], axis=0), window)
+    followed = moving_mean(np.diff(of_state[:, moving], axis=0), signals.rate_hz)
     command = np.diff(of_action[:, moving], axis=0) if meaning == "absolute" else of_action[:-1, moving]
-    return _align_speeds(followed, _moving_mean(command, window), signals.rate_hz, meaning, moving, decides)
+    command = moving_mean(command, signals.rate_hz)
+    return _align_speeds(followed, command, signals.rate_hz, meaning, moving, decides)
 
 
 def _estimate_coupled_lag(signals: EpisodeSignals, meaning: ActionMeaning) -> ActionLagEstimate | None:
@@ -208,18 +214,17 @@ def _estimate_coupled_lag(signals: EpisodeSignals, meaning: ActionMeaning) -> Ac
     )
     if not moving.any() or moving.sum() > _MOST_COUPLED:
         return None
-    window = max(1, round(_SMOOTHED_SECONDS * signals.rate_hz))
-    followed = _moving_mean(np.diff(signals.state[:, moving], axis=0), window)
+    followed = moving_mean(np.diff(signals.state[:, moving], axis=0), signals.rate_hz)
     command = np.diff(signals.action, axis=0) if meaning == "absolute" else signals.action[:-1]
-    command = _moving_mean(command - command.mean(axis=0), window)
-    longest = min(round(_LONGEST_LAG_SECONDS * signals.rate_hz), len(followed) // 4)
-    mixed = mixed_commands(_scale_speeds(followed)[0], _scale_speeds(command)[0], longest)
+    command = moving_mean(command - command.mean(axis=0), signals.rate_hz)
+    unit_command, longest = _scale_speeds(command)[0], longest_lag(len(followed), signals.rate_hz)
+    weights = lag_products(_scale_speeds(followed)[0], unit_command, longest).best_mixture(_RIDGE)
     decides = np.ones(int(moving.sum()))
-    aligned = _align_speeds(followed, mixed[0], signals.rate_hz, meaning, moving, decides)
+    aligned = _align_speeds(followed, unit_command @ weights, signals.rate_hz, meaning, moving, decides)
     if aligned.correlation < _LOWEST_COUPLED:
         return None
     responses = np.zeros((command.shape[1], len(moving)))
-    responses[:, moving] = mixed[1]
+    responses[:, moving] = weights
     none = np.zeros(0)
     return replace(
         aligned,
@@ -239,14 +244,6 @@ def _deciding_pairs(names: Sequence[str], moving: NDArray[np.bool_]) -> NDArray[
     return (follows if follows.any() else np.ones(len(follows), dtype=bool)).astype(float)
 
 
-def _moving_mean(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
-    """Moving mean over so many steps; equal for both signals, so that it shifts neither against the other."""
-    import numpy as np
-
-    sums = np.cumsum(np.pad(values, ((1, 0), (0, 0))), axis=0)
-    return np.asarray((sums[window:] - sums[:-window]) / window)
-
-
 def _align_speeds(
     followed: NDArray[np.float64],
     command: NDArray[np.float64],
@@ -257,29 +254,33 @@ def _align_speeds(
 ) -> ActionLagEstimate:
     import numpy as np
 
-    longest = min(round(_LONGEST_LAG_SECONDS * rate_hz), len(followed) // 4)
+    longest = longest_lag(len(followed), rate_hz)
     unit_state, scale_state = _scale_speeds(followed)
     unit_action, scale_action = _scale_speeds(command)
-    products = _block_products(unit_state, unit_action, longest)
+    products = block_products(unit_state, unit_action, longest)
     powers = _block_powers(unit_state, unit_action, longest)
     profile = _lag_correlations(products.sum(axis=1), *(power.sum(axis=1) for power in powers))
     weights = decides * np.abs(profile).max(axis=0) ** 2
     weights /= max(float(weights.sum()), 1e-12)
     total = np.abs(profile) @ weights
     peak = int(np.argmax(total))
-    low, high = _lag_interval((products, *powers), weights, total, longest)
-    widest = max(_WIDEST_STEPS, _WIDEST_SECONDS * rate_hz)
-    is_known = total[peak] >= _LOWEST_CORRELATION and high - low <= widest and 0 < peak < 2 * longest
+    lag = find_lag_peak(
+        total,
+        _resampled_correlations((products, *powers), weights, total >= _RIVAL_SHARE * total[peak]),
+        rate_hz,
+        lowest_correlation=_LOWEST_CORRELATION,
+        quantiles=_INTERVAL,
+    )
     correlations, gains = np.full((2, len(moving)), np.nan)
     correlations[moving] = profile[peak]
     slopes = products[peak].sum(axis=0) / np.maximum((unit_action**2).sum(axis=0), 1e-12)
     gains[moving] = slopes * scale_state / scale_action
     return ActionLagEstimate(
         meaning=meaning,
-        lag_steps=_parabola_top(total, peak) - longest if is_known else None,
-        low_steps=low,
-        high_steps=high,
-        correlation=float(total[peak]),
+        lag_steps=lag.steps,
+        low_steps=lag.low_steps,
+        high_steps=lag.high_steps,
+        correlation=lag.correlation,
         correlations=correlations,
         gains=gains,
     )
@@ -293,21 +294,6 @@ def _scale_speeds(speeds: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
     return np.clip(speeds / scale, -_CLIPPED_AT, _CLIPPED_AT), scale
 
 
-def _block_products(
-    followed: NDArray[np.float64], command: NDArray[np.float64], longest: int
-) -> NDArray[np.float64]:
-    """(2 L + 1, B, P): sums over the steps of each of B blocks of state(t) x action(t - lag), lags from -L to L."""
-    import numpy as np
-
-    starts = np.linspace(0, len(followed), _BLOCKS + 1).astype(int)[:-1]
-    padded = np.pad(command, ((longest, longest), (0, 0)))
-    shifted = (
-        padded[2 * longest - number : 2 * longest - number + len(followed)]
-        for number in range(2 * longest + 1)
-    )
-    return np.stack([np.add.reduceat(followed * part, starts, axis=0) for part in shifted])
-
-
 def _block_powers(
     followed: NDArray[np.float64], command: NDArray[np.float64], longest: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -315,7 +301,7 @@ def _block_powers(
     import numpy as np
 
     steps = len(followed)
-    edges = np.linspace(0, steps, _BLOCKS + 1).astype(int)
+    edges = block_edges(steps)
     lags = np.arange(-longest, longest + 1)[:, None]
     rows = np.clip(edges, np.maximum(lags, 0), steps + np.minimum(lags, 0))
     sums = [np.cumsum(np.pad(part**2, ((1, 0), (0, 0))), axis=0) for part in (followed, command)]
@@ -335,67 +321,15 @@ def _lag_correlations(
     return np.asarray(products / np.maximum(np.sqrt(powers[0] * powers[1]), 1e-12))
 
 
-def _lag_interval(
-    blocks: tuple[NDArray[np.float64], ...],
-    weights: NDArray[np.float64],
-    total: NDArray[np.float64],
-    longest: int,
-) -> tuple[float, float]:
-    """The 90 % interval of the lag, by drawing the blocks of the episode again."""
+def _resampled_correlations(
+    blocks: tuple[NDArray[np.float64], ...], weights: NDArray[np.float64], are_rivals: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """(R, 2 L + 1) weighted correlations with the blocks of the episode drawn again; 0 at lags that are no rivals."""
     import numpy as np
 
-    lags = np.flatnonzero(total >= _RIVAL_SHARE * total.max())  # no other lag can win a draw
-    rng = np.random.default_rng(0)
-    draws = rng.multinomial(_BLOCKS, np.full(_BLOCKS, 1 / _BLOCKS), _RESAMPLES).astype(float)
+    draws = resample_blocks()
     # One small product per lag: a large one would start the threads of the linear algebra library.
-    drawn = (draws @ part[lags][:, :, weights > 0] for part in blocks)
-    profiles = np.abs(_lag_correlations(*drawn)) @ weights[weights > 0]
-    peaks = lags[profiles.argmax(axis=0)] - longest
-    return float(np.quantile(peaks, 0.05)), float(np.quantile(peaks, 0.95))
-
-
-def _parabola_top(profile: NDArray[np.float64], peak: int) -> float:
-    """The top of the parabola through the peak and its neighbours."""
-    before, top, after = profile[peak - 1 : peak + 2]
-    bend = before - 2 * top + after
-    return peak + (0.5 * float((before - after) / bend) if bend < 0 else 0.0)
-
-
-# Commands are mixed where there are so many steps for each of them; of more commands one is chosen.
-_STEPS_PER_COMMAND = 6
-# Part of the power of the commands that is added to each of them: two that are nearly one share their effect.
-_RIDGE = 1e-2
-
-
-def mixed_commands(
-    followed: NDArray[np.float64], command: NDArray[np.float64], longest: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Commands mixed as each dimension of the state follows them best, and the mixtures.
-
-    Where there are few steps for so many commands, each dimension follows the one command that explains it best.
-
-    Args:
-        followed: (T, S) speeds of the state over their deviation.
-        command: (T, A) commands, likewise; they may be zero throughout.
-        longest: Steps of the longest lag, either way.
-
-    Returns:
-        (T, S) mixed commands, and (A, S) their weights.
-    """
-    import numpy as np
-
-    steps, width = command.shape
-    padded = np.pad(command, ((longest, longest), (0, 0)))
-    shifted = (padded[2 * longest - lag : 2 * longest - lag + steps] for lag in range(2 * longest + 1))
-    products = np.stack([part.T @ followed for part in shifted])
-    power = command.T @ command
-    power += _RIDGE * max(float(np.trace(power)) / width, 1e-12) * np.eye(width)
-    if steps >= _STEPS_PER_COMMAND * width:
-        weights = np.linalg.solve(power, products)
-    else:
-        single = products / np.diag(power)[:, None]
-        explains = np.abs(products * single)
-        weights = np.where(explains == explains.max(axis=1, keepdims=True), single, 0.0)
-    explained = (products * weights).sum(axis=(1, 2))
-    best = weights[int(explained.argmax())]
-    return command @ best, best
+    drawn = (draws @ part[are_rivals][:, :, weights > 0] for part in blocks)
+    correlations = np.zeros((len(draws), len(are_rivals)))
+    correlations[:, are_rivals] = (np.abs(_lag_correlations(*drawn)) @ weights[weights > 0]).T
+    return correlations

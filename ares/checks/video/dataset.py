@@ -21,14 +21,15 @@ from ares.checks.record import (
     finding_confidence,
 )
 from ares.checks.video.camera_lag import (
-    MotionRegression,
+    Pair,
     VideoLag,
-    fit_motion_regression,
     measure_picture_lag,
     shrink_lag_to_dataset,
+    sum_motion_products,
 )
 from ares.checks.video.features import video_finding
 from ares.checks.video.frame_summary import CameraSummary, VideoSummary
+from ares.signals import LagProducts
 from ares.statistics import DEVIATIONS_PER_MAD
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ def check_lags(
         lags: Lags of an episode by (cause, camera); the cause is "" for the state.
         typical: Median lags of the dataset, in steps.
         rate_hz: Steps per second.
-        num_episodes: Episodes that the maps were learnt from: of few, none says another's rate.
+        num_episodes: Episodes that the motions were learnt from: of few, none says another's rate.
     """
     rates = dict(_cameras_with_other_rate(lags, rate_hz)) if num_episodes >= _FEWEST_FOR_RATES else {}
     yield from (
@@ -289,11 +290,7 @@ def _excess_steps(lag: VideoLag, typical: float | None, rate_hz: float, *, is_st
 
 # Causes and effects of the lags of an episode: the camera, or the first camera and another one.
 LagKey = tuple[str, str]
-Pair = tuple["NDArray[np.float32]", "NDArray[np.float32]"]
 _LEAST_EPISODES = 2
-# Where no episode says its lag alone, all together do from so many and this correlation on.
-_POOLED_EPISODES = 3
-_POOLED_CORRELATION = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -303,14 +300,14 @@ class TypicalVideo:
     Attributes:
         rate_hz: Steps per second.
         cameras: Looks by camera.
-        maps: How the picture moves with the state, or with that of another camera, by (cause, camera).
+        motions: How the picture moves with the state, or with that of another camera, by (cause, camera).
         lags: Median lag by (cause, camera), for those with any.
         members: Ids of the episodes that it was learnt from.
     """
 
     rate_hz: float
     cameras: Mapping[str, TypicalCameraView]
-    maps: Mapping[LagKey, MotionRegression]
+    motions: Mapping[LagKey, LagProducts]
     lags: Mapping[LagKey, float] = field(default_factory=dict)
     members: frozenset[str] = frozenset()
 
@@ -353,38 +350,30 @@ def learn_typical_video(summaries: Sequence[VideoSummary]) -> TypicalVideo | Non
     appearances = {
         name: part for name, of in by_camera.items() if (part := compute_typical_camera_view(of)) is not None
     }
-    maps = {
+    motions = {
         key: learnt
         for key, of in pairs.items()
-        if len(of) >= _LEAST_EPISODES and (learnt := fit_motion_regression(of, rate_hz)) is not None
+        if len(of) >= _LEAST_EPISODES and (learnt := sum_motion_products(of, rate_hz)) is not None
     }
     typical = TypicalVideo(
         rate_hz=rate_hz,
         cameras=appearances,
-        maps=maps,
+        motions=motions,
         members=frozenset(summary.episode_id for summary in summaries),
     )
     return _with_lags(typical, summaries)
 
 
 def _with_lags(typical: TypicalVideo, summaries: Sequence[VideoSummary]) -> TypicalVideo:
-    """The median lags, where enough episodes say them, else the lag at which the map was learnt."""
+    """The median lags, where any episode says them."""
     import numpy as np
 
-    measured: dict[LagKey, list[VideoLag]] = {}
+    known: dict[LagKey, list[float]] = {}
     for summary in summaries:
         for key, lag in measure_video_lags(summary, typical).items():
-            measured.setdefault(key, []).append(lag)
-    lags = {}
-    for key, of in measured.items():
-        known = [lag.steps for lag in of if lag.steps is not None]
-        if known:
-            lags[key] = float(np.median(known))
-        elif (
-            len(of) >= _POOLED_EPISODES and np.median([lag.correlation for lag in of]) >= _POOLED_CORRELATION
-        ):
-            lags[key] = float(typical.maps[key].lag_steps)
-    return replace(typical, lags=lags)
+            if lag.steps is not None:
+                known.setdefault(key, []).append(lag.steps)
+    return replace(typical, lags={key: float(np.median(steps)) for key, steps in known.items()})
 
 
 def pair_motions_for_lag(summary: VideoSummary) -> dict[LagKey, Pair]:
@@ -401,14 +390,14 @@ def pair_motions_for_lag(summary: VideoSummary) -> dict[LagKey, Pair]:
 
 
 def measure_video_lags(summary: VideoSummary, typical: TypicalVideo) -> dict[LagKey, VideoLag]:
-    """The lags of an episode; of one that was learnt from, by the map of the others."""
+    """The lags of an episode; of one that was learnt from, by the others."""
     lags = {}
     for key, (cause, effect) in pair_motions_for_lag(summary).items():
-        known = typical.maps.get(key)
-        if known is None or known.causes.shape[0] != cause.shape[1]:
+        learnt = typical.motions.get(key)
+        if learnt is None or len(learnt.power) != cause.shape[1]:
             continue
-        of_others = known.without(cause, effect) if summary.episode_id in typical.members else known
-        lag = measure_picture_lag(cause, effect, of_others, summary.rate_hz)
+        is_member = summary.episode_id in typical.members
+        lag = measure_picture_lag(cause, effect, learnt, summary.rate_hz, is_member=is_member)
         usual = typical.lags.get(key)
         lags[key] = lag if usual is None else shrink_lag_to_dataset(lag, usual, summary.rate_hz)
     return lags

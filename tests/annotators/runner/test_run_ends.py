@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import Request
 
 import pytest
 
@@ -139,13 +140,14 @@ def test_a_hub_that_hangs_is_asked_once(
 ) -> None:
     asked: list[str] = []
 
-    def probe(endpoint: str, timeout: float) -> None:
-        asked.append(endpoint)
-        with socket.create_connection(("127.0.0.1", int(endpoint.rpartition(":")[2])), timeout) as connection:
+    def probe(request: Request, timeout: float) -> None:
+        asked.append(request.full_url)
+        port = int(request.full_url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout) as connection:
             connection.recv(1)
 
     monkeypatch.setattr("annotators.models.model_info._PROBE_SECONDS", 0.2)
-    monkeypatch.setattr("urllib.request.urlopen", probe)
+    monkeypatch.setattr("ares.io.model_hub.urlopen", probe)
     status, document, lines = annotate(workspace, capsys, "embed", "caption", "--limit", "1")
     assert status == 2 and document["error"]["reason"].startswith("the model is not on this machine")
     assert asked == [silent_hub]
@@ -159,8 +161,6 @@ def test_a_model_in_a_folder_needs_no_hub(
 ) -> None:
     from annotators.models.huggingface.vlm import LocalModelOptions, load_huggingface
 
-    monkeypatch.setattr(
-        "annotators.models.model_info._hub_answers", lambda endpoint: pytest.fail("the hub was asked")
-    )
+    monkeypatch.setattr("annotators.models.model_info.ask_hub", lambda _: pytest.fail("the hub was asked"))
     with pytest.raises(ModelError, match="cannot be loaded"):
         load_huggingface(str(tmp_path), "cpu", 10, LocalModelOptions())
