@@ -416,6 +416,7 @@ _REMEDIES = (
         "view.sql('SELECT dataset, count(*) FROM episodes GROUP BY ALL') or view.to_pandas()",
     ),
     ("to_csv to_parquet to_json to_dict to_list to_numpy", "view.to_pandas() or view.to_arrow()"),
+    ("makers", "ws.producers()"),
     ("to_polars", "polars.DataFrame(view)"),
     ("to_hf to_dataset", "datasets.Dataset(view.to_arrow())"),
     ("train_test_split random_split", "ws.sets.split(name, {'train': 0.9, 'val': 0.1})"),

@@ -95,7 +95,8 @@ class SubjectFinder:
         if producer.subject_kind == "set" or (producer.subject_kind != "episode" and not producer.after):
             raise RequestError(
                 f"{producer.annotator!r} cannot be run over episodes",
-                f"it describes {producer.subject_kind}s after {list(producer.after)}; those of segments need `after`",
+                f"it describes {producer.subject_kind}s after {list(producer.after)}; "
+                "what describes segments or annotations needs `after`",
             )
         self._stores, self._producer = stores, producer
 

@@ -258,7 +258,9 @@ def _read_members(label: str, annotator: Any) -> GuardedAnnotator:
         )
     producer = getattr(annotator, "producer", None)
     if not isinstance(producer, Producer):
-        raise PluginError(f"{label} has no producer", f"got {_describe_value(producer)}")
+        raise PluginError(
+            f"{label} has no producer", f"got {_describe_value(producer)}; give `producer = Producer(...)`"
+        )
     names = {member.name for member in fields(GuardedAnnotator)}
     present = {name: getattr(annotator, name) for name in names if hasattr(annotator, name)}
     _refuse_misspelt(label, dir(annotator), names - present.keys())

@@ -381,7 +381,8 @@ def _prepare_run(
     # The last first: a judge refuses a captioner before the test call of that one is paid.
     for task in reversed(loaded.tasks):
         try:
-            if _has_work(stores, task, loaded.tasks, request.selection.condition):
+            # A space says where its encoder is: a folder that moved is named again, though nothing is left to do.
+            if task.annotator.space or _has_work(stores, task, loaded.tasks, request.selection.condition):
                 task.preflight(producers, report_line)
         except ModelError as error:
             loaded.faults[task.plugin] = error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -106,6 +107,32 @@ def test_a_run_registers_its_space_and_a_quote_writes_nothing(tmp_path: Path, de
         assert log.position() == before and not dict(log.find_documents("spaces"))
         annotate(opened.stores, ["embed"], Options(settings=settings), quiet=True)
         assert list(dict(log.find_documents("spaces"))) == ["hash-24"]
+
+
+def test_a_model_that_moved_is_found_where_it_is_though_nothing_is_left_to_embed(
+    tmp_path: Path, demo_samples: Path, reference_models: Path
+) -> None:
+    before, after = tmp_path / "here" / "clip", tmp_path / "there" / "clip"
+    shutil.copytree(reference_models / "reference-clip", before)
+    with open_workspace(str(tmp_path / "w"), Settings()) as opened:
+        opened.ingest(demo_samples / "video", limit=1, quiet=True)
+        annotate(
+            opened.stores,
+            ["embed"],
+            Options(settings=Settings(), model=f"local-dir:{before}", device="cpu"),
+            quiet=True,
+        )
+        before.parent.rename(after.parent)
+        annotate(
+            opened.stores,
+            ["embed"],
+            Options(settings=Settings(), model=f"local-dir:{after}", device="cpu"),
+            quiet=True,
+        )
+        spaces = dict(opened.stores.annotations.find_documents("spaces"))
+        assert [space["model"] for space in spaces.values() if isinstance(space, dict)] == [
+            f"local-dir:{after}"
+        ], spaces
 
 
 def test_frames_by_rate(episodes: dict[str, Episode]) -> None:

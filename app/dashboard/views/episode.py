@@ -500,7 +500,7 @@ def _draw_annotations(episode: Episode, annotations: EpisodeAnnotations) -> None
                     "annotation": (code_words(name), name),
                     "in filters": document["shown"],
                     "says": ("\n".join(f"{label}: {text}" for label, text in says), stored),
-                    "made by": (producer_words(annotations.producers, maker_id), f"maker {maker_id}"),
+                    "made by": (producer_words(annotations.producers, maker_id), f"producer {maker_id}"),
                     "camera": document["camera"],
                     "when (UTC)": (created[:16].replace("T", " "), created),
                     "US dollars": document["usd"],

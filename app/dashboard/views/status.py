@@ -78,7 +78,7 @@ def _draw_producers(document: Mapping[str, Any]) -> None:
     st.subheader("Producers")
     producers = [
         {
-            "producers of": (code_words(name), f"maker {producer['maker_id']}"),
+            "producers of": (code_words(name), f"producer {producer['maker_id']}"),
             "kind": producer["kind"],
             "model": (model_words(producer["model"]), producer["model"]),
             **{key: producer.get(key) for key in ("annotations", "current", "pinned", "version")},

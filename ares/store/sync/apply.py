@@ -64,7 +64,7 @@ class AppliedState:
     Attributes:
         sequence: Sequence number of the log up to which they are complete; 0 before the first annotation.
         views_sequence: The same of the columns that compare producers, which are computed last.
-        maker_sequences: Sequence number of the newest applied annotation, by maker_id.
+        producer_sequences: Sequence number of the newest applied annotation, by maker_id.
         to_resolve: Annotators whose producers an earlier version chose by another rule; never stored.
         pins: The pinned maker_id by annotator.
         actions: Number of the newest applied action; see `ares.store.actions`.

@@ -35,7 +35,7 @@ class ProducerCatalog:
     Args:
         producers: Producer by maker_id.
         pins: Pinned maker_id by annotator.
-        maker_sequences: Sequence number of the newest annotation by maker_id.
+        producer_sequences: Sequence number of the newest annotation by maker_id.
     """
 
     def __init__(

@@ -474,7 +474,7 @@ def test_health_shows_what_the_instruction_audit_names_and_what_can_be_done(
         assert all("finding" not in table for table in tables(_draw("health", {"dataset": "known"})))
         assert len(reads) > before + 1, "an answer changes what is named"
         alike = _draw("health", {"dataset": "alike"})
-        assert any("unsure, the frames do not tell" in caption.value for caption in alike.caption)
+        assert any("unsure, the frames do not distinguish" in caption.value for caption in alike.caption)
 
 
 def test_health_asks_people_about_the_dataset_that_it_shows_alone(tmp_path: Path) -> None:
