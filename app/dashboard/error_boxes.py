@@ -6,7 +6,7 @@ import logging
 
 import streamlit as st
 
-from app.dashboard.markdown import escape_markdown
+from app.dashboard.markdown_text import escape_markdown
 from ares.errors import AresError, FilterError
 
 

@@ -15,7 +15,7 @@ from app.dashboard.column_words import time_words
 from app.dashboard.components import draw_table
 from app.dashboard.field_errors import draw_refusal, guard_field
 from app.dashboard.job_panels import READ_ONLY, draw_command_line, draw_jobs
-from app.dashboard.markdown import escape_markdown
+from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import PLAN, Job, list_jobs, make_option, start_command
 from ares.curation import Failure, FailureSelection, episodes_of_failures, failures_of, list_failures

@@ -13,7 +13,7 @@ from app.dashboard.column_words import document_words
 from app.dashboard.components import draw_table, load_component
 from app.dashboard.error_boxes import show_error
 from app.dashboard.field_errors import draw_refusal, guard_field
-from app.dashboard.markdown import escape_markdown
+from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import PLAN, Job, describe_plan, last_lines_of, resume_job, stop_job
 from ares.episode import describe_seconds

@@ -21,7 +21,7 @@ from app.dashboard.address import (
 )
 from app.dashboard.error_boxes import show_error
 from app.dashboard.field_errors import forget_refusals
-from app.dashboard.markdown import escape_markdown
+from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.page_list import PAGES
 from app.dashboard.view_state import FILTER_PREFIX, AddressError
 from app.server import CONNECTION_HEADER, release_next_message

@@ -14,7 +14,7 @@ from app.dashboard.address import settle_address
 from app.dashboard.cached_reads import SearchThresholdIds
 from app.dashboard.components import draw_tab_state
 from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
-from app.dashboard.markdown import escape_markdown
+from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.results import search_threshold
 from app.dashboard.user_limits import search_image
 from app.dashboard.view_state import ViewState, view_filter_sql, view_to_params

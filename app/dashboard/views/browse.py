@@ -24,7 +24,7 @@ from app.dashboard.components import draw_grid
 from app.dashboard.error_boxes import show_error
 from app.dashboard.field_errors import show_value
 from app.dashboard.job_panels import draw_command
-from app.dashboard.markdown import escape_markdown
+from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.results import ResultPage, check_view, find_lower_threshold, list_table_columns, read_page
 from app.dashboard.search_bar import draw_search_bar
 from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, read_ticked_ids

@@ -21,7 +21,7 @@ from app.dashboard.components import draw_grid, draw_table
 from app.dashboard.error_boxes import show_error
 from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.job_panels import draw_command_line, draw_jobs
-from app.dashboard.markdown import escape_markdown
+from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.user_limits import choose_export_destination, find_default_export_folder
 from app.dashboard.view_state import AddressError

@@ -12,7 +12,7 @@ from app.dashboard import cached_reads
 from app.dashboard.column_words import code_words, document_words, model_words
 from app.dashboard.components import draw_table
 from app.dashboard.failed_work import draw_failed_work, draw_retry_jobs
-from app.dashboard.markdown import escape_markdown
+from app.dashboard.markdown_text import escape_markdown
 from ares.rubric import describe_kind, describe_missing
 
 # Counts of a table, and what they are called on the page.

@@ -7,7 +7,7 @@ import pytest
 
 from app.dashboard.cards import make_grade_badge
 from app.dashboard.column_words import value_line
-from app.dashboard.markdown import escape_markdown
+from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.player_data import group_dimensions, thin_times, thin_values
 from app.dashboard.results import list_sort_columns
 from app.dashboard.view_state import (
