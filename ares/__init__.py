@@ -102,13 +102,15 @@ def open(path: str | os.PathLike[str] | None = None, *, create: bool = False) ->
             MongoDB.
         StoreError: A newer version wrote the workspace, or its location cannot be reached.
     """
+    from ares.io import expanded_path, local_file_path
     from ares.settings import name_ignored_config, settings_from_environment
     from ares.workspace import open_workspace
 
     settings = settings_from_environment()
     name_ignored_config()
-    name_ignored_config(path or settings.workspace)
-    workspace = open_workspace(path or settings.workspace, settings, create=create)
+    location = local_file_path(expanded_path(path or settings.workspace))
+    name_ignored_config(location)
+    workspace = open_workspace(location, settings, create=create)
     if workspace.stores.annotations.position().has_purge:
         from ares.curation import complete_purges
 

@@ -73,7 +73,7 @@ def measure_arm_paths(
     Args:
         trajectory: The signals.
         meaning: What their dimensions are.
-        periods: Of the episode; None where its stamps do not rise.
+        periods: Of the episode; None where its stamps do not rise, or jump.
     """
     import numpy as np
 
@@ -81,7 +81,8 @@ def measure_arm_paths(
     if signal is None:
         return [], "there is no state, and an action may be a position or a motion (give a spec)"
     if periods is None:
-        return [], "the stamps do not rise"
+        is_rising = bool((np.diff(trajectory.timestamps) > 0).all())
+        return [], "the stamps jump too far" if is_rising else "the stamps do not rise"
     parts = _path_values(signal, meaning)
     if not parts:
         return [], "no dimension of the state is known as a joint or a position"
@@ -202,7 +203,7 @@ def measure_actions(action: Signal | None, periods: EpisodePeriods | None) -> di
 
     Args:
         action: The actions.
-        periods: Of the episode; None where its stamps do not rise.
+        periods: Of the episode; None where its stamps do not rise, or jump.
     """
     import numpy as np
 

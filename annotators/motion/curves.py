@@ -38,6 +38,8 @@ def median(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 # Arms move below 5 Hz; faster sources are averaged, slower ones keep their rate.
 COMMON_RATE_HZ = 10.0
+# Steps that lie further apart than so many periods, in the mean, are no motion: the clock jumps.
+_MOST_PERIODS_PER_STEP = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,7 +94,7 @@ def divide_into_equal_periods(
         shortest_period: Seconds.
 
     Returns:
-        None where the stamps do not rise.
+        None where the stamps do not rise, or jump so far that there would be far more periods than steps.
     """
     import numpy as np
 
@@ -101,6 +103,8 @@ def divide_into_equal_periods(
         return None
     period = max(shortest_period, float(median(steps)))
     count = max(1, int((seconds[-1] - seconds[0]) / period + 1e-6))
+    if count > _MOST_PERIODS_PER_STEP * len(seconds):
+        return None
     ends = seconds[0] + period * np.arange(count + 1)
     left = np.minimum(np.searchsorted(seconds, ends, side="right") - 1, len(seconds) - 2)
     return EpisodePeriods(

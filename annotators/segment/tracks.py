@@ -184,7 +184,10 @@ def _contact_channels(key: SignalKey) -> Iterator[Channel]:
 
 
 def read_tracks(trajectory: Trajectory, meaning: MotionMeaning) -> EpisodeTracks | None:
-    """The tracks of an episode; None where it has fewer than two steps at different times, or nothing that moves."""
+    """The tracks of an episode.
+
+    None where it has fewer than two steps at different times, a clock that jumps too far, or nothing that moves.
+    """
     import numpy as np
 
     signals = _named_signals(trajectory)

@@ -249,12 +249,13 @@ def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
     Raises:
         RequestError: There is no workspace, or the folder holds something else.
     """
+    from ares.io import local_file_path
     from ares.settings import name_ignored_config, settings_from_environment
     from ares.store import workspace_exists
     from ares.workspace import new_workspace, open_workspace as open_at
 
     settings = settings_from_environment()
-    path = args.workspace or settings.workspace
+    path = local_file_path(args.workspace or settings.workspace)
     name_ignored_config(path)
     workspace = new_workspace(path, settings) if create else open_at(path, settings, create=False)
     args.workspace_handle, args.completed_purges = workspace, ()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         CheckCode as CheckCode,
         Severity as Severity,
     )
+    from ares.checks.commands import commanded_position as commanded_position
     from ares.checks.episode import (
         EpisodeActionLag as EpisodeActionLag,
         EpisodeCheck as EpisodeCheck,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
         finding_reason as finding_reason,
         missing_cameras as missing_cameras,
     )
-    from ares.checks.values import commanded_position as commanded_position
     from ares.checks.video.dataset import (
         TypicalVideo as TypicalVideo,
         VideoCheck as VideoCheck,

@@ -42,7 +42,8 @@ from ares.checks.record import (
     findings_of,
     make_finding,
 )
-from ares.checks.values import check_state_values, find_zero_runs
+from ares.checks.runs import find_equal_steps
+from ares.checks.values import check_state_values
 from ares.console import count_of
 from ares.signals import (
     ActionLagEstimate,
@@ -199,7 +200,7 @@ def _check_repeated(signals: EpisodeSignals) -> Iterator[QualityFinding]:
     total = np.abs(np.diff(signals.state, axis=0)).sum(axis=1)
     equal = (np.diff(rows, axis=0) == 0).all(axis=1)
     fewest = max(_FEWEST_REPEATED, round(_REPEATED_SECONDS * signals.rate_hz)) + 1
-    runs = find_zero_runs(np.where(equal, 0.0, 1.0), fewest)
+    runs = find_equal_steps(equal, fewest)
     bar = _REPEATED_SPEED * float(np.median(total[total > 0])) if (total > 0).any() else np.inf
     inside = [run for run in runs if run[0] >= 1 and run[1] <= len(total) - 1]
     moving = [run for run in inside if min(total[run[0] - 1], total[run[1] - 1]) > bar]

@@ -19,7 +19,7 @@ from ares.checks.codes import (
     CheckCode,
 )
 from ares.checks.record import QualityFinding, finding_confidence, make_finding
-from ares.checks.values import find_zero_runs
+from ares.checks.runs import find_equal_steps
 from ares.signals import (
     FEWEST_STEPS,
     EpisodeSignals,
@@ -201,7 +201,7 @@ def _check_stale(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[Qu
     sizes = np.abs(np.diff(values, axis=0)) / np.maximum(np.ptp(values, axis=0), 1e-12)
     total = sizes.sum(axis=1)
     fewest = max(_FEWEST_STALE, round(_STALE_SECONDS * signals.rate_hz))
-    runs = find_zero_runs(total, fewest)
+    runs = find_equal_steps(total == 0, fewest)
     inside = runs[(runs[:, 0] >= 1) & (runs[:, 1] < len(values))]
     if not len(inside) or (total > 0).sum() < FEWEST_STEPS // 2:
         return

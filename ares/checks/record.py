@@ -28,6 +28,7 @@ from ares.checks.codes import (
     SINGLE_STEP,
     CheckCode,
 )
+from ares.checks.runs import find_runs
 from ares.episode import MISSING_CAMERAS, TOPIC_KINDS
 from ares.errors import RequestError
 from ares.signals import (
@@ -131,7 +132,8 @@ def find_check_code(code: str) -> CheckCode:
 GAP_PERIODS = 3.0
 # No robot is recorded for longer in one episode.
 _LONGEST_SECONDS = 86_400.0
-_FEW_STEPS = 10
+# Of fewer steps no value is called unusual.
+FEW_STEPS = 10
 # Limits that drivers and simulators cut actions off at: of normalised values, and of percentages.
 _LIMITS = (1.0, 100.0)
 # An action is cut off from this share of the steps on, and at so many of them.
@@ -264,7 +266,7 @@ def _check_finite(
 
 def check_constant(state: NDArray[np.floating], action: NDArray[np.floating]) -> Iterator[QualityFinding]:
     """A002 of whole signals, (T, S) and (T, A): one that never changes. Of a robot that never moves it is the state."""
-    if len(state) < _FEW_STEPS or len(action) != len(state):
+    if len(state) < FEW_STEPS or len(action) != len(state):
         return
     signals = {"state": state, "action": action}
     constant = [
@@ -283,7 +285,7 @@ def _check_action_limits(signals: EpisodeSignals) -> Iterator[QualityFinding]:
     import numpy as np
 
     action, names = signals.action, signals.action_names
-    if len(action) < _FEW_STEPS or not action.shape[1]:
+    if len(action) < FEW_STEPS or not action.shape[1]:
         return
     largest = np.abs(action).max(axis=0)
     may_be_cut_off = np.isin(largest, _LIMITS) & are_smooth_kinds(classify_by_name(names))
@@ -320,11 +322,10 @@ def _cut_off_steps(
     import numpy as np
 
     at_limit = np.abs(column) == limit
-    edges = np.diff(np.concatenate([[0], at_limit.astype(np.int8), [0]]))
     changes = np.abs(np.diff(column))
     usual = float(np.quantile(changes[changes > 0], 0.75)) if (changes > 0).any() else 0.0
     span = float(np.ptp(state)) if state is not None else 0.0
-    for start, stop in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
+    for start, stop in find_runs(at_limit):
         beside = [changes[start - 2] if start >= 2 else 0.0, changes[stop] if stop < len(changes) else 0.0]
         moved = state is not None and float(np.ptp(state[start:stop])) > _PARKED_SHARE * span
         # A rest before or after all motion, where the state shows that it is one.

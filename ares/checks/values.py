@@ -12,13 +12,15 @@ from ares.checks.codes import (
     SATURATED,
     STUCK,
 )
+from ares.checks.commands import FOLLOWS, commanded_position
 from ares.checks.record import (
+    FEW_STEPS,
     QualityFinding,
-    check_constant,
     finding_confidence,
     findings_of,
     make_finding,
 )
+from ares.checks.runs import find_equal_steps
 from ares.signals import (
     CHECKED_KINDS,
     FEWEST_STEPS,
@@ -39,12 +41,14 @@ if TYPE_CHECKING:
 _DEAD_SHARE = 0.2
 # A joint is commanded to move by more than this share of what it usually is.
 _COMMANDED_SHARE = 0.1
-# A dimension follows its command from this correlation of the speeds on.
-_FOLLOWS = 0.5
+# A dimension moves if its range is more than this share of an arm joint's.
+_MOVING_SHARE = 0.05
 # A stuck value is left by a jump so many times as large as the change after it, and so large against the range.
 _STUCK_JUMP = 1.3
 _STUCK_SHARE = 0.03
 _FEWEST_STUCK = 4
+# Its jump is also larger than so many times the noise, and than so many times the smallest change.
+_STUCK_NOISE, _STUCK_CHANGES = 6, 3
 # A joint rests where its command moves by less than this share of the jump that ends the rest.
 _STUCK_COMMAND = 0.3
 # A grid is coarse from this share of an arm joint's range on.
@@ -55,6 +59,10 @@ _FEWEST_LEVELS = 8
 # A dimension is cut off where it stays at its extreme so long, entered and left at this share of its usual speed.
 _CUT_OFF_SHARE = 0.02
 _CUT_OFF_SPEED = 0.3
+_FEWEST_CUT_OFF = 3
+# The usual speed is this quantile of the changes; a speed is no noise from so many times the noise on.
+_USUAL_SPEED_QUANTILE = 0.75
+_SPEED_NOISE = 3
 # What comes to a rest slows down by more than this in its last step but one.
 _NOT_SLOWING = 0.65
 # This share is enough of a joint with friction that is commanded to move on.
@@ -71,20 +79,19 @@ def check_state_values(signals: EpisodeSignals, typical: TypicalEpisode) -> Iter
     import numpy as np
 
     values = signals.state
-    if len(values) < 10 or not typical.state.scale:
+    if len(values) < FEW_STEPS or not typical.state.scale:
         return
     ranges = np.ptp(values, axis=0)
-    if not any(check_constant(values, signals.action)):
-        yield from _check_dead(signals, typical, ranges)
+    yield from _check_dead(signals, typical, ranges)
+    if len(values) < FEWEST_STEPS:
+        return
     # Nearly all dimensions end at these, which are computed for all of them at once.
     repeated = (values[1:] == values[:-1]).sum(axis=0)
     at_extremes = np.maximum(
         (values == values.max(axis=0)).sum(axis=0), (values == values.min(axis=0)).sum(axis=0)
     )
     may_be_coarse = _may_be_coarse(values, typical.state.scale)
-    if len(values) < FEWEST_STEPS:
-        return
-    for number in np.flatnonzero(ranges > 0.05 * typical.state.scale):
+    for number in np.flatnonzero(ranges > _MOVING_SHARE * typical.state.scale):
         if typical.state.kinds[number] in CHECKED_KINDS:
             if repeated[number] >= _FEWEST_STUCK - 1:
                 yield from _check_stuck(signals, typical, int(number))
@@ -133,24 +140,10 @@ def _expected_ranges(signals: EpisodeSignals, typical: TypicalEpisode) -> NDArra
             expected[number] = 0.0  # nothing commands it to move in this episode
         elif typical.meaning == "absolute":
             expected[number] = max(expected[number], commanded)
-        elif typical.correlations[pair] > _FOLLOWS:
+        elif typical.correlations[pair] > FOLLOWS:
             motion = float(np.ptp(np.cumsum(column)) * abs(typical.gains[pair]))
             expected[number] = max(expected[number], motion)
     return expected
-
-
-def find_zero_runs(changes: NDArray[np.float64], fewest: int) -> NDArray[np.intp]:
-    """(R, 2): first and one past the last step of each run of at least so many equal values.
-
-    Args:
-        changes: (T - 1,) changes from step to step.
-        fewest: Steps of the shortest run.
-    """
-    import numpy as np
-
-    edges = np.diff(np.concatenate([[0], (changes == 0).astype(np.int8), [0]]))
-    runs = np.column_stack([np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) + 1])
-    return np.asarray(runs[runs[:, 1] - runs[:, 0] >= fewest])
 
 
 def _check_stuck(signals: EpisodeSignals, typical: TypicalEpisode, number: int) -> Iterator[QualityFinding]:
@@ -159,10 +152,13 @@ def _check_stuck(signals: EpisodeSignals, typical: TypicalEpisode, number: int) 
 
     command = commanded_position(signals, typical, number)
     changes = np.abs(np.diff(signals.state[:, number]))
-    noise = max(6 * typical.state.noise[number], 3 * float(changes[changes > 0].min(initial=np.inf)))
+    noise = max(
+        _STUCK_NOISE * typical.state.noise[number],
+        _STUCK_CHANGES * float(changes[changes > 0].min(initial=np.inf)),
+    )
     bar = float(max(_STUCK_SHARE * typical.state.scale, noise if np.isfinite(noise) else 0.0))
     worst = (0.0, 0, 0)
-    for start, stop in find_zero_runs(changes, _FEWEST_STUCK):
+    for start, stop in find_equal_steps(changes == 0, _FEWEST_STUCK):
         inside = start >= 1 and stop < len(changes)
         if not inside or changes[stop - 1] <= max(bar, _STUCK_JUMP * changes[stop]):
             continue
@@ -206,7 +202,7 @@ def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int
     import numpy as np
 
     column = signals.state[:, number]
-    flat = find_zero_runs(np.diff(column), 3)
+    flat = find_equal_steps(np.diff(column) == 0, _FEWEST_CUT_OFF)
     command, least = commanded_position(signals, typical, number), _CUT_OFF_SPEED
     if command is not None:
         bar = _CUT_OFF_MOTION * typical.state.scale
@@ -241,22 +237,6 @@ def _without_friction(
     return np.asarray(runs[~inside & (farthest > farthest[inside].max(initial=0.0))])
 
 
-def commanded_position(
-    signals: EpisodeSignals, typical: TypicalEpisode, number: int
-) -> NDArray[np.float64] | None:
-    """(T,) where a dimension is commanded to be, up to an offset; None where the data do not say."""
-    import numpy as np
-
-    pairs = paired_dimensions(signals.state_names, signals.action_names)
-    pair = next((pair for pair, (dim, _) in enumerate(pairs) if dim == number), None)
-    if pair is None or typical.lag_steps is None or not typical.correlations[pair] > _FOLLOWS:
-        return None
-    lag, steps = round(typical.lag_steps), len(signals.state)
-    column = signals.action[np.clip(np.arange(steps) - lag, 0, steps - 1), pairs[pair][1]]
-    moved = column if typical.meaning == "absolute" else np.cumsum(column)
-    return np.asarray(moved * typical.gains[pair])
-
-
 def _sharp_runs(
     signals: EpisodeSignals,
     typical: TypicalSignal,
@@ -269,7 +249,8 @@ def _sharp_runs(
 
     changes = np.diff(signals.state[:, number])
     sizes = np.abs(changes[changes != 0])
-    speed = max(least * float(np.quantile(sizes, 0.75)), 3 * float(typical.noise[number]))
+    usual = float(np.quantile(sizes, _USUAL_SPEED_QUANTILE))
+    speed = max(least * usual, _SPEED_NOISE * float(typical.noise[number]))
     if _is_noisy(signals.state[:, [number]]):
         return list(runs)
     return [run for run in runs if _is_sharp_run(changes, int(run[0]), int(run[1]), speed)]

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # Two trajectories are one motion where the squared difference over what they share is at most this share of the motion.
 _MOST_DIFFERENT = 0.01
+# No robot is recorded at fewer than one step in ten seconds: a clock that says so jumps.
+_MOST_ROWS_PER_STEP = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,7 @@ def _list_features(trajectory: Trajectory) -> Mapping[str, NDArray[np.float32]]:
     """Features (T, W) ten times a second by kind and layout, of the signals that can be compared."""
     import numpy as np
 
-    seconds, features_by_layout = trajectory.timestamps, {}
+    seconds, features_by_layout = _find_step_seconds(trajectory.timestamps), {}
     for kind in ("state", "action"):
         signal: Signal | None = getattr(trajectory, kind)
         layout = find_signal_layout(signal.names) if signal is not None else None
@@ -115,6 +117,24 @@ def _list_features(trajectory: Trajectory) -> Mapping[str, NDArray[np.float32]]:
         columns = [np.interp(times, seconds, column) for column in features.T]
         features_by_layout[f"{kind} {layout.name}"] = np.stack(columns, axis=1).astype(np.float32)
     return features_by_layout
+
+
+def _find_step_seconds(timestamps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(T,) seconds at which the steps are compared: their stamps, or equal periods where these are no clock.
+
+    Args:
+        timestamps: (T,) stamps; one may jump to another time, such as that since 1970.
+    """
+    import numpy as np
+
+    most_seconds = _MOST_ROWS_PER_STEP / COMPARED_RATE_HZ
+    periods = np.diff(timestamps)
+    is_rising = bool(len(periods)) and bool((periods >= 0).all())
+    if is_rising and 0 < timestamps[-1] - timestamps[0] <= most_seconds * len(timestamps):
+        return timestamps
+    usual_period = float(np.median(periods)) if len(periods) else 0.0
+    period = usual_period if 0 < usual_period <= most_seconds else 1 / COMPARED_RATE_HZ
+    return np.asarray(np.arange(len(timestamps)) * period, dtype=np.float64)
 
 
 def _hash_signals(trajectory: Trajectory) -> bytes:

@@ -18,7 +18,7 @@ from urllib.request import getproxies
 
 from ares.errors import RequestError
 from ares.imports import EXTRA_MODULES
-from ares.io import ask_hub, hub_url
+from ares.io import ask_hub, hub_url, local_file_path
 from ares.jobs import available_cores, machine_memory
 from ares.settings import Settings, config_path, environment_variables, settings_from_environment
 
@@ -91,7 +91,7 @@ def describe_environment(workspace: str = "") -> list[EnvironmentFact]:
         workspace: Folder or URI of the workspace, or "" for that of the settings.
     """
     settings, settings_fact = _settings_and_fact()
-    path = workspace or settings.workspace
+    path = local_file_path(workspace or settings.workspace)
     facts: list[Callable[[], EnvironmentFact]] = [
         _python_fact,
         _extras_fact,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         hash_files as hash_files,
         is_url as is_url,
         list_folder as list_folder,
+        local_file_path as local_file_path,
         local_output as local_output,
         open_file as open_file,
         parse_path as parse_path,

@@ -65,16 +65,21 @@ def is_url(path: str) -> bool:
     return "://" in path
 
 
+def local_file_path(path: str) -> str:
+    """The path that a URL of a local file names; any other path and URL as it is."""
+    scheme, separator, local_path = path.partition("://")
+    return local_path if separator and scheme in ("file", "local") else path
+
+
 def parse_path(path: str) -> Path:
     """A local path as Path, or a URL as UPath, which has the same methods.
 
     Raises RequestError for a URL of an unknown kind, or one whose library is not installed.
     """
+    path = local_file_path(path)
     if not is_url(path):
         return Path(path)
     scheme = path.partition("://")[0]
-    if scheme in ("file", "local"):
-        return Path(path.partition("://")[2])
     from upath import UPath
 
     try:

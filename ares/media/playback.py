@@ -172,18 +172,22 @@ def thumbnail(ref: MediaRef, second: float, width: int, cache: FileCache) -> Pat
 
 # Sides of a small frame. It is made from one twice as large, which is blurred so that compression leaves little trace.
 SMALL_FRAME_PIXELS = 16
+# A frame is made small at most so often; one that shows for longer is of a clock that jumps.
+_MOST_SMALL_FRAMES = 100
 
 
 def small_frames(ref: MediaRef, rate_hz: float, cache: FileCache) -> Path:
     """A file of small grey frames (T, 16, 16) float16 of a whole camera, so many a second; -128 is black, 127 white.
 
-    Half precision rounds by a thirty-second of a level at most. Raises MediaError.
+    A camera whose frames show for many seconds each has fewer a second. Half precision rounds by a thirty-second of a
+    level at most. Raises MediaError.
     """
     import numpy as np
 
     def write(path: Path) -> None:
         # As long as a step of the camera remains, the last frame shows.
-        seconds = np.arange(0, ref.num_frames / ref.rate_hz - 1e-6, 1 / rate_hz)
+        period = 1 / min(rate_hz, _MOST_SMALL_FRAMES * ref.rate_hz)
+        seconds = np.arange(0, ref.num_frames / ref.rate_hz - 1e-6, period)
         frames = [_shrink_frame(frame) for frame in frames_in_order(ref, seconds.tolist())]
         np.stack(frames).tofile(path)
 

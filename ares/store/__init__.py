@@ -34,10 +34,7 @@ if TYPE_CHECKING:
         write_action_members as write_action_members,
     )
     from ares.store.filters import parse_polygon as parse_polygon, polygon_fault as polygon_fault
-    from ares.store.folder import (
-        WorkspaceBusy as WorkspaceBusy,
-        workspace_exists as workspace_exists,
-    )
+    from ares.store.folder_lock import WorkspaceBusy as WorkspaceBusy
     from ares.store.foreign_answers import (
         HERE as HERE,
         ORIGIN as ORIGIN,
@@ -104,6 +101,7 @@ if TYPE_CHECKING:
         spending_document as spending_document,
     )
     from ares.store.log.sqlite import SqliteAnnotationStore as SqliteAnnotationStore
+    from ares.store.manifest import workspace_exists as workspace_exists
     from ares.store.sql import (
         TrustedFilter as TrustedFilter,
         batched as batched,

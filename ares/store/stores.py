@@ -16,10 +16,11 @@ from ares.clock import settle_measured_clock
 from ares.console import count_of, print_message, write_stderr
 from ares.episode import Record
 from ares.errors import AresError, ReadOnlyWorkspace, RequestError, StoreError
-from ares.io import describe_os_error, is_url
+from ares.io import describe_os_error, is_url, local_file_path
 from ares.settings import Settings
-from ares.store.folder import FORMAT, WorkspaceBusy, lock_folder, read_format, read_or_create, write_format
+from ares.store.folder_lock import WorkspaceBusy, lock_folder
 from ares.store.lance.schema import CLOCK_COLUMNS, episode_schema
+from ares.store.manifest import FORMAT, read_format, read_or_create, write_format
 from ares.store.sync.apply import APPLIED_SEQUENCES, REBUILD, applied_sequence, reset_applied_sequence
 
 if TYPE_CHECKING:
@@ -505,6 +506,7 @@ def open_stores(path: str, settings: Settings, *, compare: bool = True) -> Store
         RequestError: The folder holds something else, or an object store is to be used without MongoDB.
         StoreError: A newer version wrote the workspace, or its location cannot be reached.
     """
+    path = local_file_path(path)
     manifest = read_or_create(path, settings)
     stores = Stores(path, settings, manifest, compare)
     if manifest["format"] != FORMAT:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, Unpack
 
 from ares.console import visible
 from ares.errors import RequestError
-from ares.io import expanded_path, local_output
+from ares.io import expanded_path, local_file_path, local_output
 from ares.jobs import AnnotateKeywords, make_annotate_request
 from ares.registry import explain_mistakes
 from ares.settings import Settings
@@ -831,7 +831,7 @@ def open_workspace(path: str | os.PathLike[str], settings: Settings, *, create: 
 
 def new_workspace(path: str | os.PathLike[str], settings: Settings) -> Workspace:
     """A workspace that is created, where it is missing, when it is first used."""
-    return Workspace(expanded_path(path), settings)
+    return Workspace(local_file_path(expanded_path(path)), settings)
 
 
 @contextmanager

@@ -50,7 +50,10 @@ class ArrayRoles:
 def roles_by_layout(layout: LayoutSpec, datasets: Mapping[str, Any], where: str) -> tuple[int, ArrayRoles]:
     """The number of steps and the roles of the arrays, as a layout says. Raises SourceError as `count_steps` does."""
     action, state = choose_complete_labels(layout.action, datasets), choose_state(layout, datasets)
-    steps = count_steps(datasets, action if layout.needs_action else [*action, *state], where)
+    if layout.needs_action:
+        steps = count_steps(datasets, action, "action", where)
+    else:
+        steps = count_steps(datasets, [*action, *state], "action and no state", where)
     left_out = (
         label for labels in _match_left_out(layout, datasets, {*action, *state}).values() for label in labels
     )
@@ -69,7 +72,7 @@ def roles_by_names(
     datasets: Mapping[str, Any], spec: DatasetSpec | None, where: str
 ) -> tuple[int, ArrayRoles]:
     """The number of steps and the roles of the arrays, as their names suggest. Raises SourceError for no step."""
-    steps = count_steps(datasets, [find_steps_key(datasets, spec)], where)
+    steps = count_steps(datasets, [find_steps_key(datasets, spec)], "array with rows", where)
     guess = guess_array_roles(signal_widths(datasets, steps))
     return steps, ArrayRoles(action=guess.action, state=guess.state, reward=guess.reward)
 
@@ -117,25 +120,31 @@ def choose_state(layout: LayoutSpec, labels: Iterable[str]) -> list[str]:
     return [match[0] for match in of_robots] or choose_complete_labels(layout.state, labels)
 
 
-def count_steps(datasets: Mapping[str, Any], action: Sequence[str], where: str) -> int:
-    """Steps of an episode, which are the rows of its first action array, or of the first state where none is needed.
+def count_steps(datasets: Mapping[str, Any], labels: Sequence[str], what: str, where: str) -> int:
+    """Steps of an episode, which are the rows of the first of some arrays that it has.
 
-    Raises SourceError when it has no action or no step.
+    Args:
+        datasets: All arrays of the episode.
+        labels: The arrays that may say it, such as those of the action.
+        what: What they are, for the error: the episode holds none.
+        where: The file and the episode.
+
+    Raises SourceError when it has none of them, or no step.
     """
-    actions = [datasets[label] for label in action if label in datasets]
-    if not actions or actions[0].ndim == 0 or actions[0].dtype.kind not in "biuf":
+    array = next((datasets[label] for label in labels if label in datasets), None)
+    if array is None or array.ndim == 0 or array.dtype.kind not in "biuf":
         raise SourceError(
-            "episode holds no action", f"{where}: there are {', '.join(datasets) or 'no arrays'}"
+            f"episode holds no {what}", f"{where}: there are {', '.join(datasets) or 'no arrays'}"
         )
-    if not len(actions[0]):
+    if not len(array):
         raise SourceError("episode holds no step", where)
-    file_bytes = file_state(actions[0].file.filename).size
-    if actions[0].nbytes > max(_LARGEST_COMPRESSION_RATIO * file_bytes, _SMALL_BYTES):
+    file_bytes = file_state(array.file.filename).size
+    if array.nbytes > max(_LARGEST_COMPRESSION_RATIO * file_bytes, _SMALL_BYTES):
         raise SourceError(
             "HDF5 file is cut or damaged",
-            f"{where}: {count_are(len(actions[0]), 'step')} more than it can hold",
+            f"{where}: {count_are(len(array), 'step')} more than it can hold",
         )
-    return len(actions[0])
+    return len(array)
 
 
 def signal_widths(datasets: Mapping[str, Any], steps: int) -> dict[str, int]:

@@ -318,9 +318,12 @@ def _find_entry(
     return {}
 
 
-def read_video_cameras(facts: EpisodeFacts, reader: HDF5EpisodeReader) -> Iterator[Camera]:
-    """A camera for each video beside the file that can be read."""
-    used_paths: set[Path] = set()
+def add_videos_to_reader(facts: EpisodeFacts, reader: HDF5EpisodeReader) -> tuple[Camera, ...]:
+    """Hash the videos beside the file into a reader; returns a camera for each that can be read.
+
+    The reader gets a warning for each that is missing or cannot be read.
+    """
+    used_paths, cameras = set[Path](), list[Camera]()
     for name, video in facts.layout.videos.items():
         for path in _video_paths(facts, video):
             if path in used_paths:
@@ -334,7 +337,8 @@ def read_video_cameras(facts: EpisodeFacts, reader: HDF5EpisodeReader) -> Iterat
             hash_label = "" if "{stem}" in video.path else path.stem
             camera = make_video_camera(label, video.role, str(path), reader, hash_label=hash_label)
             if camera:
-                yield camera
+                cameras.append(camera)
+    return tuple(cameras)
 
 
 def _video_paths(facts: EpisodeFacts, video: VideoSpec) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,10 @@ from ares.errors import SourceError
 from ares.input import open_hdf5, open_hdf5_object
 from ingest.hdf5.array_roles import left_out_warnings, match_any, roles_by_layout, roles_by_names
 from ingest.hdf5.episode import HDF5Entry, make_record
-from ingest.hdf5.facts import EpisodeFacts, read_facts, read_video_cameras
+from ingest.hdf5.facts import EpisodeFacts, add_videos_to_reader, read_facts
 from ingest.hdf5.mujoco import name_mujoco_state, simulator_rate_hz
 from ingest.hdf5.reader import HDF5EpisodeReader
-from ingest.hdf5.values import LONGEST_LIST, find_datasets, keep_small_values, read_small
+from ingest.hdf5.values import LONGEST_LIST, TOO_LONG, explain_unfit_value, find_datasets, read_small
 from ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def load_hdf5_episode(entry: HDF5Entry) -> Record:
         reader = HDF5EpisodeReader(
             entry.path, entry.group, steps, rate_hz, facts.channels(), facts.layout.final_observation
         )
-        constants = _read_constants(facts)
+        constants, constant_warnings = _read_constants(facts)
         texts, text_warnings = facts.instructions()
         success, success_source, success_warnings = facts.success()
         simulated = _simulator_names(facts, roles.state)
@@ -51,9 +51,10 @@ def load_hdf5_episode(entry: HDF5Entry) -> Record:
         if entry.layout is None and rate_source == "assumed" and not (entry.spec and entry.spec.timestamps):
             reader.warnings.append(f"rate is not known, {rate_hz:g} Hz assumed (give --rate)")
         reader.warnings += facts.step_count_warnings(steps)
-        reader.warnings += _constant_warnings(facts, constants)
+        reader.warnings += constant_warnings
         reader.warnings += [*text_warnings, *success_warnings]
         reader.warnings += left_out_warnings(facts.layout, datasets, {*roles.action, *roles.state})
+        cameras = add_videos_to_reader(facts, reader)
         fields = {
             "rate_source": rate_source,
             "robot": facts.robot(),
@@ -61,7 +62,7 @@ def load_hdf5_episode(entry: HDF5Entry) -> Record:
             "success": success,
             "success_source": success_source,
             "metadata": {**facts.metadata(), **constants},
-            "cameras": tuple(read_video_cameras(facts, reader)),
+            "cameras": cameras,
         }
         roles = replace(roles, state_names=simulated or roles.state_names)
         record = make_record(entry, reader, datasets, roles, fields)
@@ -92,20 +93,20 @@ def _simulator_names(facts: EpisodeFacts, state: Sequence[str]) -> tuple[str, ..
     return name_mujoco_state(model, str(facts.where), facts.datasets[key].shape[1])
 
 
-def _read_constants(facts: EpisodeFacts) -> dict[str, Json]:
-    """What holds for the whole episode, as metadata where it is small."""
-    arrays = {label: facts.datasets[label] for label in match_any(facts.layout.constants, facts.datasets)}
-    return keep_small_values(
-        {
-            label: read_small(array)
-            for label, array in arrays.items()
-            if array.shape is not None and array.size <= LONGEST_LIST
-        }
-    )
-
-
-def _constant_warnings(facts: EpisodeFacts, stored: Mapping[str, Json]) -> Iterator[str]:
-    """A warning for each array that holds for the whole episode and is not among those that are stored."""
+def _read_constants(facts: EpisodeFacts) -> tuple[dict[str, Json], list[str]]:
+    """What holds for the whole episode, as metadata, and a warning for each array that the metadata cannot hold."""
+    constants, warnings = dict[str, Json](), list[str]()
     for label in match_any(facts.layout.constants, facts.datasets):
-        if label not in stored:
-            yield f"{label} is not stored (too long for the metadata)"
+        array, value = facts.datasets[label], None
+        if array.shape is None:
+            reason = "it has no value"
+        elif array.size > LONGEST_LIST:
+            reason = TOO_LONG
+        else:
+            value = read_small(array)
+            reason = explain_unfit_value(value)
+        if reason:
+            warnings.append(f"{label} is not stored ({reason})")
+        else:
+            constants[label] = value
+    return constants, warnings

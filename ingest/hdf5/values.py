@@ -63,8 +63,10 @@ def read_attributes(group: Any) -> dict[str, Any]:
     where = f"{group.file.filename} {group.name}"
     with translate_hdf5_errors(where):
         limit = input_budgets().members
-        if len(group) > limit:
-            raise SourceError("HDF5 group holds too many names", f"{where}: {len(group)} of {limit}")
+        if len(group.attrs) > limit:
+            raise SourceError(
+                "HDF5 group holds too many attributes", f"{where}: {len(group.attrs)} of {limit}"
+            )
         return {_require_utf8(name): to_plain_value(value) for name, value in group.attrs.items()}
 
 
@@ -92,18 +94,27 @@ def parse_json_object(text: object) -> dict[str, Any] | None:
     return to_plain_value(parsed) if isinstance(parsed, dict) else None
 
 
+TOO_LONG = "too long for the metadata"
+
+
 def keep_small_values(values: Mapping[str, Any]) -> dict[str, Json]:
     """The values that are finite and small enough for an episode's metadata."""
+    return {name: value for name, value in values.items() if not explain_unfit_value(value)}
+
+
+def explain_unfit_value(value: Any) -> str:
+    """Why an episode's metadata cannot hold a Python value; "" where it can."""
     import math
 
-    def is_small(value: Any) -> bool:
-        if isinstance(value, str):
-            return 0 < len(value) <= LONGEST_TEXT
-        if isinstance(value, list):
-            return len(value) <= LONGEST_LIST and all(map(is_small, value))
-        return isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))
-
-    return {name: value for name, value in values.items() if is_small(value)}
+    if isinstance(value, list):
+        return (
+            TOO_LONG if len(value) > LONGEST_LIST else next(filter(None, map(explain_unfit_value, value)), "")
+        )
+    if isinstance(value, str):
+        return "an empty text" if not value else TOO_LONG if len(value) > LONGEST_TEXT else ""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "not finite"
+    return "" if isinstance(value, bool | int | float) else "neither a number nor a text"
 
 
 def read_small(dataset: Any) -> Any:

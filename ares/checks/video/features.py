@@ -19,6 +19,7 @@ from ares.checks.record import (
     finding_confidence,
     make_finding,
 )
+from ares.checks.runs import find_runs
 from ares.statistics import DEVIATIONS_PER_MAD
 
 if TYPE_CHECKING:
@@ -211,14 +212,6 @@ def video_finding(
     return make_finding(check, "video", camera, max(seconds, 0.0), round(float(size), 4), confidence)
 
 
-def find_true_runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Runs [start, stop) of true values."""
-    import numpy as np
-
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
-    return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
-
-
 def black_frames(features: CameraFeatures) -> NDArray[np.bool_]:
     """(T,) whether a frame is black everywhere."""
     import numpy as np
@@ -238,7 +231,7 @@ def _longest_run(
     """The longest run of at least so many seconds."""
     runs = [
         run
-        for run in find_true_runs(flags)
+        for run in find_runs(flags)
         if (run[1] - run[0] + 0.5) / features.rate_hz >= shortest_seconds and run[1] - run[0] >= 2
     ]
     return max(runs, key=lambda run: run[1] - run[0], default=None)
@@ -288,9 +281,7 @@ def _check_exposure(features: CameraFeatures, black: NDArray[np.bool_]) -> Itera
 
 
 def _check_black(features: CameraFeatures, black: NDArray[np.bool_]) -> Iterator[QualityFinding]:
-    runs = [
-        run for run in find_true_runs(black) if run[1] - run[0] >= min(_BLACK_FRAMES, features.num_frames)
-    ]
+    runs = [run for run in find_runs(black) if run[1] - run[0] >= min(_BLACK_FRAMES, features.num_frames)]
     if runs:
         start, stop = max(runs, key=lambda run: run[1] - run[0])
         seconds = (stop - start) / features.rate_hz

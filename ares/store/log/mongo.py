@@ -13,7 +13,7 @@ from ares.annotation import Annotation, Producer
 from ares.console import print_message
 from ares.episode import Json
 from ares.errors import StoreError
-from ares.store.folder import WorkspaceBusy, job_label
+from ares.store.folder_lock import WorkspaceBusy, job_label
 from ares.store.log.mongo_connection import MongoConnection
 from ares.store.log.mongo_sequence import SequenceAllocator, current_process, is_dead_process
 from ares.store.log.protocol import (

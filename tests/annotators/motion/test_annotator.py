@@ -90,6 +90,14 @@ def test_missing_and_broken_signals_have_a_status_and_no_nan() -> None:
     assert "path, speed, smoothness: the state has values that are not finite" in measures["motion_gaps"]  # type: ignore[operator]
 
 
+def test_a_clock_that_jumps_is_named_and_takes_no_memory() -> None:
+    trajectory = _trajectory(_reach(np.zeros_like(SECONDS)))
+    stamps = SECONDS + 1e13 * (SECONDS > 1)  # 10^14 periods of a tenth of a second
+    measures = measure_motion(Trajectory(timestamps=stamps, state=trajectory.state, action=trajectory.state))
+    assert "path, speed, smoothness: the stamps jump too far" in measures["motion_gaps"]  # type: ignore[operator]
+    assert "path_length" not in measures
+
+
 def test_an_episode_without_signals_is_done(
     options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Callable[..., Work]
 ) -> None:

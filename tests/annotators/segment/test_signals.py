@@ -239,3 +239,9 @@ def test_no_span_is_too_short_and_every_confidence_is_a_share(seed: int) -> None
         ends = [0.0, *(boundary.seconds for boundary in own.boundaries), episode.duration]
         assert min(stop - start for start, stop in pairwise(ends)) >= SHORTEST_SECONDS - 1e-6
         assert all(0 < boundary.confidence <= 1 for boundary in own.boundaries)
+
+
+def test_a_clock_that_jumps_has_no_boundaries_and_takes_no_memory() -> None:
+    seconds, state = _draw(10)
+    seconds[50:] += 1e13  # 10^14 periods
+    assert _find(seconds, state, duration=float(seconds[-1])) == {}

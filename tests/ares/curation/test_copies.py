@@ -92,6 +92,31 @@ def test_a_larger_copy_is_kept_of_two(tmp_path: Path) -> None:
         assert keys[left_out] == "first"
 
 
+@pytest.mark.parametrize("jump_seconds", [1e13, -5.0, -50.0])
+def test_copies_with_a_clock_that_jumps_are_compared_in_bounded_memory(
+    tmp_path: Path, jump_seconds: float
+) -> None:
+    """At ten rows a second the first one would have 10^14 rows."""
+    motion, rng = draw_course(5, 60), np.random.default_rng(0)
+    records = [
+        make_record("good", motion),
+        make_record("jumps", motion + 0.001 * rng.normal(size=motion.shape)),
+        make_record("other", draw_course(6, 60)),
+        make_record("other copy", draw_course(6, 60) + 0.001 * rng.normal(size=motion.shape)),
+    ]
+    stamps = records[1].trajectory.timestamps.copy()
+    stamps[30:] += jump_seconds
+    records[1] = replace(records[1], trajectory=replace(records[1].trajectory, timestamps=stamps))
+    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
+        workspace.stores.tables.episodes.add(records)
+        keys = key_of(workspace)
+        copies = find_copies(workspace.stores, list(keys))
+    assert {frozenset((keys[pair.first], keys[pair.second])) for pair in copies.pairs} == {
+        frozenset({"good", "jumps"}),
+        frozenset({"other", "other copy"}),
+    }
+
+
 def test_no_matched_control_is_linked_to_a_member(filmed: Workspace) -> None:
     filmed.sets.create("one", where="key = 'whole'")
     frozen, drawn = filmed.sets.controls("one")

@@ -109,6 +109,7 @@ def test_the_workspace_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "ws" / "workspace.json").write_text("{")
     assert "cannot be read" in facts(path)["workspace"]
     assert "on an object store" in facts("s3://lab/curation")["workspace"]
+    assert "cannot be read" in facts(f"file://{path}")["workspace"]
     assert "`ares ingest` creates one" in facts(str(tmp_path / "none"))["workspace"]
 
 

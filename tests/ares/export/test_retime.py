@@ -11,6 +11,7 @@ import pytest
 
 from ares.clock import time_tolerance
 from ares.episode import Camera, Record
+from ares.errors import SourceError
 from ares.export.base import ExportRate
 from ares.export.lerobot.writer import prepare_video
 from ares.export.retime import ClockChanges, RetimedEpisode, export_rate_hz, retime_episode
@@ -90,6 +91,18 @@ def test_the_last_step_counts_where_its_second_is_reached_within_a_millisecond(
     stamps = np.linspace(0, 5.325 + after_seconds, record.episode.num_steps)
     trajectory = replace(record.trajectory, timestamps=stamps)
     assert retime_episode(record.episode, trajectory, ExportRate(40.0)).episode.num_steps == steps
+
+
+def test_an_episode_whose_clock_jumps_is_refused_before_its_steps_are_made(
+    make_record: Callable[..., Record],
+) -> None:
+    """At the rate of the export, 107 steps would be two million."""
+    record = make_record(0)
+    stamps = np.arange(record.episode.num_steps) / 20.0
+    stamps[50:] += 1e5
+    trajectory = replace(record.trajectory, timestamps=stamps)
+    with pytest.raises(SourceError, match="it would have too many steps at the rate of the export"):
+        retime_episode(record.episode, trajectory, ExportRate(20.0, "hold"))
 
 
 def test_what_an_export_changed_in_clocks_is_counted_by_reason(make_record: Callable[..., Record]) -> None:

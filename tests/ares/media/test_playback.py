@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 from ares.errors import MediaError, SourceError
-from ares.media import FileCache, all_frames, browser_video, frames_at, probe_video, thumbnail
+from ares.media import (
+    FileCache,
+    all_frames,
+    browser_video,
+    frames_at,
+    playback,
+    probe_video,
+    small_frames,
+    thumbnail,
+)
 
 
 @pytest.fixture
@@ -145,3 +154,14 @@ def test_a_video_cut_behind_its_index_and_one_without_pictures(tmp_path: Path) -
         container.mux(stream.encode())
     with pytest.raises(SourceError, match="file holds no video stream"):
         probe_video(sound)
+
+
+def test_small_frames_of_a_camera_whose_clock_jumps_take_bounded_memory(
+    tmp_path: Path, make_video: Any, video_ref: Any, cache: FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = video_ref(make_video(tmp_path / "a.mp4", 8, 20))
+    assert small_frames(ref, 10.0, cache).stat().st_size == 4 * 16 * 16 * 2
+    frame = np.zeros((24, 32, 3), np.uint8)
+    monkeypatch.setattr(playback, "frames_in_order", lambda ref, seconds: [frame] * len(seconds))
+    slow = replace(ref, rate_hz=1e-14, stop_seconds=8e14)
+    assert small_frames(slow, 10.0, cache).stat().st_size == 100 * 8 * 16 * 16 * 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -17,7 +19,7 @@ import pytest
 
 from ares.annotation import Annotation
 from ares.errors import StoreError
-from ares.store.folder import WorkspaceBusy, lock_folder
+from ares.store.folder_lock import WorkspaceBusy, lock_folder
 from ares.store.log import mongo as mongo_lease
 from ares.store.log.mongo import MongoAnnotationStore
 
@@ -29,7 +31,7 @@ def workspace_lock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[t
     """What locks a workspace in this process, and the code with which another process does."""
     if request.param == "folder":
         code = (
-            "from functools import partial\nfrom pathlib import Path\nfrom ares.store.folder import lock_folder\n"
+            "from functools import partial\nfrom pathlib import Path\nfrom ares.store.folder_lock import lock_folder\n"
             f"lock = partial(lock_folder, Path({str(tmp_path)!r}))\n"
         )
         yield partial(lock_folder, tmp_path), code
@@ -141,3 +143,15 @@ def test_a_lease_that_another_took_stops_its_old_holder(
         sleeper.append([make_annotation("episode3")])
         assert [annotation.episode_id for _, annotation in sleeper.read()] == ["episode1", "episode3"]
         sleeper._server._client.drop_database(f"ares_{workspace[:12]}")
+
+
+def test_a_network_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def time_out(*_: object) -> int:
+        raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), str(tmp_path))
+
+    monkeypatch.setattr(os, "open", time_out)
+    with (
+        pytest.raises(StoreError, match=r"a file cannot be used.*timed out"),
+        lock_folder(tmp_path, "ares ingest"),
+    ):
+        pass

@@ -29,9 +29,10 @@ from ares.episode import Record
 from ares.errors import StoreError
 from ares.settings import settings_from_environment
 from ares.store import open_stores, stores as opened_stores
-from ares.store.folder import FORMAT, WorkspaceBusy, lock_folder
+from ares.store.folder_lock import WorkspaceBusy, lock_folder
 from ares.store.log.mongo import MongoAnnotationStore
 from ares.store.log.sqlite import SqliteAnnotationStore
+from ares.store.manifest import FORMAT
 from tests.thinning import some_by_day
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "workspace_v1.tar.xz"

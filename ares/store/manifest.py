@@ -1,93 +1,25 @@
-"""The folder of a workspace: its manifest, and the lock of the job that writes."""
+"""The manifest of a workspace, workspace.json: whether there is one, and what it says."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ares.console import print_message
-from ares.errors import DiskFull, ReadOnlyWorkspace, RequestError, StoreError, storage_error
-from ares.io import describe_os_error, is_url, parse_path, translate_remote_errors
+from ares.errors import RequestError, StoreError, storage_error
+from ares.io import describe_os_error, is_url, local_file_path, parse_path, translate_remote_errors
 from ares.settings import Settings
-
-_LOCK_FILE, _JOB_FILE = ".writing.lock", ".writing"
-
-
-class WorkspaceBusy(Exception):
-    """Another process has the write lock, and the caller did not want to wait."""
-
-
-@contextmanager
-def lock_folder(folder: Path, job_name: str, wait: bool = True) -> Iterator[None]:
-    """Lock a folder for writing.
-
-    Args:
-        folder: The folder of the workspace.
-        job_name: Name of the job, shown to those who wait.
-        wait: Whether to wait for another writer, and print its name.
-
-    Raises:
-        WorkspaceBusy: Another process writes, and `wait` is off.
-        ReadOnlyWorkspace: The folder cannot be written.
-        DiskFull: There is no room for the lock.
-    """
-    from filelock import FileLock, Timeout
-
-    lock, job_file = FileLock(folder / _LOCK_FILE), folder / _JOB_FILE
-    try:
-        with _write_errors(folder):
-            lock.acquire(timeout=0)
-    except Timeout:
-        if not wait:
-            raise WorkspaceBusy(_current_job(job_file)) from None
-        print_message(f"waiting: {_current_job(job_file)} is writing to {folder}")
-        lock.acquire()
-    try:
-        with suppress(DiskFull), _write_errors(folder):  # the name is for those who wait
-            job_file.write_text(job_label(job_name))
-        yield
-    finally:
-        lock.release()  # the name stays: it is read while the lock is held
-
-
-@contextmanager
-def _write_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except TimeoutError:  # of a lock that another has
-        raise
-    except OSError as error:
-        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
-            raise storage_error(error) from error
-        raise ReadOnlyWorkspace(
-            "the workspace is read-only",
-            f"{folder}: {error.strerror}; make it writable for this user, or work on a copy of it",
-        ) from None
-
-
-def job_label(job_name: str) -> str:
-    """Return a job with its process and host, as shown to those who wait."""
-    return f"{job_name} (process {os.getpid()} on {socket.gethostname()})"
-
-
-def _current_job(job_file: Path) -> str:
-    try:
-        return job_file.read_text() or "another job"
-    except OSError:
-        return "another job"
-
 
 # The layout of the workspace; `ares.store.stores` has a step for every earlier one.
 FORMAT = 3
 _NAME = "workspace.json"
 _KEYS = {"format", "workspace_id", "annotations"}
+# Files that a desktop leaves in every folder that it shows.
+_DESKTOP_FILES = {".ds_store", "thumbs.db", "desktop.ini", ".directory"}
 
 
 def workspace_exists(path: str) -> bool:
@@ -101,8 +33,9 @@ def read_or_create(path: str, settings: Settings) -> dict[str, object]:
 
     Raises:
         RequestError: The folder holds something else, or an object store is to be used without MongoDB.
-        StoreError: A newer version wrote the workspace, or the object store cannot be reached.
+        StoreError: A newer version wrote the workspace, or its location cannot be reached or written.
     """
+    path = local_file_path(path)
     if not workspace_exists(path):
         check_may_be_created(path, settings)
         _create_manifest(path, settings)
@@ -115,9 +48,11 @@ def check_may_be_created(path: str, settings: Settings) -> None:
     with _store_errors(path):
         # Another process may be creating the workspace right now.
         has_other_files = folder.is_dir() and any(
-            not entry.name.startswith(_NAME) for entry in folder.iterdir()
+            not entry.name.startswith(_NAME) and entry.name.lower() not in _DESKTOP_FILES
+            for entry in folder.iterdir()
         )
-        is_other_content = (has_other_files or folder.is_file()) and not (folder / _NAME).exists()
+        is_no_folder = folder.exists() and not folder.is_dir()
+        is_other_content = (has_other_files or is_no_folder) and not (folder / _NAME).exists()
     if is_other_content:
         remedy = "choose an empty folder, a new folder, or a workspace"
         raise RequestError(f"{path!r} is not a workspace", remedy)
@@ -159,19 +94,30 @@ def _create_remote_manifest(path: str, text: str) -> None:
 def _create_local_manifest(folder: Path, text: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with _partial_manifest(folder, text) as partial:
+            try:
+                os.link(partial, folder / _NAME)
+            except FileExistsError:
+                pass
+            except OSError:  # a file system without hard links
+                partial.replace(folder / _NAME)
     except NotADirectoryError:
         raise RequestError(
             f"there can be no workspace at {str(folder)!r}", "a part of it is a file"
         ) from None
+    except OSError as error:
+        raise storage_error(error) from None
+
+
+@contextmanager
+def _partial_manifest(folder: Path, text: str) -> Iterator[Path]:
+    """A file beside the manifest with what it is to hold; deleted at the end, also where it cannot be written."""
     partial = folder / f"{_NAME}.{uuid.uuid4().hex}.tmp"
-    partial.write_text(text)
     try:
-        os.link(partial, folder / _NAME)
-    except FileExistsError:
-        pass
-    except OSError:  # a file system without hard links
-        partial.replace(folder / _NAME)
-    partial.unlink(missing_ok=True)
+        partial.write_text(text)
+        yield partial
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _read_manifest(path: str) -> dict[str, object]:
@@ -212,9 +158,8 @@ def write_format(path: str, layout: int) -> None:
         if is_url(path):
             (parse_path(path) / _NAME).write_text(text)
             return
-        partial = Path(path) / f"{_NAME}.{uuid.uuid4().hex}.tmp"
-        partial.write_text(text)
-        partial.replace(Path(path) / _NAME)
+        with _partial_manifest(Path(path), text) as partial:
+            partial.replace(Path(path) / _NAME)
 
 
 @contextmanager
