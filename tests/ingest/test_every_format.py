@@ -219,7 +219,10 @@ def test_a_spec_names_the_arrays_of_agibot_world(tmp_path: Path) -> None:
     forces = np.random.default_rng(2).random((12, 6))
     write_agibot_episode(tmp_path / "data", changed={"sensor/force": forces})
     shown = show_specs(request_for([str(tmp_path / "data")]))
-    assert "timestamps: timestamp" in shown and "sensor/force (T x 6 float64): kept as a separate signal" in shown
+    assert (
+        "timestamps: timestamp" in shown
+        and "sensor/force (T x 6 float64): kept as a separate signal" in shown
+    )
     spec = "reference: me\nstate: [{key: sensor/force, stop: 3, names: [fx, fy, fz], unit: N}]\n"
     spec += "action: [{key: action/head/position, names: [yaw, pitch]}]\nleft_out: [state/end/position]\n"
     (record,) = load(tmp_path / "data", written(tmp_path, spec))
