@@ -12,7 +12,7 @@ from ares.io import use_folder_listings
 from ares.jobs import IngestPlan, IngestReport, IngestRequest, open_engine
 from ingest.base import call_ingester_safely
 from ingest.discovery import OpenedDataset, discover, refuse_options_for_several
-from ingest.pipeline import find_datasets, ingest_datasets
+from ingest.pipeline import find_datasets, ingest_sources
 from ingest.show_spec import show_spec
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def ingest(
     # Found before the workspace is created: a wrong path must not leave an empty workspace behind.
     sources = find_datasets(existing_stores(), request)
     with open_engine(request.compute.engine) as engine:
-        return ingest_datasets(open_stores(), sources, request, quiet=quiet, engine=engine).to_report()
+        return ingest_sources(open_stores(), sources, request, quiet=quiet, engine=engine).to_report()
 
 
 def plan_ingest(existing_stores: Callable[[], Stores | None], request: IngestRequest) -> IngestPlan:

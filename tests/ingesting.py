@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from ares.jobs import ComputePlan, IngestRequest, MediaMode
 from ingest.base import Source, SourceOptions
 from ingest.discovery import discover
-from ingest.pipeline import find_datasets, ingest_datasets
+from ingest.pipeline import find_datasets, ingest_sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +78,7 @@ def ingest_paths(
 ) -> IngestCounts:
     """Ingest every dataset at the paths."""
     request = request_for(paths, options, **fields)
-    return ingest_datasets(stores, find_datasets(stores, request), request, quiet=quiet, engine=engine)
+    return ingest_sources(stores, find_datasets(stores, request), request, quiet=quiet, engine=engine)
 
 
 def open_sources(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         VlmFailure as VlmFailure,
         VlmReply as VlmReply,
         VlmRequest as VlmRequest,
+        call_limit as call_limit,
         model_family as model_family,
         price_usd as price_usd,
         require_capabilities as require_capabilities,
@@ -36,15 +37,12 @@ if TYPE_CHECKING:
         estimate_worker_resources as estimate_worker_resources,
         shared_language_model as shared_language_model,
     )
-    from annotators.models.load import (
+    from annotators.models.load import load_vlm as load_vlm
+    from annotators.models.load_encoder import (
         NamedEncoder as NamedEncoder,
-        call_limit as call_limit,
         find_encoder_name as find_encoder_name,
-        grey_frames as grey_frames,
         load_encoder_for as load_encoder_for,
         load_named_encoder as load_named_encoder,
-        load_vlm as load_vlm,
-        make_test_call as make_test_call,
     )
     from annotators.models.model_families import (
         ModelFamily as ModelFamily,
@@ -55,6 +53,7 @@ if TYPE_CHECKING:
         ReadableImages as ReadableImages,
     )
     from annotators.models.server.vlm import OpenAiVlm as OpenAiVlm
+    from annotators.models.test_call import grey_frames as grey_frames, make_test_call as make_test_call
     from annotators.models.text_tower import open_text_encoder as open_text_encoder
     from annotators.models.transformers_encoder import (
         TransformersImageEncoder as TransformersImageEncoder,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
@@ -159,6 +160,17 @@ class ServedVlm(Vlm, Protocol):
 
     def measure_first_call(self, request: VlmRequest) -> VlmReply | VlmFailure:
         """Ask once, alone, and choose from its duration how many calls the server gets at first."""
+
+
+# Calls that are prepared or read while others are in flight.
+_SPARE_SHARE, _SPARE_CALLS = 1.125, 2
+
+
+def call_limit(vlm: Vlm, calls_per_work: float = 1.0) -> Callable[[], int] | None:
+    """How many works are to be in hand now so that a server gets as many calls as it takes; None for other models."""
+    if not isinstance(vlm, ServedVlm):
+        return None
+    return lambda: math.ceil(vlm.call_limit() * _SPARE_SHARE / calls_per_work) + _SPARE_CALLS
 
 
 def require_capabilities(vlm: Vlm, needed: frozenset[Capability], purpose: str) -> None:

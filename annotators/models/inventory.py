@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.error import HTTPError
@@ -21,7 +22,7 @@ from annotators.models.model_info import (
     open_clip_hub_id,
 )
 from ares.errors import shorten
-from ares.io import ask_hub
+from ares.io import ask_hub, read_server_address
 from ares.jobs import WorkerNeeds
 
 if TYPE_CHECKING:
@@ -87,15 +88,18 @@ def get_json(url: str, headers: dict[str, str]) -> Any:
 
     Raises:
         HTTPError: The server refuses, or redirects a request with headers.
-        OSError: It cannot be reached.
-        ValueError: The answer is no JSON, or is nested too deeply.
+        OSError: It cannot be reached, or does not answer as HTTP.
+        ValueError: The address cannot be read, or the answer is no JSON or nested too deeply.
     """
+    read_server_address(url)
     opener = build_opener(_RefusingRedirects) if headers else build_opener()
-    with opener.open(Request(url, headers=headers), timeout=_TIMEOUT_SECONDS) as response:
-        try:
+    try:
+        with opener.open(Request(url, headers=headers), timeout=_TIMEOUT_SECONDS) as response:
             return json.loads(response.read(2**20))
-        except RecursionError:
-            raise ValueError("the answer is nested too deeply") from None
+    except RecursionError:
+        raise ValueError("the answer is nested too deeply") from None
+    except HTTPException as error:
+        raise OSError(f"no answer of HTTP: {error}") from None
 
 
 def list_served_models(document: Any) -> list[dict[str, Any]]:

@@ -1,44 +1,24 @@
-"""Loads the model that a spec names, and asks it once whether its replies can be used."""
+"""Loads the vision-language model that a spec names."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from annotators.base import Preflight
-from annotators.models.base import ServedVlm, Vlm, VlmFailure, VlmReply, VlmRequest
 from annotators.models.reply_cache import CachedVlm, ReplyCache
 from ares.console import announce_if_slow
-from ares.errors import ModelError, RequestError, ServerError
-from ares.registry import encoders
-from ares.search import Encoder, load_encoder_model
+from ares.errors import RequestError, ServerError
+from ares.io import ServerAddress, read_server_address
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from annotators.base import Options
+    from annotators.models.base import Vlm
     from annotators.models.huggingface.vlm import LocalModelOptions
     from annotators.models.server.vlm import ServedModel
     from ares.store import Stores
 
 
 _CONNECT_TIMEOUT_SECONDS = 5.0
-_DEFAULT_ENCODER = "clip"
-# Encoders whose names are known when their files have been read.
-_MODEL_ENCODERS = ("clip", "hf")
-
-
-class NamedEncoder(Encoder, Protocol):
-    """An encoder that names the embedding space of its vectors.
-
-    Attributes:
-        name: Portable name with a fingerprint of the weights: letters, digits, "_" and "-".
-    """
-
-    name: str
 
 
 def load_vlm(spec: str, options: Options, max_new_tokens: int, stores: Stores | None = None) -> Vlm:
@@ -51,15 +31,15 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int, stores: Stores | 
         stores: Where the name of the model is remembered, so that an estimate knows it; None for nowhere.
 
     Raises:
-        RequestError: The spec names no back end.
+        RequestError: The spec names no back end, or an address that cannot be read.
         ModelError: The model cannot be loaded, or its server cannot be reached.
     """
     kind, _, rest = spec.partition(":")
     if kind == "hf" and rest:
         return _load_huggingface(spec, options, max_new_tokens, stores)
-    model, separator, url = rest.rpartition("@")
-    if kind == "openai" and model and separator and re.match(r"https?://", url):
-        return _load_served(spec, options, max_new_tokens, stores)
+    model, _, url = rest.rpartition("@")
+    if kind == "openai" and model and re.match(r"https?://", url):
+        return _load_served(_ServedSpec(spec, model, url), options, max_new_tokens, stores)
     if kind == "stub" and rest:
         from annotators.models.doubles import RepeatingVlm
 
@@ -70,31 +50,59 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int, stores: Stores | 
     )
 
 
-def _load_served(spec: str, options: Options, max_new_tokens: int, stores: Stores | None) -> Vlm:
+class _ServedSpec(NamedTuple):
+    """A spec "openai:MODEL@URL", and its parts."""
+
+    text: str
+    model: str
+    url: str
+
+
+def _load_served(spec: _ServedSpec, options: Options, max_new_tokens: int, stores: Stores | None) -> Vlm:
     from annotators.models.server.connection import ServerConnection
     from annotators.models.server.vlm import OpenAiVlm
 
-    model, _, url = spec.partition(":")[2].rpartition("@")
-    cache = ReplyCache(stores.annotations, model) if stores and options.load_models else None
-    served = _served_model(spec, model, url, options, stores)
-    connection, price = ServerConnection(url, options.settings.openai_api_key), options.settings.price
+    address = _read_address(spec.url)
+    if options.load_models:
+        _check_reachable(spec.url, address)
+    cache = ReplyCache(stores.annotations, spec.model) if stores and options.load_models else None
+    served = _served_model(spec, options, stores)
+    connection, price = ServerConnection(spec.url, options.settings.openai_api_key), options.settings.price
     return OpenAiVlm(
-        model, connection, max_new_tokens, price, served=served, budget=options.budget, cache=cache
+        spec.model, connection, max_new_tokens, price, served=served, budget=options.budget, cache=cache
     )
 
 
-def _served_model(
-    spec: str, model: str, url: str, options: Options, stores: Stores | None
-) -> ServedModel | None:
+def _read_address(url: str) -> ServerAddress:
+    try:
+        address = read_server_address(url)
+    except ValueError as error:
+        raise RequestError("the address of the model server cannot be read", f"{url!r}: {error}") from None
+    if not address.host:
+        raise RequestError("the address of the model server names no host", repr(url))
+    return address
+
+
+def _check_reachable(url: str, address: ServerAddress) -> None:
+    """Raises ServerError when nothing listens at the address: better before a run than for each of its episodes."""
+    import socket
+
+    port = address.port or (443 if address.scheme == "https" else 80)
+    try:
+        socket.create_connection((address.host, port), timeout=_CONNECT_TIMEOUT_SECONDS).close()
+    except OSError as error:
+        raise ServerError("model server cannot be reached", f"{url}: {error}") from None
+
+
+def _served_model(spec: _ServedSpec, options: Options, stores: Stores | None) -> ServedModel | None:
     """What the server says of a model; for an estimate, what it said when it was asked last."""
     from annotators.models.server.vlm import describe_served_model, recall_served_model, remember_served_model
 
     if not options.load_models:
-        return recall_served_model(stores, spec) if stores else None
-    check_reachable(url)
-    served = describe_served_model(url, model, options.settings.openai_api_key)
+        return recall_served_model(stores, spec.text) if stores else None
+    served = describe_served_model(spec.url, spec.model, options.settings.openai_api_key)
     if stores:
-        remember_served_model(stores, spec, served)
+        remember_served_model(stores, spec.text, served)
     return served
 
 
@@ -124,108 +132,3 @@ def _local_options(options: Options) -> LocalModelOptions:
         field: options.values[field] for field in LocalModelOptions.model_fields if field in options.values
     }
     return LocalModelOptions.model_validate(fields)
-
-
-def load_encoder_for(spec: str, options: Options, stores: Stores) -> NamedEncoder:
-    """Load the encoder of a spec; for an estimate, a stand-in for it.
-
-    Args:
-        spec: As for `load_named_encoder`.
-        options: Device, and whether models are loaded.
-        stores: Where the name of the model is remembered, so that an estimate knows it.
-
-    Raises:
-        ModelError: It cannot be loaded.
-    """
-    from annotators.models.model_info import make_unloaded_encoder, store_model_description
-
-    is_model = find_encoder_name(spec) in _MODEL_ENCODERS
-    if is_model and not options.load_models:
-        return make_unloaded_encoder(spec, stores)
-    encoder = load_named_encoder(spec, options.device)
-    if is_model:
-        store_model_description(stores, spec, encoder.name)
-    return encoder
-
-
-def find_encoder_name(spec: str) -> str:
-    """Registry name of the encoder that loads a spec: its prefix ("hash:64") where it is one, else "clip"."""
-    prefix, separator, _ = spec.partition(":")
-    return prefix if separator and prefix in encoders.names() else _DEFAULT_ENCODER
-
-
-def load_named_encoder(spec: str, device: str) -> NamedEncoder:
-    """Load the encoder of a spec. Raises ModelError when it cannot be loaded."""
-    encoder: NamedEncoder = load_encoder_model(find_encoder_name(spec), spec, device)  # type: ignore[assignment]
-    return encoder
-
-
-def check_reachable(url: str) -> None:
-    """Raises ServerError when nothing listens at the address: better before a run than for each of its episodes."""
-    import socket
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        socket.create_connection((parts.hostname or "", port), timeout=_CONNECT_TIMEOUT_SECONDS).close()
-    except OSError as error:
-        raise ServerError("model server cannot be reached", f"{url}: {error}") from None
-
-
-_SIDE, _GREY = 256, 128
-# Calls that are prepared or read while others are in flight.
-_SPARE_SHARE, _SPARE_CALLS = 1.125, 2
-
-
-def grey_frames(count: int) -> NDArray[np.uint8]:
-    """(count, 256, 256, 3) uint8 frames without content, for a test call."""
-    import numpy as np
-
-    return np.full((count, _SIDE, _SIDE, 3), _GREY, np.uint8)
-
-
-def make_test_call(
-    vlm: Vlm, request: VlmRequest, problem: Callable[[VlmReply], str] | None = None
-) -> Preflight:
-    """Ask a model behind a server once; a model on this machine has been loaded and costs nothing.
-
-    Frames without content may confuse a good model: a reply that is cut or refused is a warning.
-
-    Args:
-        vlm: The model.
-        request: What it is asked.
-        problem: What is wrong with the form of a reply, or "".
-
-    Raises:
-        ModelError: The server does not answer, or its reply has another form.
-    """
-    if not isinstance(vlm, ServedVlm):
-        return Preflight()
-    reply = vlm.measure_first_call(request)
-    if isinstance(reply, VlmFailure):
-        if not reply.is_unusable_reply:
-            raise type(reply.error)(f"the test call failed: {reply.error.reason}", reply.error.detail)
-        return Preflight(cost=reply.cost, warnings=[f"the test call failed: {reply.error}"])
-    wrong = problem(reply) if problem else ""
-    if wrong:
-        raise ModelError(
-            "the test call cannot be used", f"{vlm.name}: {wrong}; it replied {reply.text[:200]!r}"
-        )
-    return Preflight(cost=reply.paid, warnings=_price_warnings(vlm, reply))
-
-
-def _price_warnings(vlm: Vlm, reply: VlmReply) -> list[str]:
-    if reply.was_kept or reply.cost.usd is not None or reply.cost.unknown_calls:
-        return []
-    return [
-        f"the price of {vlm.name} is not known, so usd is not either: set ARES_PRICE=IN,OUT, which is 0,0 for a "
-        "server of your own"
-    ]
-
-
-def call_limit(vlm: Vlm, calls_per_work: float = 1.0) -> Callable[[], int] | None:
-    """How many works are to be in hand now so that a server gets as many calls as it takes; None for other models."""
-    if not isinstance(vlm, ServedVlm):
-        return None
-    return lambda: math.ceil(vlm.call_limit() * _SPARE_SHARE / calls_per_work) + _SPARE_CALLS

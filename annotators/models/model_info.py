@@ -23,7 +23,7 @@ from ares.console import print_message
 from ares.episode import Json
 from ares.errors import ModelError
 from ares.imports import needs_extra
-from ares.io import ask_hub
+from ares.io import ask_hub, hub_constants
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,11 +113,8 @@ def find_model_in_hub_cache(hub_id: str) -> ModelFiles | None:
 
 def find_hub_cache_folder() -> Path:
     """Folder where the hub's client keeps what it has fetched."""
-    try:
-        from huggingface_hub import constants
-    except ImportError:
-        return Path("~/.cache/huggingface/hub").expanduser()
-    return Path(constants.HF_HUB_CACHE)
+    constants = hub_constants()
+    return Path(constants.HF_HUB_CACHE) if constants else Path("~/.cache/huggingface/hub").expanduser()
 
 
 def _has_every_shard(files: ModelFiles) -> bool:
@@ -172,15 +169,18 @@ def prepare_hub(spec: str, hub_id: str) -> None:
 
     Raises:
         ModelError: The model is not on this machine, and the hub does not answer.
-        RequestError: The extra `models` is not installed.
+        RequestError: The extra `models` is not installed, or the address of the hub cannot be read.
     """
     with needs_extra("models"):
         # Without them no network would help; those that are there take seconds to import.
-        for library in ("torch", "transformers" if spec.startswith("hf:") else "open_clip"):
+        for library in (
+            "torch",
+            "transformers" if spec.startswith("hf:") else "open_clip",
+            "huggingface_hub",
+        ):
             if not _is_installed(library):
                 import_module(library)
-        from huggingface_hub import constants
-
+    constants: Any = hub_constants()
     if not constants.HF_HUB_OFFLINE:
         try:
             ask_hub(_PROBE_SECONDS)
@@ -289,7 +289,7 @@ class UnloadedVlm:
 
 @dataclass(slots=True, kw_only=True)
 class UnloadedEncoder:
-    """Fills the protocol `annotators.models.load.NamedEncoder`, but cannot encode."""
+    """Fills the protocol `annotators.models.load_encoder.NamedEncoder`, but cannot encode."""
 
     name: str
     dim: int = 0

@@ -532,6 +532,7 @@ class AnnotatorRun:
         return results
 
     def _call(self, works: Sequence[Work]) -> Sequence[Outcome]:
+        """Annotate works here or on workers, as `GuardedAnnotator` says."""
         with self._clock.measured():
             return self.annotator.process(works)
 

@@ -117,7 +117,9 @@ BuildAnnotator = Callable[[Options], "tuple[GuardedAnnotator, Stores]"]
 def connect_annotator(
     engine: Engine, label: str, factory: Factory, options: Options, stores: Stores, num_annotators: int
 ) -> GuardedAnnotator:
-    """An annotator whose `process` runs on an engine; its frames, costs and producer are determined here.
+    """An annotator whose `process` sends works to an engine; its frames, costs and producer are determined here.
+
+    See `GuardedAnnotator` for what is called there.
 
     Args:
         engine: Runs the calls.
@@ -131,34 +133,34 @@ def connect_annotator(
         PluginError: The factory raised an exception, or returned something that cannot be run.
         AresError: What the factory raised to be read.
     """
-    annotator = make_guarded_annotator(label, factory, options, stores)
-    if annotator.workers > 1:  # its calls only wait for a server: no other process makes them faster
-        return annotator
-    needs = options.compute.overrule(annotator.needs)
+    guarded = make_guarded_annotator(label, factory, options, stores)
+    if guarded.workers > 1:  # its calls only wait for a server: no other process makes them faster
+        return guarded
+    needs = options.compute.overrule(guarded.needs)
     build = partial(
-        _build_annotator, label, factory, stores.location, socket.gethostname(), annotator.producer.maker_id
+        _build_annotator, label, factory, stores.location, socket.gethostname(), guarded.producer.maker_id
     )
     pool: WorkerPool[Any, Any] = engine.pool(
         PoolRequest(
-            annotator.process,
+            guarded.process,
             max_workers=1,
             on_worker_death=ModelError,
-            build=partial(_build_process, build, options),
+            build=partial(_build_cluster_process, build, options),
             needs=replace(needs, gpus=0.0) if options.device == "cpu" else needs,
             share=1 / (num_annotators + 1),
             gpu_share=1 / num_annotators,
             most_workers=options.compute.workers,
-            replicas=partial(_replica_builds, build, annotator.producer.annotator, options, needs),
+            replicas=partial(_replica_builds, build, guarded.producer.annotator, options, needs),
         )
     )
     # Another process has copies of the budget and of the model: its calls are charged here, work by work.
     return replace(
-        annotator,
+        guarded,
         process=pool.map,
-        needs_signals=annotator.needs_signals and isinstance(engine, LocalEngine),
+        needs_signals=guarded.needs_signals and isinstance(engine, LocalEngine),
         workers=pool.most_workers,
         call_limit=make_concurrency_getter(pool),
-        charges_budget=annotator.charges_budget and isinstance(pool, InlinePool),
+        charges_budget=guarded.charges_budget and isinstance(pool, InlinePool),
     )
 
 
@@ -169,16 +171,16 @@ def _replica_builds(
     others = make_replica_options(name, options, needs)
     if others:
         limit_torch_threads(len(others) + 1)
-    return [partial(_build_replica, build, other, len(others) + 1) for other in others]
+    return [partial(_build_replica_process, build, other, len(others) + 1) for other in others]
 
 
-def _build_process(build: BuildAnnotator, options: Options) -> BatchFunction[Any, Any]:
+def _build_cluster_process(build: BuildAnnotator, options: Options) -> BatchFunction[Any, Any]:
     """What a worker of a cluster does; see `process_on_worker`."""
     annotator, stores = build(options)
     return partial(process_on_worker, annotator, stores)
 
 
-def _build_replica(build: BuildAnnotator, options: Options, workers: int) -> BatchFunction[Any, Any]:
+def _build_replica_process(build: BuildAnnotator, options: Options, workers: int) -> BatchFunction[Any, Any]:
     """The `process` of an annotator in a process of this machine, of which so many share the cores."""
     annotator, _ = build(options)
     limit_torch_threads(workers)

@@ -111,11 +111,17 @@ def _list_filtered_episodes(args: argparse.Namespace) -> Sequence[Hit]:
 
 
 def _find_hits(args: argparse.Namespace) -> Sequence[Hit]:
-    names = ("text", "image", "like", "by", "where", "limit", "min_score")
-    query = {name: getattr(args, name) for name in names}
     if args.is_program:
         hide_pandas_from_pyarrow()
-    return open_workspace(args).search(**query)
+    return open_workspace(args).search(
+        args.text,
+        image=args.image,
+        like=args.like,
+        by=args.by,
+        where=args.where,
+        limit=args.limit,
+        min_score=args.min_score,
+    )
 
 
 def _hit_table(hits: Sequence[Hit], columns: Mapping[str, Mapping[str, Json]]) -> OutputTable:

@@ -349,10 +349,10 @@ def read_search_scores(*, text: str = "", like: str = "", image: str = "", by: s
 
 @_keep_answers(8, seconds=_SCORES_AGE_SECONDS, is_shared=True)
 def _scores_of_version(text: str, like: str, image: str, by: str, version: tuple[int, int]) -> EpisodeScores:
-    from ares.search import score_episodes
+    from ares.search import EncodedQuery, score_episodes
 
-    query = _search_query(text, like, image, by)
-    return limited(lambda: score_episodes(workspace().stores, query))
+    stores, query = workspace().stores, _search_query(text, like, image, by)
+    return limited(lambda: score_episodes(stores, EncodedQuery(stores, query)))
 
 
 def find_best_moments(
@@ -373,10 +373,10 @@ def find_best_moments(
 def _described_hits(
     ids: Sequence[str], scores: Sequence[float], text: str, like: str, image: str, by: str
 ) -> list[Hit]:
-    from ares.search import find_best_moments_of
+    from ares.search import EncodedQuery, find_best_moments_of
 
-    query = _search_query(text, like, image, by)
-    return limited(lambda: find_best_moments_of(workspace().stores, query, ids, scores))
+    stores, query = workspace().stores, _search_query(text, like, image, by)
+    return limited(lambda: find_best_moments_of(stores, EncodedQuery(stores, query), ids, scores))
 
 
 def find_similar_episodes(episode_id: str, by: str, limit: int) -> list[Hit]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
-from urllib.parse import urlsplit
 
 import streamlit as st
 
@@ -21,6 +20,7 @@ from app.server import PLAN, Job, list_jobs, make_option, start_command
 from ares.curation import Failure, FailureSelection, episodes_of_failures, failures_of, list_failures
 from ares.episode import Json
 from ares.errors import AresError, RequestError
+from ares.io import ServerAddress, read_server_address
 from ares.store import Stores
 
 # What the jobs are shown with that try again more than one episode.
@@ -110,11 +110,15 @@ def _options_of_run(stores: Stores, retry: Retry) -> Mapping[str, str | list[Jso
     return {}
 
 
-def _model_servers(value: Json) -> set[str]:
-    """The servers, as "SCHEME://HOST:PORT", of all model specs within a value."""
+def _model_servers(value: Json) -> set[ServerAddress | str]:
+    """The servers of all model specs within a value; the spec itself where its address cannot be read."""
     if isinstance(value, str):
-        url = urlsplit(value.rpartition("@")[2]) if value.startswith("openai:") else None
-        return {f"{url.scheme}://{url.netloc}"} if url else set()
+        if not value.startswith("openai:"):
+            return set()
+        try:
+            return {read_server_address(value.rpartition("@")[2])}
+        except ValueError:
+            return {value}
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     return set().union(*map(_model_servers, items))
 

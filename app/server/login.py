@@ -35,6 +35,7 @@ from app.server.protection import (
 from ares.console import print_message
 from ares.errors import RequestError
 from ares.imports import EXTRA_MODULES, needs_extra
+from ares.io import read_server_address
 from ares.settings import is_same_file, keeping_environment
 
 if TYPE_CHECKING:
@@ -420,22 +421,32 @@ def read_identity_provider() -> IdentityProvider | None:
     lacking += [key for key in ("client_id", "client_secret", "server_metadata_url") if not client.get(key)]
     if lacking:
         raise RequestError(f"[auth] lacks {', '.join(lacking)}", "docs/people.md has an example")
-    secret, address = str(section["cookie_secret"]), urlsplit(str(section["redirect_uri"]))
+    secret = str(section["cookie_secret"])
     if len(secret) < 32:  # one that can be guessed lets anybody act in any name
         reason = "cookie_secret of [auth] has fewer than 32 characters"
         raise RequestError(
             reason, "make one by: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
         )
-    if address.scheme not in {"http", "https"} or "{" in address.netloc or address.path != _PROVIDER_CALLBACK:
-        raise RequestError(
-            "redirect_uri of [auth] is not the address of the dashboard",
-            f"{address.geturl()!r}; it is such as https://ares.example.org{_PROVIDER_CALLBACK}",
-        )
+    origin = _read_origin(str(section["redirect_uri"]))
     if not isinstance(verifies_email := client.get(_VERIFIES_EMAIL, False), bool):
         raise RequestError(f"{_VERIFIES_EMAIL} of [auth] is neither true nor false", repr(verifies_email))
     print_message(f"people log in by [auth] of {source}")
-    origin = f"{address.scheme}://{address.netloc}"
     return IdentityProvider(name, secret, origin, source, verifies_email)
+
+
+def _read_origin(redirect_uri: str) -> str:
+    """The address of the dashboard, as browsers see it. Raises RequestError where it is not that."""
+    try:
+        server, parts = read_server_address(redirect_uri), urlsplit(redirect_uri)
+    except ValueError as error:
+        raise RequestError("redirect_uri of [auth] cannot be read", f"{redirect_uri!r}: {error}") from None
+    is_server = parts.scheme in {"http", "https"} and server.host and "{" not in parts.netloc
+    if not is_server or parts.path != _PROVIDER_CALLBACK:
+        raise RequestError(
+            "redirect_uri of [auth] is not the address of the dashboard",
+            f"{redirect_uri!r}; it is such as https://ares.example.org{_PROVIDER_CALLBACK}",
+        )
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _list_user_files() -> list[str]:

@@ -14,7 +14,7 @@ from ares.episode import Json, Span
 from ares.errors import RequestError
 from ares.jobs import EpisodeSelection
 from ares.names import check_name
-from ares.search import Query, score_episodes, search as search_episodes
+from ares.search import EncodedQuery, Query, score_episodes, search as search_episodes
 from ares.store import StagedIds, TempDatabase, batched, conjunction, ids_filter, quote_literal
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _select_by_search(stores: Stores, selection: EpisodeSelection) -> tuple[Iter
     query = _selection_query(selection)
     if query.min_score is None:
         return iter([hit.episode_id for hit in search_episodes(stores, query)]), selection
-    scores = score_episodes(stores, query)
+    scores = score_episodes(stores, EncodedQuery(stores, query))
     cut = scores.resolve_cut(query.min_score)
     ids = scores.ranked_ids(cut, query.where, limit=selection.limit)[0]
     return iter(ids), replace(selection, min_score=cut)

@@ -13,12 +13,11 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from ares.errors import RequestError
 from ares.imports import EXTRA_MODULES
-from ares.io import ask_hub, hub_url, local_file_path
+from ares.io import ask_hub, hub_constants, hub_url, local_file_path, read_server_address
 from ares.jobs import available_cores, machine_memory
 from ares.settings import Settings, config_path, environment_variables, settings_from_environment
 
@@ -49,16 +48,16 @@ def _describe_hub() -> str:
 
 
 def _is_hub_switched_off() -> bool:
-    try:
-        from huggingface_hub import constants
-    except ImportError:
-        return False
-    return bool(constants.HF_HUB_OFFLINE)
+    constants = hub_constants()
+    return bool(constants and constants.HF_HUB_OFFLINE)
 
 
 def _without_password(url: str) -> str:
-    parts = urlsplit(url if "://" in url else f"//{url}")
-    return f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
+    try:
+        address = read_server_address(url)
+    except ValueError:  # its text could have a part of the password
+        return "(cannot be read)"
+    return f"{address.host}:{address.port}" if address.port else address.host
 
 
 _SECONDS_PER_PROGRAM = 5.0
@@ -202,10 +201,9 @@ def _free_space(folder: str) -> str:
 
 
 def _model_cache_fact() -> EnvironmentFact:
-    if not _has_module("huggingface_hub"):
+    constants = hub_constants()
+    if constants is None:
         return EnvironmentFact(name="model cache", value="none (the extra models is not installed)")
-    from huggingface_hub import constants
-
     folder = Path(constants.HF_HUB_CACHE)
     models = sorted(path.name.removeprefix("models--") for path in folder.glob("models--*"))
     count = f"{len(models)} model{'' if len(models) == 1 else 's'}"

@@ -5,7 +5,11 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.io.model_hub import ask_hub as ask_hub, hub_url as hub_url
+    from ares.io.model_hub import (
+        ask_hub as ask_hub,
+        hub_constants as hub_constants,
+        hub_url as hub_url,
+    )
     from ares.io.paths_and_urls import (
         FileState as FileState,
         FolderEntries as FolderEntries,
@@ -29,6 +33,10 @@ if TYPE_CHECKING:
         translate_remote_errors as translate_remote_errors,
         use_folder_listings as use_folder_listings,
         walk_folders as walk_folders,
+    )
+    from ares.io.server_address import (
+        ServerAddress as ServerAddress,
+        read_server_address as read_server_address,
     )
 
 __getattr__ = lazy_exports(__name__)

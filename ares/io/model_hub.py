@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from http.client import HTTPException
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
+
+from ares.errors import RequestError
 
 _HUB = "https://huggingface.co"
 _LARGEST_DOCUMENT = 2**20
@@ -26,12 +29,23 @@ class HubAnswer:
 
 
 def hub_url() -> str:
-    """Address of the hub, as its client has it."""
+    """Address of the hub, as its client has it. Raises as `hub_constants`."""
+    constants = hub_constants()
+    return str(constants.ENDPOINT) if constants else _HUB
+
+
+def hub_constants() -> Any | None:
+    """What the hub's client reads from the environment; None where the client is not installed.
+
+    Raises RequestError for an address that the client cannot read.
+    """
     try:
         from huggingface_hub import constants
     except ImportError:
-        return _HUB
-    return str(constants.ENDPOINT)
+        return None
+    except ValueError as error:
+        raise RequestError("HF_ENDPOINT cannot be read", str(error)) from None
+    return constants
 
 
 def ask_hub(seconds: float, path: str = "") -> HubAnswer:
@@ -43,6 +57,7 @@ def ask_hub(seconds: float, path: str = "") -> HubAnswer:
 
     Raises:
         ConnectionError: It does not answer; the message says why.
+        RequestError: As `hub_constants`.
     """
     request = Request(f"{hub_url()}{path}", method="GET" if path else "HEAD")
     answers: list[HubAnswer] = []

@@ -15,10 +15,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from ares.errors import RequestError
 from ares.imports import needs_extra
+from ares.io import read_server_address
 from ares.jobs.engine import (
     BatchFunction,
     PoolRequest,
@@ -58,9 +58,8 @@ def first_line(error: BaseException) -> str:
 
 def check_reachable(address: str) -> None:
     """Raises RequestError when nothing listens at the address; ray itself would retry for a quarter of an hour."""
-    parts = urlsplit(f"//{address.rpartition('://')[2]}")
     try:
-        host, port = parts.hostname, parts.port
+        _, host, port = read_server_address(address)
         if host and port:
             socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_SECONDS).close()
     except (OSError, ValueError) as error:

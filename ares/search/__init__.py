@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         remove_user_vectors as remove_user_vectors,
     )
     from ares.search.engine import (
+        EncodedQuery as EncodedQuery,
         Hit as Hit,
         Ranking as Ranking,
         find_best_moments_of as find_best_moments_of,

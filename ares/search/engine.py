@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ares.deadline import carry_deadline_to_thread
@@ -145,39 +145,68 @@ _HIT_COLUMNS = (
 )
 
 
-def search_moments(stores: Stores, query: Query) -> list[Hit]:
-    """The best moment of each of the best episodes, at most `query.limit`.
+class EncodedQuery:
+    """A query, and its parts as its rankers compare them: models compute them once, when they are first read.
+
+    Args:
+        stores: Stores of the workspace.
+        query: The query; ids of its episodes may be shortened.
+
+    Attributes:
+        query: The query with the ids of its episodes in full.
+        rankers: Its rankers by name.
 
     Raises:
-        RequestError: The filter is invalid, a ranker is unknown, or the workspace lacks what a ranker needs.
+        RequestError: A ranker is unknown, or the id of an episode is unknown or ambiguous.
+        PluginError: A ranker cannot be imported or made.
+    """
+
+    def __init__(self, stores: Stores, query: Query) -> None:
+        self.query = _complete_query_ids(stores, query)
+        self.rankers = {name: load_ranker(name, stores) for name in query.weights}
+
+    @cached_property
+    def parts(self) -> Mapping[str, Sequence[Any]]:
+        """What each ranker made of the query, by its name. Raises as `Ranker.encode`."""
+        return {name: ranker.encode(self.query) for name, ranker in self.rankers.items()}
+
+
+def search_moments(stores: Stores, encoded: EncodedQuery, where: str, limit: int) -> list[Hit]:
+    """The best moment of each of the best episodes.
+
+    Args:
+        stores: Stores of the workspace.
+        encoded: The query; its own filter and limit do not matter.
+        where: SQL filter over the episodes.
+        limit: Most episodes in the answer.
+
+    Raises:
+        RequestError: The filter is invalid, or the workspace lacks what a ranker needs.
         ModelError: The model of the embedding space cannot be loaded.
         PluginError: A ranker or an encoder raised another exception.
     """
-    query = complete_query_ids(stores, query)
     # Vectors of removed episodes stay where they are: they must not be ranked.
-    is_limited = bool(query.where.strip()) or stores.tables.removed.count() > 0
-    candidates = stores.tables.episodes.arrow_ids(query.where) if is_limited else None
-    weights = query.weights
-    rankers = {name: load_ranker(name, stores) for name in weights}
+    is_limited = bool(where.strip()) or stores.tables.removed.count() > 0
+    candidates = stores.tables.episodes.arrow_ids(where) if is_limited else None
     if candidates is not None and not len(candidates):
         return []  # no model is loaded for nothing
-    encoded = {name: ranker.encode(query) for name, ranker in rankers.items()}
-    parts = [(name, part) for name, encoded_parts in encoded.items() for part in encoded_parts]
+    query, rankers, weights = encoded.query, encoded.rankers, encoded.query.weights
+    parts = [(name, part) for name, encoded_parts in encoded.parts.items() for part in encoded_parts]
     # The episodes of the query itself are dropped below: two more are ranked in their place.
-    limit = max(query.limit * _RANKED_PER_HIT, _LEAST_RANKED) + 2
-    results = run_concurrently([partial(rankers[name].rank, part, candidates, limit) for name, part in parts])
+    most = max(limit * _RANKED_PER_HIT, _LEAST_RANKED) + 2
+    results = run_concurrently([partial(rankers[name].rank, part, candidates, most) for name, part in parts])
     ranked = [(name, moments) for (name, _), moments in zip(parts, results, strict=True) if moments]
     rankings = [Ranking(moments, weights[name]) for name, moments in ranked]
     fused = fuse_rankings(rankings) if len(rankings) > 1 else rankings[0].moments if rankings else ()
-    moments = [moment for moment in fused if moment.episode_id not in query.named_episodes][: query.limit]
+    moments = [moment for moment in fused if moment.episode_id not in query.named_episodes][:limit]
     if not moments:
         return []
     return _to_hits(
-        stores, moments, _best_moments(rankers, encoded, moments), _ranks_by_episode(ranked, moments)
+        stores, moments, _best_moments(rankers, encoded.parts, moments), _ranks_by_episode(ranked, moments)
     )
 
 
-def complete_query_ids(stores: Stores, query: Query) -> Query:
+def _complete_query_ids(stores: Stores, query: Query) -> Query:
     """The query with the ids of its episodes in full. Raises RequestError when one is unknown or ambiguous."""
     episodes, frame = stores.tables.episodes, query.frame
     if query.like.strip():
@@ -203,20 +232,19 @@ def list_episodes(stores: Stores, where: str, limit: int) -> list[Hit]:
 
 
 def find_best_moments_of(
-    stores: Stores, query: Query, ids: Sequence[str], scores: Sequence[float]
+    stores: Stores, encoded: EncodedQuery, ids: Sequence[str], scores: Sequence[float]
 ) -> list[Hit]:
     """The best moment of each of some episodes, in their order.
 
     Args:
         stores: Stores of the workspace.
-        query: The query; its filter and its limit do not matter.
+        encoded: The query; its filter and its limit do not matter.
         ids: Ids of the episodes.
         scores: The score that each has, from 0 to 1.
     """
     if not ids:
         return []
-    narrow = replace(query, where=ids_filter(ids), limit=len(ids), min_score=None)
-    hits = {hit.episode_id: hit for hit in search_moments(stores, narrow)}
+    hits = {hit.episode_id: hit for hit in search_moments(stores, encoded, ids_filter(ids), len(ids))}
     unmatched = [Moment(episode_id=id, camera="", seconds=0.0, score=0.0) for id in ids if id not in hits]
     hits |= {hit.episode_id: hit for hit in _to_hits(stores, unmatched, {}, {id: {} for id in ids})}
     return [replace(hits[id], score=score) for id, score in zip(ids, scores, strict=True) if id in hits]

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.search.engine import Hit, complete_query_ids, find_best_moments_of, run_concurrently, search_moments
+from ares.search.engine import EncodedQuery, Hit, find_best_moments_of, run_concurrently, search_moments
 from ares.search.query import AUTO, MinScore, Query
-from ares.search.rankers.base import RankerScores, load_ranker
+from ares.search.rankers.base import RankerScores
 from ares.store import EpisodeIdArray, EpisodeRowRuns, SelectedRows
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class _WayScores(NamedTuple):
     has_scale: bool = True
 
 
-def score_episodes(stores: Stores, query: Query) -> EpisodeScores:
+def score_episodes(stores: Stores, encoded: EncodedQuery) -> EpisodeScores:
     """Score every episode of a workspace; the filter and the limit of the query do not matter.
 
     The score is the weighted mean of what the rankers say: words 3, meaning 1, looks 0.5, all others 1, each times
@@ -232,18 +232,17 @@ def score_episodes(stores: Stores, query: Query) -> EpisodeScores:
     import numpy as np
     import pyarrow as pa
 
-    query = complete_query_ids(stores, query)
     episodes = stores.tables.episodes.snapshot()
     row_index = episodes.row_index()
-    ways = _way_scores(stores, query, row_index)
+    ways = _way_scores(encoded, row_index)
     total = np.zeros(len(row_index.starts))
     for way in ways:
         total += way.weight * way.scores
     scores = np.rint(total / max(sum(way.weight for way in ways), 1e-9) * SCORE_STEPS).astype(np.int16)
     complete = [way.complete for way in ways if way.complete is not None]
     every_word = np.logical_or.reduce(complete) if complete else None
-    if query.named_episodes:
-        excluded = row_index.runs_of(pa.chunked_array([query.named_episodes], pa.string()))
+    if named_episodes := encoded.query.named_episodes:
+        excluded = row_index.runs_of(pa.chunked_array([named_episodes], pa.string()))
         scores[excluded[excluded >= 0]] = NOT_SEARCHED
     others = scores != NOT_SEARCHED
     every_word = None if every_word is None else every_word[others]
@@ -260,18 +259,18 @@ def search_by_score(stores: Stores, query: Query) -> list[Hit]:
     Raises:
         RequestError, ModelError, PluginError: As `search`.
     """
-    scores = score_episodes(stores, query)
+    encoded = EncodedQuery(stores, query)
+    scores = score_episodes(stores, encoded)
     cut = scores.resolve_cut(query.min_score)
     ids, values = scores.ranked_ids(cut, query.where, limit=query.limit)
-    return find_best_moments_of(stores, query, list(ids), values.tolist())
+    return find_best_moments_of(stores, encoded, list(ids), values.tolist())
 
 
-def _way_scores(stores: Stores, query: Query, episodes: RowIndex) -> list[_WayScores]:
-    weights = query.weights
-    rankers = {name: load_ranker(name, stores) for name in weights}
-    parts = [(name, part) for name, ranker in rankers.items() for part in ranker.encode(query)]
+def _way_scores(encoded: EncodedQuery, episodes: RowIndex) -> list[_WayScores]:
+    weights = encoded.query.weights
+    parts = [(name, part) for name, encoded_parts in encoded.parts.items() for part in encoded_parts]
     evidence = run_concurrently(
-        [partial(rankers[name].score_episodes, part, _SCORED_BY_INDEX) for name, part in parts]
+        [partial(encoded.rankers[name].score_episodes, part, _SCORED_BY_INDEX) for name, part in parts]
     )
     return [
         _to_way_scores(part_evidence, episodes, weights[name] * _IMPORTANCE.get(name, 1.0))
@@ -311,8 +310,9 @@ def search(stores: Stores, query: Query) -> list[Hit]:
     """
     if query.min_score is not None:
         return search_by_score(stores, query)
-    hits = search_moments(stores, query)
-    if not hits or not (scores := score_episodes(stores, query)).has_scale:
+    encoded = EncodedQuery(stores, query)
+    hits = search_moments(stores, encoded, query.where, query.limit)
+    if not hits or not (scores := score_episodes(stores, encoded)).has_scale:
         return hits
     values = scores.scores_of([hit.episode_id for hit in hits])
     return [replace(hit, score=value) for hit, value in zip(hits, values, strict=True)]

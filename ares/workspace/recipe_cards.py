@@ -33,7 +33,7 @@ from ares.store import batched, file_origin, ids_filter
 from ares.workspace.carried_labels import StagedLabels, carry_labels, stage_labels
 from ares.workspace.label_lines import Form, LabelsFile, Word, write_labels
 from ares.workspace.operations import ingest_datasets, plan_ingest
-from ares.workspace.requested_exports import make_export_request, run_export
+from ares.workspace.requested_exports import export_with_progress, make_export_request
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -657,7 +657,7 @@ def _export_again(
             Path(options["plan"]).write_text(card.plan, encoding="utf-8")
         format = options.pop("format")
         request = make_export_request(selection, Path(folder), format, cast("ExportOptions", options))
-        path = run_export(request, stores, quiet=quiet).path
+        path = export_with_progress(request, stores, quiet=quiet).path
     actual = _hash_export(path)
     differences = tuple(
         RebuildDifference(

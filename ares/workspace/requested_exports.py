@@ -47,7 +47,7 @@ def make_export_request(
     return ExportRequest(set=members, destination=destination, format=format, **values)
 
 
-def run_export(request: ExportRequest, stores: Stores, *, quiet: bool) -> ExportReport:
+def export_with_progress(request: ExportRequest, stores: Stores, *, quiet: bool) -> ExportReport:
     """Write a set as a training dataset; raises as `Workspace.export`."""
     from ares.export import export_set
     from ares.jobs import Progress

@@ -30,10 +30,10 @@ from ares.workspace.operations import (
 )
 from ares.workspace.requested_exports import (
     ExportOptions,
+    export_with_progress,
     find_set,
     list_view,
     make_export_request,
-    run_export,
 )
 from ares.workspace.sets import SetCollection, StoredSet
 
@@ -674,7 +674,7 @@ class Workspace:
             MediaError: No episode can be exported, or with `strict` one cannot.
         """
         members = find_set(self.stores, selection)
-        return run_export(
+        return export_with_progress(
             make_export_request(members, local_output(dest), format, options), self.stores, quiet=quiet
         )
 

@@ -18,7 +18,7 @@ from ares.reports import CheckReport, FindingCounter, FixReport
 from ares.signals import EpisodeRepair
 from ingest.check.run import check, check_source, make_check_report
 from ingest.check.tasks import CheckProgress
-from ingest.pipeline import find_datasets, ingest_datasets
+from ingest.pipeline import find_datasets, ingest_sources
 
 if TYPE_CHECKING:
     from ares.export import ExportReport
@@ -87,7 +87,7 @@ def _write_copy(
     with tempfile.TemporaryDirectory(prefix="ares-fix-") as folder:
         stores = open_stores(str(Path(folder) / "workspace"), Settings())
         try:
-            ingest_datasets(stores, find_datasets(None, request.datasets), request.datasets, quiet=True)
+            ingest_sources(stores, find_datasets(None, request.datasets), request.datasets, quiet=True)
             ids = (id for batch in stores.tables.episodes.id_batches() for id in batch)
             selection = Sets(stores.annotations).create(
                 "corrected", ids, {"corrected": list(request.datasets.sources)}

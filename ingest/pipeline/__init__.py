@@ -11,7 +11,7 @@ if TYPE_CHECKING:
         format_unread_files as format_unread_files,
     )
     from ingest.pipeline.read import CHECKER as CHECKER, make_findings_annotation as make_findings_annotation
-    from ingest.pipeline.run import ingest_datasets as ingest_datasets
+    from ingest.pipeline.run import ingest_sources as ingest_sources
     from ingest.pipeline.write import check_unchecked_episodes as check_unchecked_episodes
 
 __getattr__ = lazy_exports(__name__)

@@ -223,7 +223,7 @@ def _ingest_and_infer(
     )
 
 
-def ingest_datasets(
+def ingest_sources(
     stores: Stores,
     discovery: IngestSources,
     request: IngestRequest,

@@ -312,6 +312,24 @@ def test_a_spec_that_cannot_be_read(options: Options, spec: str) -> None:
         load_vlm(spec, options, 8)
 
 
+@pytest.mark.parametrize("load_models", [True, False])
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://localhost:99999/v1", "Port out of range"),
+        ("http://a..b/v1", "not the name of a host"),
+        ("http://[::1/v1", "Invalid IPv6 URL"),
+        ("http://localhost:x/v1", "Port could not be cast to integer value as 'x'"),
+        ("http://localhost/v 1", "a space or a control character"),
+        ("http:///v1", "names no host"),
+    ],
+)
+def test_an_address_that_cannot_be_read(options: Options, load_models: bool, url: str, problem: str) -> None:
+    with pytest.raises(RequestError, match=r"^the address of the model server") as caught:
+        load_vlm(f"openai:m@{url}", replace(options, load_models=load_models), 8)
+    assert problem in str(caught.value) and repr(url) in str(caught.value)
+
+
 def test_an_unknown_price_is_no_zero(remote: Options, ws: Workspace, episodes: dict[str, Episode]) -> None:
     unknown = replace(remote, settings=replace(remote.settings, price=None))
     assert CaptionAnnotator(unknown, ws.stores).estimate(make_episode_subject(episodes["gone"])).usd is None

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Options
-from annotators.models import load_vision_tower
-from annotators.models.load import load_named_encoder
+from annotators.models import load_named_encoder, load_vision_tower
 from annotators.models.transformers_encoder import TransformersImageEncoder
 from ares.errors import ModelError
 from ares.settings import Settings

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from annotators.models import compare_models, describe_models, shared_language_model
+from annotators.models.inventory import check_server_has_model
 from annotators.models.model_families import ModelRelation, find_family
 from app.cli.main import main
 from ares.errors import RequestError
@@ -196,3 +197,8 @@ def test_a_server_that_is_down_is_said(server: str) -> None:
         caption_model="openai:m@http://127.0.0.1:9/v1", embed_model="hash:64", judge_model="stub:x"
     )
     assert "cannot be reached" in describe_models(settings, check=True)[1].check
+
+
+def test_an_address_that_cannot_be_read_is_said() -> None:
+    answer = check_server_has_model("m", "http://localhost:x/v1", "")
+    assert answer == "the server cannot be reached: Port could not be cast to integer value as 'x'"

@@ -135,6 +135,24 @@ def test_a_redirect_takes_the_key_nowhere(status: int) -> None:
     assert asked == ["/v1/chat/completions", "/v1/models", "/v1/models"]
 
 
+def test_a_server_of_another_protocol_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        server = threading.Thread(target=_greet_as_ssh, args=(listener, 2))
+        server.start()
+        assert "no answer of HTTP: SSH-2.0-x" in check_server_has_model("m", url, SECRET)
+        assert describe_served_model(url, "m", SECRET) == ServedModel()
+        server.join()
+
+
+def _greet_as_ssh(listener: socket.socket, times: int) -> None:
+    for _ in range(times):
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(2**16)
+            connection.sendall(b"SSH-2.0-x\r\n")
+
+
 def test_a_timeout(model_server: Any, quick_retries: None) -> None:
     model_server.stalls(2.0)
     error = _error(_vlm(model_server.url, timeout_seconds=0.2, retries=1))

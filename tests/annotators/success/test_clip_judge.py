@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.models import NamedEncoder
-from annotators.models.load import load_named_encoder
+from annotators.models import NamedEncoder, load_named_encoder
 from annotators.success import SuccessAnnotator
 from ares.annotation import Annotation, Producer
 from ares.episode import Episode, Signal, Trajectory
@@ -33,7 +32,7 @@ def encoder(reference_models: Path) -> NamedEncoder:
 
 @pytest.fixture(autouse=True)
 def load_once(encoder: NamedEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("annotators.models.load.load_named_encoder", lambda spec, device: encoder)
+    monkeypatch.setattr("annotators.models.load_encoder.load_named_encoder", lambda spec, device: encoder)
 
 
 @pytest.fixture()

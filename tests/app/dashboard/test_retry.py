@@ -104,6 +104,16 @@ def test_a_workspace_does_not_choose_the_server_of_another_try(tmp_path: Path) -
     workspace.close()
 
 
+def test_an_address_that_cannot_be_read_is_no_server_of_another_try(tmp_path: Path) -> None:
+    unreadable = "openai:m@http://[::1/v1"
+    workspace = open_workspace(str(tmp_path / "w"), Settings(caption_model=FREE, judge_model=unreadable))
+    producer = Producer(annotator="grade", version="1", settings={"judge": [unreadable], "rubric": "caption"})
+    workspace.stores.annotations.add_producer(producer)
+    retry = Retry(work="grade", maker_id=producer.maker_id)
+    assert retry.words(workspace.stores) == ["annotate", "grade", "--retry-failed"]
+    workspace.close()
+
+
 @pytest.mark.parametrize(
     ("work", "settings"),
     [

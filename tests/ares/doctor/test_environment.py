@@ -73,6 +73,7 @@ def test_a_gpu_is_told_by_its_driver(programs: Path, monkeypatch: pytest.MonkeyP
 def test_a_missing_extra_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = {"torch", "umap", "huggingface_hub"}
     monkeypatch.setattr("ares.doctor.environment._has_module", lambda name: name not in missing)
+    monkeypatch.setattr("ares.doctor.environment.hub_constants", lambda: None)
     described = facts()
     assert described["torch"] == "not installed; needed by models: pip install 'ares-curation[models]'"
     assert "not installed: models, map, hf" in described["extras"]
@@ -100,6 +101,12 @@ def test_a_proxy_is_told_without_its_password(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("https_proxy", "http://user:hidden@proxy.example:3128")
     assert "proxy https proxy.example:3128" in describe_network()
     assert "hidden" not in describe_network()
+
+
+@pytest.mark.parametrize("address", ["proxy:99999", "proxy:x", "[::1"])
+def test_a_proxy_that_cannot_be_read_is_no_bug(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", f"http://user:hidden@{address}")
+    assert "proxy https (cannot be read)" in describe_network()
 
 
 def test_the_workspace_is_not_opened(tmp_path: Path) -> None:

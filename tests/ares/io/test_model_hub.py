@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -75,3 +78,16 @@ def test_a_silent_hub_is_waited_for_no_longer_than_said(monkeypatch: pytest.Monk
         monkeypatch.setattr("ares.io.model_hub.hub_url", lambda: address)
         with pytest.raises(ConnectionError, match=r"no answer within 0\.05 s|timed out"):
             ask_hub(0.05)
+
+
+def test_an_address_that_the_client_cannot_read_is_said_in_one_line() -> None:
+    """In a process of its own: the client reads the address when it is imported."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "ares", "models"],
+        env=os.environ | {"HF_ENDPOINT": "http://[::1/v1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == "ares models: HF_ENDPOINT cannot be read: Invalid IPv6 URL\n"

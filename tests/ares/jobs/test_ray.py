@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -151,6 +152,17 @@ def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("address", ["[::1", "ray://[::1", "localhost:99999", "a..b:6379"])
+def test_an_address_that_cannot_be_read_is_said(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with (
+        pytest.raises(RequestError, match=re.escape(f"reached: RAY_ADDRESS {address!r}")),
+        open_engine("ray"),
+    ):
+        pass
+
+
 def test_a_cluster_without_room_is_no_endless_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ares.jobs.ray_engine._START_SECONDS", 0.5)
     (node,) = ray.nodes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from PIL import Image
 
 from annotators.base import Options
 from ares.errors import PluginError, RequestError
-from ares.search import compute_facets, find_embedding_space
+from ares.search import Query, compute_facets, find_embedding_space
 from ares.search.encoding import load_encoder
+from ares.search.rankers.base import CheckedRanker
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
@@ -79,6 +81,23 @@ def test_a_filter_that_matches_nothing_loads_no_model(ws: Workspace, monkeypatch
     assert ws.search("turn the faucet", by="frames", where="num_steps < 0") == []
     with pytest.raises(PluginError, match="AssertionError"):
         ws.search("turn the faucet", by="frames", where="num_steps > 0")
+
+
+@pytest.mark.parametrize("min_score", [None, 0.1])
+def test_each_way_encodes_a_query_once(
+    ws: Workspace, min_score: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def count_calls(ranker: CheckedRanker, query: Query) -> Sequence[object]:
+        calls.append(ranker._label)
+        return encode(ranker, query)
+
+    encode = CheckedRanker.encode
+    monkeypatch.setattr(CheckedRanker, "encode", count_calls)
+    Image.new("RGB", (32, 32)).save(tmp_path / "black.png")
+    assert ws.search("faucet", image=str(tmp_path / "black.png"), min_score=min_score)
+    assert len(calls) == len(set(calls)) == 3
 
 
 def test_an_image_finds_its_own_episode(ws: Workspace, demo_samples: Path, tmp_path: Path) -> None:

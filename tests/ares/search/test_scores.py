@@ -11,7 +11,7 @@ import pytest
 
 import ares
 from ares.errors import RequestError
-from ares.search import EpisodeScores, Query, compute_facets, score_episodes, search
+from ares.search import EncodedQuery, EpisodeScores, Query, compute_facets, score_episodes, search
 from ares.search.facets import count_frequent_values
 from ares.store import in_condition, segment_schema
 from ares.workspace import Workspace
@@ -40,7 +40,7 @@ def drawers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 
 @pytest.fixture(scope="module")
 def scores(drawers: Workspace) -> EpisodeScores:
-    return score_episodes(drawers.stores, Query(text=QUERY))
+    return score_episodes(drawers.stores, EncodedQuery(drawers.stores, Query(text=QUERY)))
 
 
 @pytest.fixture(scope="module")
