@@ -35,11 +35,7 @@ from annotators.grade.grading import (
     GradedText,
     GradeOutcome,
     Grader,
-    StoredOutcomeSource,
-    Text,
     grade_texts,
-    is_refuted_by_label,
-    open_outcome_source,
 )
 from annotators.grade.judge import Judge
 from annotators.grade.panel import (
@@ -66,6 +62,12 @@ from annotators.grade.rates import (
 )
 from annotators.grade.segment_fit import find_neighbours, neighbour_subject
 from annotators.grade.slot_values import ReadSlots, SentenceSlots, read_stored_slots
+from annotators.grade.stored_outcome import (
+    StoredOutcomeSource,
+    Text,
+    is_refuted_by_label,
+    open_outcome_source,
+)
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Producer, short_hash

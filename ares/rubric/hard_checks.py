@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ares.episode import Signal, Trajectory
 
 
-_JOINTS = re.compile(r"[.!?;:,\n]+|\b(?:and|then|(?:and )?after (?:that|this|which)|afterwards)\b")
+_CLAUSE_SEPARATORS = re.compile(r"[.!?;:,\n]+|\b(?:and|then|(?:and )?after (?:that|this|which)|afterwards)\b")
 _FEWEST_WORDS = 2
 
 
@@ -49,7 +49,7 @@ def repeated_clause(text: str) -> str:
 
 
 def _read_clauses(text: str) -> list[_Clause]:
-    forms = [normalize_caption(part.strip(" \"'")) for part in _JOINTS.split(text.lower())]
+    forms = [normalize_caption(part.strip(" \"'")) for part in _CLAUSE_SEPARATORS.split(text.lower())]
     return [
         _Clause(
             words=_words_without_determiners(form.sentences[0]),
