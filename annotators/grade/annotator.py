@@ -119,8 +119,8 @@ def _rubric_folder() -> Traversable:
     return files("annotators.grade").joinpath("rubrics")
 
 
-# 6: the judge gets no caption.
-_VERSION = "6"
+# 7: code reads numbers, abbreviations, joiners and opposite places of a caption correctly.
+_VERSION = "7"
 # By what is captioned the annotator whose captions are graded, and the name of their grades: those of segments are no
 # grades by another judge of episodes.
 _GRADED: Mapping[CaptionedKind, tuple[str, str]] = {
