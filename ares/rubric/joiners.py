@@ -40,7 +40,7 @@ def _is_spelling(before: str, after: str) -> bool:
 
 
 def _is_emoji(char: str) -> bool:
-    return char == _EMOJI_STYLE or unicodedata.category(char) in _EMOJI
+    return char == _EMOJI_STYLE or (unicodedata.category(char) in _EMOJI and not char.isascii())
 
 
 def _may_be_joined(char: str) -> bool:

@@ -222,7 +222,8 @@ def test_other_invisible_characters_are_refused_wherever_they_stand(
 
 
 @given(
-    st.sampled_from("\u200c\u200d"), st.sampled_from(["{}{}", "{} {}", "a{}b", "{}b", "\u0628{0}{0}\u0628"])
+    st.sampled_from("\u200c\u200d"),
+    st.sampled_from(["{}{}", "{} {}", "a{}b", "^{}^", "{}b", "\u0628{0}{0}\u0628"]),
 )
 def test_joiners_that_join_nothing_are_refused(joiner: str, form: str) -> None:
     assert _check("pitfalls", f"push {form.format(joiner, joiner)}") is Verdict.UNMET
