@@ -156,7 +156,7 @@ def match_texts(spans: Sequence[SegmentSpan], texts: Sequence[Annotation]) -> Ma
         (overlap, s, t)
         for s, span in enumerate(spans)
         for t, annotation in enumerate(texts)
-        if _may_be_of_one_arm(span, annotation)
+        if _may_share_arm(span, annotation)
         and (overlap := measure_overlap(span, annotation)) >= MATCH_OVERLAP
     ]
     by_span: dict[int, dict[str, Json]] = {}
@@ -173,7 +173,7 @@ def match_texts(spans: Sequence[SegmentSpan], texts: Sequence[Annotation]) -> Ma
     return MatchedTexts(by_span=by_span, num_unmatched=len(texts) - len(used))
 
 
-def _may_be_of_one_arm(span: SegmentSpan, text: Annotation) -> bool:
+def _may_share_arm(span: SegmentSpan, text: Annotation) -> bool:
     """Whether a text may be about the arm of a span: not where both are named and differ ("right", "left arm")."""
     named = str(text.value.get("arm") or "")
     return not span.arm or not named or is_same_value("hand", span.arm, named)

@@ -85,18 +85,18 @@ def _normalise_caption(text: str) -> str:
 
 def drop_abbreviation_periods(text: str) -> str:
     """A text in which a period before a space ends a sentence: "no. 2" and "2 oz. of water" lose theirs."""
-    plain = _abbreviations().sub(r"\1", text)
-    return _abbreviations_at_ends().sub(_drop_inner_period, plain)
+    plain = _abbreviation_pattern().sub(r"\1", text)
+    return _ending_abbreviation_pattern().sub(_drop_inner_period, plain)
 
 
 @cache
-def _abbreviations() -> re.Pattern[str]:
+def _abbreviation_pattern() -> re.Pattern[str]:
     any_word, before_number = map(_join_choices, (lexicon.ABBREVIATIONS, lexicon.ABBREVIATIONS_OF_NUMBERS))
     return re.compile(rf"\b({any_word}(?=\.\s)|{before_number}(?=\.\s*\d))\.", re.IGNORECASE)
 
 
 @cache
-def _abbreviations_at_ends() -> re.Pattern[str]:
+def _ending_abbreviation_pattern() -> re.Pattern[str]:
     """Abbreviations that a sentence may end with, and the word after them."""
     return re.compile(rf"(\d\s*{_join_choices(lexicon.DOTTED_UNITS)}|\betc)\.(?=\s+([a-z]\w*))")
 
