@@ -35,11 +35,7 @@ from annotators.grade.grading import (
     GradedText,
     GradeOutcome,
     Grader,
-    StoredOutcomeSource,
-    Text,
     grade_texts,
-    is_refuted_by_label,
-    open_outcome_source,
 )
 from annotators.grade.judge import Judge
 from annotators.grade.panel import (
@@ -66,6 +62,12 @@ from annotators.grade.rates import (
 )
 from annotators.grade.segment_fit import find_neighbours, neighbour_subject
 from annotators.grade.slot_values import ReadSlots, SentenceSlots, read_stored_slots
+from annotators.grade.stored_outcome import (
+    StoredOutcomeSource,
+    Text,
+    is_refuted_by_label,
+    open_outcome_source,
+)
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Producer, short_hash
@@ -117,8 +119,8 @@ def _rubric_folder() -> Traversable:
     return files("annotators.grade").joinpath("rubrics")
 
 
-# 6: the judge gets no caption.
-_VERSION = "6"
+# 7: code reads numbers, abbreviations, joiners and opposite places of a caption correctly.
+_VERSION = "7"
 # By what is captioned the annotator whose captions are graded, and the name of their grades: those of segments are no
 # grades by another judge of episodes.
 _GRADED: Mapping[CaptionedKind, tuple[str, str]] = {

@@ -18,7 +18,6 @@ from annotators.segment.signals import SIGNAL_SETTINGS, find_signal_boundaries
 from annotators.segment.spans import (
     MATCH_OVERLAP,
     SHORTEST_SECONDS,
-    TEXT_ANNOTATORS,
     SegmentSpan,
     make_spans,
     match_texts,
@@ -34,7 +33,10 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 NAME = "segment"
-_VERSION = "2"
+# 3: a text is linked to no span of another arm.
+_VERSION = "3"
+# Annotations of these names hold texts that people or a source wrote of spans.
+_TEXT_ANNOTATORS = ("source_subtask", "spans")
 _BATCH_SIZE = 64
 COLUMNS = (
     Column(
@@ -199,5 +201,5 @@ class SegmentAnnotator:
             maker_id
             for maker_id, producer in self._stores.annotations.producers().items()
             if producer.fills_segments
-            and (producer.kind == "person" or producer.annotator in TEXT_ANNOTATORS)
+            and (producer.kind == "person" or producer.annotator in _TEXT_ANNOTATORS)
         ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ares.annotation import Annotation
+from ares.rubric import is_same_value
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -20,8 +21,6 @@ BoundarySource = Literal[
 SHORTEST_SECONDS = 0.3
 # A span and a text of a source are of the same thing from this intersection over union on.
 MATCH_OVERLAP = 0.5
-# Annotations of these names hold texts that people or a source wrote of spans.
-TEXT_ANNOTATORS = ("source_subtask", "spans")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +29,12 @@ class Boundary:
 
     Attributes:
         seconds: Seconds from the start of the episode.
-        source: What tells of it, a `BoundarySource`.
+        source: What tells of it.
         confidence: From 0 to 1.
     """
 
     seconds: float
-    source: str
+    source: BoundarySource
     confidence: float
 
     def to_json(self) -> dict[str, Json]:
@@ -136,7 +135,7 @@ class MatchedTexts:
     """The texts of a source that spans meet.
 
     Attributes:
-        by_span: The text that each span meets, by the number of the span; it takes nothing over.
+        by_span: By the number of a span the link to the text that it meets: "annotation", "text" and "overlap".
         num_unmatched: Texts that no span meets.
     """
 
@@ -147,15 +146,18 @@ class MatchedTexts:
 def match_texts(spans: Sequence[SegmentSpan], texts: Sequence[Annotation]) -> MatchedTexts:
     """Find the span that each text of a source meets: the pairs of the largest overlap come first, each once.
 
+    A text that says its arm meets no span of another arm.
+
     Args:
         spans: The spans that were made.
-        texts: Annotations with a span and `value["text"]`.
+        texts: Annotations with a span, `value["text"]` and where it is known `value["arm"]`.
     """
     pairs = [
         (overlap, s, t)
         for s, span in enumerate(spans)
         for t, annotation in enumerate(texts)
-        if (overlap := measure_overlap(span, annotation)) >= MATCH_OVERLAP
+        if _may_share_arm(span, annotation)
+        and (overlap := measure_overlap(span, annotation)) >= MATCH_OVERLAP
     ]
     by_span: dict[int, dict[str, Json]] = {}
     used: set[int] = set()
@@ -169,3 +171,9 @@ def match_texts(spans: Sequence[SegmentSpan], texts: Sequence[Annotation]) -> Ma
                 "overlap": round(overlap, 3),
             }
     return MatchedTexts(by_span=by_span, num_unmatched=len(texts) - len(used))
+
+
+def _may_share_arm(span: SegmentSpan, text: Annotation) -> bool:
+    """Whether a text may be about the arm of a span: not where both are named and differ ("right", "left arm")."""
+    named = str(text.value.get("arm") or "")
+    return not span.arm or not named or is_same_value("hand", span.arm, named)

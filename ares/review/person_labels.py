@@ -349,14 +349,14 @@ class AuditVerdict(NamedTuple):
     Attributes:
         verdict: "met", "unmet" where it named the episode, or "unsure".
         rank: Probability of the stated instruction against the best other one, 0 to 1; None where it has no model.
-        text: What `hash_text` says of the instruction that was audited.
+        text_hash: What `hash_text` says of the instruction that was audited.
         judge: Id of the producer, which depends on the version of the audit and the embedding space.
         model: The same for people.
     """
 
     verdict: str
     rank: float | None
-    text: int
+    text_hash: int
     judge: str = ""
     model: str = ""
 
@@ -375,6 +375,8 @@ def keep_audit_verdicts(
 ) -> None:
     """Store what the audit says of episodes; what it said of others of the dataset before stays.
 
+    Two audits at once wait for each other.
+
     Args:
         stores: Stores of the workspace.
         dataset: The dataset.
@@ -386,18 +388,24 @@ def keep_audit_verdicts(
     """
     model = f"instruction audit {producer.version}, {producer.settings['space']}"
     new = {id: item._replace(judge=producer.maker_id, model=model) for id, item in verdicts.items()}
-    stored = _read_verdict_documents(stores, dataset)
-    whole = {id: item for document in stored.values() for id, item in _list_verdicts(document)} | new
-    lengths = range(_MOST_DIGITS)
-    digits = next((n for n in lengths if len(whole) <= _EPISODES_PER_DOCUMENT * 16**n), _MOST_DIGITS)
-    documents: dict[str, Any] = {}
-    for id, (verdict, rank, text, judge, name) in whole.items():
-        document = documents.setdefault(f"{dataset}/{id[:digits]}", {})
-        part = document.setdefault(judge, {"model": name, "episodes": {}})
-        part["episodes"][id] = [verdict, rank, text]
-    with stores.annotations.atomic():
+    with stores.write_lock("verdicts of the instruction audit"), stores.annotations.atomic():
+        stored = _read_verdict_documents(stores, dataset)
+        whole = {id: item for document in stored.values() for id, item in _list_verdicts(document)} | new
+        documents = _make_verdict_documents(dataset, whole)
         stores.annotations.drop_documents(VERDICTS, stored.keys() - documents.keys())
         stores.annotations.put_documents(VERDICTS, documents)
+
+
+def _make_verdict_documents(dataset: str, verdicts: Mapping[str, AuditVerdict]) -> dict[str, Json]:
+    """Verdicts in documents by dataset and start of ids; the more there are, the more digits."""
+    lengths = range(_MOST_DIGITS)
+    digits = next((n for n in lengths if len(verdicts) <= _EPISODES_PER_DOCUMENT * 16**n), _MOST_DIGITS)
+    documents: dict[str, Any] = {}
+    for id, (verdict, rank, text_hash, judge, name) in verdicts.items():
+        document = documents.setdefault(f"{dataset}/{id[:digits]}", {})
+        part = document.setdefault(judge, {"model": name, "episodes": {}})
+        part["episodes"][id] = [verdict, rank, text_hash]
+    return documents
 
 
 def _read_verdict_documents(stores: Stores, dataset: str) -> dict[str, Json]:
@@ -407,9 +415,9 @@ def _read_verdict_documents(stores: Stores, dataset: str) -> dict[str, Json]:
 
 
 def _list_verdicts(document: Json) -> Iterator[tuple[str, AuditVerdict]]:
-    for judge, part in cast("Mapping[str, Any]", document or {}).items():
-        for id, (verdict, rank, text) in part["episodes"].items():
-            yield id, AuditVerdict(verdict, rank, text, judge, part["model"])
+    for judge, part in cast("Mapping[str, Any]", document).items():
+        for id, (verdict, rank, text_hash) in part["episodes"].items():
+            yield id, AuditVerdict(verdict, rank, text_hash, judge, part["model"])
 
 
 def find_audit_verdicts(stores: Stores, datasets: Mapping[str, str]) -> dict[str, AuditVerdict]:
@@ -422,10 +430,10 @@ def find_audit_verdicts(stores: Stores, datasets: Mapping[str, str]) -> dict[str
     lengths, verdicts = range(_MOST_DIGITS + 1), dict[str, AuditVerdict]()
     keys = {f"{dataset}/{id[:length]}" for id, dataset in datasets.items() for length in lengths}
     rows = stores.tables.episodes.read_columns(["episode_id", "instruction"], ids_filter(list(datasets)))
-    texts = {row["episode_id"]: hash_text(row["instruction"]) for row in rows.to_pylist()}
-    for key in sorted(keys):
-        stored = _list_verdicts(stores.annotations.get_document(VERDICTS, key))
-        verdicts.update((id, item) for id, item in stored if texts.get(id) == item.text)
+    hashes = {row["episode_id"]: hash_text(row["instruction"]) for row in rows.to_pylist()}
+    for document in stores.annotations.get_documents(VERDICTS, sorted(keys)):
+        stored = _list_verdicts(document)
+        verdicts.update((id, item) for id, item in stored if hashes.get(id) == item.text_hash)
     return verdicts
 
 
@@ -446,6 +454,6 @@ def read_audited_columns(stores: Stores, dataset: str, judge: str, where: str) -
     }
     for batch in stores.tables.episodes.scan(["episode_id", "instruction"], where):
         pairs = zip(batch["episode_id"].to_pylist(), batch["instruction"].to_pylist(), strict=True)
-        ids = [id for id, text in pairs if id in verdicts and verdicts[id].text == hash_text(text)]
+        ids = [id for id, text in pairs if id in verdicts and verdicts[id].text_hash == hash_text(text)]
         words = [verdicts[id].verdict for id in ids]
         yield pa.table({"key": pa.array(ids, pa.string()), "verdict": pa.array(words, pa.string())})

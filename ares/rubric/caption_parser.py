@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from ares.annotation import short_hash
@@ -76,10 +76,40 @@ def normalize_caption(text: str) -> NormalizedCaption:
 
 def _normalise_caption(text: str) -> str:
     """Lower case with single spaces, and with the short forms of "not" written out."""
-    plain = re.sub(r"[^\S\n]+", " ", text.replace("\u2019", "'")).strip().lower()
+    spaced = re.sub(r"[^\S\n]+", " ", drop_abbreviation_periods(text).replace("\u2019", "'"))
+    plain = spaced.strip().lower()
     for short, long in lexicon.CONTRACTIONS.items():
         plain = re.sub(rf"\b{short}\b", long, plain)
     return plain
+
+
+def drop_abbreviation_periods(text: str) -> str:
+    """A text in which a period before a space ends a sentence: "no. 2" and "2 oz. of water" lose theirs."""
+    plain = _abbreviation_pattern().sub(r"\1", text)
+    return _ending_abbreviation_pattern().sub(_drop_inner_period, plain)
+
+
+@cache
+def _abbreviation_pattern() -> re.Pattern[str]:
+    any_word, before_number = map(_join_choices, (lexicon.ABBREVIATIONS, lexicon.ABBREVIATIONS_OF_NUMBERS))
+    return re.compile(rf"\b({any_word}(?=\.\s)|{before_number}(?=\.\s*\d))\.", re.IGNORECASE)
+
+
+@cache
+def _ending_abbreviation_pattern() -> re.Pattern[str]:
+    """Abbreviations that a sentence may end with, and the word after them."""
+    return re.compile(rf"(\d\s*{_join_choices(lexicon.DOTTED_UNITS)}|\betc)\.(?=\s+([a-z]\w*))")
+
+
+def _join_choices(words: Iterable[str]) -> str:
+    """A pattern of any of some words."""
+    return f"(?:{'|'.join(map(re.escape, sorted(words)))})"
+
+
+def _drop_inner_period(match: re.Match[str]) -> str:
+    """The abbreviation without its period, unless the word after it begins a sentence."""
+    is_end = match[2] in lexicon.CONJUNCTIONS or _starts_action([match[2]])
+    return match[0] if is_end else match[1]
 
 
 def _read_sentence(sentence: str) -> _Reading:
@@ -238,7 +268,8 @@ def _guess_base_form(word: str) -> str:
 
 # How forms of verbs are spelt, and what their stems lack; the first that fits counts.
 _SPELLINGS = (
-    (r"(\w*(?:ss|eed))", ""),
+    # "Press", "need", "restring" and "fling" are infinitives: before an ending stands a vowel.
+    (r"(\w*(?:ss|eed|string)|[^aeiouy]+ing)", ""),
     (r"(\w{2,})i(?:es|ed)", "y"),
     (r"(\w+(?:sh|ch|ss|x|zz|o))es", ""),
     (r"(\w+)s", ""),
@@ -343,8 +374,8 @@ def split_outcome(text: str) -> tuple[Outcome, str]:
     return form.outcome, form.phrase
 
 
-# 7: words before a verb say how, and words behind a subject say who.
-_PARSER_VERSION = 7
+# 8: the period of an abbreviation ends no sentence.
+_PARSER_VERSION = 8
 _TOKENS = re.compile(r"next to|on top of|in front of|out of|\w+(?:[-']\w+)*|,")
 # What a word at the start of a phrase says of it: the slot, or "result" for the state that an action ends in.
 _Opener = Literal["to", "from", "manner", "result"]

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ares.console import count_of
 from ares.rubric import lexicon
-from ares.rubric.caption_parser import Outcome, find_verb_base_form, normalize_caption
+from ares.rubric.caption_parser import (
+    Outcome,
+    drop_abbreviation_periods,
+    find_verb_base_form,
+    normalize_caption,
+)
+from ares.rubric.joiners import drop_spelling_joiners
 from ares.rubric.slots import COMPLETED, SlotValues
 from ares.rubric.verdict import Verdict
 
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     from ares.episode import Signal, Trajectory
 
 
-_JOINTS = re.compile(r"[.!?;:,\n]+|\b(?:and|then|(?:and )?after (?:that|this|which)|afterwards)\b")
+_CLAUSE_SEPARATORS = re.compile(r"[.!?;:,\n]+|\b(?:and|then|(?:and )?after (?:that|this|which)|afterwards)\b")
 _FEWEST_WORDS = 2
 
 
@@ -49,7 +55,7 @@ def repeated_clause(text: str) -> str:
 
 
 def _read_clauses(text: str) -> list[_Clause]:
-    forms = [normalize_caption(part.strip(" \"'")) for part in _JOINTS.split(text.lower())]
+    forms = [normalize_caption(part.strip(" \"'")) for part in _CLAUSE_SEPARATORS.split(text.lower())]
     return [
         _Clause(
             words=_words_without_determiners(form.sentences[0]),
@@ -115,7 +121,7 @@ _PITFALLS: tuple[tuple[str, str], ...] = (
 
 def check_markup_and_hidden_text(caption: CheckInput) -> CheckResult:
     """Words, without markup, delimiters and invisible characters."""
-    return _check_patterns(_PITFALLS, caption.text)
+    return _check_patterns(_PITFALLS, drop_spelling_joiners(caption.text))
 
 
 def _check_patterns(patterns: tuple[tuple[str, str], ...], text: str) -> CheckResult:
@@ -126,21 +132,30 @@ def _check_patterns(patterns: tuple[tuple[str, str], ...], text: str) -> CheckRe
     return CheckResult(Verdict.MET)
 
 
+# A period that no space follows is part of a number or of a name; quotes may stand between.
+_SENTENCE_END = re.compile(r"""[!?;\n]\s*\S|\.["'\u2019\u201d)]*\s+\S""")
+
+
 def check_imperative_form(caption: CheckInput) -> CheckResult:
     """One imperative sentence of at most 30 words."""
     text = caption.text.strip()
     first_word = text.split(maxsplit=1)[0].lower() if text else ""
-    if re.search(r"[.!?;\n]\s*\S", text):
+    if _SENTENCE_END.search(drop_abbreviation_periods(text)):
         return CheckResult(Verdict.UNMET, "more than one sentence", text[:80])
     if len(text.split()) > _MAX_WORD_COUNT:
         return CheckResult(Verdict.UNMET, "too long", f"{count_of(len(text.split()), 'word')}")
     if (
         first_word in lexicon.DETERMINERS
         or first_word in {"robot", "arm", "gripper", "it", "there"}
-        or first_word.endswith("ing")
+        or _is_gerund(first_word)
     ):
         return CheckResult(Verdict.UNMET, "not imperative", first_word)
     return CheckResult(Verdict.MET)
+
+
+def _is_gerund(word: str) -> bool:
+    """Whether "-ing" is an ending, as in "picking", and no part of the verb, as in "bring"."""
+    return word.endswith("ing") and find_verb_base_form(word, guess=True) != word
 
 
 def check_repeated(caption: CheckInput) -> CheckResult:

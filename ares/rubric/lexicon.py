@@ -60,6 +60,31 @@ CONTRACTIONS: Mapping[str, str] = {
     "can not": "cannot",
     "couldn't": "could not",
 }
+# Abbreviations whose period ends no sentence: any; those that a number follows; and units of a number.
+ABBREVIATIONS = frozenset(
+    ["approx", "ca", "cf", "dr", "e.g", "i.e", "incl", "mr", "mrs", "prof", "resp", "vs"]
+)
+ABBREVIATIONS_OF_NUMBERS = frozenset(["fig", "figs", "max", "min", "no", "nos", "nr", "vol"])
+DOTTED_UNITS = frozenset(
+    [
+        "deg",
+        "ft",
+        "hr",
+        "hrs",
+        "in",
+        "lb",
+        "lbs",
+        "min",
+        "mins",
+        "oz",
+        "qt",
+        "sec",
+        "secs",
+        "tbsp",
+        "tsp",
+        "yd",
+    ]
+)
 
 # State words decide the action whatever the verb: "push the drawer closed" closes it.
 RESULTS: Mapping[str, str] = {

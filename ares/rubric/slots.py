@@ -14,6 +14,7 @@ from ares.annotation import Column
 from ares.episode import Json
 from ares.errors import RequestError, SourceError
 from ares.input import parse_yaml
+from ares.rubric.joiners import drop_spelling_joiners
 
 SlotName = Literal["action", "object", "attributes", "from", "to", "hand", "manner", "count", "outcome"]
 SLOTS: tuple[SlotName, ...] = get_args(SlotName)
@@ -100,22 +101,24 @@ def join_attributes(attributes: Sequence[str]) -> str:
 
 def normalize_value(value: str) -> str:
     """A value without case, articles, punctuation and outer spaces, so that equal values are equal texts."""
-    words = re.findall(r"[^\W_]+(?:['-][^\W_]+)*", value.lower())
+    words = re.findall(r"[^\W_]+(?:['-][^\W_]+)*", value.lower().replace("\u2019", "'"))
     return " ".join(word for word in words if word not in ("the", "a", "an"))
 
 
-# Relations of a place that say the same. A bare place, or one that a thing merely goes "to" or comes "from", leaves the
-# relation open: it is true of every one of them.
+# Relations of a place that say the same. A bare place, or one that a thing merely goes "to", leaves the relation open:
+# it is true of every one of them. So does one that it leaves, among the places that it comes from.
+_LEAVING = "from"
 _RELATIONS: Mapping[str, str] = {
     **dict.fromkeys(("in", "into", "inside", "inside of", "within"), "in"),
     **dict.fromkeys(("on", "onto", "on top of", "upon", "atop"), "on"),
     **dict.fromkeys(("under", "underneath", "below", "beneath"), "under"),
     **dict.fromkeys(("next to", "beside", "by"), "beside"),
-    **dict.fromkeys(("to", "at", "from", "off", "off of", "out of", "from in", "from inside", "from on"), ""),
+    **dict.fromkeys(("to", "at"), ""),
+    **dict.fromkeys(("from", "off", "off of", "out of", "from in", "from inside", "from on"), _LEAVING),
 }
 _LONGEST_RELATION = 3
-# Words of a hand that say nothing beside its side.
-_HAND_WORDS = frozenset({"hand", "arm", "gripper", "manipulator", "robot", "robotic", "side", "s"})
+# Words of a hand that say nothing beside its side, in the singular; "" is what is left of an "s".
+_HAND_WORDS = frozenset({"hand", "arm", "gripper", "manipulator", "robot", "robotic", "side", ""})
 
 
 def is_same_value(slot: SlotName, first: str, second: str) -> bool:
@@ -126,13 +129,19 @@ def is_same_value(slot: SlotName, first: str, second: str) -> bool:
         }
     left, right = normalize_value(first), normalize_value(second)
     if slot in ("from", "to"):
-        return left == right or _is_same_location(left, right)
+        return left == right or _is_same_location(slot, left, right)
     return left == right or (slot == "hand" and bool(_side_of(left)) and _side_of(left) == _side_of(right))
 
 
-def _is_same_location(first: str, second: str) -> bool:
+def _is_same_location(slot: SlotName, first: str, second: str) -> bool:
     (relation, location), (other_relation, other_location) = _split_relation(first), _split_relation(second)
-    return location == other_location and (relation == other_relation or not relation or not other_relation)
+    relations = {relation, other_relation}
+    if slot == "to" and _LEAVING in relations:
+        # "Out of the drawer" is the opposite of every way to it.
+        is_fitting = relation == other_relation
+    else:
+        is_fitting = len(relations - {"", _LEAVING}) < 2
+    return location == other_location and is_fitting
 
 
 def _split_relation(location: str) -> tuple[str, str]:
@@ -146,13 +155,15 @@ def _split_relation(location: str) -> tuple[str, str]:
 
 
 def _side_of(hand: str) -> str:
-    return " ".join(word for word in hand.split() if word not in _HAND_WORDS)
+    words = re.split("[ -]", hand)
+    return " ".join(word for word in words if word.removesuffix("s").removesuffix("'") not in _HAND_WORDS)
 
 
 def is_short_value(value: str) -> bool:
     """Whether a value may be shown to a model: at most 12 words of at most 30 letters, on one line."""
     words = value.split()
-    return 0 < len(words) <= MAX_WORDS and all(len(word) <= 30 for word in words) and value.isprintable()
+    is_visible = drop_spelling_joiners(value).isprintable()
+    return 0 < len(words) <= MAX_WORDS and all(len(word) <= 30 for word in words) and is_visible
 
 
 # What the slots of one caption fill for filters, and the same of all captions of an episode.

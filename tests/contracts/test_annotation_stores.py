@@ -239,6 +239,16 @@ def test_documents(store: AnnotationStore) -> None:
     assert store.get_document("jobs", "pick@1") == "another collection"
 
 
+def test_documents_of_some_keys_come_in_one_call(store: AnnotationStore) -> None:
+    keys = ["a/é", "b", "A", "a/😀", *(f"a/{number:05}" for number in range(2500))]
+    store.put_documents("blocks", {key: [key] for key in keys})
+    store.put_documents("blockz", {"a/x": "another collection"})
+    wanted = ["a/x", *reversed(keys), "never there"]
+    assert list(store.get_documents("blocks", wanted)) == [[key] for key in sorted(keys, key=str.encode)]
+    assert list(store.get_documents("blocks", ["b", "b"])) == [["b"]]
+    assert not list(store.get_documents("blocks", []))
+
+
 def test_what_processes_spent_is_summed_by_model(store: AnnotationStore) -> None:
     for model, calls in (("a/b", 2), ("a/b", 3), ("c", 1)):
         spent = serialization.spending_document(Cost(calls=calls, tokens_in=10 * calls, usd=0.5))

@@ -28,7 +28,14 @@ from tests.ingesting import ingest_paths
 from tests.recordings import compare_words
 
 # Methods of a log whose first argument is the kind of a document.
-_DOCUMENT_METHODS = ("put_documents", "claim_document", "get_document", "find_documents", "drop_documents")
+_DOCUMENT_METHODS = (
+    "put_documents",
+    "claim_document",
+    "get_document",
+    "get_documents",
+    "find_documents",
+    "drop_documents",
+)
 _SHARED_TEXT = re.compile(r'^[A-Z][A-Z_, ]* = "', re.MULTILINE)
 
 

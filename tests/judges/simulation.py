@@ -21,12 +21,13 @@ from annotators.caption import CameraView, FramePlan
 from annotators.grade.additions import DatasetWords
 from annotators.grade.annotator import load_rubric
 from annotators.grade.control_plan import ControlPlan, make_control_value, plan_controls
-from annotators.grade.grading import GradedText, Grader, StoredOutcomeSource, Text, grade_texts
+from annotators.grade.grading import GradedText, Grader, grade_texts
 from annotators.grade.judge import ImagesForJudge, JudgeFrames
 from annotators.grade.observing_judge import ObservingJudge
 from annotators.grade.pair_answers import PairAnswers, TextModel
 from annotators.grade.segment_observer import SegmentObserver
 from annotators.grade.slot_values import DatasetValues, ReadSlots, fill_slots_of, read_stored_slots
+from annotators.grade.stored_outcome import StoredOutcomeSource, Text
 from annotators.models import VlmReply, VlmRequest
 from ares.annotation import Annotation, Cost, Producer
 from ares.episode import Episode, Json, make_episode_id

@@ -325,6 +325,13 @@ class MongoAnnotationStore:
         document = self._run(lambda: self._documents.find_one({"_id": document_id}))
         return decode_json(document["body"]) if document else None
 
+    def get_documents(self, collection: str, keys: Sequence[str]) -> Iterator[Json]:
+        """Yield the documents of some keys in order of key; a key that does not exist is left out."""
+        for chunk in batched(sorted(set(keys), key=str.encode), _IDS_PER_QUERY):
+            ids = {"$in": [{"collection": collection, "key": key} for key in chunk]}
+            for document in self._document_page(ids, len(chunk)):
+                yield decode_json(document["body"])
+
     def find_documents(self, collection: str, prefix: str = "") -> Iterator[tuple[str, Json]]:
         """Stream the documents whose key starts with `prefix`, in order of key, page by page."""
         bounds: Document = {"$gte": {"collection": collection, "key": prefix}}

@@ -345,6 +345,9 @@ class AnnotationStore(Protocol):
     def get_document(self, collection: str, key: str) -> Json:
         """Return one document, or None."""
 
+    def get_documents(self, collection: str, keys: Sequence[str]) -> Iterator[Json]:
+        """Yield the documents of some keys in order of key; a key that does not exist is left out."""
+
     def find_documents(self, collection: str, prefix: str = "") -> Iterator[tuple[str, Json]]:
         """Stream the documents whose key starts with `prefix`, in order of key."""
 

@@ -225,6 +225,15 @@ class SqliteAnnotationStore:
         rows = self._rows("SELECT body FROM documents WHERE collection = ? AND key = ?", (collection, key))
         return decode_json(rows[0][0]) if rows else None
 
+    def get_documents(self, collection: str, keys: Sequence[str]) -> Iterator[Json]:
+        """Yield the documents of some keys in order of key; a key that does not exist is left out."""
+        query = (
+            "SELECT body FROM documents WHERE collection = ?"
+            " AND key IN (SELECT value FROM json_each(?)) ORDER BY key"
+        )
+        for (body,) in self._rows(query, (collection, encode_json(list(keys)))):
+            yield decode_json(body)
+
     def find_documents(self, collection: str, prefix: str = "") -> Iterator[tuple[str, Json]]:
         """Stream the documents whose key starts with `prefix`, in order of key, page by page."""
         query = "SELECT key, body FROM documents WHERE collection = ? AND key {} ? ORDER BY key LIMIT ?"

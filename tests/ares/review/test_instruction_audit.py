@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from app.cli.main import main
+from ares.annotation import Producer
 from ares.curation import purge_episodes
 from ares.errors import RequestError
 from ares.review import (
@@ -25,6 +27,7 @@ from ares.review import (
     normalize_instruction,
     person_labels,
 )
+from ares.review.person_labels import AuditVerdict, hash_text, keep_audit_verdicts
 from ares.settings import Settings
 from ares.store import StagedIds
 from ares.workspace import Workspace, open_workspace
@@ -306,3 +309,55 @@ def test_what_the_audit_said_survives_a_removal_and_goes_with_a_purge(checked: t
         purge_episodes(workspace.stores, ids)
     documents = workspace.stores.annotations.find_documents("instruction_verdicts")
     assert planted not in json.dumps(list(documents))
+
+
+_AUDIT = Producer(annotator="instruction_audit", version="2", settings={"space": "look"})
+
+
+def test_two_audits_of_a_dataset_at_once_keep_what_both_say(
+    checked: tuple[Workspace, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second begins when the first has read what is stored, and before it writes."""
+    workspace, _ = checked
+    ids = sorted(workspace.stores.tables.episodes.ids("dataset = 'known'"))
+    verdict = AuditVerdict("unmet", 0.1, hash_text(TEXTS[0]))
+    read = person_labels._read_verdict_documents
+    with open_workspace(workspace.path, Settings()) as other:
+        second = Thread(target=keep_audit_verdicts, args=(other.stores, "known", _AUDIT, {ids[1]: verdict}))
+
+        def read_and_let_another_write(*arguments: object) -> dict[str, object]:
+            stored = read(*arguments)  # type: ignore[arg-type]
+            if not second.ident:
+                second.start()
+                second.join(timeout=1.0)
+            return stored  # type: ignore[return-value]
+
+        monkeypatch.setattr(person_labels, "_read_verdict_documents", read_and_let_another_write)
+        keep_audit_verdicts(workspace.stores, "known", _AUDIT, {ids[0]: verdict})
+        second.join()
+    stored = workspace.stores.annotations.find_documents("instruction_verdicts", "known/")
+    said = {id: item for _, document in stored for id, item in person_labels._list_verdicts(document)}
+    assert {ids[0], ids[1]} <= {id for id, item in said.items() if item.rank == 0.1}
+
+
+def test_verdicts_of_many_episodes_are_one_read_of_the_log(
+    checked: tuple[Workspace, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, planted = checked
+    log, reads = workspace.stores.annotations, list[str]()
+
+    def count_reads(name: str) -> None:
+        read = getattr(log, name)
+
+        def read_and_count(*arguments: object) -> object:
+            reads.append(name)
+            return read(*arguments)
+
+        monkeypatch.setattr(log, name, read_and_count)
+
+    for name in ("get_document", "get_documents", "find_documents"):
+        count_reads(name)
+    datasets = dict.fromkeys(workspace.stores.tables.episodes.ids("dataset = 'known'"), "known")
+    verdicts = find_audit_verdicts(workspace.stores, datasets)
+    assert verdicts[planted].verdict == "unmet" and len(verdicts) == len(datasets)
+    assert reads == ["get_documents"]

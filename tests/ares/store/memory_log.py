@@ -181,6 +181,13 @@ class MemoryAnnotationStore:
             text = self._documents.get(collection, {}).get(key)
         return None if text is None else decode_json(text)
 
+    def get_documents(self, collection: str, keys: Sequence[str]) -> Iterator[Json]:
+        """Yield the documents of some keys in order of key; a key that does not exist is left out."""
+        with self._lock:
+            texts = self._documents.get(collection, {})
+            found = [texts[key] for key in sorted(set(keys), key=str.encode) if key in texts]
+        yield from map(decode_json, found)
+
     def find_documents(self, collection: str, prefix: str = "") -> Iterator[tuple[str, Json]]:
         """Stream the documents whose key starts with `prefix`, in order of key; deleted ones are left out."""
         with self._lock:
