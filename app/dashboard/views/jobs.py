@@ -119,15 +119,17 @@ def _draw_buttons(words: Sequence[str]) -> None:
     can_plan = words[:1] in (["ingest"], ["annotate"])
     start = guard_field("jobs.start", _start_job)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button(
+        is_planned = st.button(
             "Plan", key="jobs.plan", icon=":material/calculate:", disabled=not (words and can_plan and is_writable),
-            on_click=start, args=([*words, PLAN],), help="What would be done, and what it costs",
+            help="What would be done, and what it costs",
         )  # fmt: skip
-        st.button(
+        is_started = st.button(
             "Start", key="jobs.start", type="primary", icon=":material/play_arrow:",
-            disabled=not (words and is_writable), on_click=start, args=(list(words),),
-            help=None if is_writable else READ_ONLY,
+            disabled=not (words and is_writable), help=None if is_writable else READ_ONLY,
         )  # fmt: skip
+    # Not by `on_click`, whose arguments are of the last drawing: what is typed right before a click counts.
+    if words and (is_planned or is_started):
+        start([*words, PLAN] if is_planned else list(words))
     draw_refusal("jobs.start")
     if words:
         draw_command_line(words)

@@ -227,7 +227,9 @@ def _draw_action(episode_set: CurationSet, others: list[CurationSet], action: st
     }
     words = fields[action](episode_set, others)
     make = guard_field("sets.make", _start_action)
-    st.button("Make it", type="primary", key="sets.make", on_click=make, args=(episode_set, words))
+    # Not by `on_click`, whose arguments are of the last drawing: a name that is typed right before the click counts.
+    if st.button("Make it", type="primary", key="sets.make"):
+        make(episode_set, words)
     draw_refusal("sets.make")
     draw_command_line(["set", *words])
     workspace = cached_reads.workspace()
