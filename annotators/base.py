@@ -283,7 +283,8 @@ class Subject:
         start_seconds: Start of its span [start_seconds, stop_seconds).
         stop_seconds: End of the span.
         annotation: The annotation, or the one that made the segment; None when the episode is the subject.
-        siblings: Of an annotation about a segment: what its producer says of all segments of the episode, with it.
+        siblings: Of an annotation about a segment: what its producer says of all segments of the
+            episode, itself included.
     """
 
     kind: SubjectKind
@@ -464,8 +465,8 @@ class Annotator(Protocol):
         preflight(producers) -> Preflight: Called once before the first call of a run, with the producers of all its
             annotators: raises an AresError where the run cannot go well. Default: checks nothing.
         charges_budget: bool: Whether its model charges `Options.budget` itself, call by call. Default: False.
-        side_names: Sequence[str]: Names of annotations that some of its results hold beside its name; what they cost is
-            quoted with it.
+        side_names: Sequence[str]: Names of further annotations that some of its results hold; what they cost is quoted
+            with it.
         side_producers: Sequence[Producer]: Producers of some of these, where that is not `producer`: facts that outlive
             a change of its settings.
         needs: WorkerNeeds: What one worker takes of a machine, where `process` runs in several.

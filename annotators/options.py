@@ -17,7 +17,8 @@ class AnnotatorOptions(BaseModel):
     """Base of the options of one annotator: each field has a default, and a description that is the help of its flag.
 
     Attributes:
-        not_in_producer: Fields that cannot change a value, such as a batch size; the rest is part of its id.
+        not_in_producer: Fields that cannot change a value, such as a batch size; all others are part of the
+            producer's id.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -59,7 +59,7 @@ class MediaRef:
             are always upright RGB. Earlier versions wrote the turn behind it ("rgb 180"); that is read as `turn`.
         stamp: Fingerprint of the file when it was ingested, see `ares.media.fingerprint`; "" when not known.
         turn: What makes the stored pictures stand upright; "" where they do.
-        fit: Width and height that decoded frames are made to fit, as the plan of a merge says; None for theirs.
+        fit: Width and height that decoded frames are made to fit, as the plan of a merge says; None for their size.
     """
 
     kind: Kind
@@ -347,7 +347,7 @@ class SourceArray:
         shape: Its shape, (T, ...).
         dtype: Its type in the source, such as "float64"; "" where it is not known.
         note: Why it is unused, or "".
-        names_vary: Whether each record has other names of its dimensions.
+        names_vary: Whether the names of the dimensions differ from record to record.
     """
 
     key: str
@@ -370,7 +370,7 @@ class SourceSegment:
     """A span of an episode that its source names, and what it says of it.
 
     Attributes:
-        style: What kind of text it is ("subtask", "plan", "vqa"), in the source's word.
+        style: What kind of text it is ("subtask", "plan", "vqa"), as the source calls it.
         text: What the source says of it; "" for a span alone.
         start_seconds: Start of the span [start, stop), float64 seconds from the start of the episode.
         stop_seconds: End of the span; the start again for an instant, `math.inf` for the end of the episode.

@@ -403,7 +403,7 @@ class DatasetSpec(BaseModel):
         action: The same for the action.
         reward: Key of the reward, one number per step; "" for the reader's choice.
         timestamps: Key of the time of each step (RLDS, HDF5, Zarr, npz, CSV, AgiBot), or topic whose messages
-            are the steps (MCAP, bags). The other formats have separate clocks.
+            are the steps (MCAP, bags). The other formats bring a clock.
         time_unit: Unit of these times; None where their name, size or rate tells it.
         episode_ends: Key of the step at which each episode of a file ends, in such arrays.
         episode_axis: Axis along which the episodes of a file lie in each of its arrays (npz), 0 for the first; the

@@ -103,7 +103,7 @@ _DIE_WITH_PARENT = (
 
 
 class Mongod:
-    """A real mongod on a folder and a separate port.
+    """A real mongod with a folder and a port of its own.
 
     Args:
         folder: Where its data are.

@@ -1,4 +1,4 @@
-"""Ingests and opens the datasets of a test by their paths, also with another ingester."""
+"""Ingests and opens the datasets of a test by their paths, also with an ingester that the test defines."""
 
 from __future__ import annotations
 

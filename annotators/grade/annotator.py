@@ -38,6 +38,8 @@ from annotators.grade.grading import (
     grade_texts,
 )
 from annotators.grade.judge import Judge
+from annotators.grade.outcome_rulings import Text, is_refuted_by_label
+from annotators.grade.outcome_source import StoredOutcomeSource, open_outcome_source
 from annotators.grade.panel import (
     GradeOptions,
     PanelJudge,
@@ -62,12 +64,6 @@ from annotators.grade.rates import (
 )
 from annotators.grade.segment_fit import find_neighbours, neighbour_subject
 from annotators.grade.slot_values import ReadSlots, SentenceSlots, read_stored_slots
-from annotators.grade.stored_outcome import (
-    StoredOutcomeSource,
-    Text,
-    is_refuted_by_label,
-    open_outcome_source,
-)
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Producer, short_hash

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from annotators.base import Frames, Subject, Work
 from annotators.grade.control_plan import Control, ControlPlan
 from annotators.grade.judge import Judge
+from annotators.grade.outcome_rulings import is_refuted_by_label
 from annotators.grade.questions import make_pair
 from annotators.grade.rates import CallTotals, ControlCalls
 from annotators.grade.settlement import QUESTION_ORDER, without_values
 from annotators.grade.slot_values import read_stored_slots
-from annotators.grade.stored_outcome import is_refuted_by_label
 from ares.annotation import short_hash
 from ares.episode import Json
 from ares.rubric import (

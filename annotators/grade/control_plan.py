@@ -247,7 +247,7 @@ class ControlPlan:
         dataset_plan = self.datasets.get(work.episode.dataset)
         if dataset_plan is None:
             return []
-        # The id of a caption holds its producer, a person's the time: controls follow from what it says alone.
+        # The id of a caption holds its producer, or the time if a person wrote it: the text alone chooses controls.
         key = f"{work.episode.episode_id} {work.subject.start_seconds} {work.subject.stop_seconds} {text}"
         key += "" if self.seed is None else f" seed {self.seed}"
         caption = KnownText(text, caption_slots)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from annotators.base import PaidFailure
 from annotators.grade.additions import find_extra_words, rule_on_extra_words
 from annotators.grade.judge import GradeCase, Judge, Judgement
-from annotators.grade.stored_outcome import StoredOutcomeSource, Text, rule_by_outcome
+from annotators.grade.outcome_rulings import Text, rule_by_outcome
+from annotators.grade.outcome_source import StoredOutcomeSource
 from ares.annotation import Producer
 from ares.episode import Json
 from ares.errors import AresError

@@ -53,11 +53,11 @@ if TYPE_CHECKING:
         ReadableImages as ReadableImages,
     )
     from annotators.models.server.vlm import OpenAiVlm as OpenAiVlm
-    from annotators.models.test_call import grey_frames as grey_frames, make_test_call as make_test_call
     from annotators.models.text_tower import open_text_encoder as open_text_encoder
     from annotators.models.transformers_encoder import (
         TransformersImageEncoder as TransformersImageEncoder,
         load_vision_tower as load_vision_tower,
     )
+    from annotators.models.trial_call import grey_frames as grey_frames, make_test_call as make_test_call
 
 __getattr__ = lazy_exports(__name__)

@@ -73,7 +73,7 @@ def measure_arm_paths(
     Args:
         trajectory: The signals.
         meaning: What their dimensions are.
-        periods: Of the episode; None where its stamps do not rise, or jump.
+        periods: Of the episode; None where its stamps jump or do not rise.
     """
     import numpy as np
 
@@ -203,7 +203,7 @@ def measure_actions(action: Signal | None, periods: EpisodePeriods | None) -> di
 
     Args:
         action: The actions.
-        periods: Of the episode; None where its stamps do not rise, or jump.
+        periods: Of the episode; None where its stamps jump or do not rise.
     """
     import numpy as np
 

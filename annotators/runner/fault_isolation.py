@@ -60,7 +60,7 @@ def _no_preflight(producers: Sequence[Producer]) -> Preflight:
 class GuardedAnnotator:
     """An annotator of a run: all that `Annotator` lists, and what the plug-in left out by its default.
 
-    `process`, which a run calls, is one of three functions, each around the next:
+    `process`, which a run calls, is the outermost of three functions, each of which calls the next:
     1. `WorkerPool.map`, unless 2 only waits for a server (`connect_annotator` of remote.py): each worker has its own 2;
     2. a `GuardedProcess` (`make_guarded_annotator`): errors in place of exceptions, and results that are checked;
     3. `process` of the plug-in (`check_annotator`), which nothing but its `GuardedProcess` calls.

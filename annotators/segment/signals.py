@@ -16,7 +16,7 @@ from annotators.segment.spans import (
     join_boundaries,
 )
 from annotators.segment.tracks import ArmTracks, EpisodeTracks, correlate, find_ranges, read_tracks
-from ares.signals import DimensionKind
+from ares.signals import DimensionKind, find_runs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,15 +129,6 @@ def smooth(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     return np.asarray((sums[high] - sums[low]) / (high - low)[:, None])
 
 
-def _find_runs(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """(R, 2) first and one past the last index of each run of true values."""
-    import numpy as np
-
-    padded = np.zeros(len(flags) + 2, dtype=bool)
-    padded[1:-1] = flags
-    return np.flatnonzero(padded[1:] != padded[:-1]).reshape(-1, 2)
-
-
 def _count_periods(seconds: float, period: float) -> int:
     """The odd number of periods in so many seconds."""
     return 2 * int(seconds / period / 2) + 1
@@ -240,7 +231,7 @@ def _find_rests(speed: NDArray[np.float64], bar: float, period: float) -> NDArra
     """(R, 2) runs below the bar, joined where it does not move clearly between them, that last long enough."""
     import numpy as np
 
-    slow = _find_runs(speed < bar)
+    slow = find_runs(speed < bar)
     if not len(slow):
         return slow
     gaps = [
@@ -367,7 +358,7 @@ def _contact_boundaries(values: NDArray[np.float64], start: float, period: float
     noise = _typical_change(np.diff(away))
     top = float(np.partition(away, -max(1, len(away) // 50))[-max(1, len(away) // 50)])
     bar = float(np.median(away)) + max(_CONTACT_NOISE * noise, _CONTACT_SHARE * top)
-    touching = _find_runs(away > bar)
+    touching = find_runs(away > bar)
     for first, stop in _join_runs(touching, max(1, round(_SHORTEST_CONTACT / period))):
         if (stop - first) * period < _SHORTEST_CONTACT:
             continue
@@ -387,7 +378,7 @@ def _thing_boundaries(values: NDArray[np.float64], start: float, period: float) 
     changes = np.diff(values, axis=0)
     speed = np.sqrt((changes * changes).sum(axis=1))
     noise = float(np.partition(speed, len(speed) // 4)[len(speed) // 4])
-    moving = _find_runs(speed > max(_THING_SHARE * float(speed.max()), _THING_NOISE * noise))
+    moving = find_runs(speed > max(_THING_SHARE * float(speed.max()), _THING_NOISE * noise))
     for first, stop in _join_runs(moving, max(1, round(_THING_GAP / period))):
         if first > 0 and (stop - first) * period >= _SHORTEST_CONTACT:
             yield Boundary(start + (first + 1) * period, "thing", _THING_CONFIDENCE)

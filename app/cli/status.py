@@ -80,7 +80,8 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
     added = [name.partition("/")[2] for name, table in document["tables"].items() if table.get("own")]
     line = f"vectors of your own: {', '.join(added)}; `ws.remove_vectors(NAME)` of Python deletes them"
     mixed = [
-        f"{count_of(count, 'episode')} with a {name} by an older producer: `ares use {name}=PRODUCER` shows one alone"
+        f"{count_of(count, 'episode')} with a {name} by an older producer: "
+        f"`ares use {name}=PRODUCER` shows that one alone"
         for name, count in document["mixed_makers"].items()
     ]
     lines = [*([line] if added else ()), *mixed, *describe_uncounted(document["uncounted_answers"])]

@@ -19,7 +19,7 @@ from app.dashboard.column_words import (
     value_words,
 )
 from app.dashboard.components import draw_filters
-from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
+from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.results import list_table_columns, search_threshold, unknown_values
 from app.dashboard.selection_bar import read_person_name

@@ -12,7 +12,7 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.column_words import time_words
 from app.dashboard.components import draw_table
-from app.dashboard.field_errors import draw_refusal, guard_field
+from app.dashboard.fields import draw_refusal, guard_field
 from app.dashboard.job_panels import READ_ONLY, draw_command_line, draw_jobs
 from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.selection_bar import read_person_name

@@ -12,7 +12,7 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.column_words import document_words
 from app.dashboard.components import draw_table, load_component
 from app.dashboard.error_boxes import show_error
-from app.dashboard.field_errors import draw_refusal, guard_field
+from app.dashboard.fields import draw_refusal, guard_field
 from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.server import PLAN, Job, describe_plan, last_lines_of, resume_job, stop_job

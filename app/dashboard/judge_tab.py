@@ -11,7 +11,7 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.column_words import code_words, producer_words
 from app.dashboard.components import draw_bars
-from app.dashboard.field_errors import draw_refusal, entered_text, guard_field
+from app.dashboard.fields import draw_refusal, entered_text, guard_field
 from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.view_state import ColumnFilter, ViewState, browse_address

@@ -20,7 +20,7 @@ from app.dashboard.address import (
     save_parameters,
 )
 from app.dashboard.error_boxes import show_error
-from app.dashboard.field_errors import forget_refusals
+from app.dashboard.fields import forget_refusals
 from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.page_list import PAGES
 from app.dashboard.view_state import FILTER_PREFIX, AddressError

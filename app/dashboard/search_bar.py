@@ -12,7 +12,7 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.address import change_view
 from app.dashboard.column_words import WORST_ORDERS, column_choice
 from app.dashboard.components import draw_search_input
-from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
+from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.results import list_sort_columns
 from app.dashboard.user_limits import IMAGE_TYPES, store_uploaded_image

@@ -13,7 +13,7 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.address import settle_address
 from app.dashboard.cached_reads import SearchThresholdIds
 from app.dashboard.components import draw_tab_state
-from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
+from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.results import search_threshold
 from app.dashboard.user_limits import search_image

@@ -238,7 +238,7 @@ def start_command(stores: Stores, words: Sequence[str], person: str, subject: st
             "app.server.jobs", [str(path), str(lock)], stores.location, inherited=[lock], variables=variables
         )
     finally:
-        os.close(lock)  # the process has another
+        os.close(lock)  # the new process holds it too
     assert process.stdin
     process.stdin.close()
     threading.Thread(target=process.wait, daemon=True).start()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         CheckCode as CheckCode,
         Severity as Severity,
     )
-    from ares.checks.commands import commanded_position as commanded_position
+    from ares.checks.commanded_positions import commanded_position as commanded_position
     from ares.checks.episode import (
         EpisodeActionLag as EpisodeActionLag,
         EpisodeCheck as EpisodeCheck,

@@ -42,7 +42,6 @@ from ares.checks.record import (
     findings_of,
     make_finding,
 )
-from ares.checks.runs import find_equal_steps
 from ares.checks.values import check_state_values
 from ares.console import count_of
 from ares.signals import (
@@ -52,6 +51,7 @@ from ares.signals import (
     TypicalSignal,
     are_smooth_kinds,
     estimate_action_lag,
+    find_equal_steps,
     paired_dimensions,
     period_jitter,
     with_continuous_rotations,

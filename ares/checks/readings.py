@@ -19,13 +19,13 @@ from ares.checks.codes import (
     CheckCode,
 )
 from ares.checks.record import QualityFinding, finding_confidence, make_finding
-from ares.checks.runs import find_equal_steps
 from ares.signals import (
     FEWEST_STEPS,
     EpisodeSignals,
     TypicalEpisode,
     TypicalSignal,
     are_smooth_kinds,
+    find_equal_steps,
     fresh_share,
     paired_dimensions,
 )

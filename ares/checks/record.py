@@ -28,7 +28,6 @@ from ares.checks.codes import (
     SINGLE_STEP,
     CheckCode,
 )
-from ares.checks.runs import find_runs
 from ares.episode import MISSING_CAMERAS, TOPIC_KINDS
 from ares.errors import RequestError
 from ares.signals import (
@@ -36,6 +35,7 @@ from ares.signals import (
     are_smooth_kinds,
     classify_by_name,
     episode_signals,
+    find_runs,
     paired_dimensions,
 )
 
@@ -325,7 +325,7 @@ def _cut_off_steps(
     changes = np.abs(np.diff(column))
     usual = float(np.quantile(changes[changes > 0], 0.75)) if (changes > 0).any() else 0.0
     span = float(np.ptp(state)) if state is not None else 0.0
-    for start, stop in find_runs(at_limit):
+    for start, stop in find_runs(at_limit).tolist():
         beside = [changes[start - 2] if start >= 2 else 0.0, changes[stop] if stop < len(changes) else 0.0]
         moved = state is not None and float(np.ptp(state[start:stop])) > _PARKED_SHARE * span
         # A rest before or after all motion, where the state shows that it is one.

@@ -12,7 +12,7 @@ from ares.checks.codes import (
     SATURATED,
     STUCK,
 )
-from ares.checks.commands import FOLLOWS, commanded_position
+from ares.checks.commanded_positions import FOLLOWS, commanded_position
 from ares.checks.record import (
     FEW_STEPS,
     QualityFinding,
@@ -20,7 +20,6 @@ from ares.checks.record import (
     findings_of,
     make_finding,
 )
-from ares.checks.runs import find_equal_steps
 from ares.signals import (
     CHECKED_KINDS,
     FEWEST_STEPS,
@@ -29,6 +28,7 @@ from ares.signals import (
     TypicalSignal,
     are_smooth_kinds,
     cubic_residuals,
+    find_equal_steps,
     paired_dimensions,
 )
 

@@ -141,7 +141,9 @@ def compare_tasks(
         labels: What the sources are called.
     """
     counts = Counter(first) + Counter(second)
-    if not (first and second) or 2 * len(counts) > counts.total():  # nearly every episode has another text
+    if (
+        not (first and second) or 2 * len(counts) > counts.total()
+    ):  # nearly every episode has a different text
         return ()
     share = sum(first.values()) / counts.total()
     chances = {task: share**count + (1 - share) ** count for task, count in counts.items()}

@@ -183,8 +183,8 @@ def undo(stores: Stores, number: int | None = None, *, person: str = "") -> Undo
 
     Args:
         stores: Stores of the workspace.
-        number: Number of the action; None for the person's last that counts and is no undo itself. One that is
-            taken back already stays so.
+        number: Number of the action; None for the last action of the person that counts and is no undo
+            itself. One that is taken back already stays so.
         person: Who takes it back; the user by default.
 
     Raises:

@@ -51,7 +51,7 @@ class _ValuePairs(Iterable["Json"]):
 def set_values(
     stores: Stores, column: str, episode_ids: pa.Array, values: pa.Array, *, person: str = ""
 ) -> Action:
-    """Set values of a user column, a new one or one that they have set before.
+    """Set values of a user column, a new one or one that was set before.
 
     Args:
         stores: Stores of the workspace.

@@ -90,7 +90,7 @@ class DatasetGroup:
 
     Attributes:
         layout: Their common layout; where records are copied, that of the first.
-        origin: Folder of the source dataset whose records are copied, "" where they are written again.
+        origin: Folder of the source dataset whose records are copied, "" where they are rewritten.
         datasets: Episodes per source dataset.
         episodes: Number of episodes.
         frames: Steps over all of them.
@@ -265,13 +265,13 @@ class ExportPlan:
     group_numbers: list[int]
 
 
-# The folder of the dataset that the record of an episode is copied from, "" to write it again; of an episode as it is
+# The folder of the dataset that the record of an episode is copied from, "" to rewrite it; of an episode as it is
 # written, and what was converted in its signals.
 FindOrigin = Callable[[RetimedEpisode, Sequence[str]], str]
 
 
 def rewrite_every_episode(retimed: RetimedEpisode, reasons: Sequence[str]) -> str:
-    """Every episode is written again."""
+    """Every episode is rewritten."""
     return ""
 
 

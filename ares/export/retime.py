@@ -29,7 +29,7 @@ _TELEVISION_RATES = {whole: whole * 1000 / 1001 for whole in (24, 30, 48, 60, 12
 _TELEVISION_TOLERANCE = 2e-4
 _MAX_STEPS = 10_000_000
 # Five minutes at 30 Hz between two steps, in the mean, are a jump of the clock.
-_MOST_STEPS_PER_STEP = 10_000
+_MOST_EXPORTED_PER_STEP = 10_000
 # A span of fewer steps shows no motion.
 _LEAST_STEPS = 2
 # Measured rates are joined where they differ by no more than the spread of their periods or LEAST_RATE_SPREAD, and by
@@ -321,7 +321,7 @@ def _is_even(stamps: NDArray[np.float64], rate_hz: float) -> bool:
 
 def _count_steps(stamps: NDArray[np.float64], rate_hz: float) -> int:
     count = int((float(stamps[-1]) + time_tolerance(rate_hz)) * rate_hz) + 1 if len(stamps) else 0
-    if count > min(_MAX_STEPS, _MOST_STEPS_PER_STEP * len(stamps)):
+    if count > min(_MAX_STEPS, _MOST_EXPORTED_PER_STEP * len(stamps)):
         raise SourceError(
             "it would have too many steps at the rate of the export", f"{count} at {rate_hz:g} Hz"
         )

@@ -422,10 +422,10 @@ def segments_schema(stores: Stores) -> pa.Schema:
     from ares.store import ProducerCatalog, arrow_type, segment_schema
 
     catalog = ProducerCatalog(stores.annotations.producers())
-    user_columns = segment_schema()
+    base_columns = segment_schema()
     types = catalog.segment_columns(catalog.groups) | stores.tables.segments.columns()
-    fields = [(name, arrow_type(types[name])) for name in sorted(types.keys() - set(user_columns.names))]
-    return pa.schema([*user_columns, *fields])
+    fields = [(name, arrow_type(types[name])) for name in sorted(types.keys() - set(base_columns.names))]
+    return pa.schema([*base_columns, *fields])
 
 
 def read_segments(stores: Stores, schema: pa.Schema, ids: Sequence[str]) -> pa.Table:

@@ -24,6 +24,7 @@ from ares.curation import Sets
 from ares.episode import TRIMMED, Episode, Json, Span, Trajectory
 from ares.errors import RequestError
 from ares.input import is_table, read_valid_rows
+from ares.signals import find_runs
 from ares.store import StagedIds, batched, quote_literal
 
 if TYPE_CHECKING:
@@ -267,7 +268,7 @@ class _EpisodeCutter:
                 _steps_within(stamps, span.start_seconds, span.stop_seconds, episode.rate_hz)
                 for span in spans
             ]
-        runs = [run for mask in masks for run in _find_runs(mask)]
+        runs = [range(*run) for mask in masks for run in find_runs(mask).tolist()]
         parts = [run for run in runs if len(run) >= _LEAST_STEPS]
         self._counts.short += len(runs) - len(parts)
         self._count(episode, trajectory, parts, why)
@@ -401,14 +402,6 @@ def _steps_within(
     tolerance = time_tolerance(rate_hz)
     within: NDArray[np.bool_] = (stamps >= start_seconds - tolerance) & (stamps < stop_seconds - tolerance)
     return within
-
-
-def _find_runs(mask: NDArray[np.bool_]) -> Iterator[range]:
-    """The runs of steps for which a mask (T,) holds."""
-    import numpy as np
-
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))).tolist()
-    return (range(start, stop) for start, stop in zip(edges[::2], edges[1::2], strict=True))
 
 
 def _make_span(episode: Episode, stamps: NDArray[np.float64], part: range, annotation_id: str) -> Span:

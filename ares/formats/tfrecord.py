@@ -206,7 +206,7 @@ def _with_reader(path: str, call: Callable[[Any], T]) -> T:
         raise
     except OSError as error:
         raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
-    except Exception as error:  # the library raises both its and built-in errors for damaged files
+    except Exception as error:  # the library raises its exceptions and built-in ones for damaged files
         text = " ".join(str(error).split())[:200]
         raise SourceError("ArrayRecord file is cut or damaged", f"{path}: {text}") from None
 

@@ -108,7 +108,7 @@ def parse_yaml(text: bytes | str, where: str, *, is_shipped: bool = False) -> An
     """
     import yaml
 
-    # Beside its error, the constructor raises these for values that a tag makes strange, such as `!!bool x`.
+    # Besides YAMLError, the constructor raises these for values that a tag makes strange, such as `!!bool x`.
     faults = (yaml.YAMLError, ValueError, OverflowError, LookupError, AttributeError, TypeError)
     _check_size(text, input_budgets().yaml_bytes, where)
     try:

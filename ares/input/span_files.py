@@ -73,7 +73,7 @@ class NamedSpan:
         stop: Its end; the start again for an instant.
         unit: Of start and stop.
         text: What it says.
-        style: What kind of text it is, in the file's word.
+        style: What kind of text it is, as the file calls it.
         author: "person", the name of a model, or "" where the file does not say.
         role: Who speaks, or "".
         camera: The camera that it is about, or "".

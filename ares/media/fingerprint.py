@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def leads_out_of_dataset(path: str) -> bool:
-    """Whether links lead a local file further away than the folder two above it: out of its dataset, for sure.
+    """Whether links lead a local file further away than two folders above the one that holds it: out of its dataset.
 
     The folder of the dataset itself is not stored with an episode.
     """

@@ -179,8 +179,8 @@ _MOST_SMALL_FRAMES = 100
 def small_frames(ref: MediaRef, rate_hz: float, cache: FileCache) -> Path:
     """A file of small grey frames (T, 16, 16) float16 of a whole camera, so many a second; -128 is black, 127 white.
 
-    A camera whose frames show for many seconds each has fewer a second. Half precision rounds by a thirty-second of a
-    level at most. Raises MediaError.
+    A camera that shows each frame for many seconds has fewer pictures a second. Half precision rounds by a
+    thirty-second of a level at most. Raises MediaError.
     """
     import numpy as np
 

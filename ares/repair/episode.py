@@ -27,6 +27,7 @@ from ares.signals import (
     TypicalEpisode,
     apply_signal_changes,
     cubic_residuals,
+    find_runs,
     make_signal_change,
     paired_dimensions,
     with_continuous_rotations,
@@ -67,8 +68,7 @@ def _fill_column_gaps(
     import numpy as np
 
     is_gap = ~np.isfinite(column)
-    edges = np.diff(np.concatenate([[0], is_gap.astype(np.int8), [0]]))
-    gaps = list(zip(np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist(), strict=True))
+    gaps = find_runs(is_gap).tolist()
     correction = Correction(
         code=NOT_FINITE.code,
         signal=dimension.signal,

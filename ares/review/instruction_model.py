@@ -372,7 +372,7 @@ def _compare_neighbours(
 ) -> NDArray[np.float64]:
     """(N,) share of the stated class among the nearest of both classes; NaN where `best` (N,) is -1.
 
-    An instruction that is given in two scenes has no centre that fits either. There it has neighbours of its class.
+    An instruction that is given in two scenes has no centre that fits. Its episodes have neighbours of their class.
     """
     import numpy as np
 

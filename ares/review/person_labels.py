@@ -375,7 +375,7 @@ def keep_audit_verdicts(
 ) -> None:
     """Store what the audit says of episodes; what it said of others of the dataset before stays.
 
-    Two audits at once wait for each other.
+    Of two audits at once, the second waits for the first.
 
     Args:
         stores: Stores of the workspace.

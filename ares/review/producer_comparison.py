@@ -48,7 +48,7 @@ class ProducerComparison:
 
     @property
     def is_noise(self) -> bool:
-        """Whether the repetition differs from its side by as many segments as the second side does."""
+        """Whether the repetition differs from the side that it repeats by as many segments as the second side does."""
         return self.noise is not None and _discordant_share(self.noise) >= _discordant_share(self.change)
 
     def to_json(self) -> dict[str, Json]:

@@ -268,7 +268,7 @@ def _guess_base_form(word: str) -> str:
 
 # How forms of verbs are spelt, and what their stems lack; the first that fits counts.
 _SPELLINGS = (
-    # "Press", "need", "restring" and "fling" are infinitives: before an ending stands a vowel.
+    # "Press", "need", "restring" and "fling" are infinitives: a stem before an ending has a vowel.
     (r"(\w*(?:ss|eed|string)|[^aeiouy]+ing)", ""),
     (r"(\w{2,})i(?:es|ed)", "y"),
     (r"(\w+(?:sh|ch|ss|x|zz|o))es", ""),

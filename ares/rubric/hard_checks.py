@@ -15,9 +15,9 @@ from ares.rubric.caption_parser import (
     find_verb_base_form,
     normalize_caption,
 )
-from ares.rubric.joiners import drop_spelling_joiners
 from ares.rubric.slots import COMPLETED, SlotValues
 from ares.rubric.verdict import Verdict
+from ares.rubric.zero_width_joiners import drop_spelling_joiners
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,7 @@ from ares.annotation import Column
 from ares.episode import Json
 from ares.errors import RequestError, SourceError
 from ares.input import parse_yaml
-from ares.rubric.joiners import drop_spelling_joiners
+from ares.rubric.zero_width_joiners import drop_spelling_joiners
 
 SlotName = Literal["action", "object", "attributes", "from", "to", "hand", "manner", "count", "outcome"]
 SLOTS: tuple[SlotName, ...] = get_args(SlotName)

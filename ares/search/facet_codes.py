@@ -150,7 +150,7 @@ class ListEncoding:
 
 
 class ListItemEncoding:
-    """The items of lists, for a column in which nearly every episode has another list; each item once per list.
+    """The items of lists, for a column in which nearly every episode has a different list; each item once per list.
 
     Args:
         size: Number of rows N.

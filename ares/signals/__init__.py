@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         summarise_signals as summarise_signals,
         switch_like as switch_like,
     )
+    from ares.signals.step_runs import find_equal_steps as find_equal_steps, find_runs as find_runs
     from ares.signals.turned_dimensions import (
         dimensions_against_commands as dimensions_against_commands,
         is_turned as is_turned,

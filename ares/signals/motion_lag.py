@@ -1,4 +1,4 @@
-"""By how many steps one motion follows another, and the mixture of the other that explains it best."""
+"""By how many steps one motion follows another, and which mixture of commands explains it best."""
 
 from __future__ import annotations
 

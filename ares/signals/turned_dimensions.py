@@ -131,7 +131,7 @@ def _turned_finger(number: int, rows: NDArray[np.float64], tasks: Sequence[str])
     near, above = np.minimum(np.abs(low), np.abs(high)), far > 0
     crosses = (low < 0) & (high > 0) & (near > _FINGER_ZERO * np.abs(far))
     few = min(int(above.sum()), int((~above).sum()))
-    if crosses.any() or few < _FEWEST_ON_SIDE or _tasks_tell_apart(tasks, above):
+    if crosses.any() or few < _FEWEST_ON_SIDE or _tasks_explain_sides(tasks, above):
         return None
     sides = np.sort([np.median(np.abs(far[above])), np.median(np.abs(far[~above]))])
     if sides[0] < _FINGER_REACH * sides[1] or not sides[0]:
@@ -173,7 +173,7 @@ def _mirrored_sides(
     above = _sides_of_episodes(sides, span, wide)
     if above is None or not _are_mirrored(rows, above, deciding):
         return None
-    return None if _tasks_tell_apart(tasks, above) or _is_half_turn(rows, span) else above
+    return None if _tasks_explain_sides(tasks, above) or _is_half_turn(rows, span) else above
 
 
 def _sides_of_episodes(sides: NDArray[np.float64], span: float, wide: float) -> NDArray[np.bool_] | None:
@@ -219,7 +219,7 @@ def _are_mirrored(rows: NDArray[np.float64], above: NDArray[np.bool_], deciding:
     )
 
 
-def _tasks_tell_apart(tasks: Sequence[str], above: NDArray[np.bool_]) -> bool:
+def _tasks_explain_sides(tasks: Sequence[str], above: NDArray[np.bool_]) -> bool:
     """Whether each task that recurs has all of its episodes on one side, and these are too many for chance."""
     sides: dict[str, list[bool]] = {}
     for task, value in zip(tasks, above.tolist(), strict=True):
@@ -238,7 +238,7 @@ def _is_half_turn(rows: NDArray[np.float64], span: float) -> bool:
 
 
 def is_turned(positions: EpisodePositions, turned: TurnedDimension) -> bool:
-    """Whether an episode is of the smaller part of the episodes of a turned dimension."""
+    """Whether an episode is in the smaller part, whose episodes have the dimension turned."""
     values = positions.first if turned.at_start else positions.mean_state
     return bool((values[turned.number] > turned.centre) == turned.is_above)
 

@@ -319,7 +319,7 @@ def check_filter(where: str, columns: Mapping[str, str]) -> str:
 def _check_filter(where: str, columns: tuple[tuple[str, str], ...]) -> str:
     checker = FilterChecker(where, dict(columns))
     checker.check(parse_condition(where))
-    text = checker.engine_text()
+    text = checker.text_for_lance()
     return _expand_polygons(text) if checker.has_polygon else text
 
 
@@ -350,12 +350,12 @@ class FilterChecker:
                 self._fail(node, "this syntax is not allowed in a filter")
         self._require("bool", tree)
 
-    def engine_text(self) -> str:
+    def text_for_lance(self) -> str:
         """The filter as Lance has to read it.
 
         Lance finds a name in capitals where it compares, but not among the arguments of a function. The second list of
-        values of a column, and each further one, gets a separate expression: DataFusion takes two lists of one
-        column that share no value for a constant, also where the column has no value, so that
+        values of a column, and each further one, gets a separate expression. DataFusion takes two lists of one
+        column that share no value for a constant, also where the column has no value. So
         `a NOT IN (1) OR a NOT IN (2)` would return every row.
         """
         counts: dict[str, int] = {}

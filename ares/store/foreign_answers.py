@@ -226,7 +226,7 @@ def follow_trust(log: AnnotationStore, action: Action, *, counts: bool) -> None:
 
 
 def with_known_columns(log: AnnotationStore, producer: Producer) -> Producer:
-    """A producer of a file as the log is to have it: what it knows of that stays, and new columns come after it."""
+    """A producer of a file as the log is to have it: what the log knows stays, and new columns come after it."""
     known = log.producers().get(producer.maker_id)
     if known is None:
         return producer

@@ -129,11 +129,11 @@ class Stores:
         """The LanceDB tables: episodes, trajectories, segments and vectors. Reading this property may write them.
 
         They are compared with the log at their first use, and again where that is more than a second ago: another
-        process may have been killed meanwhile. Where they lack something and no other job writes, it is applied under
-        the write lock by `catch_up`, and a line on standard error says so. Nothing is compared without `compare`.
+        process may have been killed meanwhile. Where they lack something and no other job writes, `catch_up` applies
+        it under the write lock. A line on standard error says so. Nothing is compared without `compare`.
 
         Raises:
-            StoreError: The log cannot be reached at the first use; later the tables are then read as they are.
+            StoreError: The log cannot be reached at the first use. At later uses the tables are then read as they are.
         """
         if time.monotonic() >= self._compare_at:
             compare = self.catch_up_again if self._compare_at else self.catch_up

@@ -99,7 +99,7 @@ def read_values(values: object, column: str) -> tuple[pa.Array, pa.Array]:
         return _id_array(values.index), make_values_array(values)  # type: ignore[attr-defined]
     if kind == "pandas.DataFrame" and "episode_id" not in values:  # type: ignore[operator]
         values = values.rename_axis("episode_id").reset_index()  # type: ignore[attr-defined]
-    # A frame of pandas marks its missing values otherwise.
+    # A frame of pandas marks its missing values differently.
     frame: Any = values if kind == "pandas.DataFrame" else _read_frame(values)
     names = [str(name) for name in getattr(frame, "column_names", getattr(frame, "columns", ()))]
     others = [name for name in names if name != "episode_id"]

@@ -164,7 +164,7 @@ def _read_function(
     name = function.__name__
     if not is_column_name(name) or name in annotators.names():
         raise RequestError(
-            "a function that annotates has a name that no annotator has",
+            "a function that annotates needs a plain name that no annotator has",
             f"got {name!r}; write def my_score(episode)",
         )
     source = short_hash(_source_text(function))

@@ -133,7 +133,7 @@ class RecordWriteBuffer:
     Attributes:
         items: The items of each batch, in the order of its rows.
         failures: Errors to be logged, by episode id.
-        location_failures: Errors of items that are no episode, by location.
+        location_failures: Errors of items without an episode id, by location.
         num_episodes: Rows of all batches.
         nbytes: Bytes of all batches in memory.
     """

@@ -1,4 +1,4 @@
-"""What every installed annotator promises, ours and guests': a steady producer, an answer a subject, no work twice."""
+"""What every installed annotator promises, ours and guests': one producer, one answer per subject, no work twice."""
 
 from __future__ import annotations
 

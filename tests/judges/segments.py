@@ -21,11 +21,12 @@ from annotators.grade.control_plan import ControlPlan, SegmentControls
 from annotators.grade.grading import GradedText, Grader, grade_texts
 from annotators.grade.judge import ImagesForJudge, JudgeFrames
 from annotators.grade.observing_judge import ObservingJudge
+from annotators.grade.outcome_rulings import Text
+from annotators.grade.outcome_source import StoredOutcomeSource
 from annotators.grade.pair_answers import PairAnswers, TextModel
 from annotators.grade.segment_fit import slots_of
 from annotators.grade.segment_observer import SegmentObserver
 from annotators.grade.slot_values import DatasetValues
-from annotators.grade.stored_outcome import StoredOutcomeSource, Text
 from ares.annotation import Annotation, Producer, make_segment_id
 from ares.episode import Episode
 from ares.rubric import KnownText, Verdict, read_verbs

@@ -24,10 +24,11 @@ from annotators.grade.control_plan import ControlPlan, make_control_value, plan_
 from annotators.grade.grading import GradedText, Grader, grade_texts
 from annotators.grade.judge import ImagesForJudge, JudgeFrames
 from annotators.grade.observing_judge import ObservingJudge
+from annotators.grade.outcome_rulings import Text
+from annotators.grade.outcome_source import StoredOutcomeSource
 from annotators.grade.pair_answers import PairAnswers, TextModel
 from annotators.grade.segment_observer import SegmentObserver
 from annotators.grade.slot_values import DatasetValues, ReadSlots, fill_slots_of, read_stored_slots
-from annotators.grade.stored_outcome import StoredOutcomeSource, Text
 from annotators.models import VlmReply, VlmRequest
 from ares.annotation import Annotation, Cost, Producer
 from ares.episode import Episode, Json, make_episode_id

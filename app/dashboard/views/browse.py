@@ -22,7 +22,7 @@ from app.dashboard.cards import add_table_cells, add_value_lines, build_cards, m
 from app.dashboard.column_words import WITHOUT_VALUE, WORST_ORDERS
 from app.dashboard.components import draw_grid
 from app.dashboard.error_boxes import show_error
-from app.dashboard.field_errors import show_value
+from app.dashboard.fields import show_value
 from app.dashboard.job_panels import draw_command
 from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.results import ResultPage, check_view, find_lower_threshold, list_table_columns, read_page

@@ -21,7 +21,7 @@ from app.dashboard.column_words import (
     value_words,
 )
 from app.dashboard.components import load_component
-from app.dashboard.field_errors import entered_text, show_value
+from app.dashboard.fields import entered_text, show_value
 from app.dashboard.player_data import group_dimensions, make_player_source, short_name
 from app.dashboard.timeline_ticks import make_gripper_ticks
 from app.dashboard.view_state import AddressError

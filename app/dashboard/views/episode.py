@@ -40,7 +40,7 @@ from app.dashboard.components import (
     load_component,
 )
 from app.dashboard.failed_work import draw_episode_failures
-from app.dashboard.field_errors import draw_refusal, guard_field, show_value
+from app.dashboard.fields import draw_refusal, guard_field, show_value
 from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.player_data import make_player_source, make_signal_plots
 from app.dashboard.results import Neighbourhood, check_view, find_best_second, find_neighbours

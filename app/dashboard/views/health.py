@@ -12,7 +12,7 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.address import read_parameter, write_parameters
 from app.dashboard.annotation_rows import make_contract_rows, make_finding_rows, make_worst_episode_rows
 from app.dashboard.components import draw_table
-from app.dashboard.field_errors import entered_text, show_value
+from app.dashboard.fields import entered_text, show_value
 from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.selection_bar import read_person_name
 from app.dashboard.view_state import AddressError

@@ -9,7 +9,7 @@ import streamlit as st
 from app.dashboard import cached_reads
 from app.dashboard.address import read_parameter, write_parameter
 from app.dashboard.error_boxes import show_error
-from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
+from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.job_panels import READ_ONLY, draw_command, draw_command_line, draw_jobs
 from app.dashboard.selection_bar import read_person_name
 from app.server import (

@@ -13,7 +13,7 @@ from app.dashboard.address import change_view, read_parameter, read_view, settle
 from app.dashboard.browse_panels import draw_unknown
 from app.dashboard.column_words import column_choice, column_rank, format_column_label
 from app.dashboard.components import draw_map
-from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
+from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.job_panels import draw_command
 from app.dashboard.map_points import (
     AXES,

@@ -17,7 +17,7 @@ from app.dashboard.address import read_parameter, write_parameter
 from app.dashboard.cards import make_poster_url, make_video_url
 from app.dashboard.column_words import VERDICTS, code_words, time_words
 from app.dashboard.components import draw_review, draw_table
-from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
+from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.judge_tab import draw_judges
 from app.dashboard.selection_bar import read_login_name
 from app.dashboard.view_state import AddressError

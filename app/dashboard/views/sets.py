@@ -19,7 +19,7 @@ from app.dashboard.cards import build_cards, make_episode_page_params
 from app.dashboard.column_words import code_words, time_words
 from app.dashboard.components import draw_grid, draw_table
 from app.dashboard.error_boxes import show_error
-from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
+from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.job_panels import draw_command_line, draw_jobs
 from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.selection_bar import read_person_name

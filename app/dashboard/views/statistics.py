@@ -24,7 +24,7 @@ from app.dashboard.column_words import (
 )
 from app.dashboard.components import draw_bars, draw_grid, load_component
 from app.dashboard.error_boxes import show_error
-from app.dashboard.field_errors import draw_refusal, entered_text, guard_field, show_value
+from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
 from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.results import check_view
 from app.dashboard.view_state import (

@@ -19,7 +19,7 @@ from ares.checks.record import (
     finding_confidence,
     make_finding,
 )
-from ares.checks.runs import find_runs
+from ares.signals import find_runs
 from ares.statistics import DEVIATIONS_PER_MAD
 
 if TYPE_CHECKING:
@@ -230,9 +230,9 @@ def _longest_run(
 ) -> tuple[int, int] | None:
     """The longest run of at least so many seconds."""
     runs = [
-        run
-        for run in find_runs(flags)
-        if (run[1] - run[0] + 0.5) / features.rate_hz >= shortest_seconds and run[1] - run[0] >= 2
+        (start, stop)
+        for start, stop in find_runs(flags).tolist()
+        if (stop - start + 0.5) / features.rate_hz >= shortest_seconds and stop - start >= 2
     ]
     return max(runs, key=lambda run: run[1] - run[0], default=None)
 
@@ -281,7 +281,9 @@ def _check_exposure(features: CameraFeatures, black: NDArray[np.bool_]) -> Itera
 
 
 def _check_black(features: CameraFeatures, black: NDArray[np.bool_]) -> Iterator[QualityFinding]:
-    runs = [run for run in find_runs(black) if run[1] - run[0] >= min(_BLACK_FRAMES, features.num_frames)]
+    runs = [
+        run for run in find_runs(black).tolist() if run[1] - run[0] >= min(_BLACK_FRAMES, features.num_frames)
+    ]
     if runs:
         start, stop = max(runs, key=lambda run: run[1] - run[0])
         seconds = (stop - start) / features.rate_hz

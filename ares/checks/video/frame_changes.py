@@ -17,8 +17,8 @@ from ares.checks.record import (
     QualityFinding,
     finding_confidence,
 )
-from ares.checks.runs import find_runs
 from ares.checks.video.features import CameraFeatures, black_frames, video_finding
+from ares.signals import find_runs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -189,7 +189,7 @@ def _short_runs(changes: FrameChanges) -> list[tuple[int, int]]:
     clear = changes.energy >= _CLEAR_SHARE * changes.usual
     return [
         (start, stop)
-        for start, stop in find_runs(changes.is_same)
+        for start, stop in find_runs(changes.is_same).tolist()
         if stop - start <= _LONGEST_NATIVE
         and start > 0
         and stop < len(clear)
@@ -240,7 +240,7 @@ def _check_repeats(
     fewest = max(_FEWEST_REPEATED, _REPEATED_SECONDS * features.rate_hz, _RUN_FACTOR * native)
     worst: dict[str, tuple[float, QualityFinding]] = {}
     black = black_frames(features)
-    for start, stop in find_runs(changes.is_same):
+    for start, stop in find_runs(changes.is_same).tolist():
         length = stop - start
         if length + 0.5 < fewest or black[start] or not _is_moving(changes, start, stop, speed):
             continue

@@ -245,7 +245,7 @@ def export_rlds(
     """Write a set as RLDS: folders DATASET/VERSION that `tensorflow_datasets` opens with this one as its data_dir.
 
     Episodes of TFRecord files of which nothing is changed are copied as records, unless their captions are the tasks.
-    All others are written again: an image of the source keeps its bytes, every other frame becomes a JPEG. Arguments
+    All others are rewritten: an image of the source keeps its bytes, every other frame becomes a JPEG. Arguments
     and errors are those of `Exporter`.
     """
     # A span has another text, a plan makes one dataset of several, and weights stand at the steps.

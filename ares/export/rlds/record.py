@@ -195,14 +195,14 @@ ARES_METADATA = {
     "ares_grade_trust": "text",
     "ares_export": "text",
 }
-# What records say that are written again; the outcome is 1, 0, or -1 where it is not known.
+# What rewritten records say; the outcome is 1, 0, or -1 where it is not known.
 _WRITTEN_METADATA = {"success": "int64", "robot": "text"}
 
 Tree = dict[str, Any]
 
 
 def make_rlds_features(group: DatasetGroup, keys: RldsKeys) -> Tree:
-    """The features of records that are written again."""
+    """The features of rewritten records."""
     layout = group.layout
     leaves: dict[str, Tree] = {LANGUAGE_KEY: _text_feature(), DISCOUNT_KEY: _scalar_feature("float32")}
     leaves |= {key: _scalar_feature("bool") for key in FLAG_KEYS}
@@ -484,7 +484,7 @@ class RecordCopyRule:
         self._can_copy: dict[str, bool] = {}
 
     def __call__(self, retimed: RetimedEpisode, reasons: Sequence[str]) -> str:
-        """The folder of the source dataset, or "" for an episode that is written again."""
+        """The folder of the source dataset, or "" for an episode that is rewritten."""
         media = next((camera.media for camera in retimed.source.cameras), None)
         if media is None or not _is_record(media) or reasons or not retimed.keeps_steps:
             return ""

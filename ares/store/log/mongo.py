@@ -251,7 +251,7 @@ class MongoAnnotationStore:
         return _to_annotation(document) if document else None
 
     def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
-        """Return the episodes that have an annotation of that name, sorted; with a producer, one by it."""
+        """Return the episodes with an annotation of that name, sorted; with a producer, those with one by it."""
         by_producer = {"maker_id": maker_id} if maker_id else {}
         pipeline: list[Document] = [
             {"$match": {"name": name, **by_producer}},

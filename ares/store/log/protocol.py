@@ -322,7 +322,7 @@ class AnnotationStore(Protocol):
         """Return the annotation of an id, or None."""
 
     def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
-        """Return the episodes that have an annotation of that name, sorted; with a producer, one by it."""
+        """Return the episodes with an annotation of that name, sorted; with a producer, those with one by it."""
 
     def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
         """Return the number of different episodes per annotation name; with ids, of these; pass some thousands."""

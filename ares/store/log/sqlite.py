@@ -171,7 +171,7 @@ class SqliteAnnotationStore:
         return next((_log_entry(row).annotation for row in rows), None)
 
     def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
-        """Return the episodes that have an annotation of that name, sorted; with a producer, one by it."""
+        """Return the episodes with an annotation of that name, sorted; with a producer, those with one by it."""
         by_producer = " AND maker_id = ?" if maker_id else ""
         query = f"SELECT DISTINCT episode_id FROM facts WHERE name = ?{by_producer} ORDER BY episode_id"
         return [row[0] for row in self._rows(query, (name, maker_id) if maker_id else (name,))]

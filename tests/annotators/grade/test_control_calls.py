@@ -14,6 +14,7 @@ from annotators.grade import load_rubric
 from annotators.grade.additions import stem_word
 from annotators.grade.control_calls import draw_expected_controls, expect_control_calls
 from annotators.grade.control_plan import ControlPlan, DatasetControls
+from annotators.grade.outcome_rulings import is_refuted_by_label
 from annotators.grade.rates import (
     CAPTIONS,
     COMPARISONS,
@@ -25,7 +26,6 @@ from annotators.grade.rates import (
     text_kind,
 )
 from annotators.grade.slot_values import SentenceSlots
-from annotators.grade.stored_outcome import is_refuted_by_label
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode
 from ares.rubric import KnownText, shipped_verbs

@@ -231,7 +231,7 @@ def test_a_stored_outcome_says_nothing_of_changed_frames(
 def test_a_ruling_by_a_stored_success_says_why_and_how_sure_it_is(
     claimed: str, verdict: str, probability: float, said: Any
 ) -> None:
-    from annotators.grade.stored_outcome import _model_ruling
+    from annotators.grade.outcome_rulings import _model_ruling
 
     stored: Any = SimpleNamespace(verdict=verdict, probability=probability, frames=(1.0,), judge="seer")
     criterion = next(item for item in load_rubric("caption").criteria if item.slot == "outcome")

@@ -22,7 +22,7 @@ from app.cli.main import main
 from ares.console import Verbosity, announce_if_slow, print_message, verbosity
 from ares.jobs import Progress
 
-# Sets the title of a terminal, clears it, begins a separate line, turns the direction of text, and a C1 control.
+# Sets the title of a terminal, clears it, begins a new line, turns the direction of text, and a C1 control.
 EVIL = "x\x1b]0;pwned\x07\x1b[2J\nforged line\r\u202edaer\u2066\x9b31m\x7f"
 UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 Output = Callable[..., str]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import TimeoutError as NotShown, expect
+from playwright.sync_api import expect
 
 from ares.annotation import Producer
 from ares.review import QueueRequest
@@ -87,12 +86,10 @@ def _enter(page: Page, label: str, text: str, button: str = "") -> None:
 
 def _refuse(page: Page, message: str, kept: str, act: Callable[[], None]) -> None:
     """Do something that cannot be: one message says so, and what the page shows is still there."""
-    alert = page.locator("[data-testid=stAlert]").filter(has_text=re.compile(message))
-    for last in (False, False, True):  # a click is lost where its target is drawn again under it
-        act()
-        with suppress(*(() if last else (NotShown,))):
-            alert.wait_for(timeout=30_000)
-            break
+    alerts = page.locator("[data-testid=stAlert]").filter(has_text=re.compile(message))
+    before = alerts.count()  # what was refused in another field stays
+    act()
+    expect(alerts).to_have_count(before + 1, timeout=120_000)
     expect(page.locator(kept).first).to_be_visible()
     expect(page.get_by_text("This page failed")).to_have_count(0)
 

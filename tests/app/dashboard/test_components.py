@@ -58,7 +58,7 @@ def test_a_click_on_what_is_gone_sends_nothing() -> None:
     page = AppTest.from_string(
         "import streamlit as st\n"
         "from app.dashboard.components import sent_value\n"
-        "from app.dashboard.field_errors import entered_text\n"
+        "from app.dashboard.fields import entered_text\n"
         "st.text(repr([sent_value('gone', 'opened'), entered_text('gone', 'as it was')]))"
     ).run()
     assert [text.value for text in page.text] == ["[None, 'as it was']"]

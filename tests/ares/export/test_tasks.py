@@ -29,8 +29,8 @@ SUBJECTS: dict[str, dict[str, Any]] = {
     "caption": {"fills_segments": True},
     "grade": {"subject_kind": "annotation", "after": ("caption",)},
 }
-# A producer annotates a subject once: further captions and grades of an episode have other producers, people,
-# of whom the last one is shown.
+# A producer annotates a subject once: further captions and grades of an episode have other producers.
+# These are people, and the last one is shown.
 PRODUCERS = {
     (name, version): Producer(
         annotator=name, version=str(version), columns=(column,), kind="person", **SUBJECTS[name]

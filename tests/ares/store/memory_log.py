@@ -126,7 +126,7 @@ class MemoryAnnotationStore:
         return next(map(_to_annotation, rows), None)
 
     def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
-        """Return the episodes that have an annotation of that name, sorted; with a producer, one by it."""
+        """Return the episodes with an annotation of that name, sorted; with a producer, those with one by it."""
         with self._lock:
             rows = [row for row in self._rows if row is not None and row.name == name]
         return sorted({row.episode_id for row in rows if not maker_id or row.maker_id == maker_id})

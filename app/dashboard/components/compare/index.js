@@ -1,4 +1,4 @@
-// Two episodes on one clock, or one by two producers: pictures side by side, curves, and what differs.
+// Two episodes on one clock, or one as two producers describe it: pictures, curves, and what differs.
 import { h, mount, shortId } from "../dom.js";
 import { Address } from "../player/address.js";
 import { CameraGrid } from "../player/camera.js";

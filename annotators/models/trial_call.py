@@ -1,4 +1,4 @@
-"""Asks a model once before a run, whether its replies can be used."""
+"""Asks a model once, before a run, to see whether its replies can be used."""
 
 from __future__ import annotations
 

@@ -1,16 +1,12 @@
-"""What the recorded or the stored outcome of an episode says of a caption."""
+"""Rules on a caption by the outcome that is recorded or stored of its episode."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from annotators.base import Subject, Work
-from annotators.grade.panel import model_family_error
-from annotators.success import StoredOutcome, current_success_producer, read_stored_outcomes
-from ares.annotation import Producer
-from ares.episode import Json
+from annotators.success import StoredOutcome
 from ares.rubric import (
     COMPLETED,
     GATES,
@@ -29,77 +25,9 @@ from ares.rubric import (
     slots_from_json,
 )
 
-if TYPE_CHECKING:
-    from ares.store import Stores
-
-
-_SLOT: SlotName = "outcome"
+_OUTCOME_SLOT: SlotName = "outcome"
 # Slots in which a text says what a task is.
 _SAME_ACTION: tuple[SlotName, ...] = ("action", "object", "from", "to")
-_NOT_STORED = (
-    "no success is stored, and not every episode has one of its source: the judge alone decides on OUTCOME there; "
-    "run ares annotate success grade"
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredOutcomeSource:
-    """Where the outcomes of episodes are read.
-
-    Attributes:
-        stores: Stores of the workspace.
-        producer: The producer of success whose verdict counts, or None where the judge decides alone.
-        families_file: The user's table of model families, or "".
-    """
-
-    stores: Stores
-    producer: Producer | None
-    families_file: str
-
-    # The three names by which a judge and a captioner are compared.
-
-    @property
-    def name(self) -> str:
-        """Portable name of the model of success, or ""."""
-        return self.producer.model if self.producer else ""
-
-    @property
-    def family(self) -> str:
-        """Its model family, or ""."""
-        return str(self.settings.get("family", ""))
-
-    @property
-    def settings(self) -> Mapping[str, Json]:
-        """Settings of the producer of success."""
-        return self.producer.settings if self.producer else {}
-
-    @property
-    def producer_settings(self) -> dict[str, Json]:
-        """What the producer of grades says of it: another success gives other grades."""
-        return {"success": self.producer.maker_id if self.producer else ""}
-
-    def read(self, works: Iterable[Work]) -> dict[str, StoredOutcome]:
-        """The outcomes of episodes by episode_id; an episode without one is left out."""
-        if self.producer is None:
-            return {}
-        return read_stored_outcomes(self.stores, self.producer, [work.episode.episode_id for work in works])
-
-    def may_judge(self, captioner: Producer | None) -> bool:
-        """Whether its model is of another family than that of the captions."""
-        return captioner is None or model_family_error(self, captioner, self.families_file) is None
-
-    def warnings(self, rubric: Rubric, captioners: Sequence[Producer]) -> list[str]:
-        """What a person should know before a run: nothing is stored, or it may not be used for some captions."""
-        if not any(criterion.slot == _SLOT for criterion in rubric.criteria):
-            return []
-        if self.producer is None:
-            return [_NOT_STORED] if self.stores.tables.episodes.count("success IS NULL") else []
-        related = sorted(captioner.model for captioner in captioners if not self.may_judge(captioner))
-        return [
-            f"the stored success by {self.name!r} is of the model family of captioner {model!r}: the judge alone "
-            "decides on OUTCOME"
-            for model in related
-        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +51,6 @@ class Text:
     only: str = ""
 
 
-def open_outcome_source(stores: Stores, rubric: Rubric, families_file: str) -> StoredOutcomeSource:
-    """The source of outcomes for the grades of a rubric; empty where the rubric does not ask for the outcome."""
-    asks = any(criterion.slot == _SLOT for criterion in rubric.criteria)
-    producer = current_success_producer(stores) if asks else None
-    return StoredOutcomeSource(stores=stores, producer=producer, families_file=families_file)
-
-
 def rule_by_outcome(criterion: Criterion, text: Text, verbs: Mapping[str, str]) -> Ruling | None:
     """The ruling on a stated outcome that a recorded or a stored one gives; None where neither says anything of it.
 
@@ -140,8 +61,8 @@ def rule_by_outcome(criterion: Criterion, text: Text, verbs: Mapping[str, str]) 
         text: The caption.
         verbs: The guide of verbs.
     """
-    work, claimed = text.work, text.slots.get(_SLOT, "")
-    if criterion.slot != _SLOT or claimed not in (COMPLETED, NOT_COMPLETED):
+    work, claimed = text.work, text.slots.get(_OUTCOME_SLOT, "")
+    if criterion.slot != _OUTCOME_SLOT or claimed not in (COMPLETED, NOT_COMPLETED):
         return None
     if not work.subject.is_whole_episode or work.frames.is_changed:
         return None
@@ -162,11 +83,11 @@ def is_refuted_by_label(subject: Subject, rubric: Rubric) -> bool:
     recorded, caption = subject.episode.success, subject.annotation
     if recorded is None or caption is None or not subject.is_whole_episode:
         return False
-    if not any(item.slot == _SLOT and item.category in GATES for item in rubric.criteria):
+    if not any(item.slot == _OUTCOME_SLOT and item.category in GATES for item in rubric.criteria):
         return False
     slots = slots_from_json(caption.value.get("slots"))
     stated = read_slots_by_tables(str(caption.value.get("text", "")), {}) if slots is None else slots
-    return stated.get(_SLOT, "") == (NOT_COMPLETED if recorded else COMPLETED)
+    return stated.get(_OUTCOME_SLOT, "") == (NOT_COMPLETED if recorded else COMPLETED)
 
 
 def _stored_ruling(criterion: Criterion, claimed: str, observed: str, reason: str, margin: float) -> Ruling:
@@ -174,7 +95,7 @@ def _stored_ruling(criterion: Criterion, claimed: str, observed: str, reason: st
         criterion=criterion.id,
         verdict=Verdict.MET if claimed == observed else Verdict.UNMET,
         source="stored",
-        slot=_SLOT,
+        slot=_OUTCOME_SLOT,
         claimed=claimed,
         observed=observed,
         reason=reason,

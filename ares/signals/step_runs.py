@@ -9,12 +9,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def find_runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """First and one past the last position of each run of true values of a mask (T,)."""
+def find_runs(mask: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """(R, 2): first and one past the last position of each run of true values of a mask (T,)."""
     import numpy as np
 
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
-    return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+    padded = np.zeros(len(mask) + 2, np.bool_)
+    padded[1:-1] = mask
+    return np.flatnonzero(padded[1:] != padded[:-1]).reshape(-1, 2)
 
 
 def find_equal_steps(is_equal: NDArray[np.bool_], fewest: int) -> NDArray[np.intp]:
@@ -24,8 +25,6 @@ def find_equal_steps(is_equal: NDArray[np.bool_], fewest: int) -> NDArray[np.int
         is_equal: (T - 1,) whether each step but the first equals the one before.
         fewest: Steps of the shortest run.
     """
-    import numpy as np
-
-    runs = np.array(find_runs(is_equal), np.intp).reshape(-1, 2)
+    runs = find_runs(is_equal)
     runs[:, 1] += 1  # the step that the others equal belongs to the run
     return runs[runs[:, 1] - runs[:, 0] >= fewest]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ares.checks.runs import find_equal_steps, find_runs
+from ares.signals.step_runs import find_equal_steps, find_runs
 
 
 def test_runs_of_a_mask_are_half_open() -> None:
     mask = np.array([1, 1, 0, 0, 1, 0, 1, 1, 1], bool)
-    assert find_runs(mask) == [(0, 2), (4, 5), (6, 9)]
-    assert find_runs(np.zeros(3, bool)) == []
-    assert find_runs(np.zeros(0, bool)) == []
+    assert find_runs(mask).tolist() == [[0, 2], [4, 5], [6, 9]]
+    assert find_runs(np.zeros(3, bool)).tolist() == []
+    assert find_runs(np.zeros(0, bool)).tolist() == []
 
 
 def test_a_held_value_begins_with_the_step_that_is_repeated() -> None:
