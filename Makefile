@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo app test check docs bench torture mutants judges nightly verify-exports lock clean run-env dev-env app-env
+PARALLEL := -n auto --dist worksteal
+.PHONY: help demo app test test-slow check docs bench torture mutants judges nightly verify-exports lock clean run-env dev-env app-env
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,17 +14,21 @@ demo: run-env ## Run the whole job on the sample, then open the dashboard (ARGS=
 app: app-env ## Open the dashboard of a workspace, without models where there are none (ARGS="-w FOLDER")
 	@$(BIN)/ares app $(ARGS)
 
-test: dev-env ## Run the tests but those of `make check` and `make nightly` (ARGS="-k NAME -x")
+test: dev-env ## Quick tests: every module, command, format and page once, some minutes (ARGS="-k NAME -x")
 	@scripts/test_system.sh
 	@scripts/node.sh test
-	@$(BIN)/pytest -n auto --dist loadfile --ignore tests/house --ignore tests/test_docs.py $(ARGS)
+	@$(BIN)/pytest $(PARALLEL) --ignore tests/house --ignore tests/test_docs.py $(ARGS)
+
+test-slow: dev-env ## Slow tests: processes, kills, browsers, journeys, long lists (ARGS="-k NAME -x")
+	@scripts/test_system.sh
+	@$(BIN)/pytest $(PARALLEL) -m 'slow and not nightly' --ignore tests/house --ignore tests/test_docs.py $(ARGS)
 
 check: dev-env ## Lint, format, types, and the tests of the house rules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@scripts/node.sh check
-	@$(BIN)/pytest -q -n auto --dist loadfile tests/house tests/test_docs.py
+	@$(BIN)/pytest -q $(PARALLEL) tests/house tests/test_docs.py
 
 docs: dev-env ## Build the manual and the reference of Python as web pages, strict (.cache/site)
 	@$(BIN)/python -m scripts.docs_site $(ARGS)

@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin="${ARES_BIN:-.venv/bin}"
-tests=(-n auto --dist loadfile) torture=(--minutes 60) mutants=(--minutes 60)
+tests=(-n auto --dist worksteal) torture=(--minutes 60) mutants=(--minutes 60)
 rows=(9 18) memory=(memory)
 case "${1:-}" in
     "") ;;

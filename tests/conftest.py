@@ -13,13 +13,18 @@ import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.workspaces import CommandResult, copy_workspace
+
+if TYPE_CHECKING:
+    from ares.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -41,58 +46,6 @@ os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 # The programs that tests start by the hundred would each compile every module again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-
-# Files that take longest, which start first: a process that starts one of them last works alone for a while.
-_LONGEST = (
-    "tests/test_recipe_pages.py",
-    "tests/annotators/test_embedding_map.py",
-    "tests/ares/test_object_store.py",
-    "tests/app/dashboard/test_browser_player.py",
-    "tests/app/demo/test_run.py",
-    "tests/app/dashboard/test_jobs_of_a_lab.py",
-    "tests/ares/review/test_calibration.py",
-    "tests/test_benchmarks.py",
-    "tests/app/dashboard/test_browser.py",
-    "tests/ares/export/test_merge_plan.py",
-    "tests/ares/search/test_filtered.py",
-    "tests/app/dashboard/test_views.py",
-    "tests/app/dashboard/test_browser_jobs.py",
-    "tests/app/dashboard/test_browser_review.py",
-    "tests/app/dashboard/test_browser_browse.py",
-    "tests/app/dashboard/test_hostile_input.py",
-    "tests/app/dashboard/test_selecting.py",
-    "tests/app/dashboard/test_retry.py",
-    "tests/annotators/grade/test_blind_judge.py",
-    "tests/ares/curation/test_interrupted.py",
-    "tests/app/dashboard/test_browser_security.py",
-    "tests/app/dashboard/test_browser_ruling.py",
-    "tests/judges/test_attack.py",
-    "tests/annotators/revise/test_revision.py",
-    "tests/app/dashboard/test_browser_map.py",
-    "tests/ares/store/vectors/test_recall.py",
-    "tests/annotators/served/test_controls.py",
-    "tests/ares/test_handle.py",
-    "tests/contracts/test_annotators.py",
-    "tests/ares/review/test_queue.py",
-    "tests/ares/export/test_two_sources.py",
-    "tests/annotators/models/test_forward.py",
-    "tests/ingest/test_remote_sources.py",
-    "tests/ares/review/test_answers.py",
-    "tests/contracts/test_annotation_stores_under_load.py",
-    "tests/ares/export/test_resume.py",
-    "tests/ares/export/test_identity.py",
-    "tests/annotators/models/huggingface/test_matrix.py",
-    "tests/ares/curation/test_run.py",
-    "tests/test_recorded_outputs.py",
-    "tests/ares/test_memory_growth.py",
-    "tests/app/cli/test_signals.py",
-    "tests/ingest/discovery/test_trees.py",
-    "tests/annotators/segment/test_stated_spans.py",
-    "tests/app/dashboard/test_finding.py",
-    "tests/ares/export/lerobot/test_exporter.py",
-    "tests/ingest/pipeline/test_run_ray.py",
-    "tests/annotators/grade/test_demo_judge.py",
-)
 
 # Becomes mongod, after asking the kernel to end it with us: a killed test run leaves no server behind.
 _DIE_WITH_PARENT = (
@@ -134,12 +87,6 @@ class Mongod:
             self._process.wait()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Files are handed out in the order of `pytest_collection_modifyitems`, not by their number of tests."""
-    if hasattr(config.option, "loadscopereorder"):
-        config.option.loadscopereorder = False
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One more than cores: a third of its time a test waits for a browser, a server or a process to answer.
@@ -153,13 +100,6 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_finish() -> None:
     """What has been imported stays: the collector of garbage need not look at it after each test."""
     gc.freeze()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first."""
-    ranks = {name: rank for rank, name in enumerate(_LONGEST)}
-    items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
 
 
 @pytest.fixture(autouse=True)
@@ -276,6 +216,55 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no sample data at {folder}")
     return folder
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Iterator[Workspace]:
+    """An empty workspace at `tmp_path / "ws"`."""
+    from ares.settings import Settings
+    from ares.workspace import open_workspace
+
+    with open_workspace(str(tmp_path / "ws"), Settings(), create=True) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def video_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
+    """Folder of a workspace with the videos of the sample; who changes it copies it by `copy_workspace`."""
+    from ares.settings import Settings
+    from ares.workspace import open_workspace
+    from tests.ingesting import ingest_paths
+
+    folder = tmp_path_factory.mktemp("videos") / "ws"
+    with open_workspace(str(folder), Settings(), create=True) as opened:
+        ingest_paths(opened.stores, [str(demo_samples / "video")], quiet=True)
+    return folder
+
+
+@pytest.fixture
+def video_ws(video_folder: Path, tmp_path: Path) -> Iterator[Workspace]:
+    """A workspace at `tmp_path / "videos"` with the videos of the sample, that a test may change."""
+    from ares.settings import Settings
+    from ares.workspace import open_workspace
+
+    with open_workspace(str(copy_workspace(video_folder, tmp_path / "videos")), Settings()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def run_ares(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
+    """Runs `ares ARGUMENTS` in this process: `run_ares("status", "-w", ws.path).status`."""
+    from app.cli.main import main
+
+    def run(*arguments: object) -> CommandResult:
+        capsys.readouterr()
+        try:
+            status = main([str(argument) for argument in arguments])
+        except SystemExit as request_to_exit:  # of argparse, which says 2 where usage is wrong
+            status = int(request_to_exit.code or 0)
+        return CommandResult(status, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="session")

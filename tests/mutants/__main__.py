@@ -47,8 +47,9 @@ _CLOCK_SECONDS, _CLOCK_FACTOR = 180.0, 10.0
 _OUT_OF_TIME = "what ran out of time"
 # Changes whose first tests are tried without the change.
 _CHECKED = 5
+_SUITES = ("-m", "not nightly")
 _OPTIONS = (
-    "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "tests.mutants.plugin",
+    *_SUITES, "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "tests.mutants.plugin",
     "--no-header", "--tb=no",
 )  # fmt: skip
 _GOAL = 0.85
@@ -159,7 +160,7 @@ class Lab:
         """Run tests once, and write what each enters into a folder."""
         folder.mkdir(parents=True)
         program = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        program += ["-p", "tests.mutants.plugin", "-n", str(workers), "--dist", "loadfile", *tests]
+        program += ["-p", "tests.mutants.plugin", "-n", str(workers), "--dist", "loadfile", *_SUITES, *tests]
         with self._probes():
             ended = subprocess.run(
                 program, cwd=self.root, env=self._environment(**{FOLDER_VARIABLE: str(folder)}),
