@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -18,20 +18,23 @@ from annotators.base import (
     Annotator,
     Frames,
     Options,
-    Subject,
     Work,
     make_annotation_subject,
     make_episode_subject,
 )
 from annotators.runner.fault_isolation import select_no_frames
-from ares.annotation import Annotation
-from ares.episode import Camera, Episode, MediaRef
+from ares.annotation import Annotation, Producer
+from ares.episode import Camera, Episode
+from ares.media import probe_video
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.caption_replies import typed_caption
+from tests.annotators.samples import make_annotation, make_camera, make_episode
+from tests.workspaces import copy_workspace
 
 Behaviour = Callable[[BaseHTTPRequestHandler], None]
 SECRET = "sk-very-secret-0123456789"
+BY_HAND = Producer(annotator="caption", version="by hand")
 
 
 class ModelServer:
@@ -90,10 +93,8 @@ class ModelServer:
 
     # The script: each call adds the answer to one more request.
 
-    def says(
-        self, text: str | None, *, finish: str = "stop", refusal: str | None = None, usage: bool = True
-    ) -> None:
-        self.answers(lambda request: text, finish=finish, refusal=refusal, usage=usage)
+    def says(self, text: str | None, **more: Any) -> None:
+        self.answers(lambda request: text, **more)
 
     def answers(
         self,
@@ -103,36 +104,34 @@ class ModelServer:
         refusal: str | None = None,
         usage: bool = True,
     ) -> None:
-        def answer(handler: BaseHTTPRequestHandler) -> None:
-            message = {"role": "assistant", "content": reply(self.requests[-1]), "refusal": refusal}
-            self.send(
-                handler,
-                200,
-                self.completion([{"index": 0, "message": message, "finish_reason": finish}], usage),
-            )
+        def choices(request: dict[str, Any]) -> list[dict[str, Any]]:
+            message = {"role": "assistant", "content": reply(request), "refusal": refusal}
+            return [{"index": 0, "message": message, "finish_reason": finish}]
 
-        self._script.append(answer)
+        self.replies(choices, usage)
 
     def captions(self, sentence: str, **slots: str | list[str]) -> None:
         """Replies with a typed caption of a sentence."""
         self.says(typed_caption(sentence, **slots))
 
-    def sends_choices(self, choices: list[dict[str, Any]]) -> None:
-        self._script.append(lambda handler: self.send(handler, 200, self.completion(choices, True)))
-
-    def replies(self, choices: Callable[[dict[str, Any]], list[dict[str, Any]]]) -> None:
+    def replies(self, choices: Callable[[dict[str, Any]], list[dict[str, Any]]], usage: bool = True) -> None:
         """Answers with the choices made for each request, also of several at the same time."""
         self._script.append(
             lambda handler: self.send(
-                handler, 200, self.completion(choices(self._thread_local.request), True)
+                handler, 200, self.completion(choices(self._thread_local.request), usage)
             )
         )
+
+    def forget(self) -> None:
+        """Drop the requests and the script so far."""
+        self.requests.clear()
+        self._script.clear()
 
     def fails(self, status: int, body: str = '{"error": {"message": "no"}}', **headers: str) -> None:
         self._script.append(lambda handler: self.send(handler, status, body.encode(), headers))
 
-    def sends(self, body: bytes, content_type: str = "application/json") -> None:
-        self._script.append(lambda handler: self.send(handler, 200, body, {"Content-Type": content_type}))
+    def sends(self, body: bytes, **headers: str) -> None:
+        self._script.append(lambda handler: self.send(handler, 200, body, headers))
 
     def stalls(self, seconds: float) -> None:
         self._script.append(lambda handler: time.sleep(seconds))
@@ -170,7 +169,7 @@ class ModelServer:
         handler: BaseHTTPRequestHandler, status: int, body: bytes, headers: dict[str, str] | None = None
     ) -> None:
         handler.send_response(status)
-        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+        for name, value in {"Content_Type": "application/json", **(headers or {})}.items():
             handler.send_header(name.replace("_", "-"), value)
         handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
@@ -207,12 +206,12 @@ def options(settings: Settings) -> Options:
     return Options(settings=settings, device="cpu")
 
 
-@pytest.fixture()
-def ws(tmp_path: Path, settings: Settings) -> Iterator[Workspace]:
-    """An empty workspace."""
-    workspace = open_workspace(str(tmp_path / "ws"), settings)
-    yield workspace
-    workspace.close()
+@pytest.fixture(scope="module")
+def module_ws(video_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """The videos of the sample, for all tests of a file."""
+    folder = copy_workspace(video_folder, tmp_path_factory.mktemp("module") / "ws")
+    with open_workspace(str(folder), Settings()) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -241,48 +240,16 @@ def _encode_once(encode: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def episodes(demo_samples: Path) -> dict[str, Episode]:
     """Two videos of the demo sample as episodes, and one whose file does not exist; made without an ingester."""
-    episodes_by_name: dict[str, Episode] = {}
-    for name in ("drawer-close_000", "basketball_009", "gone"):
-        cameras = tuple(
-            _camera(demo_samples / "video" / "videos" / f"{name}_{view}.mp4", view)
-            for view in ("front", "wrist")
-        )
-        episodes_by_name[name] = Episode(
-            episode_id=f"{name:_<16}"[:16],
-            format="video",
-            dataset="demo",
-            version="",
-            split="",
-            key=name,
-            source="",
-            content_hash=name,
-            instruction="do what is written nowhere else",
-            instructions=("do what is written nowhere else",),
-            robot="sawyer",
-            num_steps=cameras[0].media.num_frames,
-            rate_hz=20.0,
-            rate_source="source",
-            cameras=cameras,
-            success=True,
-        )
-    return episodes_by_name
 
+    def camera(name: str, view: Literal["front", "wrist"]) -> Camera:
+        path = demo_samples / "video" / "videos" / f"{name}_{view}.mp4"
+        frames = probe_video(str(path)).num_frames if path.exists() else 40
+        return make_camera(view, frames / 20, 20.0, str(path))
 
-def _camera(path: Path, view: Any) -> Camera:
-    frames = 40
-    if path.exists():
-        from ares.media import probe_video
-
-        frames = probe_video(str(path)).num_frames
-    media = MediaRef(
-        kind="mp4",
-        uri=str(path),
-        start_seconds=0.0,
-        stop_seconds=frames / 20,
-        num_frames=frames,
-        rate_hz=20.0,
-    )
-    return Camera(name=view, role=view, width=192, height=192, codec="h264", media=media)
+    return {
+        name: make_episode(name, [camera(name, "front"), camera(name, "wrist")], success=True)
+        for name in ("drawer-close_000", "basketball_009", "gone")
+    }
 
 
 @pytest.fixture(scope="session")
@@ -290,7 +257,11 @@ def work_for() -> Callable[..., Work]:
     """Makes a Work with the decoded frames that annotators select, as a run does."""
 
     def make(episode: Episode, annotators: Sequence[Annotator], caption: Annotation | None = None) -> Work:
-        subject = subject_of(episode, caption)
+        subject = (
+            make_annotation_subject(episode, caption)
+            if caption is not None
+            else make_episode_subject(episode)
+        )
         frames = Frames(
             episode,
             [getattr(annotator, "select_frames", select_no_frames)(subject) for annotator in annotators],
@@ -301,13 +272,6 @@ def work_for() -> Callable[..., Work]:
     return make
 
 
-def subject_of(episode: Episode, caption: Annotation | None) -> Subject:
-    """A caption as a subject, or the episode itself."""
-    if caption is None:
-        return make_episode_subject(episode)
-    return make_annotation_subject(episode, caption)
-
-
 @pytest.fixture(scope="session")
 def caption_of() -> Callable[..., Annotation]:
     """Makes a caption that no model wrote; with slots one that is typed."""
@@ -315,15 +279,7 @@ def caption_of() -> Callable[..., Annotation]:
     def make(
         episode: Episode, text: str, maker_id: str = "by-hand", slots: dict[str, Any] | None = None
     ) -> Annotation:
-        return Annotation(
-            episode_id=episode.episode_id,
-            name="caption",
-            value={"text": text, "caption": text, **({"slots": slots} if slots else {})},
-            maker_id=maker_id,
-            subject=episode.episode_id,
-            start_seconds=0.0,
-            stop_seconds=episode.duration_seconds,
-            created="2026-01-01T00:00:00+00:00",
-        )
+        value = {"text": text, "caption": text, **({"slots": slots} if slots else {})}
+        return make_annotation(BY_HAND, episode, value, maker_id=maker_id)
 
     return make

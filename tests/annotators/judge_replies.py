@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.annotators.caption_replies import CAPTIONS, typed_caption
+from tests.annotators.samples import choice
 
 OBSERVES = "Observe one segment of a robot recording."
 COMPARES = "Compare two values of one slot."
@@ -97,20 +98,20 @@ def judge(
     def answer(request: Mapping[str, Any]) -> list[dict[str, Any]]:
         kind = kind_of(request)
         if kind == "observation":
-            return [_choice(seen)]
+            return [choice(seen)]
         if kind == "caption":
-            return [_choice(typed_caption("close the drawer"))]
+            return [choice(typed_caption("close the drawer"))]
         if kind not in ("comparison", "choice", "choices", "words", "question"):
-            return [_choice("yes" if "Answer yes or no" in prompt_of(request) else "close the drawer")]
+            return [choice("yes" if "Answer yes or no" in prompt_of(request) else "close the drawer")]
         data = data_of(request)
         if kind == "comparison":
             said = compares if isinstance(compares, str) else compares(data)
-            return [_choice(said if said.startswith("{") else json.dumps({"answer": said}))]
+            return [choice(said if said.startswith("{") else json.dumps({"answer": said}))]
         if kind == "words":
-            return [_choice(json.dumps({"words": [word for word in data["words"] if word in words]}))]
+            return [choice(json.dumps({"words": [word for word in data["words"] if word in words]}))]
         rest = {"frames": list(frames), "confidence": confidence}
         if kind == "question":
-            return [_choice(json.dumps({"answer": answers, **rest}))]
+            return [choice(json.dumps({"answer": answers, **rest}))]
         if kind == "choices":
             options = {number: _option_of(chooses, entry) for number, entry in data.items()}
             numbered = {
@@ -118,11 +119,11 @@ def judge(
                 for number, option in options.items()
                 if option in data[number]["options"]
             }
-            return [_choice(json.dumps(numbered))]
+            return [choice(json.dumps(numbered))]
         option = _option_of(chooses, data)
         if option not in data["options"]:
-            return [_choice(str(option))]
-        return [_choice(json.dumps({"option": data["options"].index(option) + 1, **rest}))]
+            return [choice(str(option))]
+        return [choice(json.dumps({"option": data["options"].index(option) + 1, **rest}))]
 
     return answer
 
@@ -130,7 +131,3 @@ def judge(
 def _option_of(chooses: str | Answer, data: dict[str, Any]) -> Any:
     """The option of a choice about one slot."""
     return chooses if isinstance(chooses, str) else chooses(data)
-
-
-def _choice(text: str) -> dict[str, Any]:
-    return {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from annotators.models import Capability, VlmFailure, VlmReply, VlmRequest
@@ -14,11 +13,10 @@ from ares.errors import ModelError
 class StubVlm:
     """Fills the protocol `annotators.models.base.Vlm` without a model; for tests of annotators.
 
-    Its name, which every annotation stores as its model, begins with "stub:". Queued replies come first, then those of
-    the responder.
+    Its name, which every annotation stores as its model, begins with "stub:".
 
     Args:
-        responder: Makes the reply to a request; None when replies are queued.
+        responder: Makes the reply to a request; None where none may be asked for.
         name: Rest of its name.
         family: Model family; a judge must be of another family than the captioner.
 
@@ -41,11 +39,6 @@ class StubVlm:
         self.family = family
         self.history: list[VlmRequest] = []
         self._responder = responder
-        self._queue: deque[str | ModelError] = deque()
-
-    def enqueue(self, *replies: str | ModelError) -> None:
-        """Queue replies, each for one request."""
-        self._queue.extend(replies)
 
     def ask(self, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | VlmFailure]:
         """One scripted reply or error per request; each counts as one call without tokens."""
@@ -53,12 +46,8 @@ class StubVlm:
 
     def _reply(self, request: VlmRequest) -> VlmReply | VlmFailure:
         self.history.append(request)
-        if self._queue:
-            reply = self._queue.popleft()
-        elif self._responder:
-            reply = self._responder(request)
-        else:
-            reply = ModelError("the stub has no reply", f"request {len(self.history)}; queue more replies")
+        assert self._responder, "the stub has no reply"
+        reply = self._responder(request)
         if isinstance(reply, ModelError):
             return VlmFailure(reply)
         return VlmReply(text=reply, cost=Cost(calls=1))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -13,14 +11,12 @@ from annotators.base import Annotator, Options, Result, Work, new_annotation
 from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql
 from ares.annotation import Column, ColumnType, Producer
 from ares.episode import Json
-from ares.errors import AresError, RequestError
+from ares.errors import AresError
 from ares.registry import annotators
 from ares.search import compute_facets
-from ares.settings import settings_from_environment
 from ares.store import Stores
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from tests.annotators.runs import annotate
-from tests.ingesting import ingest_paths
 
 _LIGHTS = ("bright", "dim", "dark")
 
@@ -70,13 +66,10 @@ def _scene_values(key: str) -> dict[str, Json]:
 
 
 @pytest.fixture(scope="module")
-def ws(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+def ws(module_ws: Workspace) -> Workspace:
     annotators.add("scene", _make_scene_annotator)
-    workspace = open_workspace(str(tmp_path_factory.mktemp("columns") / "ws"), settings_from_environment({}))
-    ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
-    annotate(workspace.stores, ["scene"], Options(settings=workspace.settings), quiet=True)
-    yield workspace
-    workspace.close()
+    annotate(module_ws.stores, ["scene"], Options(settings=module_ws.settings), quiet=True)
+    return module_ws
 
 
 @pytest.mark.parametrize(
@@ -122,30 +115,3 @@ def test_what_the_dashboard_makes_of_a_click_finds_what_the_facet_counts(ws: Wor
             low, high = facet.edges[index : index + 2]
             dragged = ViewState(filters={facet.column: ColumnFilter(column=facet.column, low=low, high=high)})
             assert ws.stores.tables.episodes.count(view_filter_sql(dragged, kinds)) >= count
-
-
-def test_a_value_that_does_not_fit_its_column_fails_its_episode(ws: Workspace) -> None:
-    producer = replace(_PRODUCER, version="2")
-
-    def process(works: Sequence[Work]) -> list[Result | AresError]:
-        lights = ["broken" if "drawer" in work.episode.key else "dark" for work in works]
-        return [
-            Result(annotations=[new_annotation(work, producer, {"light": light})])
-            for work, light in zip(works, lights, strict=True)
-        ]
-
-    annotators.add(
-        "lights", lambda options, stores: SimpleNamespace(producer=producer, process=process, batch_size=4)
-    )
-    try:
-        (report,) = annotate(ws.stores, ["lights"], Options(settings=ws.settings), where="moving", quiet=True)
-    finally:
-        annotators.remove("lights")
-    assert (report.kept, report.failed) == (0, 2)
-    assert "'light' is one of bright, dim, dark, but got 'broken'" in report.failures[0].example
-    assert ws.sync() == 0
-
-
-def test_a_list_that_is_compared_with_a_text_is_told(ws: Workspace) -> None:
-    with pytest.raises(RequestError, match="the filter cannot be read"):
-        ws.stores.tables.episodes.count("objects = 'mug'")

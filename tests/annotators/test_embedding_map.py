@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,14 +15,9 @@ from annotators.embedding_map import MapAnnotator
 from ares.episode import Episode, Record, Trajectory
 from ares.errors import ModelError, RequestError
 from ares.workspace import Workspace
+from tests.annotators.samples import make_camera, make_episode
 
 _KINDS, _KIND_SIZE = 3, 12
-
-
-@pytest.fixture(autouse=True)
-def _with_umap(request: pytest.FixtureRequest) -> None:
-    if "pca" not in request.node.name:
-        pytest.importorskip("umap")
 
 
 class _Row(NamedTuple):
@@ -37,7 +32,17 @@ def _id(kind: int, number: int) -> str:
     return f"{(number * _KINDS + kind) * 7919 % 65_536:016x}"
 
 
-def _fill(ws: Workspace, like: Episode, numbers: range) -> list[Episode]:
+@pytest.fixture
+def no_umap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """UMAP is not installed; it would compile itself for ten seconds."""
+
+    def version(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("annotators.embedding_map.version", version)
+
+
+def _fill(ws: Workspace, numbers: range) -> list[Episode]:
     """Episodes of three looks, two frames each, with their vectors."""
     rng = np.random.default_rng(0)
     looks = np.eye(8, dtype=np.float32)[:_KINDS]
@@ -45,7 +50,7 @@ def _fill(ws: Workspace, like: Episode, numbers: range) -> list[Episode]:
     for kind in range(_KINDS):
         for number in numbers:
             episode_id = _id(kind, number)
-            episodes.append(replace(like, episode_id=episode_id, key=episode_id, content_hash=episode_id))
+            episodes.append(make_episode(episode_id, [make_camera("front", 3.0, 1.0)]))
             vectors = (looks[kind] + rng.normal(0, 0.05, (2, 8))).astype(np.float32)
             rows.append(_Row(episode_id, "front", np.array([0.0, 1.0]), vectors))
     blank = Trajectory(timestamps=np.arange(3.0))
@@ -69,62 +74,57 @@ def _coordinates(
     return {point.episode_id: (point.value["map_x"], point.value["map_y"]) for point in annotations}  # type: ignore[misc]
 
 
-@pytest.mark.nightly
-def test_what_looks_alike_lies_together(
-    ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Callable[..., Work]
+@pytest.mark.parametrize("projection", ["pca", pytest.param("umap", marks=pytest.mark.slow)])
+def test_new_episodes_are_placed_beside_their_kind_on_the_map_that_is_there(
+    projection: str, ws: Workspace, options: Options, work_for: Callable[..., Work], request: Any
 ) -> None:
-    filled = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
-    coordinates = _coordinates(ws, options, filled, work_for)
-    groups = [
-        np.array([coordinates[_id(kind, number)] for number in range(_KIND_SIZE)]) for kind in range(_KINDS)
-    ]
-    centres = [group.mean(axis=0) for group in groups]
-    spread = max(
-        float(np.linalg.norm(group - centre, axis=1).max())
-        for group, centre in zip(groups, centres, strict=True)
-    )
-    apart = min(float(np.linalg.norm(a - b)) for i, a in enumerate(centres) for b in centres[:i])
-    assert apart > 2 * spread
-
-
-def test_new_episodes_are_placed_on_the_map_that_is_there(
-    ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Callable[..., Work]
-) -> None:
-    old = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
-    producer, before = (
-        MapAnnotator(options, ws.stores).producer.maker_id,
-        _coordinates(ws, options, old, work_for),
-    )
-    new = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE, _KIND_SIZE + 3))
-    assert MapAnnotator(options, ws.stores).producer.maker_id == producer
+    if projection == "pca":
+        request.getfixturevalue("no_umap")
+    else:
+        pytest.importorskip("umap")
+    old = _fill(ws, range(_KIND_SIZE))
+    producer = MapAnnotator(options, ws.stores).producer
+    assert producer.settings.get("projection", "umap") == projection
+    before = _coordinates(ws, options, old, work_for)
+    new = _fill(ws, range(_KIND_SIZE, _KIND_SIZE + 3))
+    assert MapAnnotator(options, ws.stores).producer.maker_id == producer.maker_id
     after = _coordinates(ws, options, [*old, *new], work_for)
     assert {episode_id: after[episode_id] for episode_id in before} == before
+    homes = [
+        np.mean([before[_id(kind, number)] for number in range(_KIND_SIZE)], axis=0) for kind in range(_KINDS)
+    ]
     for kind in range(_KINDS):
-        home = np.array([before[_id(kind, number)] for number in range(_KIND_SIZE)]).mean(axis=0)
-        others = [
-            np.array([before[_id(other, number)] for number in range(_KIND_SIZE)]).mean(axis=0)
-            for other in range(_KINDS)
-            if other != kind
-        ]
-        point = np.array(after[_id(kind, _KIND_SIZE)])
-        assert np.linalg.norm(point - home) < min(np.linalg.norm(point - other) for other in others)
+        distances = [float(np.linalg.norm(after[_id(kind, _KIND_SIZE)] - home)) for home in homes]
+        assert distances[kind] == min(distances)
 
 
-@pytest.mark.nightly
-def test_a_workspace_that_doubled_is_drawn_anew(
-    ws: Workspace, options: Options, episodes: dict[str, Episode]
+@pytest.mark.usefixtures("no_umap")
+def test_without_umap_the_map_is_made_by_pca_and_its_producer_says_so(
+    ws: Workspace, options: Options
 ) -> None:
-    _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
+    _fill(ws, range(_KIND_SIZE))
+    annotator = MapAnnotator(options, ws.stores)
+    assert "umap" not in annotator.producer.settings
+    assert "made by PCA" in str(annotator.preflight([]).warnings)
+
+
+@pytest.mark.usefixtures("no_umap")
+def test_a_workspace_that_doubled_is_drawn_anew(ws: Workspace, options: Options) -> None:
+    _fill(ws, range(_KIND_SIZE))
     producer = MapAnnotator(options, ws.stores).producer.maker_id
-    _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE, 3 * _KIND_SIZE))
+    _fill(ws, range(_KIND_SIZE, 3 * _KIND_SIZE))
     assert MapAnnotator(options, ws.stores).producer.maker_id != producer
 
 
-@pytest.mark.nightly
+@pytest.mark.usefixtures("no_umap")
 def test_an_episode_without_vectors_fails_alone_and_too_few_fail_together(
-    ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Callable[..., Work]
+    ws: Workspace, options: Options, work_for: Callable[..., Work]
 ) -> None:
-    filled = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
+    three = _fill(ws, range(1))
+    annotator = MapAnnotator(options, ws.stores)
+    (first, *_) = annotator.process([work_for(episode, [annotator]) for episode in three])
+    assert isinstance(first, ModelError) and "too few" in str(first)
+    filled = _fill(ws, range(1, _KIND_SIZE))
     annotator = MapAnnotator(options, ws.stores)
     bare = replace(filled[0], episode_id="f" * 16)
     good, missing = annotator.process([work_for(filled[0], [annotator]), work_for(bare, [annotator])])
@@ -132,19 +132,10 @@ def test_an_episode_without_vectors_fails_alone_and_too_few_fail_together(
     assert isinstance(missing, ModelError) and "frame vectors" in str(missing)
 
 
-def test_three_episodes_are_no_map(
-    ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Callable[..., Work]
-) -> None:
-    filled = _fill(ws, episodes["drawer-close_000"], range(1))
-    annotator = MapAnnotator(options, ws.stores)
-    (first, *_) = annotator.process([work_for(episode, [annotator]) for episode in filled])
-    assert isinstance(first, ModelError) and "too few" in str(first)
-
-
 def test_making_the_annotator_writes_nothing_and_a_run_stores_its_sample(
-    ws: Workspace, options: Options, episodes: dict[str, Episode]
+    ws: Workspace, options: Options
 ) -> None:
-    filled = _fill(ws, episodes["drawer-close_000"], range(1))
+    filled = _fill(ws, range(1))
     annotator = MapAnnotator(options, ws.stores)
     assert dict(ws.stores.annotations.find_documents("maps")) == {}
     annotator.preflight([])
@@ -152,33 +143,6 @@ def test_making_the_annotator_writes_nothing_and_a_run_stores_its_sample(
     assert stored == {"episodes": len(filled), "sample": sorted(item.episode_id for item in filled)}
 
 
-@pytest.mark.nightly
 def test_without_vectors_embed_is_asked_for(options: Options, ws: Workspace) -> None:
     with pytest.raises(RequestError, match="annotate embed"):
         MapAnnotator(options, ws.stores)
-
-
-def test_without_umap_the_map_is_made_by_pca_and_its_producer_says_so(
-    ws: Workspace,
-    options: Options,
-    episodes: dict[str, Episode],
-    work_for: Callable[..., Work],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def version(name: str) -> str:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr("annotators.embedding_map.version", version)
-    filled = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
-    places = _coordinates(ws, options, filled, work_for)
-    centres = {}
-    for kind in range(_KINDS):
-        own = np.array([places[_id(kind, number)] for number in range(_KIND_SIZE)])
-        centres[kind] = own.mean(axis=0)
-        assert np.linalg.norm(own - centres[kind], axis=1).max() < 0.3
-    assert min(np.linalg.norm(centres[a] - centres[b]) for a, b in ((0, 1), (0, 2), (1, 2))) > 0.6
-    annotator = MapAnnotator(options, ws.stores)
-    settings = annotator.producer.settings
-    assert settings["projection"] == "pca" and "umap" not in settings
-    assert "made by PCA" in str(annotator.preflight([]).warnings)
-    assert _coordinates(ws, options, filled, work_for) == places

@@ -168,36 +168,32 @@ def test_a_sentence_whose_slots_cannot_be_filled_fails_and_both_calls_are_paid(
 
 
 @pytest.mark.parametrize(
-    "reply",
+    ("reply", "finish", "reason"),
     [
-        json.dumps({**TYPED, "outcome": "perhaps"}),
-        json.dumps({**TYPED, "more": ""}),
-        json.dumps({name: value for name, value in TYPED.items() if name != "hand"}),
-        "[]",
-        json.dumps(TYPED)[:-9],
+        (json.dumps({**TYPED, "outcome": "perhaps"}), "stop", "caption is of another form"),
+        (json.dumps({**TYPED, "more": ""}), "stop", "caption is of another form"),
+        ("[]", "stop", "caption is of another form"),
+        (json.dumps(TYPED)[:-9], "stop", "caption is of another form"),
+        (json.dumps(TYPED), "length", "reply was cut at its length limit"),
+        ("", "stop", "caption is empty"),
+        ('""', "stop", "caption is empty"),
     ],
 )
-def test_json_of_another_form_is_a_failure_that_is_paid(
+def test_a_reply_that_is_no_caption_is_a_failure_that_is_paid(
     remote: Options,
     ws: Workspace,
     episodes: dict[str, Episode],
     work_for: Works,
     model_server: Any,
     reply: str,
+    finish: str,
+    reason: str,
 ) -> None:
-    model_server.says(reply)
+    model_server.says(reply, finish=finish)
     failure = _caption(CaptionAnnotator(remote, ws.stores), work_for, episodes["drawer-close_000"])
-    assert isinstance(failure, PaidFailure) and failure.error.reason == "caption is of another form"
+    assert isinstance(failure, PaidFailure) and failure.error.reason == reason
     assert failure.cost.calls == len(model_server.requests) == 1
-
-
-def test_a_cut_reply_is_a_failure_that_is_paid(
-    remote: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works, model_server: Any
-) -> None:
-    model_server.says(json.dumps(TYPED), finish="length")
-    failure = _caption(CaptionAnnotator(remote, ws.stores), work_for, episodes["drawer-close_000"])
-    assert isinstance(failure, PaidFailure) and "length" in failure.error.reason
-    assert failure.cost.calls == 1
+    assert failure.cost.usd == pytest.approx(0.001020)
 
 
 def test_values_of_a_captioner_are_short_and_in_the_words_of_the_guide() -> None:
@@ -283,36 +279,19 @@ def test_the_guide_of_verbs_is_part_of_the_producer_and_its_path_is_not(
         producer(verbs=str(verbs))
 
 
-@pytest.mark.parametrize("reply", ["", "  \n", '""'])
-def test_an_empty_caption_is_a_failure(
-    remote: Options,
-    ws: Workspace,
-    episodes: dict[str, Episode],
-    work_for: Works,
-    model_server: Any,
-    reply: str,
-) -> None:
-    model_server.says(reply)
-    annotator = CaptionAnnotator(remote, ws.stores)
-    (result,) = annotator.process([work_for(episodes["drawer-close_000"], [annotator])])
-    assert isinstance(result, PaidFailure) and result.error.reason == "caption is empty"
-    assert result.cost.calls == 1 and result.cost.usd == pytest.approx(0.001020)
-
-
 def test_nothing_but_space_and_quotes_is_cleaned() -> None:
     assert clean_caption_reply(" “close\n the  drawer” ") == "close the drawer"
     assert clean_caption_reply("<b>close</b> 'it'") == "<b>close</b> 'it'"
 
 
 @pytest.mark.parametrize(
-    "spec", ["gpt", "hf:", "openai:m", "openai:m@ftp://x", "openai:@http://x/v1", "clip:x"]
+    "spec", ["gpt", "hf:", "stub:", "openai:m", "openai:m@ftp://x", "openai:@http://x/v1", "clip:x"]
 )
 def test_a_spec_that_cannot_be_read(options: Options, spec: str) -> None:
     with pytest.raises(RequestError, match="model spec cannot be read"):
         load_vlm(spec, options, 8)
 
 
-@pytest.mark.parametrize("load_models", [True, False])
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
@@ -324,10 +303,11 @@ def test_a_spec_that_cannot_be_read(options: Options, spec: str) -> None:
         ("http:///v1", "names no host"),
     ],
 )
-def test_an_address_that_cannot_be_read(options: Options, load_models: bool, url: str, problem: str) -> None:
-    with pytest.raises(RequestError, match=r"^the address of the model server") as caught:
-        load_vlm(f"openai:m@{url}", replace(options, load_models=load_models), 8)
-    assert problem in str(caught.value) and repr(url) in str(caught.value)
+def test_an_address_that_cannot_be_read(options: Options, url: str, problem: str) -> None:
+    for own in (options, replace(options, load_models=False)):
+        with pytest.raises(RequestError, match=r"^the address of the model server") as caught:
+            load_vlm(f"openai:m@{url}", own, 8)
+        assert problem in str(caught.value) and repr(url) in str(caught.value)
 
 
 def test_an_unknown_price_is_no_zero(remote: Options, ws: Workspace, episodes: dict[str, Episode]) -> None:
@@ -335,25 +315,18 @@ def test_an_unknown_price_is_no_zero(remote: Options, ws: Workspace, episodes: d
     assert CaptionAnnotator(unknown, ws.stores).estimate(make_episode_subject(episodes["gone"])).usd is None
 
 
-def test_a_folder_without_a_model(options: Options, tmp_path: Path, reference_models: Path) -> None:
+def test_broken_weights_are_one_line(options: Options, tmp_path: Path, reference_models: Path) -> None:
+    shutil.copytree(reference_models / "reference-captioner", tmp_path / "broken")
+    (tmp_path / "broken" / "model.safetensors").chmod(0o644)
+    (tmp_path / "broken" / "model.safetensors").write_bytes(b"\0" * 100)
     with pytest.raises(ModelError, match="vision-language model cannot be loaded"):
-        load_vlm(f"hf:{tmp_path}", options, 8)
-    broken = tmp_path / "broken"
-    shutil.copytree(reference_models / "reference-captioner", broken)
-    (broken / "model.safetensors").chmod(0o644)
-    (broken / "model.safetensors").write_bytes(b"\0" * 100)
-    with pytest.raises(ModelError, match="vision-language model cannot be loaded"):
-        load_vlm(f"hf:{broken}", options, 8)
+        load_vlm(f"hf:{tmp_path / 'broken'}", options, 8)
 
 
-def test_a_reply_that_meets_its_bound_is_an_error(
-    options: Options, episodes: dict[str, Episode], reference_models: Path
+def test_annotations_name_a_stub_as_their_model(
+    options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works
 ) -> None:
-    import numpy as np
-
-    from annotators.models import VlmFailure, VlmRequest
-
-    vlm = load_vlm(f"hf:{reference_models / 'reference-captioner'}", options, 2)
-    (reply,) = vlm.ask([VlmRequest(images=[np.zeros((96, 96, 3), np.uint8)] * 3, prompt="x")])
-    assert isinstance(reply, VlmFailure) and reply.error.reason == "reply was cut at its length limit"
-    assert (reply.cost.calls, reply.cost.tokens_out) == (1, 2)
+    annotator = CaptionAnnotator(replace(options, model="stub:close the drawer"), ws.stores)
+    assert _value(annotator, work_for, episodes["drawer-close_000"])["text"] == "close the drawer"
+    assert annotator.producer.model == "stub:close the drawer"
+    assert annotator.producer.settings["family"] == "stub"

@@ -10,30 +10,26 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from annotators.base import Subject, make_episode_subject
-from annotators.caption import plan_frames
+from annotators.base import Frames, Subject, make_episode_subject
+from annotators.caption import compute_even_seconds, plan_frames
 from annotators.caption.frame_plan import MAX_FRAMES, CaptionLayout, FramePlan, plan_test_frames
 from ares.episode import Camera, Episode
+from ares.media import all_frames
+from tests.annotators.samples import make_camera, make_episode
 
 Segment = Callable[..., Subject]
 _LAYOUTS = ("auto", "sheets")
 
 
 @pytest.fixture
-def segment(episodes: dict[str, Episode]) -> Segment:
+def segment() -> Segment:
     """A segment of an episode of so many seconds with so many cameras, all of it where no span is given."""
 
     def make(
         seconds: float, cameras: int, span: tuple[float, float] | None = None, rate: float = 20.0
     ) -> Subject:
-        episode = episodes["drawer-close_000"]
-        media = replace(
-            episode.cameras[0].media, num_frames=round(seconds * rate), rate_hz=rate, stop_seconds=seconds
-        )
-        views = tuple(
-            replace(episode.cameras[0], name=f"view_{number}", media=media) for number in range(cameras)
-        )
-        episode = replace(episode, num_steps=round(seconds * rate), rate_hz=rate, cameras=views)
+        camera = make_camera("front", seconds, rate)
+        episode = make_episode("drawn", [replace(camera, name=f"view_{n}") for n in range(cameras)])
         start, stop = span or (0.0, seconds)
         return replace(make_episode_subject(episode), kind="segment", start_seconds=start, stop_seconds=stop)
 
@@ -73,6 +69,23 @@ def test_hours_give_sixty_frames_evenly_over_cameras(segment: Segment, cameras: 
     times = next(iter(plan.by_camera.values()))
     assert times[0] == 0 and times[-1] > 3 * 3600 - 1
     assert np.ptp(np.diff(times)) < 0.2
+
+
+def test_a_short_episode_gives_each_frame_once(segment: Segment) -> None:
+    assert compute_even_seconds(segment(0.05, 1).episode.cameras[0], 3) == [0.0]
+    assert len(compute_even_seconds(segment(0.1, 1).episode.cameras[0], 8)) == 2
+
+
+def test_tiles_are_first_middle_and_last_frame_of_the_front_camera(episodes: dict[str, Episode]) -> None:
+    episode = episodes["drawer-close_000"]
+    seconds = plan_frames(make_episode_subject(episode), "tiles", "").by_camera
+    assert list(seconds) == ["front"]
+    frames = Frames(episode, [seconds])
+    frames.decode()
+    all_images = list(all_frames(episode.camera("front").media))
+    shown = frames.at("front", seconds["front"])
+    for image, index in zip(shown, (0, round((len(all_images) - 1) / 2), len(all_images) - 1), strict=True):
+        assert np.array_equal(image, all_images[index])
 
 
 def test_few_frames_are_images_and_many_are_sheets_with_times(segment: Segment) -> None:
@@ -137,6 +150,7 @@ def test_flagged_cameras_are_left_out(segment: Segment) -> None:
     cameras: tuple[Camera, ...] = subject.episode.cameras
     black = replace(subject.episode, cameras=(replace(cameras[0], flags=("black",)), *cameras[1:]))
     assert list(plan_frames(replace(subject, episode=black), "auto", "").by_camera) == ["view_1", "view_2"]
+    assert list(plan_frames(replace(subject, episode=black), "tiles", "").by_camera) == ["view_1"]
 
 
 @pytest.mark.parametrize("layout", ["auto", "sheets", "tiles"])

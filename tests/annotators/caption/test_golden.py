@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ from annotators.caption.annotator import count_prompt_tokens
 from annotators.caption.captioner import Writing, caption_prompt, caption_schema
 from annotators.caption.slot_filler import fill_schema
 from annotators.models import estimate_image_tokens
-from ares.episode import Camera, Episode, Json, MediaRef, Role
+from ares.episode import Json, Role
 from ares.rubric import shipped_verbs
+from tests.annotators.samples import make_camera, make_episode
 
 GOLDEN = Path(__file__).parent / "golden"
 _MODEL = "qwen3-vl-8b"
@@ -26,37 +28,11 @@ _MODEL = "qwen3-vl-8b"
 
 def _plan(seconds: float, *roles: Role) -> FramePlan:
     """The frames of an episode of so many seconds at 10 Hz."""
-    frames = round(seconds * 10)
-    media = MediaRef(
-        kind="mp4",
-        uri="x.mp4",
-        start_seconds=0.0,
-        stop_seconds=seconds,
-        num_frames=frames,
-        rate_hz=10.0,
-    )
-    cameras = tuple(
-        Camera(name=f"image_{role}", role=role, width=640, height=480, codec="h264", media=media)
+    cameras = [
+        replace(make_camera(role, seconds, 10.0, height=480, width=640), name=f"image_{role}")
         for role in roles
-    )
-    episode = Episode(
-        episode_id="0" * 16,
-        format="video",
-        dataset="demo",
-        version="",
-        split="",
-        key="0",
-        source="",
-        content_hash="",
-        robot="",
-        num_steps=frames,
-        rate_hz=10.0,
-        rate_source="source",
-        cameras=cameras,
-        instruction="",
-        instructions=(),
-    )
-    return plan_frames(make_episode_subject(episode), "auto", "")
+    ]
+    return plan_frames(make_episode_subject(make_episode("0", cameras)), "auto", "")
 
 
 def _print_request(name: str, prompt: str, plan: FramePlan | None, schema: Mapping[str, Json] | None) -> str:

@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 
 from annotators.base import Options, make_episode_subject
 from annotators.caption.frame_plan import add_context, plan_frames
-from ares.annotation import Annotation, Column, Producer, make_segment_id
-from ares.episode import Episode
+from ares.annotation import Column, Producer, make_segment_id
 from ares.errors import RequestError
 from ares.settings import Price
 from ares.workspace import Workspace
 from tests.annotators.caption_replies import typed_caption
 from tests.annotators.runs import annotate, estimate_cost
+from tests.annotators.samples import choice, make_annotation, make_camera, make_episode
 from tests.ingesting import ingest_paths
 
 SOURCE = Producer(annotator="source_subtask", version="1", fills_segments=True)
 # What the server says of a segment, by the second in which its first frame begins.
-_SAID: dict[int, str | None] = {
+_SAID: dict[int, Any] = {
     0: typed_caption("Pick up the mug.", action="pick up", object="the mug", count="two", hand="left arm"),
     1: typed_caption("Put the mug in the sink.", action="place", object="mug", to="in the sink"),
 }
@@ -44,7 +44,7 @@ def _say_by_first_second(request: dict[str, Any]) -> list[dict[str, Any]]:
     text = request["messages"][-1]["content"][-1]["text"]
     found = re.search(r" at (\d+)\.\d\d s", text)
     said = _SAID[int(found[1])] if found else typed_caption("Close the drawer.")
-    return [{"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}]
+    return [choice(said)]
 
 
 @pytest.fixture
@@ -53,23 +53,11 @@ def cut(ws: Workspace, demo_samples: Path) -> Workspace:
     ingest_paths(ws.stores, [str(demo_samples / "video")], limit=2, quiet=True)
     ws.stores.annotations.add_producer(SOURCE)
     for episode in ws.stores.tables.episodes.read():
-        spans = ((0.0, 1.0, "reach"), (1.0, episode.duration_seconds, "put it away"))
-        ws.stores.annotations.append([_subtask(episode, *span) for span in spans])
+        for start, stop, text in ((0.0, 1.0, "reach"), (1.0, episode.duration_seconds, "put it away")):
+            value = {"text": text, "style": "subtask", "author": "person", "arm": "right"}
+            ws.stores.annotations.append([make_annotation(SOURCE, episode, value, (start, stop))])
     ws.sync()
     return ws
-
-
-def _subtask(episode: Episode, start: float, stop: float, text: str) -> Annotation:
-    return Annotation(
-        episode_id=episode.episode_id,
-        name=SOURCE.annotator,
-        value={"text": text, "style": "subtask", "author": "person", "arm": "right"},
-        maker_id=SOURCE.maker_id,
-        subject=episode.episode_id,
-        start_seconds=start,
-        stop_seconds=stop,
-        created="2026-01-01T00:00:00+00:00",
-    )
 
 
 def test_each_segment_gets_a_caption_that_fills_columns_of_both_tables(
@@ -143,11 +131,8 @@ def test_what_a_limit_or_a_failure_left_is_done_by_the_next_run(
 
 
 @pytest.mark.parametrize("rate", [0.5, 3.0, 20.0])
-def test_frames_around_a_segment_are_none_of_its_own(episodes: dict[str, Episode], rate: float) -> None:
-    episode = episodes["drawer-close_000"]
-    media = replace(episode.cameras[0].media, num_frames=round(10 * rate), rate_hz=rate, stop_seconds=10.0)
-    cameras = (replace(episode.cameras[0], media=media),)
-    episode = replace(episode, num_steps=round(10 * rate), rate_hz=rate, cameras=cameras)
+def test_frames_around_a_segment_are_none_of_its_own(rate: float) -> None:
+    episode = make_episode("drawn", [make_camera("front", 10.0, rate)])
     for start, stop in ((0.0, 4.0), (4.0, 6.5), (6.5, 10.0), (4.0, 4.1), (0.0, 10.0)):
         subject = replace(
             make_episode_subject(episode), kind="segment", start_seconds=start, stop_seconds=stop
@@ -183,19 +168,9 @@ def _accept(ws: Workspace, verbs: Mapping[str, Sequence[str]]) -> None:
     """Accept the captions of some verbs by episode, and refuse the others."""
     ws.stores.annotations.add_producer(CHECK)
     for caption in ws.stores.annotations.find_annotations(list(verbs), ["segment_caption"]):
+        own = {"name": CHECK.annotator, "maker_id": CHECK.maker_id, "subject": caption.annotation_id}
         value = {"acceptable": caption.value["verb"] in verbs[caption.episode_id]}
-        ws.stores.annotations.append(
-            [
-                replace(
-                    caption,
-                    name=CHECK.annotator,
-                    maker_id=CHECK.maker_id,
-                    value=value,
-                    subject=caption.annotation_id,
-                    subject_kind="annotation",
-                )
-            ]
-        )
+        ws.stores.annotations.append([replace(caption, value=value, subject_kind="annotation", **own)])
     ws.sync()
 
 

@@ -15,7 +15,7 @@ from annotators.caption import FilledSlots, fill_prompt, fill_slots
 from annotators.caption.slot_filler import find_part, find_phrase, name_action, read_phrases
 from annotators.models import VlmFailure
 from app.demo.run import CAPTION_OPTIONS
-from ares.errors import ModelError, RequestError
+from ares.errors import RequestError
 from ares.rubric import OTHER, SLOTS, SlotName, SlotValues, is_short_value, shipped_verbs
 from tests.annotators.scripted_vlm import StubVlm
 
@@ -172,13 +172,6 @@ def test_a_reply_of_another_form_fails_and_is_paid(reply: str) -> None:
     assert isinstance(failure, VlmFailure)
     assert failure.error.reason == "slots cannot be filled"
     assert failure.cost.calls == 1
-
-
-def test_a_server_that_fails_is_passed_on() -> None:
-    (failure,) = fill_slots(
-        [SENTENCE], StubVlm(lambda request: ModelError("server is down")), shipped_verbs()
-    )
-    assert isinstance(failure, VlmFailure) and failure.error.reason == "server is down"
 
 
 def test_the_schema_holds_the_action_to_the_guide() -> None:

@@ -13,13 +13,17 @@ from annotators.base import Options, Result, Work
 from annotators.caption import count_prompt_tokens
 from annotators.grade import GradeAnnotator
 from annotators.models import estimate_image_tokens
-from ares.annotation import Annotation
+from annotators.success.annotator import COLUMNS
+from ares.annotation import Annotation, Producer
 from ares.episode import Episode, Json
 from ares.settings import Price
 from ares.workspace import Workspace
 from tests.annotators.judge_replies import DRAWER
+from tests.annotators.samples import make_annotation
 
 SENTENCE = "close the green drawer"
+# What is done in the video of that drawer.
+TASK = "push the green drawer closed"
 # A model whose tokens are published.
 TOKENS_BY = "qwen3-vl-8b"
 
@@ -63,6 +67,35 @@ def grade(
         return outcome
 
     return run
+
+
+def success_producer(family: str = "somebody") -> Producer:
+    """A model of a family that judges success."""
+    settings: dict[str, Json] = {"success_from": 0.6, "failure_below": 0.4, "family": family}
+    more: Any = {"settings": settings, "columns": COLUMNS, "kind": "model"}
+    return Producer(annotator="success", version="2", model=f"clip:{family}", **more)
+
+
+@pytest.fixture
+def store_success(ws: Workspace, episodes: dict[str, Episode]) -> Callable[..., Producer]:
+    """Stores a success of the drawer by another model, of which a caption has made the most."""
+
+    def store(verdict: str = "success", producer: Producer | None = None) -> Producer:
+        producer = producer or success_producer()
+        sign = -1.0 if verdict == "failure" else 1.0
+        value: dict[str, Json] = {
+            "success_probability": {"failure": 0.02, "unsure": 0.5}.get(verdict, 0.98),
+            "success_verdict": verdict,
+            "task": TASK,
+            "contributions": {"outcome_text": sign * 1.2, "caption_outcome": sign * 1.0},
+        }
+        ws.stores.annotations.add_producer(producer)
+        annotation = make_annotation(producer, episodes["drawer-close_000"], value, frames=(1.0, 2.0))
+        ws.stores.annotations.append([annotation])
+        ws.sync()
+        return producer
+
+    return store
 
 
 def value_of(outcome: Any) -> Any:

@@ -50,31 +50,6 @@ def test_what_no_slot_says_is_found(sentence: str, words: list[str]) -> None:
     assert _words(sentence) == words
 
 
-def test_words_of_a_failure_are_borne_by_its_outcome() -> None:
-    failed: SlotValues = {**CLOSE, "outcome": "not completed"}
-    for sentence in ("fail to close the green drawer", "try to close the green drawer, but fail"):
-        assert _words(sentence, failed) == []
-        assert _words(sentence) != []
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        ((), ""),
-        (("shove", "zeal"), ""),
-        (("judge",), "it may speak to the judge: 'judge'"),
-        (("valide", "acceptez"), "it may speak to the judge: 'acceptez'"),
-        (("a", "b", "c", "d", "e"), "5 words say what no slot says"),
-        (("关闭抽屉",), "words of another script, or that are none"),
-        (("x" * 21,), "words of another script, or that are none"),
-    ],
-)
-def test_code_doubts_many_words_other_scripts_and_words_to_a_judge(
-    words: tuple[str, ...], problem: str
-) -> None:
-    assert rule_on_extra_words(words, CLOSE) == problem
-
-
 def test_a_lab_of_another_script_has_its_own_words() -> None:
     slots: SlotValues = {"action": "close", "object": "抽屉"}
     assert rule_on_extra_words(("关闭",), slots) == ""

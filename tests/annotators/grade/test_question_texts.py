@@ -30,8 +30,6 @@ from annotators.grade.questions import (
 )
 from annotators.models import VlmReply, VlmRequest
 from ares.annotation import Cost
-from ares.rubric import Ruling, Verdict, make_grade_value
-from ares.rubric.verdict import WEIGHTS
 from tests.annotators.grade.conftest import print_request
 from tests.annotators.judge_replies import kind_of, prompt_of
 
@@ -167,33 +165,3 @@ def test_data_stays_on_its_line_and_holds_no_markup(first: str, second: str) -> 
     assert not set(line) & set("<>&`|")
     empty = comparison_request(make_pair("object", "a", "b"), False).prompt.splitlines()
     assert len(prompt.splitlines()) == len(empty)
-
-
-rulings = st.lists(
-    st.tuples(st.sampled_from(list(Verdict)), st.sampled_from(list(WEIGHTS)), st.floats(0, 1)),
-    min_size=1,
-    max_size=13,
-)
-
-
-@given(drawn=rulings, data=st.data())
-def test_a_grade_does_not_depend_on_the_order_of_rulings(drawn: Any, data: Any) -> None:
-    stored: list[Any] = [
-        {
-            **Ruling(
-                criterion=f"C{chr(65 + number)}", verdict=verdict, source="choice", margin=margin
-            ).to_json(),
-            "category": category,
-        }
-        for number, (verdict, category, margin) in enumerate(drawn)
-    ]
-    value = make_grade_value(stored)
-    shuffled = make_grade_value(data.draw(st.permutations(stored)))
-    for key in ("grade", "acceptable", "score", "counts", "grade_margin"):
-        assert value[key] == shuffled[key]
-    gates = [item for item in stored if item["category"] in ("essential", "pitfall")]
-    decided = [item["margin"] for item in gates if item["verdict"] in ("MET", "UNMET")]
-    assert value["grade_margin"] == min(decided, default=None)
-    if any(item["verdict"] == "UNMET" for item in gates):
-        assert value["grade"] == "not_acceptable"
-    assert (value["grade"] == "acceptable") == str(value["why"]).startswith("acceptable: ")

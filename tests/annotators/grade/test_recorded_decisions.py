@@ -215,6 +215,7 @@ OBSERVED_REPLIES: Mapping[str, str] = {
     "own verb": observation(action={**part("other"), "other_action": " juggle "}),
     "own verb elsewhere": observation(action=part("Juggle")),
     "capital verb": observation(action=part("Close")),
+    "hidden verb": observation(action=part("not visible")),
     "no verb": observation(action={**part("other"), "other_action": "Not visible"}),
     "attributes": observation(attributes=part(["Red", " big ", "not visible", "red"])),
     "unsure": observation(object=part("mug", [1], 49)),
@@ -245,6 +246,7 @@ def test_observations_are_read_or_refused() -> None:
     changes: list[Any] = [
         {},
         {"to": None},
+        {"action": {"text": "close the drawer"}},
         {"to": {"seconds": []}},
         {"to": {"value": "x", "seconds": "y", "confidence": "z"}},
     ]
@@ -348,8 +350,7 @@ def test_a_caption_is_settled_by_what_the_judge_says(grade: Any, model_server: A
     number = list(STATED).index(sentence)
     for step, (seen, slots) in enumerate(SEEN.items()):
         says, options = list(SAYS.items())[(step + number) % len(SAYS)]
-        model_server.requests.clear()
-        model_server._script.clear()
+        model_server.forget()
         model_server.replies(judge(observation(**slots), **options))
         other = {"model": f"Some/Judge-{step}", "layout": "tiles"}  # another observation
         success = True if says == "different" else None

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,24 +13,21 @@ import pytest
 from annotators.base import Options, make_episode_subject
 from annotators.grade import GradeAnnotator
 from annotators.grade.control_plan import ControlPlan
-from ares.annotation import Annotation, Producer
+from ares.annotation import Producer
 from ares.episode import Json
-from ares.settings import Price, Settings
-from ares.workspace import Workspace, open_workspace
+from ares.settings import Price
+from ares.workspace import Workspace
 from tests.annotators.judge_replies import DRAWER, data_of, judge, kind_of, observation, prompt_of
 from tests.annotators.runs import annotate, estimate_cost
-from tests.ingesting import ingest_paths
+from tests.annotators.samples import choice, make_annotation
 from tests.thinning import some_by_day
 
 THINGS = ("chest", "box", "door", "mug", "spoon", "lid")
 
 
 @pytest.fixture
-def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
-    """The twelve videos of the demo."""
-    with open_workspace(str(tmp_path / "workspace"), Settings()) as workspace:
-        ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
-        yield workspace
+def ws(video_ws: Workspace) -> Workspace:
+    return video_ws
 
 
 @pytest.fixture
@@ -56,23 +51,9 @@ def _write_captions(ws: Workspace, producers: int) -> int:
         for place, episode in enumerate(ws.stores.tables.episodes.read()):
             # Half of them are true; no two of the others are alike.
             thing = "drawer" if (number + place) % 2 else f"{THINGS[number]} of kind {place}"
-            value: dict[str, Any] = {
-                "text": f"close the green {thing}",
-                "caption": f"close the green {thing}",
-                "slots": {**DRAWER, "object": thing},
-            }
-            annotations.append(
-                Annotation(
-                    episode_id=episode.episode_id,
-                    name="caption",
-                    value=value,
-                    maker_id=producer.maker_id,
-                    subject=episode.episode_id,
-                    start_seconds=0.0,
-                    stop_seconds=episode.duration_seconds,
-                    created="2026-01-01T00:00:00+00:00",
-                )
-            )
+            text = f"close the green {thing}"
+            value = {"text": text, "caption": text, "slots": {**DRAWER, "object": thing}}
+            annotations.append(make_annotation(producer, episode, value))
     ws.stores.annotations.append(annotations)
     ws.sync()
     return len(annotations)
@@ -124,13 +105,7 @@ def _judge_of_success(request: Any) -> Any:
     document = next((reply for words, reply in replies.items() if words in prompt), None)
     if document is None:
         return judge()(request)
-    return [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": json.dumps(document)},
-            "finish_reason": "stop",
-        }
-    ]
+    return [choice(json.dumps(document))]
 
 
 def test_success_and_grade_in_one_command_run_in_that_order(
@@ -152,8 +127,6 @@ def test_success_and_grade_in_one_command_run_in_that_order(
 def test_no_missing_success_is_told_where_the_source_labels_every_episode(
     ws: Workspace, remote: Options, model_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from annotators.grade import GradeAnnotator
-
     annotator = GradeAnnotator(remote, ws.stores)
     model_server.replies(judge())
     table = type(ws.stores.tables.episodes)

@@ -14,18 +14,17 @@ import pytest
 
 from annotators.base import Options
 from annotators.grade import load_rubric
-from annotators.grade.observation import Observation, ObservedPart
-from annotators.grade.segment_fit import SeenNeighbour, rule_on_arm, rule_on_order, rule_on_span
-from ares.annotation import Annotation, Column, Producer, make_segment_id
-from ares.episode import Episode
+from ares.annotation import Column, Producer, make_segment_id
 from ares.review import add_ruling
-from ares.rubric import JUDGE_TRUST, NOT_VISIBLE, SLOTS, Verdict, is_same_value
+from ares.rubric import JUDGE_TRUST, Verdict
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.caption_replies import typed_caption
 from tests.annotators.judge_replies import OBSERVES, judge, kind_of, observation, prompt_of
 from tests.annotators.runs import annotate, estimate_cost
+from tests.annotators.samples import choice, make_annotation
 from tests.ingesting import ingest_paths
+from tests.workspaces import copy_workspace
 
 PICK = {"action": "pick up", "object": "mug", "from": "on the table", "hand": "left arm"}
 PLACE = {"action": "place", "object": "mug", "to": "in the sink", "hand": "left arm"}
@@ -47,79 +46,22 @@ CAPTIONER = Producer(
 SOURCE = Producer(annotator="source_subtask", version="1", fills_segments=True)
 
 
-def _seen(slots: Mapping[str, str]) -> Observation:
-    return Observation(
-        {
-            slot: ObservedPart(value=slots[slot], seconds=(1.0,), confidence=0.9)
-            if slot in slots
-            else ObservedPart(value=NOT_VISIBLE)
-            for slot in SLOTS
-        }
-    )
-
-
-def _neighbour(slots: Mapping[str, str], **seen: str) -> SeenNeighbour:
-    return SeenNeighbour(slots=slots, observation=_seen({**slots, **seen}))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("claimed", "own", "around", "verdict"),
-    [
-        (PICK, PICK, [PLACE, CLOSE], Verdict.MET),
-        (CLOSE, PICK, [CLOSE], Verdict.UNMET),
-        # One slot that was seen wrongly does not make it a caption of the neighbour.
-        (PICK, {**PICK, "action": "push"}, [PLACE], Verdict.MET),
-        # What was done twice is said of both.
-        (PICK, PICK, [PICK], Verdict.MET),
-        # One slot distinguishes a repeated action, and it may have been seen wrongly: the frames are asked.
-        (PICK, {**PICK, "object": "cup"}, [PICK], None),
-        (PLACE, PICK, [PLACE], None),
-        (PICK, PICK, [], Verdict.NA),
-        # A caption that is wrong of both is no caption of the neighbour.
-        (CLOSE, PICK, [{**PLACE, "hand": "left arm"}], None),
-    ],
-)
-def test_a_text_is_of_the_span_that_it_fits(
-    claimed: Any, own: Any, around: list[Any], verdict: Verdict | None
-) -> None:
-    ruling = rule_on_span(claimed, _seen(own), [_neighbour(slots) for slots in around], is_same_value)
-    assert ruling.verdict is verdict
-    if verdict is None:
-        assert ruling.slot is not None and claimed[ruling.slot] != own.get(ruling.slot)
-
-
-def test_swapped_texts_are_out_of_order_and_one_wrong_slot_is_not() -> None:
-    swapped = SeenNeighbour(slots=PICK, observation=_seen(PLACE))  # type: ignore[arg-type]
-    assert rule_on_order(PLACE, _seen(PICK), [swapped], is_same_value).verdict is Verdict.UNMET  # type: ignore[arg-type]
-    right = _neighbour(PLACE, hand="right arm")
-    assert rule_on_order(PICK, _seen(PICK), [right], is_same_value).verdict is Verdict.MET  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("hand", "seen", "signals", "verdict"),
-    [
-        ("left arm", "right arm", "left", Verdict.MET),
-        ("left arm", "left arm", "right", Verdict.UNMET),
-        ("left arm", "the left gripper", "", Verdict.MET),
-        ("left arm", "left arm", "robot0", Verdict.MET),
-        ("the left gripper", "left arm", "robot_right", Verdict.UNMET),
-        # The criterion on the hand asks about it.
-        ("left arm", "right arm", "", Verdict.NA),
-        ("", "left arm", "right", Verdict.NA),
-    ],
-)
-def test_signals_have_the_last_word_on_the_arm(hand: str, seen: str, signals: str, verdict: Verdict) -> None:
-    claimed: Any = {**CLOSE, "hand": hand}
-    assert rule_on_arm(claimed, _seen({**CLOSE, "hand": seen}), signals).verdict is verdict
-
-
-@pytest.fixture
-def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
-    """An episode in three segments: a mug is picked up and placed in a sink, and a drawer closed."""
-    with open_workspace(str(tmp_path / "workspace"), Settings()) as workspace:
+@pytest.fixture(scope="module")
+def one_episode(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
+    """A workspace that is only copied."""
+    folder = tmp_path_factory.mktemp("segments") / "workspace"
+    with open_workspace(str(folder), Settings()) as workspace:
         ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=1, quiet=True)
         for producer in (SOURCE, CAPTIONER):
             workspace.stores.annotations.add_producer(producer)
+    return folder
+
+
+@pytest.fixture
+def ws(one_episode: Path, tmp_path: Path) -> Iterator[Workspace]:
+    """An episode in three segments: a mug is picked up and placed in a sink, and a drawer closed."""
+    folder = copy_workspace(one_episode, tmp_path / "workspace")
+    with open_workspace(str(folder), Settings()) as workspace:
         yield workspace
 
 
@@ -141,11 +83,11 @@ def _see_by_second(request: dict[str, Any]) -> list[dict[str, Any]]:
     shown = (PICK, PLACE, CLOSE)[min(2, int(first[1]))] if first else {}
     if kind_of(request) == "caption" and shown:
         said = typed_caption(TEXTS[shown["action"]], **shown)
-        return [{"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}]
+        return [choice(said)]
     pairs = [line for line in prompt_of(request).splitlines() if line.startswith('{"1"')]
     if pairs:
         said = json.dumps(dict.fromkeys(json.loads(pairs[-1]), "different"))
-        return [{"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}]
+        return [choice(said)]
     seen = observation(**{"attributes": "", **shown})
     answers: list[dict[str, Any]] = judge(seen, compares="different", chooses="other")(request)
     return answers
@@ -155,30 +97,17 @@ def _caption_segments(ws: Workspace, *captions: Mapping[str, str], arms: tuple[s
     (episode,) = ws.stores.tables.episodes.read()
     spans = ((0.0, 1.0), (1.0, 2.0), (2.0, episode.duration_seconds))
     for span, slots, arm in zip(spans, captions, arms, strict=True):
-        source = _annotation(episode, SOURCE, span, {"text": "do it", "style": "subtask"})
+        source = make_annotation(SOURCE, episode, {"text": "do it", "style": "subtask"}, span)
         segment = {"annotator": "source_subtask", "maker_id": SOURCE.maker_id, "arm": arm}
         value = {
             "text": TEXTS[slots["action"]],
             "slots": {**slots, "outcome": "completed"},
             "segment": segment,
         }
-        own = _annotation(episode, CAPTIONER, span, value)
-        own = replace(own, subject=make_segment_id(episode.episode_id, *span), subject_kind="segment")
+        segment_id = make_segment_id(episode.episode_id, *span)
+        own = make_annotation(CAPTIONER, episode, value, span, subject=segment_id, subject_kind="segment")
         ws.stores.annotations.append([source, own])
     ws.sync()
-
-
-def _annotation(episode: Episode, producer: Producer, span: tuple[float, float], value: Any) -> Annotation:
-    return Annotation(
-        episode_id=episode.episode_id,
-        name=producer.annotator,
-        value=value,
-        maker_id=producer.maker_id,
-        subject=episode.episode_id,
-        start_seconds=span[0],
-        stop_seconds=span[1],
-        created="2026-01-01T00:00:00+00:00",
-    )
 
 
 def _grades(ws: Workspace) -> list[dict[str, Any]]:
@@ -215,9 +144,7 @@ def test_a_person_rules_on_a_segment_and_on_an_episode(
     columns = (Column(name="caption", type="string", meaning="Caption."),)
     producer = Producer(annotator="caption", version="1", kind="model", columns=columns, fills_segments=True)
     ws.stores.annotations.add_producer(producer)
-    whole = _annotation(
-        episode, producer, (0.0, episode.duration_seconds), {"text": "tidy up", "caption": "tidy up"}
-    )
+    whole = make_annotation(producer, episode, {"text": "tidy up", "caption": "tidy up"})
     ws.stores.annotations.append([whole])
     first = ws.stores.annotations.find_annotations([episode.episode_id], ["segment_caption"])[0]
     for caption, name in ((whole, "caption"), (first, "segment")):
@@ -249,7 +176,7 @@ def test_a_run_that_captions_and_grades_knows_the_neighbours(
 ) -> None:
     (episode,) = ws.stores.tables.episodes.read()
     for span in ((0.0, 1.0), (1.0, 2.0), (2.0, episode.duration_seconds)):
-        ws.stores.annotations.append([_annotation(episode, SOURCE, span, {"text": "do it"})])
+        ws.stores.annotations.append([make_annotation(SOURCE, episode, {"text": "do it"}, span)])
     ws.sync()
     captions, grades = annotate(ws.stores, ["caption", "grade"], remote, quiet=True)
     assert (captions.kept, grades.planned, grades.kept, grades.failed) == (3, 3, 3, 0)

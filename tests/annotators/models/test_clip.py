@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 
 from annotators.models import load_clip
+from annotators.models.clip import ClipEncoder, make_pixel_preprocessor
 from ares.errors import ModelError
-from ares.registry import encoders
 
 
 @pytest.fixture(scope="module")
@@ -18,52 +20,70 @@ def spec(reference_models: Path) -> str:
     return f"local-dir:{reference_models / 'reference-clip'}"
 
 
-@pytest.mark.parametrize("size", [(192, 192), (480, 640), (64, 48), (96, 96)])
-def test_vectors_equal_those_of_open_clip_itself(spec: str, size: tuple[int, int]) -> None:
+@pytest.fixture(scope="module")
+def encoder(spec: str) -> ClipEncoder:
+    return load_clip(spec, "cpu")
+
+
+def test_vectors_of_images_of_any_sizes_equal_those_of_open_clip_itself(
+    spec: str, encoder: ClipEncoder
+) -> None:
     import open_clip
     import torch
     from PIL import Image
 
     rng = np.random.default_rng(0)
-    images = [rng.integers(0, 256, (*size, 3), dtype=np.uint8) for _ in range(3)]
+    sizes = [(192, 192), (480, 640), (64, 48), (96, 96)]
+    # More than one batch.
+    images = [rng.integers(0, 256, (*sizes[number % 4], 3), dtype=np.uint8) for number in range(70)]
     model, _, preprocess = open_clip.create_model_and_transforms(spec)
     with torch.inference_mode():
         batch = torch.stack([preprocess(Image.fromarray(image)) for image in images])
         expected = model.eval().encode_image(batch, normalize=True).numpy()
-    assert np.abs(load_clip(spec, "cpu").encode_images(images) - expected).max() < 1e-3
+    vectors = encoder.encode_images(images)
+    assert vectors.shape == (70, encoder.dim) and np.abs(vectors - expected).max() < 1e-3
 
 
-def test_vectors_are_unit_length_and_do_not_depend_on_the_batch(spec: str) -> None:
-    encoder = encoders.get("clip")(spec, "cpu")
-    rng = np.random.default_rng(1)
-    images = [rng.integers(0, 256, (40 + index, 60, 3), dtype=np.uint8) for index in range(70)]
-    together = encoder.encode_images(images)
-    assert together.shape == (70, encoder.dim)
-    assert together.dtype == np.float32
-    assert np.allclose(np.linalg.norm(together, axis=1), 1.0, atol=1e-5)
-    assert np.allclose(together[69:], encoder.encode_images(images[69:]), atol=1e-5)
-    assert encoder.encode_images([]).shape == (0, encoder.dim)
-    assert encoder.encode_texts(["a", "word " * 200]).shape == (2, encoder.dim)
+def test_images_that_are_resized_on_the_device_have_nearly_the_same_vectors_in_the_same_order(
+    spec: str, demo_samples: Path
+) -> None:
+    encoder, images = load_clip(spec, "cpu"), list[Any]()
+    with_video = cv2.VideoCapture(str(demo_samples / "video" / "videos" / "basketball_000_front.mp4"))
+    for _ in range(5):
+        small = np.asarray(with_video.read()[1], np.uint8)
+        # Shapes that take turns: each vector must come back at the place of its image.
+        images += [small, cv2.resize(small, (1280, 720), interpolation=cv2.INTER_CUBIC)]
+    expected = encoder.encode_images(images)
+    encoder._on_device = make_pixel_preprocessor(encoder._preprocess, "cpu")
+    assert encoder._on_device is not None
+    actual = encoder.encode_images(images)
+    assert not np.array_equal(actual, expected)
+    assert (np.sum(actual * expected, axis=1) > 0.9998).all()
 
 
-def test_the_name_follows_the_weights_not_the_folder(spec: str, tmp_path: Path) -> None:
-    folder = Path(spec.removeprefix("local-dir:"))
-    copy = tmp_path / "reference-clip"
-    shutil.copytree(folder, copy)
-    name = load_clip(spec, "cpu").name
-    assert load_clip(f"local-dir:{copy}", "cpu").name == name
-    _change_one_weight(copy / "open_clip_model.safetensors")
-    other = load_clip(f"local-dir:{copy}", "cpu").name
-    assert other != name
-    assert other.rpartition("-")[0] == name.rpartition("-")[0] == "reference-clip"
+def test_a_transform_with_an_unknown_step_stays_on_the_cpu() -> None:
+    class Sharpen:
+        def __call__(self, image: Any) -> Any:
+            return image
+
+    class Steps:
+        transforms = (Sharpen(),)
+
+    assert make_pixel_preprocessor(Steps(), "cpu") is None
+    assert make_pixel_preprocessor(Sharpen(), "cpu") is None
 
 
-def _change_one_weight(path: Path) -> None:
+def test_the_name_follows_the_weights_not_the_folder(spec: str, encoder: ClipEncoder, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    weights = load_file(path)
-    weights["logit_scale"] = weights["logit_scale"] + 1
-    save_file(weights, path)
+    copy = tmp_path / "reference-clip"
+    shutil.copytree(Path(spec.removeprefix("local-dir:")), copy)
+    assert load_clip(f"local-dir:{copy}", "cpu").name == encoder.name
+    weights = load_file(copy / "open_clip_model.safetensors")
+    save_file({**weights, "logit_scale": weights["logit_scale"] + 1}, copy / "open_clip_model.safetensors")
+    other = load_clip(f"local-dir:{copy}", "cpu").name
+    assert other != encoder.name
+    assert other.rpartition("-")[0] == encoder.name.rpartition("-")[0] == "reference-clip"
 
 
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:

@@ -13,20 +13,15 @@ from annotators.models.server.concurrency import MOST_CALLS, ServerConcurrency
 from annotators.models.server.connection import ServerConnection
 
 
-def test_no_call_is_sent_while_the_server_has_asked_for_a_pause() -> None:
-    concurrency = ServerConcurrency(40)
+@pytest.mark.parametrize(("limit", "refusals", "is_asked_for"), [(40, 10, True), (3, 1, False)])
+def test_no_call_is_sent_in_a_pause_that_a_server_asks_for_or_refuses_everything_in(
+    limit: int, refusals: int, is_asked_for: bool
+) -> None:
+    concurrency = ServerConcurrency(limit)
     started_at = time.monotonic()
-    for _ in range(10):
-        concurrency.count_refusal(0.2, True)
-    with concurrency.slot():
-        assert time.monotonic() - started_at >= 0.15
-
-
-def test_a_server_that_refuses_everything_is_left_alone_for_a_while() -> None:
-    concurrency = ServerConcurrency(3)
-    started_at = time.monotonic()
-    concurrency.count_refusal(0.2, False)
-    assert concurrency.limit == 1
+    for _ in range(refusals):
+        concurrency.count_refusal(0.2, is_asked_for)
+    assert is_asked_for or concurrency.limit == 1
     with concurrency.slot():
         assert time.monotonic() - started_at >= 0.15
 

@@ -23,14 +23,6 @@ def test_the_slots_of_a_server_are_used(name: str, monkeypatch: pytest.MonkeyPat
     assert run.share_used >= BAR
 
 
-@pytest.mark.parametrize(("slots", "latency"), [(200, 2.0), (150, 0.5)])
-def test_more_slots_than_the_first_limit_are_used(
-    slots: int, latency: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = _run(monkeypatch, Profile(slots=slots, latency=latency), seconds=150)
-    assert run.share_used >= BAR
-
-
 def test_a_server_that_refuses_calls_gets_as_many_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     run = _run(monkeypatch, Profile(slots=24, latency=1.0, refuses=True), seconds=300)
     assert 20 <= run.last_limit <= 24
@@ -55,11 +47,6 @@ def test_a_whole_run_nearly_reaches_the_rate_of_the_server(
     run = Simulation(Profile(slots=slots, latency=latency), monkeypatch).run(calls)
     assert calls / run.seconds >= BAR * slots / latency
     assert run.last_limit == MOST_CALLS
-
-
-def test_a_server_of_many_slow_slots_is_soon_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Simulation(Profile(slots=256, latency=8.0), monkeypatch).run(4800)
-    assert run.share_used >= 0.93
 
 
 @pytest.mark.parametrize("refuses", [False, True])

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from annotators.models import load_clip, open_text_encoder
-from annotators.models.clip import ClipEncoder
 from ares.errors import ModelError
 from tests.thinning import some_by_day
 
@@ -144,13 +143,8 @@ def test_half_precision_weights_take_half_the_room(make_clip: MakeClip, tmp_path
         np.testing.assert_allclose(
             open_text_encoder(tmp_path / dtype).encode_texts(_TEXTS), encoder.encode_texts(_TEXTS), atol=1e-4
         )
-        sizes[dtype] = _weight_bytes(encoder)
         sizes[dtype] = (tmp_path / dtype).stat().st_size
     assert sizes["float32"] - sizes["float16"] > 49408 * 64 * 1.9
-
-
-def _weight_bytes(encoder: ClipEncoder) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in encoder._model.state_dict().values())
 
 
 @pytest.mark.parametrize("damage", ["cut", "header", "empty", "version"])

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from annotators.base import Options, Result, Work
-from annotators.embed import EmbedAnnotator
 from annotators.models import load_hash_encoder
 from annotators.models.doubles import HashEncoder
-from ares.episode import Episode
 from ares.errors import ModelError
-from ares.workspace import Workspace
 
 
 def test_texts_that_share_words_are_similar() -> None:
@@ -45,16 +38,3 @@ def test_vectors_are_the_same_on_every_machine() -> None:
 def test_a_wrong_spec_is_an_error(spec: str) -> None:
     with pytest.raises(ModelError, match="give hash:DIM"):
         load_hash_encoder(spec)
-
-
-def test_embed_uses_it_by_its_spec(
-    options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Callable[..., Work]
-) -> None:
-    annotator = EmbedAnnotator(replace(options, model="hash:32"), ws.stores)
-    (result,) = annotator.process([work_for(episodes["drawer-close_000"], [annotator])])
-    assert isinstance(result, Result)
-    assert {frames.vectors.shape[1] for frames in result.vectors} == {32}
-    annotator.preflight([annotator.producer])
-    document = ws.stores.annotations.get_document("spaces", "hash-32")
-    assert isinstance(document, dict)
-    assert (document["encoder"], document["model"], document["dim"]) == ("hash", "hash:32", 32)

@@ -102,7 +102,7 @@ def _choice(text: str, tokens: list[tuple[str, dict[str, float]]]) -> dict[str, 
 def test_probabilities_of_choices(
     model_server: Any, text: str, tokens: list[tuple[str, dict[str, float]]], expected: dict[str, float]
 ) -> None:
-    model_server.sends_choices([_choice(text, tokens)])
+    model_server.replies(lambda request: [_choice(text, tokens)])
     request = VlmRequest(images=[], prompt="x", choices=CHOICES, probabilities=True)
     reply = _reply(_vlm(model_server.url).ask([request])[0])
     assert reply.probabilities == pytest.approx(expected)
@@ -196,9 +196,7 @@ def test_a_compressed_reply_is_refused(model_server: Any) -> None:
     import gzip
 
     bomb = gzip.compress(b"0" * 50_000_000)
-    model_server._script.append(
-        lambda handler: model_server.send(handler, 200, bomb, {"Content-Encoding": "gzip"})
-    )
+    model_server.sends(bomb, Content_Encoding="gzip")
     assert (
         _error(_vlm(model_server.url).ask([CHOICE_FREE])[0]).reason == "model server sent a compressed reply"
     )

@@ -23,6 +23,7 @@ from tests.annotators.caption_replies import typed_caption
 from tests.annotators.conftest import ModelServer
 from tests.annotators.judge_replies import data_of, judge, kind_of, observation
 from tests.annotators.runs import annotate
+from tests.annotators.samples import choice
 from tests.ingesting import ingest_paths
 
 EPISODES = 8
@@ -48,7 +49,7 @@ class Script:
     def answer(self, request: Any) -> list[dict[str, Any]]:
         """The reply to a request."""
         reply = self._caption(request) if request["model"] == CAPTIONER else self._rule(request)
-        return [{"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}]
+        return [choice(reply)]
 
     def _caption(self, request: Any) -> str:
         prompt = _prompt(request)

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
+from annotators.base import FrameVectors, Options, Result, Work, new_annotation
 from ares.annotation import Column, Cost, Producer
 from ares.errors import AresError, ModelError, PluginError
 from ares.jobs import FAILURES
 from ares.registry import annotators
-from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from tests.annotators.runs import annotate, estimate_cost
-from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day
 
 EPISODES = 12
-COLUMN = Column(name="shade", type="int64", meaning="A shade.")
+COLUMNS = (
+    Column(name="shade", type="int64", meaning="A shade."),
+    Column(name="light", type="string", meaning="A light.", choices=("dim", "dark")),
+)
 
 
 class UnprintableError(BaseException):
@@ -35,29 +35,22 @@ class UnprintableError(BaseException):
         raise ValueError("no text")
 
 
-@pytest.fixture(scope="module")
-def ws(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
-    workspace = open_workspace(str(tmp_path_factory.mktemp("faults") / "ws"), Settings())
-    ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
-    yield workspace
-    workspace.close()
+@pytest.fixture
+def ws(module_ws: Workspace) -> Workspace:
+    return module_ws
 
 
 @pytest.fixture
-def enter(request: pytest.FixtureRequest) -> Iterator[Callable[..., Producer]]:
+def enter(request: pytest.FixtureRequest) -> Callable[..., Producer]:
     """Registers an annotator with a producer of this test alone, so that no other test has done its work."""
-    names: list[str] = []
 
     def add(name: str, make_process: Callable[[Producer], Any], **parts: Any) -> Producer:
-        producer = Producer(annotator=name, version=request.node.nodeid, columns=(COLUMN,))
+        producer = Producer(annotator=name, version=request.node.nodeid, columns=COLUMNS)
         annotator = SimpleNamespace(producer=producer, process=make_process(producer), **parts)
         annotators.add(name, lambda options, stores: annotator)
-        names.append(name)
         return producer
 
-    yield add
-    for name in names:
-        annotators.remove(name)
+    return add
 
 
 def run(ws: Workspace, *names: str, **arguments: Any) -> list[dict[str, Any]]:
@@ -71,10 +64,6 @@ def good(producer: Producer) -> Callable[[Sequence[Work]], list[Result | AresErr
 
 def good_result(work: Work, producer: Producer) -> Result:
     return Result(annotations=[new_annotation(work, producer, {"shade": 1})])
-
-
-def _no_results(works: Sequence[Work]) -> list[Result | AresError]:
-    return []
 
 
 def _raise(error: BaseException) -> Any:
@@ -119,6 +108,7 @@ FAULTS: dict[str, Callable[[Work, Producer], Any]] = {
     "value is NaN": _wrong(value={"shade": float("nan")}),
     "value is huge": _wrong(value={"shade": 2**70}),
     "value is text": _wrong(value={"shade": "dark"}),
+    "value is no choice": _wrong(value={"light": "broken"}),
     "keys are numbers": _wrong(value={1: 2}),
     "span is NaN": _wrong(stop_seconds=float("nan")),
     "span is reversed": _wrong(start_seconds=0.5, stop_seconds=0.1),
@@ -233,87 +223,61 @@ def test_an_annotator_that_cannot_be_made_leaves_the_others(
 ) -> None:
     enter("good", good)
     annotators.add("unmade", lambda options, stores: 1 / 0)
-    try:
-        bad, other = run(ws, "unmade", "good")
-        assert (bad["planned"], bad["kept"], bad["failed"], bad["maker"]) == (EPISODES, 0, EPISODES, "")
-        assert bad["failures"][0]["reason"] == "annotator 'unmade' raised ZeroDivisionError"
-        assert (other["annotator"], other["kept"]) == ("good", EPISODES)
-        with pytest.raises(PluginError, match="annotator 'unmade' raised ZeroDivisionError"):
-            run(ws, "unmade")
-        with pytest.raises(PluginError):
-            run(ws, "unmade", "good", strict=True)
-    finally:
-        annotators.remove("unmade")
+    bad, other = run(ws, "unmade", "good")
+    assert (bad["planned"], bad["kept"], bad["failed"], bad["maker"]) == (EPISODES, 0, EPISODES, "")
+    assert bad["failures"][0]["reason"] == "annotator 'unmade' raised ZeroDivisionError"
+    assert (other["annotator"], other["kept"]) == ("good", EPISODES)
+    with pytest.raises(PluginError, match="annotator 'unmade' raised ZeroDivisionError"):
+        run(ws, "unmade")
+    with pytest.raises(PluginError):
+        run(ws, "unmade", "good", strict=True)
+
+
+X = Producer(annotator="x", version="1")
+UNKNOWN_TYPE = Column(name="a", type="flot", meaning="")  # type: ignore[arg-type]
+NO_JSON: Any = {"a": object()}
 
 
 @pytest.mark.parametrize(
     ("made", "message"),
     [
         (None, "has no method 'process'"),
+        ({"producer": "mark"}, "has no producer"),
+        ({}, "has no producer"),
         (
-            SimpleNamespace(
-                producer=Producer(
-                    annotator="x",
-                    version="1",
-                    columns=(Column(name="a", type="flot", meaning=""),),  # type: ignore[arg-type]
-                ),
-                process=_no_results,
-            ),
+            {"producer": replace(X, columns=(UNKNOWN_TYPE,))},
             "has a column 'a' of an unknown type: got 'flot'; a type is bool, ",
         ),
-        (SimpleNamespace(producer="mark", process=_no_results), "has no producer"),
-        (SimpleNamespace(process=_no_results), "has no producer"),
         (
-            SimpleNamespace(
-                producer=Producer(annotator="x", version="1"), process=_no_results, batchsize=4, stores=1
-            ),
+            {"producer": X, "batchsize": 4, "stores": 1},
             "has 'batchsize', which no run reads: did you mean 'batch_size'?",
         ),
-        (
-            SimpleNamespace(producer=Producer(annotator="x", version="1"), process=_no_results, batch_size=0),
-            "batch_size",
-        ),
-        (
-            SimpleNamespace(
-                producer=Producer(annotator="x", version="1", settings={"a": object()}),  # type: ignore[dict-item]
-                process=_no_results,
-            ),
-            "raised TypeError",
-        ),
+        ({"producer": X, "batch_size": 0}, "batch_size"),
+        ({"producer": replace(X, settings=NO_JSON)}, "raised TypeError"),
     ],
 )
 def test_a_factory_that_makes_no_annotator_is_one_line(ws: Workspace, made: Any, message: str) -> None:
-    annotators.add("unmade", lambda options, stores: made)
-    try:
-        with pytest.raises(PluginError, match=f"annotator 'unmade' .*{re.escape(message)}"):
-            run(ws, "unmade")
-    finally:
-        annotators.remove("unmade")
+    annotator = None if made is None else SimpleNamespace(process=lambda works: [], **made)
+    annotators.add("unmade", lambda options, stores: annotator)
+    with pytest.raises(PluginError, match=f"annotator 'unmade' .*{re.escape(message)}"):
+        run(ws, "unmade")
 
 
 def test_no_annotator_can_change_what_another_gets(ws: Workspace, enter: Callable[..., Producer]) -> None:
     """Signals are read-only, and an annotation that waits to be stored is passed on as a copy."""
     enter("good", good)
 
-    def spoil(producer: Producer) -> Any:
-        def process(works: Sequence[Work]) -> list[Result]:
-            for work in works:
-                assert work.subject.annotation and work.trajectory
-                work.subject.annotation.value["shade"] = 99  # type: ignore[index]
-                work.trajectory.timestamps[0] = 99
-            return [good_result(work, producer) for work in works]
+    def spoil(works: Sequence[Work]) -> list[Result]:
+        for work in works:
+            assert work.subject.annotation and work.trajectory
+            work.subject.annotation.value["shade"] = 99  # type: ignore[index]
+            work.trajectory.timestamps[0] = 99
+        return [good_result(work, producer) for work in works]
 
-        return process
-
-    def make_spoiler(options: Options, stores: Any) -> Annotator:
-        producer = Producer(annotator="spoiler", version="1", subject_kind="annotation", after=("good",))
-        return SimpleNamespace(producer=producer, process=spoil(producer), needs_signals=True)
-
-    annotators.add("spoiler", make_spoiler)
-    try:
-        first, second = run(ws, "good", "spoiler", where="success")
-    finally:
-        annotators.remove("spoiler")
+    producer = Producer(annotator="spoiler", version="1", subject_kind="annotation", after=("good",))
+    spoiler = SimpleNamespace(producer=producer, process=spoil, needs_signals=True)
+    annotators.add("spoiler", lambda options, stores: spoiler)
+    first, second = run(ws, "good", "spoiler", where="success")
     assert first["failed"] == 0
     assert second["failures"][0]["reason"] == "annotator 'spoiler' raised ValueError"
     ids = ws.stores.tables.episodes.ids("success")
@@ -321,28 +285,6 @@ def test_no_annotator_can_change_what_another_gets(ws: Workspace, enter: Callabl
         annotation.value for annotation in ws.stores.annotations.find_annotations(sorted(ids), ["good"])
     ]
     assert values and all(value == {"shade": 1} for value in values)
-
-
-def test_the_time_of_an_annotator_is_its_own(
-    ws: Workspace, enter: Callable[..., Producer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two annotators of one run: what one spends is not in the seconds of the other."""
-    now = [0.0]
-    monkeypatch.setattr("annotators.runner.annotator_run.time.monotonic", lambda: now[0])
-
-    def spending(seconds: float) -> Callable[[Producer], Any]:
-        def make_process(producer: Producer) -> Any:
-            def process(works: Sequence[Work]) -> list[Result]:
-                now[0] += seconds
-                return [good_result(work, producer) for work in works]
-
-            return process
-
-        return make_process
-
-    enter("slow", spending(10.0), batch_size=EPISODES)
-    slow_only = run(ws, "slow")[0]["seconds"]
-    assert slow_only >= 10.0 and slow_only % 10.0 == 0.0
 
 
 def test_a_fault_of_an_estimate_is_one_line(ws: Workspace, enter: Callable[..., Producer]) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,20 +15,16 @@ from app.cli.main import main
 from ares.annotation import Cost
 from ares.jobs import EpisodeSelection
 from ares.settings import Price, Settings
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from tests.annotators.runs import annotate, estimate_cost
-from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day
 
 PRICE = Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
 
 
 @pytest.fixture
-def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
-    """The twelve videos of the demo."""
-    with open_workspace(str(tmp_path / "workspace"), Settings()) as workspace:
-        ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
-        yield workspace
+def ws(video_ws: Workspace) -> Workspace:
+    return video_ws
 
 
 @pytest.mark.nightly

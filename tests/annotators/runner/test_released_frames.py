@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,10 @@ from annotators.base import Frames, Options
 from annotators.models import ReadableImages
 from ares.errors import MediaError
 from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from tests.annotators.caption_replies import typed_caption
 from tests.annotators.judge_replies import judge, kind_of
 from tests.annotators.runs import annotate
-from tests.ingesting import ingest_paths
 
 
 class Pixels:
@@ -64,17 +62,9 @@ def frozen_objects() -> Iterator[None]:
     gc.unfreeze()
 
 
-@pytest.fixture
-def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
-    """A workspace of one episode."""
-    with open_workspace(str(tmp_path / "ws"), Settings()) as workspace:
-        ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=1, quiet=True)
-        yield workspace
-
-
 @pytest.mark.nightly
 def test_a_call_in_flight_holds_no_pixels_unless_a_later_annotator_reads_them(
-    ws: Workspace, model_server: Any, monkeypatch: pytest.MonkeyPatch
+    video_ws: Workspace, model_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pixels = Pixels(monkeypatch)
     in_flight: dict[str, set[int]] = {"caption": set(), "grade": set()}
@@ -94,7 +84,7 @@ def test_a_call_in_flight_holds_no_pixels_unless_a_later_annotator_reads_them(
         judge_model=f"openai:Other/Judge-9B@{model_server.url}",
     )
     options = Options(settings=settings, values={"caption.layout": "tiles", "grade.layout": "tiles"})
-    reports = annotate(ws.stores, ["caption", "grade"], options, quiet=True)
+    reports = annotate(video_ws.stores, ["caption", "grade"], options, quiet=True, limit=1)
     assert [(report.kept, report.failed) for report in reports] == [(1, 0), (1, 0)]
     # The judge reads the three frames of the captioner; they are decoded again for each round of slots that it contests
     # in controls, of which there are at most as many as slots.

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from tests.ingesting import ingest_paths
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
 
+pytestmark = pytest.mark.slow
 Factory = Callable[[Options, Stores], Annotator]
 PRODUCER = Producer(annotator="fragile", version="1")
 
@@ -73,10 +74,9 @@ def workspaces(tmp_path: Path, ingested: Path, settings: Settings) -> tuple[Work
 
 
 @pytest.fixture
-def enter() -> Iterator[Callable[[Factory], None]]:
+def enter() -> Callable[[Factory], None]:
     """Registers a factory as "fragile", for one test."""
-    yield lambda factory: registry.annotators.add("fragile", factory)
-    registry.annotators.remove("fragile")
+    return lambda factory: registry.annotators.add("fragile", factory)
 
 
 def state(ws: Workspace) -> dict[str, Any]:

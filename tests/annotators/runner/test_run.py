@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -23,7 +22,6 @@ from ares.settings import Price, settings_from_environment
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate, estimate_cost
-from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
 MARK = Producer(
@@ -34,25 +32,14 @@ Answer = Callable[[Work], Result | AresError]
 
 
 @pytest.fixture
-def ws(tmp_path: Path, demo_samples: Path) -> Workspace:
-    ws = open_workspace(str(tmp_path / "workspace"), SETTINGS)
-    ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
-    return ws
+def ws(video_ws: Workspace) -> Workspace:
+    return video_ws
 
 
-@pytest.fixture
-def enter() -> Iterator[Callable[..., None]]:
-    """Registers an annotator under a name, for one test."""
-    names: list[str] = []
-
-    def add(name: str, **parts: Any) -> None:
-        annotator = SimpleNamespace(**parts)
-        registry.annotators.add(name, lambda options, stores: annotator)
-        names.append(name)
-
-    yield add
-    for name in names:
-        registry.annotators.remove(name)
+def enter(name: str, **parts: Any) -> None:
+    """Register an annotator."""
+    annotator = SimpleNamespace(**parts)
+    registry.annotators.add(name, lambda options, stores: annotator)
 
 
 def annotate_mark(work: Work, producer: Producer = MARK, cost: Cost | None = None) -> Result:
@@ -83,9 +70,7 @@ def counts(document: dict[str, Any]) -> tuple[int, ...]:
     return tuple(document[name] for name in ("planned", "kept", "already", "failed"))
 
 
-def test_again_does_nothing_and_another_producer_does_it_again(
-    ws: Workspace, enter: Callable[..., None]
-) -> None:
+def test_again_does_nothing_and_another_producer_does_it_again(ws: Workspace) -> None:
     enter("mark", producer=MARK, process=batched(annotate_mark), batch_size=5)
     assert counts(run(ws, "mark")[0]) == (12, 12, 0, 0)
     assert counts(run(ws, "mark")[0]) == (12, 0, 12, 0)
@@ -112,7 +97,7 @@ class CountedEngine(LocalEngine):
 
 
 def test_workers_of_annotators_that_are_done_end_before_those_begin_that_read_what_they_stored(
-    ws: Workspace, enter: Callable[..., None]
+    ws: Workspace,
 ) -> None:
     engine, open_pools = CountedEngine(), []
 
@@ -131,9 +116,7 @@ def test_workers_of_annotators_that_are_done_end_before_those_begin_that_read_wh
     assert set(open_pools) == {2} and engine.open_pools == 0
 
 
-def test_a_quote_with_a_limit_is_for_the_episodes_of_its_run(
-    ws: Workspace, enter: Callable[..., None]
-) -> None:
+def test_a_quote_with_a_limit_is_for_the_episodes_of_its_run(ws: Workspace) -> None:
     enter("mark", producer=MARK, process=batched(annotate_mark))
     run(ws, "mark", where="success")
     (quote,) = estimate_cost(ws.stores, ["mark"], Options(settings=ws.settings), limit=3)
@@ -141,16 +124,14 @@ def test_a_quote_with_a_limit_is_for_the_episodes_of_its_run(
     assert (quote.planned, quote.already, 3, 0) == (planned, already, kept, failed)
 
 
-def test_a_filter_and_a_limit_choose_what_lacks(ws: Workspace, enter: Callable[..., None]) -> None:
+def test_a_filter_and_a_limit_choose_what_lacks(ws: Workspace) -> None:
     enter("mark", producer=MARK, process=batched(annotate_mark))
     assert counts(run(ws, "mark", where="success", limit=4)[0])[1:] == (4, 0, 0)
     assert counts(run(ws, "mark", where="success")[0]) == (6, 2, 4, 0)
     assert counts(run(ws, "mark")[0]) == (12, 6, 6, 0)
 
 
-def test_a_failure_is_counted_with_its_reason_and_tried_again(
-    ws: Workspace, enter: Callable[..., None]
-) -> None:
+def test_a_failure_is_counted_with_its_reason_and_tried_again(ws: Workspace) -> None:
     bad = {True}
 
     def answer(work: Work) -> Result | AresError:
@@ -167,9 +148,7 @@ def test_a_failure_is_counted_with_its_reason_and_tried_again(
     assert list(ws.stores.annotations.find_documents(FAILURES)) == []
 
 
-def test_strict_stops_at_the_first_failure_and_keeps_what_was_made(
-    ws: Workspace, enter: Callable[..., None]
-) -> None:
+def test_strict_stops_at_the_first_failure_and_keeps_what_was_made(ws: Workspace) -> None:
     calls: list[str] = []
 
     def answer(work: Work) -> Result | AresError:
@@ -184,7 +163,7 @@ def test_strict_stops_at_the_first_failure_and_keeps_what_was_made(
 
 
 def test_a_dead_server_is_given_up_but_every_episode_is_counted(
-    ws: Workspace, enter: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("annotators.runner.annotator_run._MAX_REPEATED_FAILURES", 3)
     calls: list[str] = []
@@ -206,7 +185,7 @@ def test_a_dead_server_is_given_up_but_every_episode_is_counted(
 
 
 def test_a_server_that_fails_in_changing_ways_is_given_up(
-    ws: Workspace, enter: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("annotators.runner.annotator_run._MAX_REPEATED_FAILURES", 4)
     numbers = count()
@@ -223,7 +202,7 @@ def test_a_server_that_fails_in_changing_ways_is_given_up(
     assert document["ended_by"] == "server" and document["end_reason"].endswith(": http://127.0.0.1:9")
 
 
-def test_annotators_that_have_their_model_work(ws: Workspace, enter: Callable[..., None]) -> None:
+def test_annotators_that_have_their_model_work(ws: Workspace) -> None:
     def load(options: Options, stores: Stores) -> NoReturn:
         raise ModelError("the model is not on this machine", "Some/Model")
 
@@ -234,14 +213,11 @@ def test_annotators_that_have_their_model_work(ws: Workspace, enter: Callable[..
     other = Producer(annotator="asked", version="1", columns=())
     enter("asked", producer=other, process=batched(annotate_mark), preflight=answer_not)
     registry.annotators.add("absent", load)
-    try:
-        absent, mark, asked = run(ws, "absent", "mark", "asked")
-        with pytest.raises(ModelError, match="not on this machine"):
-            run(ws, "absent")
-        with pytest.raises(ModelError, match="not on this machine"):
-            run(ws, "absent", "mark", strict=True)
-    finally:
-        registry.annotators.remove("absent")
+    absent, mark, asked = run(ws, "absent", "mark", "asked")
+    with pytest.raises(ModelError, match="not on this machine"):
+        run(ws, "absent")
+    with pytest.raises(ModelError, match="not on this machine"):
+        run(ws, "absent", "mark", strict=True)
     assert counts(mark) == (12, 12, 0, 0)
     assert counts(absent) == counts(asked) == (12, 0, 0, 0) and absent["open"] == asked["open"] == 12
     assert (absent["ended_by"], asked["ended_by"]) == ("model", "server")
@@ -249,7 +225,7 @@ def test_annotators_that_have_their_model_work(ws: Workspace, enter: Callable[..
     assert not list(ws.stores.annotations.find_documents(FAILURES))
 
 
-def test_without_work_no_model_is_loaded(ws: Workspace, enter: Callable[..., None]) -> None:
+def test_without_work_no_model_is_loaded(ws: Workspace) -> None:
     """Where the filter matches nothing, or nothing has failed that could be tried; the request is still checked."""
     loaded: list[bool] = []
 
@@ -258,38 +234,16 @@ def test_without_work_no_model_is_loaded(ws: Workspace, enter: Callable[..., Non
         return SimpleNamespace(producer=MARK, process=batched(annotate_mark))
 
     registry.annotators.add("loading", load)
-    try:
-        assert counts(run(ws, "loading", where="num_steps < 0")[0]) == (0, 0, 0, 0)
-        assert counts(run(ws, "loading", retry_failed=True)[0]) == (0, 0, 0, 0)
-        assert not any(loaded)
-        with pytest.raises(RequestError, match="no annotator"):
-            run(ws, "loading", "lodaing", where="num_steps < 0")
-        run(ws, "loading", limit=1)
-        assert any(loaded)
-    finally:
-        registry.annotators.remove("loading")
+    assert counts(run(ws, "loading", where="num_steps < 0")[0]) == (0, 0, 0, 0)
+    assert counts(run(ws, "loading", retry_failed=True)[0]) == (0, 0, 0, 0)
+    assert not any(loaded)
+    with pytest.raises(RequestError, match="no annotator"):
+        run(ws, "loading", "lodaing", where="num_steps < 0")
+    run(ws, "loading", limit=1)
+    assert any(loaded)
 
 
-def test_a_value_that_no_store_can_hold_costs_its_own_episode_only(
-    ws: Workspace, enter: Callable[..., None]
-) -> None:
-    bad_id = min(ws.stores.tables.episodes.ids())
-
-    def answer(work: Work) -> Result:
-        value: dict[str, Any] = {"detail": float("nan") if work.subject.id == bad_id else "fine"}
-        return Result(annotations=[new_annotation(work, MARK, value=value)])
-
-    enter("mark", producer=MARK, process=batched(answer))
-    for kept, already in ((11, 0), (0, 11)):
-        document = run(ws, "mark")[0]
-        assert counts(document) == (12, kept, already, 1)
-        assert document["failures"][0]["reason"] == "a value that is not JSON cannot be stored"
-        assert [key.rsplit("/", 1)[-1] for key, _ in ws.stores.annotations.find_documents(FAILURES)] == [
-            bad_id
-        ]
-
-
-def test_a_budget_is_a_hard_stop(ws: Workspace, enter: Callable[..., None]) -> None:
+def test_a_budget_is_a_hard_stop(ws: Workspace) -> None:
     cost = Cost(calls=1, tokens_in=1000, tokens_out=10, usd=0.3)
     enter(
         "mark",
@@ -309,7 +263,7 @@ def test_a_budget_is_a_hard_stop(ws: Workspace, enter: Callable[..., None]) -> N
     assert (document["calls"], document["tokens_in"]) == (3, 3000)
 
 
-def test_a_quote_spends_nothing(ws: Workspace, enter: Callable[..., None]) -> None:
+def test_a_quote_spends_nothing(ws: Workspace) -> None:
     before = ws.stores.annotations.last_sequence()
     cost = Cost(calls=1, tokens_in=100, tokens_out=10, usd=0.01)
 
@@ -329,51 +283,8 @@ def test_a_quote_spends_nothing(ws: Workspace, enter: Callable[..., None]) -> No
     assert ws.stores.annotations.last_sequence() == before
 
 
-def test_a_grade_sees_the_caption_of_the_same_run_and_only_ungraded_ones_later(
-    ws: Workspace, enter: Callable[..., None]
-) -> None:
-    caption = Producer(
-        annotator="writer", version="1", columns=(Column(name="caption", type="string", meaning=""),)
-    )
-    judge = Producer(annotator="grader", version="1", subject_kind="annotation", after=("writer",))
-
-    def write_caption(work: Work) -> Result:
-        value = {"text": "a caption", "caption": "a caption"}
-        return Result(annotations=[new_annotation(work, caption, value=value)])
-
-    def grade_caption(work: Work) -> Result:
-        assert (
-            isinstance(work.subject.annotation, Annotation)
-            and work.subject.annotation.value["text"] == "a caption"
-        )
-        return Result(annotations=[new_annotation(work, judge, value={"ok": True})])
-
-    registry.annotators.add(
-        "writer",
-        lambda options, stores: SimpleNamespace(
-            producer=caption, process=batched(write_caption), batch_size=4
-        ),
-    )
-    registry.annotators.add(
-        "grader",
-        lambda options, stores: SimpleNamespace(producer=judge, process=batched(grade_caption)),
-    )
-    try:
-        assert [counts(document) for document in run(ws, "grader")] == [(0, 0, 0, 0)]
-        assert [counts(document) for document in run(ws, "writer", "grader", limit=5)] == [
-            (5, 5, 0, 0),
-            (5, 5, 0, 0),
-        ]
-        assert [counts(document) for document in run(ws, "writer")] == [(12, 7, 5, 0)]
-        assert [counts(document) for document in run(ws, "grader")] == [(12, 7, 5, 0)]
-        assert estimate_cost(ws.stores, ["grader"], Options(settings=SETTINGS))[0].already == 12
-    finally:
-        registry.annotators.remove("writer")
-        registry.annotators.remove("grader")
-
-
 def test_new_captions_are_found_by_meaning_without_embedding_again(
-    ws: Workspace, enter: Callable[..., None], capsys: pytest.CaptureFixture[str]
+    ws: Workspace, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
     broken = [False]
 
@@ -392,33 +303,25 @@ def test_new_captions_are_found_by_meaning_without_embedding_again(
     space: dict[str, Json] = {"encoder": "eight", "model": "m", "dim": 8, "created": "2026-11-21"}
     ws.stores.annotations.put_documents("spaces", {"eight": space})
     registry.encoders.add("eight", load_encoder)
-    try:
-        enter(
-            "embedder",
-            producer=MARK,
-            process=batched(lambda work: embed_first_frame(work, MARK)),
-            space="eight",
-        )
-        enter_captions("writer", "it moves")
-        run(ws, "embedder")
-        text_count = ws.stores.tables.texts("eight").state().rows
-        assert text_count == len({episode.instruction for episode in ws.stores.tables.episodes.read()})
-        run(ws, "writer")
-        assert ws.stores.tables.texts("eight").state().rows == text_count + 1
-        broken[0] = True
-        spaces.load_encoder_model.cache_clear()
-        enter_captions("writer2", "it stands")
-        annotate(ws.stores, ["writer2"], Options(settings=ws.settings))
-        assert "new texts cannot be found by meaning in eight: the model is gone" in capsys.readouterr().err
-        assert ws.stores.tables.texts("eight").state().rows == text_count + 1
-    finally:
-        registry.encoders.remove("eight")
-        spaces.load_encoder_model.cache_clear()
+    enter(
+        "embedder", producer=MARK, process=batched(lambda work: embed_first_frame(work, MARK)), space="eight"
+    )
+    enter_captions("writer", "it moves")
+    run(ws, "embedder")
+    text_count = ws.stores.tables.texts("eight").state().rows
+    assert text_count == len({episode.instruction for episode in ws.stores.tables.episodes.read()})
+    run(ws, "writer")
+    assert ws.stores.tables.texts("eight").state().rows == text_count + 1
+    broken[0] = True
+    spaces.load_encoder_model.cache_clear()
+    request.addfinalizer(spaces.load_encoder_model.cache_clear)
+    enter_captions("writer2", "it stands")
+    annotate(ws.stores, ["writer2"], Options(settings=ws.settings))
+    assert "new texts cannot be found by meaning in eight: the model is gone" in capsys.readouterr().err
+    assert ws.stores.tables.texts("eight").state().rows == text_count + 1
 
 
-def test_annotators_of_one_run_share_one_decoding(
-    ws: Workspace, enter: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_annotators_of_one_run_share_one_decoding(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     from ares import media
 
     decoded_counts: list[int] = []
@@ -453,7 +356,7 @@ def test_annotators_of_one_run_share_one_decoding(
 
 
 def test_vectors_without_facts_are_removed_before_they_count_twice(
-    ws: Workspace, enter: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = Producer(annotator="vectors", version="1")
 

@@ -7,24 +7,26 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.request import Request
 
 import pytest
 
-from app.cli.main import main
 from ares.errors import ModelError
+from tests.workspaces import CommandResult, copy_workspace
 
 EPISODES = 12
+RunAres = Callable[..., CommandResult]
+
+
+pytestmark = pytest.mark.usefixtures("quick_retries")
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, demo_samples: Path, quick_retries: None) -> str:
-    path = str(tmp_path / "w")
-    assert main(["ingest", str(demo_samples / "video"), "-w", path, "-q"]) == 0
-    return path
+def workspace(video_folder: Path, tmp_path: Path) -> str:
+    return str(copy_workspace(video_folder, tmp_path / "w"))
 
 
 @pytest.fixture
@@ -38,41 +40,22 @@ def silent_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]
         yield address
 
 
-def annotate(
-    workspace: str, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> tuple[int, Any, list[str]]:
-    """Exit status, document and lines on standard error."""
-    capsys.readouterr()
-    status = main(["annotate", *arguments, "-w", workspace, "--json"])
-    output = capsys.readouterr()
-    return status, json.loads(output.out or "null"), output.err.splitlines()
-
-
-def failures(workspace: str, capsys: pytest.CaptureFixture[str]) -> list[Any]:
-    capsys.readouterr()
-    assert main(["failures", "list", "-w", workspace, "--json"]) == 0
-    return list(json.loads(capsys.readouterr().out))
-
-
 def test_a_spent_budget(
-    workspace: str,
-    model_server: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    workspace: str, model_server: Any, monkeypatch: pytest.MonkeyPatch, run_ares: RunAres
 ) -> None:
     monkeypatch.setenv("ARES_PRICE", "1,10")
     model_server.captions("push the drawer closed")
-    model = ("--model", f"openai:Some/Vlm-7B@{model_server.url}")
-    status, document, lines = annotate(workspace, capsys, "caption", *model, "--budget", "0.012")
-    assert status == 3
-    assert document["kept"] and not document["failed"] and document["kept"] + document["open"] == EPISODES
-    assert lines[-1] == (
+    command = ["annotate", "caption", "--model", f"openai:Some/Vlm-7B@{model_server.url}", "-w", workspace]
+    cut = run_ares(*command, "--budget", "0.012", "--json")
+    assert cut.status == 3
+    assert cut.json["kept"] and not cut.json["failed"] and cut.json["kept"] + cut.json["open"] == EPISODES
+    assert cut.err.splitlines()[-1] == (
         "ares annotate: caption: the budget is spent; a larger --budget goes on; "
-        f"{document['open']} are open: the same command goes on"
+        f"{cut.json['open']} are open: the same command goes on"
     )
-    assert not failures(workspace, capsys)
-    status, document, _ = annotate(workspace, capsys, "caption", *model)
-    assert status == 0 and document["kept"] + document["already"] == EPISODES
+    assert not run_ares("failures", "list", "-w", workspace, "--json").json
+    rest = run_ares(*command, "--json")
+    assert rest.status == 0 and rest.json["kept"] + rest.json["already"] == EPISODES
 
 
 @pytest.mark.parametrize("answers_at_first", [True, False])
@@ -81,7 +64,7 @@ def test_a_server_that_fails_every_request(
     workspace: str,
     model_server: Any,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    run_ares: RunAres,
 ) -> None:
     monkeypatch.setattr("annotators.runner.annotator_run._MAX_REPEATED_FAILURES", 3)
     # One call at a time: those in flight when a server is given up have failed, too.
@@ -90,20 +73,18 @@ def test_a_server_that_fails_every_request(
         model_server.captions("push the drawer closed")
     for code in (500, 502, 500):
         model_server.fails(code)
-    model = ("--model", f"openai:Some/Vlm-7B@{model_server.url}")
-    status, document, lines = annotate(workspace, capsys, "caption", *model)
-    assert status == 4
-    assert "model server answered 500" in lines[-1] and model_server.url in lines[-1]
+    model = f"openai:Some/Vlm-7B@{model_server.url}"
+    result = run_ares("annotate", "caption", "--model", model, "-w", workspace, "--json")
+    last_line = result.err.splitlines()[-1]
+    assert result.status == 4
+    assert "model server answered 500" in last_line and model_server.url in last_line
+    failures = run_ares("failures", "list", "-w", workspace, "--json").json
     if answers_at_first:
-        assert "given up after 3 failures in a row" in lines[-1]
-        assert (
-            document["failed"]
-            == len(failures(workspace, capsys))
-            < EPISODES
-            == document["failed"] + document["open"]
-        )
+        assert "given up after 3 failures in a row" in last_line
+        failed = result.json["failed"]
+        assert failed == len(failures) < EPISODES == failed + result.json["open"]
     else:
-        assert "the test call failed" in lines[-1] and not failures(workspace, capsys)
+        assert "the test call failed" in last_line and not failures
 
 
 def test_without_a_network_what_can_run_does(workspace: str, tmp_path: Path) -> None:
@@ -113,19 +94,8 @@ def test_without_a_network_what_can_run_does(workspace: str, tmp_path: Path) -> 
         "HF_ENDPOINT": "http://127.0.0.1:9",
         "HF_HOME": str(tmp_path / "hub"),
     }
-    command = [
-        sys.executable,
-        "-m",
-        "ares",
-        "annotate",
-        "motion",
-        "embed",
-        "caption",
-        "-w",
-        workspace,
-        "--json",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    arguments = ["annotate", "motion", "embed", "caption", "-w", workspace, "--json"]
+    done = subprocess.run([sys.executable, "-m", "ares", *arguments], capture_output=True, text=True, env=env)
     motion, embed, caption = json.loads(done.stdout)
     assert done.returncode == 1 and motion["kept"] == EPISODES
     assert embed["open"] == caption["open"] == EPISODES and not embed["failed"] + caption["failed"]
@@ -136,7 +106,7 @@ def test_without_a_network_what_can_run_does(workspace: str, tmp_path: Path) -> 
 
 
 def test_a_hub_that_hangs_is_asked_once(
-    silent_hub: str, workspace: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    silent_hub: str, workspace: str, monkeypatch: pytest.MonkeyPatch, run_ares: RunAres
 ) -> None:
     asked: list[str] = []
 
@@ -148,10 +118,11 @@ def test_a_hub_that_hangs_is_asked_once(
 
     monkeypatch.setattr("annotators.models.model_info._PROBE_SECONDS", 0.2)
     monkeypatch.setattr("ares.io.model_hub.urlopen", probe)
-    status, document, lines = annotate(workspace, capsys, "embed", "caption", "--limit", "1")
-    assert status == 2 and document["error"]["reason"].startswith("the model is not on this machine")
+    result = run_ares("annotate", "embed", "caption", "--limit", "1", "-w", workspace, "--json")
+    assert result.status == 2
+    assert result.json["error"]["reason"].startswith("the model is not on this machine")
     assert asked == [silent_hub]
-    assert lines[-1].startswith(
+    assert result.err.splitlines()[-1].startswith(
         "ares annotate: the model is not on this machine, and the hub does not answer: laion/"
     )
 

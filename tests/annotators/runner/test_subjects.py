@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,14 @@ import pytest
 
 from annotators.base import CameraSeconds, Options, Result, Subject, Work, new_annotation
 from ares import media, registry
-from ares.annotation import Annotation, Column, Producer
+from ares.annotation import Column, Producer
 from ares.errors import AresError, MediaError, RequestError
 from ares.settings import settings_from_environment
 from ares.store import pin_producers, segment_id
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
+from tests.workspaces import copy_workspace
 
 SETTINGS = settings_from_environment({})
 HALVES = Producer(
@@ -55,16 +57,23 @@ CRITIC = Producer(
 )
 
 
+@pytest.fixture(scope="module")
+def three_episodes(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
+    """A workspace that is only copied."""
+    folder = tmp_path_factory.mktemp("subjects") / "workspace"
+    with open_workspace(str(folder), SETTINGS) as opened:
+        ingest_paths(opened.stores, [str(demo_samples / "video")], limit=3, quiet=True)
+    return folder
+
+
 @pytest.fixture
-def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
-    opened = open_workspace(str(tmp_path / "workspace"), SETTINGS)
-    ingest_paths(opened.stores, [str(demo_samples / "video")], limit=3, quiet=True)
-    yield opened
-    opened.close()
+def ws(three_episodes: Path, tmp_path: Path) -> Iterator[Workspace]:
+    with open_workspace(str(copy_workspace(three_episodes, tmp_path / "workspace")), SETTINGS) as opened:
+        yield opened
 
 
 @pytest.fixture(autouse=True)
-def annotators_of_the_test() -> Iterator[None]:
+def annotators_of_the_test() -> None:
     added = {
         "halves": SimpleNamespace(producer=HALVES, process=split_into(2, HALVES)),
         "thirds": SimpleNamespace(producer=THIRDS, process=split_into(3, THIRDS)),
@@ -74,9 +83,6 @@ def annotators_of_the_test() -> Iterator[None]:
     }
     for name, annotator in added.items():
         registry.annotators.add(name, lambda options, stores, made=annotator: made)
-    yield
-    for name in added:
-        registry.annotators.remove(name)
 
 
 def split_into(parts: int, producer: Producer) -> Callable[[Sequence[Work]], list[Result | AresError]]:
@@ -118,9 +124,10 @@ def _judge(work: Work) -> Result | AresError:
 
 
 def count_words(works: Sequence[Work]) -> list[Result | AresError]:
+    texts = [work.subject.annotation.value["text"] for work in works if work.subject.annotation]
     return [
-        Result(annotations=[new_annotation(work, READER, {"words": len(str(_text(work)).split())})])
-        for work in works
+        Result(annotations=[new_annotation(work, READER, {"words": len(str(text).split())})])
+        for work, text in zip(works, texts, strict=True)
     ]
 
 
@@ -131,11 +138,6 @@ def criticise(works: Sequence[Work]) -> list[Result | AresError]:
         )
         for work in works
     ]
-
-
-def _text(work: Work) -> object:
-    assert isinstance(work.subject.annotation, Annotation)
-    return work.subject.annotation.value["text"]
 
 
 @pytest.fixture
@@ -176,13 +178,6 @@ def test_a_judge_of_segments_sees_the_frames_of_each_segment_of_the_same_run(
     assert column(ws, "labels") == [["part 0", "part 1"]] * 3
     assert ws.stores.tables.segments.count("segment_ok") == 3
     assert run(ws, "halves", "judge") == [(3, 0, 3, 0), (6, 0, 6, 0)]
-
-
-def test_a_quote_stores_no_producer(ws: Workspace) -> None:
-    estimate_cost(ws.stores, ["halves", "judge"], Options(settings=SETTINGS))
-    assert not {"halves", "judge"} & {
-        producer.annotator for producer in ws.stores.annotations.producers().values()
-    }
 
 
 def test_two_runs_are_as_one(ws: Workspace) -> None:
@@ -273,24 +268,16 @@ def test_an_annotation_of_an_annotation_fills_its_segment_and_no_column_of_the_e
     assert column(ws, "words") == [None] * 3
 
 
-def test_a_video_that_cannot_be_read_fails_its_segments_alone(ws: Workspace, tmp_path: Path) -> None:
-    import shutil
-
-    folder = tmp_path / "videos"
-    shutil.copytree(Path(next(ws.stores.tables.episodes.read()).cameras[0].media.uri).parent, folder)
-    other = open_workspace(str(tmp_path / "other"), SETTINGS)
-    ingest_paths(other.stores, [str(folder)], limit=2, quiet=True)
-    broken = next(other.stores.tables.episodes.read())
-    Path(broken.camera("front").media.uri).unlink()
-    assert run(other, "halves", "judge") == [(2, 2, 0, 0), (4, 2, 0, 2)]
-    other.close()
+def test_a_video_that_cannot_be_read_fails_its_segments_alone(demo_samples: Path, tmp_path: Path) -> None:
+    shutil.copytree(demo_samples / "video" / "videos", tmp_path / "videos")
+    with open_workspace(str(tmp_path / "other"), SETTINGS) as other:
+        ingest_paths(other.stores, [str(tmp_path / "videos")], limit=2, quiet=True)
+        Path(next(other.stores.tables.episodes.read()).camera("front").media.uri).unlink()
+        assert run(other, "halves", "judge") == [(2, 2, 0, 0), (4, 2, 0, 2)]
 
 
 def test_an_annotator_that_names_no_segments_is_refused(ws: Workspace) -> None:
     producer = Producer(annotator="lost", version="1", subject_kind="segment")
     registry.annotators.add("lost", lambda options, stores: SimpleNamespace(producer=producer, process=judge))
-    try:
-        with pytest.raises(RequestError, match="'lost' cannot be run over episodes"):
-            run(ws, "lost")
-    finally:
-        registry.annotators.remove("lost")
+    with pytest.raises(RequestError, match="'lost' cannot be run over episodes"):
+        run(ws, "lost")

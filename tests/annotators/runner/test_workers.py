@@ -22,7 +22,7 @@ from ares.jobs.worker_process import MachineMemory
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate
-from tests.ingesting import ingest_paths
+from tests.workspaces import copy_workspace
 
 SETTINGS = settings_from_environment({})
 # A worker process imports it from a file, as it would an installed package.
@@ -89,13 +89,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     registry.annotators.add("slow", importlib.import_module("slow_plugin").make_slow)
     yield tmp_path
-    registry.annotators.remove("slow")
     sys.modules.pop("slow_plugin")
 
 
-def annotated(folder: Path, demo_samples: Path, name: str, options: Options) -> Workspace:
-    ws = open_workspace(str(folder / name), SETTINGS)
-    ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
+def annotated(folder: Path, video_folder: Path, name: str, options: Options) -> Workspace:
+    ws = open_workspace(str(copy_workspace(video_folder, folder / name)), SETTINGS)
     (report,) = annotate(ws.stores, ["slow"], options, quiet=True)
     assert (report.planned, report.kept, report.failed) == (12, 12, 0)
     return ws
@@ -112,12 +110,12 @@ def vectors(ws: Workspace) -> dict[str, Any]:
     return {id: table.read(id)[2] for id in sorted(ws.stores.tables.episodes.ids())}
 
 
-def test_every_gpu_gets_a_process_and_the_results_are_those_of_one(folder: Path, demo_samples: Path) -> None:
+def test_every_gpu_gets_a_process_and_the_results_are_those_of_one(folder: Path, video_folder: Path) -> None:
     single = annotated(
-        folder, demo_samples, "one", Options(settings=SETTINGS, compute=ComputePlan(workers=1))
+        folder, video_folder, "one", Options(settings=SETTINGS, compute=ComputePlan(workers=1))
     )
     assert set(devices(single).values()) == {""}
-    several = annotated(folder, demo_samples, "three", Options(settings=SETTINGS))
+    several = annotated(folder, video_folder, "three", Options(settings=SETTINGS))
     assert set(devices(several).values()) == {"", "cuda:1", "cuda:2"}
     assert devices(several).keys() == devices(single).keys()
     expected = vectors(single)
@@ -125,20 +123,20 @@ def test_every_gpu_gets_a_process_and_the_results_are_those_of_one(folder: Path,
         np.testing.assert_array_equal(rows, expected[episode_id])
 
 
-def test_torch_has_its_threads_again_after_a_run_that_shared_them(folder: Path, demo_samples: Path) -> None:
+def test_torch_has_its_threads_again_after_a_run_that_shared_them(folder: Path, video_folder: Path) -> None:
     torch: Any = pytest.importorskip("torch")
     before = torch.get_num_threads()
     torch.set_num_threads(5)
     try:
-        annotated(folder, demo_samples, "shared", Options(settings=SETTINGS))
+        annotated(folder, video_folder, "shared", Options(settings=SETTINGS))
         assert torch.get_num_threads() == 5
     finally:
         torch.set_num_threads(before)
 
 
-def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost(folder: Path, demo_samples: Path) -> None:
+def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost(folder: Path, video_folder: Path) -> None:
     (folder / "dies").touch()
-    ws = annotated(folder, demo_samples, "killed", Options(settings=SETTINGS))
+    ws = annotated(folder, video_folder, "killed", Options(settings=SETTINGS))
     assert (folder / "has_died").exists() and len(devices(ws)) == 12
 
 

@@ -17,6 +17,7 @@ from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
 from tests.annotators.runs import annotate
+from tests.annotators.samples import make_annotation
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
@@ -54,24 +55,12 @@ def _segments(ws: Workspace, key: str) -> list[Annotation]:
 
 
 def _say(ws: Workspace, key: str, texts: Sequence[tuple[str, float, float]], revision: int = 0) -> None:
-    (episode,) = ws.stores.tables.episodes.ids(f"key LIKE '%{key}%'")
+    (episode,) = [own for own in ws.stores.tables.episodes.read() if key in own.key]
     ws.stores.annotations.add_producer(SOURCE)
-    ws.stores.annotations.append(
-        [
-            Annotation(
-                episode_id=episode,
-                name="source_subtask",
-                value={"text": text, "style": "subtask", "author": "person"} if text else {"withdrawn": True},
-                maker_id=SOURCE.maker_id,
-                subject=episode,
-                start_seconds=start,
-                stop_seconds=stop,
-                created="2026-11-26T00:00:00+00:00",
-                revision=revision,
-            )
-            for text, start, stop in texts
-        ]
-    )
+    for text, *span in texts:
+        value = {"text": text, "style": "subtask", "author": "person"} if text else {"withdrawn": True}
+        said = make_annotation(SOURCE, episode, value, (span[0], span[1]), revision=revision)
+        ws.stores.annotations.append([said])
 
 
 def test_an_episode_is_cut_and_one_in_which_nothing_happens_is_one_span(ws: Workspace) -> None:

@@ -16,10 +16,10 @@ from annotators.base import Frames, PaidFailure, Work, make_episode_subject
 from annotators.models import VlmRequest
 from annotators.segment.model import CHANGES_OF_A_CALL, MOST_FRAMES, ModelTimeline, SpanFinder
 from ares.annotation import Cost
-from ares.episode import Camera, Episode, MediaRef
 from ares.errors import MediaError, ModelError
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.samples import make_camera, make_episode
 from tests.annotators.scripted_vlm import StubVlm
 from tests.generators.span_server import (
     PlantedErrors,
@@ -57,40 +57,9 @@ class _GreyFrames(Frames):
         pass
 
 
-def _episode(seconds: float, rate_hz: float) -> Episode:
-    frames = round(seconds * rate_hz)
-    media = MediaRef(
-        kind="mp4",
-        uri="none.mp4",
-        start_seconds=0.0,
-        stop_seconds=seconds,
-        num_frames=frames,
-        rate_hz=rate_hz,
-    )
-    return Episode(
-        episode_id="0" * 16,
-        format="video",
-        dataset="drawn",
-        version="",
-        split="",
-        key="drawn",
-        source="",
-        content_hash="",
-        instruction="do what is written nowhere else",
-        instructions=("do what is written nowhere else",),
-        robot="",
-        num_steps=frames,
-        rate_hz=rate_hz,
-        rate_source="source",
-        cameras=(Camera(name="front", role="front", width=8, height=8, codec="h264", media=media),),
-        success=None,
-    )
-
-
 def _work(seconds: float, rate_hz: float = _RATE_HZ) -> Work:
-    return Work(
-        subject=make_episode_subject(_episode(seconds, rate_hz)), frames=_GreyFrames(), trajectory=None
-    )
+    episode = make_episode("drawn", [make_camera("front", seconds, rate_hz, height=8, width=8)])
+    return Work(subject=make_episode_subject(episode), frames=_GreyFrames(), trajectory=None)
 
 
 def _teller(told: ToldEpisode, errors: PlantedErrors) -> StubVlm:

@@ -8,7 +8,8 @@ from itertools import permutations, product
 import pytest
 
 from annotators.segment.spans import Boundary, SegmentSpan, match_texts
-from ares.annotation import Annotation
+from ares.annotation import Annotation, Producer
+from tests.annotators.samples import make_annotation, make_camera, make_episode
 
 START = Boundary(0.0, "start", 1.0)
 
@@ -19,16 +20,8 @@ def _span(arm: str) -> SegmentSpan:
 
 def _text(text: str, arm: str | None) -> Annotation:
     value = {"text": text, "style": "subtask", **({} if arm is None else {"arm": arm})}
-    return Annotation(
-        episode_id="e",
-        name="source_subtask",
-        value=value,
-        maker_id="m",
-        subject="e",
-        start_seconds=0.0,
-        stop_seconds=2.0,
-        created="2026-11-26T00:00:00+00:00",
-    )
+    source = Producer(annotator="source_subtask", version="1")
+    return make_annotation(source, make_episode("e", [make_camera("front", 2.0, 20.0)]), value)
 
 
 @pytest.mark.parametrize("arms", list(permutations(("left", "right"))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +14,7 @@ from ares.workspace import Workspace, open_workspace
 from benchmarks.synthetic_media import write_videos
 from tests.annotators.served.scripted_server import ScriptedServer
 from tests.ingesting import ingest_paths
+from tests.workspaces import copy_workspace
 
 NUM_EPISODES = 150
 PRICE = Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
@@ -33,7 +33,7 @@ def ingested(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(ingested: Path, tmp_path: Path) -> Path:
     """A copy of the workspace."""
-    return Path(shutil.copytree(ingested, tmp_path / "workspace"))
+    return copy_workspace(ingested, tmp_path / "workspace")
 
 
 @pytest.fixture

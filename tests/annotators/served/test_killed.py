@@ -28,6 +28,7 @@ SECONDS_TO_STORE = 0.5
 # A request that was sent before the kill may be read this much later.
 SECONDS_TO_READ = 0.5
 CAPTIONER, JUDGE = "Some/Vlm-7B", "Other/Judge-9B"
+pytestmark = pytest.mark.slow
 # A graded caption takes several requests.
 GRADED = 20
 

@@ -12,7 +12,7 @@ from annotators.base import Options
 from annotators.caption import fill_prompt
 from annotators.models.server.connection import ServerConnection
 from ares.annotation import Cost
-from ares.jobs import AnnotateReport, ReasonCount
+from ares.jobs import AnnotateReport
 from ares.rubric import shipped_verbs
 from ares.settings import Settings
 from ares.store import read_spending
@@ -41,7 +41,7 @@ WARNING = "the usage of a call is not known: it may have cost more than is count
 JUDGE, CAPTIONER = "Other/Judge-9B", "Some/Vlm-7B"
 
 
-pytestmark = pytest.mark.usefixtures("quick_retries")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_retries")]
 
 
 @pytest.fixture
@@ -87,19 +87,23 @@ def _annotate(
     budget_usd: float | None = None,
     latency: float = 0.0,
 ) -> tuple[AnnotateReport, ScriptedServer]:
-    """Run one annotator at a separate server; grades get captions first, from a server that works."""
-    model = CAPTIONER
-    if name == "grade":
-        model = JUDGE
-        annotate(ws.stores, ["caption"], _options(serve({"fine": 1}).url, CAPTIONER), quiet=True, limit=limit)
+    """Run one annotator at a separate server; others than captions get these first, from a server that works."""
+    if name != "caption":
+        _add_captions(ws, serve, limit)
     server = serve(kinds, seed=seed, latency=latency)
-    (report,) = annotate(
-        ws.stores, [name], _options(server.url, model), quiet=True, limit=limit, budget_usd=budget_usd
-    )
+    options = _options(server.url, CAPTIONER if name == "caption" else JUDGE)
+    (report,) = annotate(ws.stores, [name], options, quiet=True, limit=limit, budget_usd=budget_usd)
     return report, server
 
 
-@pytest.mark.parametrize(("name", "limit"), some_by_day([("grade", 50), ("caption", 150)], rows=True))
+def _add_captions(ws: Workspace, serve: Serve, limit: int | None) -> None:
+    """The episodes have no instruction: the caption is what is graded, and the task of success."""
+    annotate(ws.stores, ["caption"], _options(serve({"fine": 1}).url, CAPTIONER), quiet=True, limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), some_by_day([("grade", 50), ("caption", 150), ("success", 30)], rows=True)
+)
 def test_what_a_server_charges_is_what_report_and_workspace_say(
     ws: Workspace, serve: Serve, seed: int, name: str, limit: int
 ) -> None:
@@ -108,15 +112,10 @@ def test_what_a_server_charges_is_what_report_and_workspace_say(
     assert _counts(report.cost) == _sums(calls)
     assert report.cost.usd == pytest.approx(_usd(calls))
     assert (report.planned, report.kept + report.failed) == (limit, limit)
-    assert report.failed > 0 and not _money_warnings(report)
+    assert report.failed > 0 and WARNING not in {warning.reason for warning in report.warnings}
     spent = read_spending(ws.stores.annotations)[CAPTIONER if name == "caption" else JUDGE]
     assert _counts(spent) == _sums(calls) and spent.usd == pytest.approx(_usd(calls))
     assert ws.status().spent[CAPTIONER].calls > 0
-
-
-def _money_warnings(report: AnnotateReport) -> list[ReasonCount]:
-    """The warnings of a report but the one that no outcome is stored."""
-    return [warning for warning in report.warnings if "no success is stored" not in warning.reason]
 
 
 @pytest.mark.nightly
@@ -128,22 +127,23 @@ def test_calls_of_unknown_usage_are_counted_and_said(
     report, server = _annotate(ws, serve, name, {**UNKNOWN, "fine": 10.0}, seed=seed, limit=limit)
     calls = server.calls()
     assert _counts(report.cost) == _sums(calls)
-    (warning,) = _money_warnings(report)
-    assert (warning.reason, warning.count) == (WARNING, sum(call.kind in UNKNOWN for call in calls))
+    (count,) = [warning.count for warning in report.warnings if warning.reason == WARNING]
+    assert count == sum(call.kind in UNKNOWN for call in calls)
     has_impossible_usage = any(call.kind in (*USAGES, *DOCUMENTS) for call in calls)
     assert (report.cost.usd is None) == has_impossible_usage
 
 
-@pytest.mark.parametrize("name", ["caption", "grade"])
+@pytest.mark.parametrize("name", ["caption", "grade", "success"])
 def test_a_budget_ends_a_run_within_one_call(ws: Workspace, serve: Serve, seed: int, name: str) -> None:
     budget = random.Random(seed).uniform(0.02, 0.06)
-    report, server = _annotate(ws, serve, name, KNOWN, seed=seed, budget_usd=budget, latency=0.02)
+    kinds = {"fine": 1.0} if name == "success" else KNOWN
+    report, server = _annotate(ws, serve, name, kinds, seed=seed, budget_usd=budget, latency=0.02)
     spent, max_tokens = _usd(server.calls()), 300 if name == "caption" else 800
     # A plain sentence gets its slots by a second call. The first of these has no measured tokens: each character of
     # its prompt is reserved.
     most_tokens_in = len(fill_prompt(CAPTION, shipped_verbs())) if name == "caption" else 1100
     most_of_a_call = (most_tokens_in * 1.05 + 64) * 1e-6 + max_tokens * 10e-6
-    assert budget - most_of_a_call <= spent <= budget
+    assert spent <= budget and (name == "success" or budget - most_of_a_call <= spent)
     assert report.cost.usd == pytest.approx(spent)
     assert report.ended_by == "budget" and report.open
 
@@ -172,3 +172,26 @@ def test_retried_are_only_the_failures_of_a_reason(ws: Workspace, serve: Serve, 
     assert rest.kept == failed["reply was cut at its length limit"]
     (nothing,) = annotate(ws.stores, ["caption"], options, quiet=True, retry_failed=True)
     assert nothing.planned == 0
+
+
+def test_criteria_of_a_task_are_paid_once_and_a_second_run_pays_nothing(ws: Workspace, serve: Serve) -> None:
+    report, server = _annotate(ws, serve, "success", {"fine": 1}, limit=30)
+    assert not report.failures, report.failures
+    # Every episode has the same caption: two test calls, criteria once, and a vote and progress of each episode. The
+    # server sends no probabilities, so it is not asked for scored answers again.
+    calls = 3 + 2 * 30
+    assert (report.kept, len(server.calls())) == (30, calls)
+    assert any("no probabilities" in warning.reason for warning in report.warnings)
+    judge, judged = _options(server.url, JUDGE), "success_verdict is not null"
+    (again,) = annotate(ws.stores, ["success"], judge, quiet=True, where=judged)
+    # Where there is no work, there is no test call.
+    assert (again.already, again.cost.calls, len(server.calls())) == (30, 0, calls)
+    rows = ws.stores.tables.episodes.read_columns(["success_verdict"], judged)
+    assert len(rows) == 30 and "failure" not in rows["success_verdict"].to_pylist()
+
+
+def test_a_quote_asks_no_server(ws: Workspace, serve: Serve) -> None:
+    server = serve({"fine": 1})
+    (quote,) = estimate_cost(ws.stores, ["success"], _options(server.url, JUDGE))
+    assert quote.planned == 150 and quote.cost.calls == 450 and (quote.cost.usd or 0) > 0
+    assert not server.calls()

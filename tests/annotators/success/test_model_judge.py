@@ -16,6 +16,7 @@ from ares.episode import Episode
 from ares.errors import RequestError
 from ares.settings import Price, Settings
 from ares.workspace import Workspace
+from tests.annotators.samples import choice
 from tests.annotators.scripted_vlm import StubVlm
 
 Works = Callable[..., Work]
@@ -51,10 +52,6 @@ class Answers:
         if "Answer yes or no" in prompt:
             return [scored_choice(request, self.yes)]
         return [choice(text, index) for index, text in enumerate(self.votes)]
-
-
-def choice(text: str, index: int = 0) -> dict[str, Any]:
-    return {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
 
 
 def scored_choice(request: dict[str, Any], yes: float) -> dict[str, Any]:

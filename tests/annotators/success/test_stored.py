@@ -11,6 +11,7 @@ import pytest
 from annotators.success.annotator import COLUMNS
 from annotators.success.combination import load_success_combination, remove_caption_evidence
 from ares.annotation import Annotation, Producer
+from tests.annotators.samples import make_annotation, make_camera, make_episode
 
 _COMBINATION = load_success_combination("clip")
 _PRODUCER = Producer(
@@ -31,17 +32,8 @@ def _stored(parts: dict[str, float], **changes: Any) -> Annotation:
         "contributions": _COMBINATION.contributions(parts),
         **changes,
     }
-    return Annotation(
-        episode_id="e",
-        name="success",
-        value=value,
-        maker_id=_PRODUCER.maker_id,
-        subject="e",
-        start_seconds=0.0,
-        stop_seconds=1.0,
-        created="2026-01-01T00:00:00+00:00",
-        frames=(0.9,),
-    )
+    episode = make_episode("e", [make_camera("front", 1.0, 20.0)])
+    return make_annotation(_PRODUCER, episode, value, frames=(0.9,))
 
 
 @pytest.mark.parametrize("claim", [1.0, -1.0])

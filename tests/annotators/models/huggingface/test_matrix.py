@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,9 @@ from annotators.models import VlmReply, VlmRequest
 from annotators.models.huggingface.vlm import HuggingfaceVlm
 from ares.rubric import SLOTS, shipped_verbs
 from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from tests.annotators.models.huggingface.tiny_models import FAMILIES, SENTENCE
 from tests.annotators.runs import annotate, estimate_cost
-from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day
 
 MANUAL = Path(__file__).resolve().parents[4] / "docs" / "models.md"
@@ -48,26 +47,17 @@ def frames() -> list[Any]:
     return [generator.integers(0, 255, (96, 128, 3), np.uint8) for _ in range(3)]
 
 
-@pytest.fixture
-def one_episode(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
-    """A workspace with one episode of two cameras."""
-    workspace = open_workspace(str(tmp_path / "ws"), Settings())
-    ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=1, quiet=True)
-    yield workspace
-    workspace.close()
-
-
 @pytest.mark.parametrize(
     ("captioner", "judge"), some_by_day(itertools.pairwise([*ORDER, ORDER[0]]), rows=True)
 )
 def test_each_architecture_captions_and_judges(
-    captioner: str, judge: str, one_episode: Workspace, tiny_folder: Callable[[str], Path]
+    captioner: str, judge: str, video_ws: Workspace, tiny_folder: Callable[[str], Path]
 ) -> None:
     settings = Settings(caption_model=f"hf:{tiny_folder(captioner)}", judge_model=f"hf:{tiny_folder(judge)}")
     options = Options(settings=settings, device="cpu")
-    reports = annotate(one_episode.stores, ["caption", "grade"], options, quiet=True)
+    reports = annotate(video_ws.stores, ["caption", "grade"], options, quiet=True, limit=1)
     assert [(report.kept, report.failed) for report in reports] == [(1, 0), (1, 0)]
-    facts = {entry.annotation.name: entry.annotation for entry in one_episode.stores.annotations.read()}
+    facts = {entry.annotation.name: entry.annotation for entry in video_ws.stores.annotations.read()}
     # The tiny models write a sentence of their own under a schema; what it says is noise, its form is not.
     assert (
         json.loads(str(facts["caption"].value["raw"]))["sentence"].strip() == facts["caption"].value["text"]
@@ -77,7 +67,7 @@ def test_each_architecture_captions_and_judges(
     # Code refuses most sentences of noise before anything is observed.
     assert "observation" not in facts or list(facts["observation"].value) == list(SLOTS)
     # An estimate loads no model, and knows all the same what these have done.
-    estimates = list(estimate_cost(one_episode.stores, ["caption", "grade"], options))
+    estimates = list(estimate_cost(video_ws.stores, ["caption", "grade"], options))
     assert [estimate.already for estimate in estimates] == [1, 1]
 
 

@@ -134,28 +134,29 @@ _QWEN_TOKENS = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_
 _PIXELS = {"shortest_edge": 28 * 28 * 4, "longest_edge": 64 * 64}
 
 
+_VISION = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+_QWEN_VISION = {"depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64}
+
+
+def _qwen_ids(tokenizer: Any) -> dict[str, Any]:
+    names = ("vision_start_token_id", "vision_end_token_id", "image_token_id", "video_token_id")
+    ids = dict(zip(names, _ids(tokenizer, *_QWEN_TOKENS), strict=True))
+    return {**ids, "tie_word_embeddings": False}
+
+
 def _qwen25(tokenizer: Any, template: str) -> tuple[Any, Any]:
     Qwen2_5_VLTextConfig: Any = import_module(
         "transformers.models.qwen2_5_vl.configuration_qwen2_5_vl"
     ).Qwen2_5_VLTextConfig
 
-    start, end, image, video = _ids(tokenizer, *_QWEN_TOKENS)
     config = _library().Qwen2_5_VLConfig(
         text_config=_text_config(Qwen2_5_VLTextConfig, tokenizer, rope_parameters=_ROPE).to_dict(),
         vision_config={
-            "depth": 2,
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_heads": 2,
-            "out_hidden_size": 64,
+            **_QWEN_VISION,
             "fullatt_block_indexes": [1],
             "window_size": 56,
         },
-        image_token_id=image,
-        video_token_id=video,
-        vision_start_token_id=start,
-        vision_end_token_id=end,
-        tie_word_embeddings=False,
+        **_qwen_ids(tokenizer),
     )
     processor = _library().Qwen2_5_VLProcessor(
         _library().Qwen2VLImageProcessor(size=_PIXELS),
@@ -171,23 +172,14 @@ def _qwen3(tokenizer: Any, template: str) -> tuple[Any, Any]:
         "transformers.models.qwen3_vl.configuration_qwen3_vl"
     ).Qwen3VLTextConfig
 
-    start, end, image, video = _ids(tokenizer, *_QWEN_TOKENS)
     config = _library().Qwen3VLConfig(
         text_config=_text_config(Qwen3VLTextConfig, tokenizer, rope_parameters=_ROPE, head_dim=16).to_dict(),
         vision_config={
-            "depth": 2,
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_heads": 2,
-            "out_hidden_size": 64,
+            **_QWEN_VISION,
             "num_position_embeddings": 64,
             "deepstack_visual_indexes": [0],
         },
-        image_token_id=image,
-        video_token_id=video,
-        vision_start_token_id=start,
-        vision_end_token_id=end,
-        tie_word_embeddings=False,
+        **_qwen_ids(tokenizer),
     )
     images = _library().Qwen2VLImageProcessor(size=_PIXELS, patch_size=16)
     videos = _library().Qwen3VLVideoProcessor(size={"shortest_edge": 4096, "longest_edge": 64 * 64 * 4})
@@ -195,15 +187,11 @@ def _qwen3(tokenizer: Any, template: str) -> tuple[Any, Any]:
 
 
 def _internvl(tokenizer: Any, template: str) -> tuple[Any, Any]:
-
     side = {"height": 56, "width": 56}
     config = _library().InternVLConfig(
         text_config=_text_config(_library().Qwen2Config, tokenizer).to_dict(),
         vision_config={
-            "hidden_size": 32,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "intermediate_size": 64,
+            **_VISION,
             "image_size": [56, 56],
             "patch_size": [14, 14],
         },
@@ -222,14 +210,10 @@ def _internvl(tokenizer: Any, template: str) -> tuple[Any, Any]:
 
 
 def _smolvlm(tokenizer: Any, template: str) -> tuple[Any, Any]:
-
     config = _library().SmolVLMConfig(
         text_config=_text_config(_library().LlamaConfig, tokenizer),
         vision_config={
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
+            **_VISION,
             "image_size": 64,
             "patch_size": 16,
         },
@@ -248,16 +232,12 @@ def _smolvlm(tokenizer: Any, template: str) -> tuple[Any, Any]:
 
 
 def _llava(tokenizer: Any, template: str) -> tuple[Any, Any]:
-
     side, grid = {"height": 56, "width": 56}, [[56, 56], [56, 112], [112, 56]]
     image, video = _ids(tokenizer, "<image>", "<video>")
     config = _library().LlavaOnevisionConfig(
         text_config=_text_config(_library().Qwen2Config, tokenizer),
         vision_config=_library().SiglipVisionConfig(
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=2,
+            **_VISION,
             image_size=56,
             patch_size=14,
         ),
@@ -278,16 +258,12 @@ def _llava(tokenizer: Any, template: str) -> tuple[Any, Any]:
 
 
 def _llava_next(tokenizer: Any, template: str) -> tuple[Any, Any]:
-
     grid = [[56, 112], [112, 56]]
     (image,) = _ids(tokenizer, "<image>")
     config = _library().LlavaNextConfig(
         text_config=_text_config(_library().MistralConfig, tokenizer),
         vision_config=_library().CLIPVisionConfig(
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=2,
+            **_VISION,
             image_size=56,
             patch_size=14,
         ),
