@@ -41,6 +41,7 @@ class ModelServer:
     """An OpenAI-compatible server that answers by a script, request after request; the last answer repeats."""
 
     def __init__(self) -> None:
+        self.models: tuple[str, ...] = ()
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self._script: list[Behaviour] = []
@@ -54,6 +55,11 @@ class ModelServer:
 
             def do_POST(self) -> None:
                 owner.serve(self)
+
+            def do_GET(self) -> None:
+                document = {"data": [{"id": name} for name in owner.models]}
+                is_there = owner.models and self.path == "/v1/models"
+                owner.send(self, 200 if is_there else 404, json.dumps(document).encode())
 
             def end_headers(self) -> None:
                 # Clients that tests leave behind must hold no connection: a warning about it would fail a later test.

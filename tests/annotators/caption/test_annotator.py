@@ -47,17 +47,6 @@ def _text(result: Outcome) -> str:
     return str(result.annotations[0].value["text"])
 
 
-def test_the_producer_names_weights_prompt_and_layout(options: Options, ws: Workspace) -> None:
-    tiles = CaptionAnnotator(options, ws.stores).producer
-    assert tiles.model.startswith("reference-captioner@")
-    assert tiles.prompt_hash
-    assert (
-        CaptionAnnotator(replace(options, values={"layout": "sheets"}), ws.stores).producer.maker_id
-        != tiles.maker_id
-    )
-    assert CaptionAnnotator(options, ws.stores).producer.maker_id == tiles.maker_id
-
-
 @pytest.fixture()
 def remote(options: Options, model_server: Any) -> Options:
     settings = replace(options.settings, price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=2.0))
@@ -87,29 +76,26 @@ FILLED = {
 }
 
 
-def _by_request(caption: str, filled: str) -> Callable[[dict[str, Any]], str]:
-    """Replies with a caption to images, and with slots to a sentence."""
+@pytest.fixture
+def caption(
+    remote: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works
+) -> Callable[..., Outcome]:
+    """Captions one episode as a new run does."""
 
-    def reply(request: dict[str, Any]) -> str:
-        text = request["messages"][-1]["content"][-1]["text"]
-        return filled if text.startswith("Fill the slots of one sentence.\n") else caption
+    def run(options: Options = remote, episode: str = "drawer-close_000", **values: Any) -> Outcome:
+        annotator = CaptionAnnotator(replace(options, values=values), ws.stores)
+        (outcome,) = annotator.process([work_for(episodes[episode], [annotator])])
+        return outcome
 
-    return reply
-
-
-def _caption(annotator: CaptionAnnotator, work_for: Works, episode: Episode) -> Outcome:
-    (result,) = annotator.process([work_for(episode, [annotator])])
-    return result
+    return run
 
 
 def test_a_served_captioner_writes_slots_and_is_never_told_the_instruction(
-    remote: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works, model_server: Any
+    caption: Any, remote: Options, ws: Workspace, episodes: dict[str, Episode], model_server: Any
 ) -> None:
     model_server.says(json.dumps(TYPED))
-    annotator = CaptionAnnotator(remote, ws.stores)
-    episode = episodes["drawer-close_000"]
-    result = _caption(annotator, work_for, episode)
-    assert isinstance(result, Result)
+    annotator, episode = CaptionAnnotator(remote, ws.stores), episodes["drawer-close_000"]
+    result = caption()
     (made,) = result.annotations
     assert made.value["text"] == made.value["caption"] == TYPED["sentence"]
     assert made.value["slots"] == {
@@ -134,12 +120,15 @@ def test_a_served_captioner_writes_slots_and_is_never_told_the_instruction(
 
 
 def test_a_server_that_takes_no_notice_of_a_schema_is_asked_for_the_slots(
-    remote: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works, model_server: Any
+    caption: Any, model_server: Any
 ) -> None:
-    model_server.answers(_by_request(' "Close the drawer." \n', json.dumps(FILLED)))
-    annotator = CaptionAnnotator(replace(remote, values={"layout": "tiles"}), ws.stores)
-    result = _caption(annotator, work_for, episodes["drawer-close_000"])
-    assert isinstance(result, Result)
+    def reply(request: dict[str, Any]) -> str:
+        text = request["messages"][-1]["content"][-1]["text"]
+        is_filled = text.startswith("Fill the slots of one sentence.\n")
+        return json.dumps(FILLED) if is_filled else ' "Close the drawer." \n'
+
+    model_server.answers(reply)
+    result = caption(layout="tiles")
     (made,) = result.annotations
     assert _text(result) == "Close the drawer."
     assert made.value["raw"] == ' "Close the drawer." \n'
@@ -154,15 +143,14 @@ def test_a_server_that_takes_no_notice_of_a_schema_is_asked_for_the_slots(
 
 
 def test_a_sentence_whose_slots_cannot_be_filled_fails_and_both_calls_are_paid(
-    remote: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works, model_server: Any
+    caption: Any, model_server: Any
 ) -> None:
     model_server.says("Close the drawer.")
-    annotator = CaptionAnnotator(remote, ws.stores)
-    failure = _caption(annotator, work_for, episodes["drawer-close_000"])
+    failure = caption()
     assert isinstance(failure, PaidFailure) and failure.error.reason == "slots cannot be filled"
     assert failure.cost.calls == 2
     # Replies are kept, so another try pays for neither again.
-    again = _caption(CaptionAnnotator(remote, ws.stores), work_for, episodes["drawer-close_000"])
+    again = caption()
     assert isinstance(again, PaidFailure) and again.cost.calls == 0
     assert len(model_server.requests) == 2
 
@@ -180,17 +168,10 @@ def test_a_sentence_whose_slots_cannot_be_filled_fails_and_both_calls_are_paid(
     ],
 )
 def test_a_reply_that_is_no_caption_is_a_failure_that_is_paid(
-    remote: Options,
-    ws: Workspace,
-    episodes: dict[str, Episode],
-    work_for: Works,
-    model_server: Any,
-    reply: str,
-    finish: str,
-    reason: str,
+    caption: Any, model_server: Any, reply: str, finish: str, reason: str
 ) -> None:
     model_server.says(reply, finish=finish)
-    failure = _caption(CaptionAnnotator(remote, ws.stores), work_for, episodes["drawer-close_000"])
+    failure = caption()
     assert isinstance(failure, PaidFailure) and failure.error.reason == reason
     assert failure.cost.calls == len(model_server.requests) == 1
     assert failure.cost.usd == pytest.approx(0.001020)
@@ -216,12 +197,8 @@ def test_values_of_a_captioner_are_short_and_in_the_words_of_the_guide() -> None
     }
 
 
-def test_known_sentences_have_their_slots_without_a_call(
-    options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works
-) -> None:
-    annotator = CaptionAnnotator(replace(options, values=CAPTION_OPTIONS), ws.stores)
-    result = _caption(annotator, work_for, episodes["basketball_009"])
-    assert isinstance(result, Result)
+def test_known_sentences_have_their_slots_without_a_call(caption: Any, options: Options) -> None:
+    result = caption(options, "basketball_009", **CAPTION_OPTIONS)
     value = result.annotations[0].value
     assert value["text"] == "fail to pick up the orange basketball and dunk it into the hoop"
     assert value["slots"] == {
@@ -232,13 +209,7 @@ def test_known_sentences_have_their_slots_without_a_call(
         "outcome": "not completed",
     }
     assert value["caption_success"] is False and result.cost.calls == 1
-    assert "slots" not in _value(CaptionAnnotator(options, ws.stores), work_for, episodes["basketball_009"])
-
-
-def _value(annotator: CaptionAnnotator, work_for: Works, episode: Episode) -> Any:
-    result = _caption(annotator, work_for, episode)
-    assert isinstance(result, Result)
-    return result.annotations[0].value
+    assert "slots" not in caption(options, "basketball_009").annotations[0].value
 
 
 def test_the_quote_grows_with_the_frames_that_are_sent(
@@ -310,11 +281,6 @@ def test_an_address_that_cannot_be_read(options: Options, url: str, problem: str
         assert problem in str(caught.value) and repr(url) in str(caught.value)
 
 
-def test_an_unknown_price_is_no_zero(remote: Options, ws: Workspace, episodes: dict[str, Episode]) -> None:
-    unknown = replace(remote, settings=replace(remote.settings, price=None))
-    assert CaptionAnnotator(unknown, ws.stores).estimate(make_episode_subject(episodes["gone"])).usd is None
-
-
 def test_broken_weights_are_one_line(options: Options, tmp_path: Path, reference_models: Path) -> None:
     shutil.copytree(reference_models / "reference-captioner", tmp_path / "broken")
     (tmp_path / "broken" / "model.safetensors").chmod(0o644)
@@ -323,10 +289,8 @@ def test_broken_weights_are_one_line(options: Options, tmp_path: Path, reference
         load_vlm(f"hf:{tmp_path / 'broken'}", options, 8)
 
 
-def test_annotations_name_a_stub_as_their_model(
-    options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works
-) -> None:
-    annotator = CaptionAnnotator(replace(options, model="stub:close the drawer"), ws.stores)
-    assert _value(annotator, work_for, episodes["drawer-close_000"])["text"] == "close the drawer"
-    assert annotator.producer.model == "stub:close the drawer"
-    assert annotator.producer.settings["family"] == "stub"
+def test_annotations_name_a_stub_as_their_model(caption: Any, options: Options, ws: Workspace) -> None:
+    stub = replace(options, model="stub:close the drawer")
+    assert caption(stub).annotations[0].value["text"] == "close the drawer"
+    producer = CaptionAnnotator(stub, ws.stores).producer
+    assert (producer.model, producer.settings["family"]) == (stub.model, "stub")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from annotators.caption import FilledSlots, fill_prompt, fill_slots
-from annotators.caption.slot_filler import find_part, find_phrase, name_action, read_phrases
+from annotators.caption.slot_filler import find_phrase, read_phrases
 from annotators.models import VlmFailure
 from app.demo.run import CAPTION_OPTIONS
 from ares.errors import RequestError
@@ -119,22 +119,6 @@ def test_random_replies_to_random_sentences_never_add_a_word() -> None:
                 )
 
 
-@pytest.mark.parametrize(
-    ("sentence", "value", "part"),
-    [
-        ("打开蓝色抽屉", "抽屉", "抽屉"),
-        ("Öffne die GRÜNE Schublade", "grüne schublade", "GRÜNE Schublade"),
-        ("open  the\ndrawer", "the drawer", "the drawer"),
-        ("push the cart", "art", ""),
-        ("push the cart (left)", "(left)", "(left)"),
-        ("a " * 20, "a " * 13, ""),
-        ("push it...", "...", ""),
-    ],
-)
-def test_parts_of_sentences(sentence: str, value: str, part: str) -> None:
-    assert find_part(sentence, value) == part
-
-
 @pytest.mark.parametrize("sentence", HOSTILE)
 def test_a_hostile_sentence_is_one_line_of_data(sentence: str) -> None:
     prompt = fill_prompt(sentence, {"open": "bring it from closed to open"})
@@ -184,20 +168,6 @@ def test_the_schema_holds_the_action_to_the_guide() -> None:
     vlm.capabilities = frozenset()
     fill_slots([SENTENCE], vlm, {"juggle": "throw and catch"})
     assert vlm.history[1].schema is None
-
-
-def test_actions_by_other_words() -> None:
-    verbs = {"pick up": "grasp and lift"}
-    assert name_action("Pick Up", "", verbs) == "pick up"
-    assert name_action("other", "pick  up", verbs) == "pick up"
-    assert name_action("other", "Juggle", verbs) == "other: juggle"
-    assert name_action("juggle", "", verbs) == "other: juggle"
-    assert (
-        name_action("other", "", verbs)
-        == name_action("", "x", verbs)
-        == name_action("not visible", "", verbs)
-        == ""
-    )
 
 
 def test_phrases_of_the_demo_have_slots_from_their_own_words() -> None:

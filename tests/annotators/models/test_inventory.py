@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import struct
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,10 @@ import pytest
 from annotators.models import compare_models, describe_models, shared_language_model
 from annotators.models.inventory import check_server_has_model
 from annotators.models.model_families import ModelRelation, find_family
-from app.cli.main import main
 from ares.errors import RequestError
 from ares.settings import Settings
+from tests.annotators.conftest import ModelServer
+from tests.workspaces import CommandResult
 
 DEFAULTS = Settings()
 
@@ -35,28 +34,11 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def server(monkeypatch: pytest.MonkeyPatch, model_server: ModelServer) -> str:
     """A model server that has the model "served"; its URL."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = json.dumps({"data": [{"id": "served"}]}).encode()
-            self.send_response(200 if self.path == "/v1/models" else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
     monkeypatch.undo()
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{http.server_address[1]}/v1"
-    http.shutdown()
-    http.server_close()
-    thread.join()
+    model_server.models = ("served",)
+    return model_server.url
 
 
 def put_in_hub_cache(cache: Path, hub_id: str, shapes: dict[str, list[int]], **config: Any) -> Path:
@@ -169,18 +151,18 @@ def test_a_model_in_the_cache_of_the_hub_is_here(tmp_path: Path, monkeypatch: py
 
 
 def test_the_command_prints_a_table_and_a_document(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_ares: Callable[..., CommandResult]
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    assert main(["models"]) == 0
-    table = capsys.readouterr().out
-    assert "hf:google/gemma-4-E4B-it" in table and "to be fetched" in table and "Apache-2.0" in table
+    table = run_ares("models")
+    assert table.status == 0
+    assert all(cell in table.out for cell in ("hf:google/gemma-4-E4B-it", "to be fetched", "Apache-2.0"))
     monkeypatch.setenv("ARES_JUDGE_MODEL", "hf:OpenGVLab/InternVL3-8B-hf")
     monkeypatch.setenv("ARES_EMBED_MODEL", f"local-dir:{tmp_path / 'nowhere'}")
-    assert main(["models", "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
-    assert document["shared_language_model"] == "qwen"
-    assert [model["state"] for model in document["models"]] == ["missing", "to be fetched", "to be fetched"]
+    printed = run_ares("models", "--json")
+    assert (printed.status, printed.json["shared_language_model"]) == (1, "qwen")
+    states = [model["state"] for model in printed.json["models"]]
+    assert states == ["missing", "to be fetched", "to be fetched"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Motion of robots that record joints: arms, grippers and hands, and measures that a longer episode does not change."""
+"""Motion of robots that record joints; smoothness by the published code (github.com/siva82kb/smoothness)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from annotators.motion.annotator import measure_motion
-from annotators.motion.curves import compute_movement_jerk, resample
+from annotators.motion.curves import compute_movement_jerk, compute_spectral_arc_lengths, resample
 from ares.episode import Signal, Trajectory
 
 ARM = tuple(f"{side}_joint_{number}" for side in ("left", "right") for number in range(3))
@@ -146,3 +147,49 @@ def test_the_jerk_of_a_few_samples_is_finite_or_none(count: int) -> None:
     values = np.random.default_rng(count).normal(size=(count, 3))
     jerk = compute_movement_jerk(values, 0.1, np.ones(count - 1, bool), 1.0, 1.0)
     assert (jerk is None) == (count < 5) and (jerk is None or math.isfinite(jerk))
+
+
+# Speed of the movement in the documentation of the reference, at 100 Hz, and what it says of it.
+RATE_HZ = 100.0
+STAMPS = np.arange(-1, 1, 1 / RATE_HZ)
+SPEED = np.exp(-5 * STAMPS**2)
+PUBLISHED_SPARC = -1.41403
+
+
+def _arc_length_by_sums(speed: NDArray[np.float64], rate_hz: float) -> float:
+    """Eq. 6 with every Fourier sum written out: padding by 2^4, 10 Hz, 5 % of the start."""
+    size = 2 ** (math.ceil(math.log2(len(speed))) + 4)
+    frequencies = [number * rate_hz / size for number in range(size // 2 + 1)]
+    frequencies = [frequency for frequency in frequencies if frequency <= 10]
+    steps = np.arange(len(speed)) / rate_hz
+    amplitudes = [abs(np.sum(speed * np.exp(-2j * np.pi * frequency * steps))) for frequency in frequencies]
+    amplitudes = [amplitude / amplitudes[0] for amplitude in amplitudes]
+    last = max(number for number, amplitude in enumerate(amplitudes) if amplitude >= 0.05)
+    width = frequencies[last] - frequencies[0]
+    return -sum(
+        math.hypot((frequencies[n + 1] - frequencies[n]) / width, amplitudes[n + 1] - amplitudes[n])
+        for n in range(last)
+    )
+
+
+def test_the_published_value_of_the_published_movement() -> None:
+    length = compute_spectral_arc_lengths(SPEED[None], 1 / RATE_HZ)[0]
+    assert length == pytest.approx(PUBLISHED_SPARC, abs=5e-6)
+    assert _arc_length_by_sums(SPEED, RATE_HZ) == pytest.approx(PUBLISHED_SPARC, abs=5e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_movements_by_formula(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rate_hz = float(rng.choice([50.0, 100.0, 200.0]))
+    seconds = np.arange(0, rng.uniform(2.5, 4), 1 / rate_hz)
+    bells = [
+        rng.uniform(0.3, 1)
+        * np.exp(-((seconds - rng.uniform(1, seconds[-1] - 1)) ** 2) / rng.uniform(0.02, 0.1))
+        for _ in range(rng.integers(1, 6))
+    ]
+    speed = np.sum(bells, axis=0)
+    expected = _arc_length_by_sums(speed, rate_hz)
+    assert compute_spectral_arc_lengths(speed[None], 1 / rate_hz)[0] == pytest.approx(expected, abs=1e-9), (
+        seed
+    )

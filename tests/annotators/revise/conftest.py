@@ -25,6 +25,7 @@ from tests.annotators.judge_replies import data_of, judge, kind_of, observation
 from tests.annotators.runs import annotate
 from tests.annotators.samples import choice
 from tests.ingesting import ingest_paths
+from tests.workspaces import copy_workspace
 
 EPISODES = 8
 TRUE, REFUSED = "push the green drawer closed", "open the red drawer"
@@ -161,6 +162,6 @@ def _grade_all(stores: Stores, options: Options) -> None:
 @pytest.fixture
 def graded(graded_folder: Path, tmp_path: Path, judging: Options) -> Iterator[Workspace]:
     """The workspace with a refused caption of each episode."""
-    folder = shutil.copytree(graded_folder, tmp_path / "workspace")
+    folder = copy_workspace(graded_folder, tmp_path / "workspace")
     with open_workspace(str(folder), judging.settings) as workspace:
         yield workspace

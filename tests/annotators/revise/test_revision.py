@@ -1,7 +1,8 @@
-"""Captions that are asked again: one that heeds the critique, one that flatters the judge, one that changes nothing."""
+"""Captions that are asked again: by a captioner that heeds the critique, one that flatters the judge, and the command."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,18 @@ from ares.errors import RequestError
 from ares.review import compare_producers
 from ares.workspace import Workspace
 from tests.annotators.conftest import ModelServer
-from tests.annotators.revise.conftest import FLATTERY, REFUSED, SECOND, TRUE, Script
+from tests.annotators.revise.conftest import (
+    CAPTIONER,
+    EPISODES,
+    FLATTERY,
+    JUDGE,
+    REFUSED,
+    SECOND,
+    TRUE,
+    Script,
+)
 from tests.annotators.runs import annotate
+from tests.workspaces import CommandResult
 
 # With this seed ATTRIBUTES is hidden, and VERB is told.
 REQUEST = RevisionRequest(seed=3)
@@ -147,12 +158,9 @@ def test_money_is_quoted_kept_within_the_budget_and_paid_once(
     assert again.rounds == whole.rounds and again.cost.calls <= 2, "the test calls alone"
 
 
-def test_captions_without_a_grade_of_this_judge_are_no_subject(
+def test_captions_are_revised_by_the_model_that_wrote_them(
     graded: Workspace, judging: Options, model_server: ModelServer
 ) -> None:
-    other = replace(judging, model=f"openai:{SECOND}@{model_server.url}")
-    with pytest.raises(RequestError, match="no caption was graded by this judge and rubric"):
-        revise(graded, other)
     with pytest.raises(RequestError, match="captions are revised by the model that wrote them"):
         revise(graded, judging, replace(REQUEST, captioner=f"openai:{SECOND}@{model_server.url}"))
 
@@ -187,3 +195,50 @@ def test_captions_are_revised_with_the_verbs_of_the_lab(
     ]
     run = revise(graded, own, replace(REQUEST, captions=producer))
     assert run.rounds and script.prompts and all("- pipette: move liquid" in text for text in script.prompts)
+
+
+RunAres = Callable[..., CommandResult]
+
+
+@pytest.fixture
+def command(graded: Workspace, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The command with the models of the server."""
+    monkeypatch.setenv("ARES_CAPTION_MODEL", f"openai:{CAPTIONER}@{model_server.url}")
+    monkeypatch.setenv("ARES_JUDGE_MODEL", f"openai:{JUDGE}@{model_server.url}")
+    monkeypatch.setenv("ARES_PRICE", "1,10")
+    return ["rubric", "revise", "-w", str(graded.path), "--seed", "3", "-q"]
+
+
+def test_the_price_comes_before_and_the_rounds_after(
+    command: list[str], script: Script, model_server: ModelServer, run_ares: RunAres
+) -> None:
+    quote = run_ares(*command, "--dry-run", "--json").json
+    assert (quote["captions"], quote["refused"], quote["rounds"]) == (EPISODES, EPISODES, 3)
+    assert quote["usd"] > quote["first_round"]["usd"] > 0 and not model_server.requests
+    script.charmed = frozenset({"VERB"})
+    script.revises = lambda caption, prompt: f"{caption} {FLATTERY}"
+    printed = run_ares(*command)
+    assert printed.status == 0
+    text = printed.out
+    assert "round 1: 8 captions asked again, 8 changed, 8 compared; its captions are not shown" in text
+    assert "hidden criteria: after - before: +0.000" in text
+    assert "stopped: the hidden criteria are not met more often" in text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["--verbs", "none.yaml"], "guide of verbs cannot be read"),
+        (["--captions", "zz"], "no single producer of captions 'zz'"),
+        (["--where", "caption IS NULL"], "no caption was graded by this judge and rubric"),
+    ],
+)
+def test_what_cannot_be_revised_is_one_line(
+    command: list[str], script: Script, wrong: list[str], message: str, run_ares: RunAres
+) -> None:
+    printed = run_ares(*command, *wrong)
+    assert printed.status == 2 and message in printed.err.strip().splitlines()[-1]
+
+
+def test_something_is_always_told_and_something_hidden(command: list[str], run_ares: RunAres) -> None:
+    assert "'1' is no share; give a number between 0 and 1" in run_ares(*command, "--anchors", "1").err

@@ -1,28 +1,35 @@
-"""`--dry-run` loads no model, needs no network, stores nothing, and says what it cannot know."""
+"""`--dry-run` loads no model, needs no network, stores nothing, quotes a run, and says what it cannot know."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from annotators.base import Options
-from app.cli.main import main
+from annotators.runner.quote import RenewedQuote
 from app.demo.run import GRADE_OPTIONS
-from ares.jobs import AnnotateEstimate
-from ares.settings import Settings
+from ares.annotation import Cost
+from ares.jobs import AnnotateEstimate, EpisodeSelection
+from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
+from tests.thinning import some_by_day
+from tests.workspaces import CommandResult
 
 NOWHERE = "hf:no-such-lab/no-such-model"
+RunAres = Callable[..., CommandResult]
 
 
 @pytest.fixture(scope="module")
-def annotated(
+def captioned(
     tmp_path_factory: pytest.TempPathFactory, demo_samples: Path, reference_models: Path
 ) -> Iterator[Workspace]:
     """Four episodes, with captions and vectors by the reference models."""
@@ -41,9 +48,9 @@ def annotated(
     workspace.close()
 
 
-@pytest.fixture(autouse=True)
-def no_model_and_no_network(monkeypatch: pytest.MonkeyPatch, annotated: Workspace) -> None:
-    """Whatever loads a model, opens a connection or stores a document fails the test."""
+@pytest.fixture
+def annotated(monkeypatch: pytest.MonkeyPatch, captioned: Workspace) -> Workspace:
+    """The same; whatever loads a model, opens a connection or stores a document fails the test."""
 
     def refuse(*arguments: Any, **options: Any) -> Any:
         raise AssertionError(f"{arguments}")
@@ -55,7 +62,8 @@ def no_model_and_no_network(monkeypatch: pytest.MonkeyPatch, annotated: Workspac
         "socket.getaddrinfo",
     ):
         monkeypatch.setattr(name, refuse)
-    monkeypatch.setattr(type(annotated.stores.annotations), "put_documents", refuse)
+    monkeypatch.setattr(type(captioned.stores.annotations), "put_documents", refuse)
+    return captioned
 
 
 def estimate(ws: Workspace, *names: str, **options: Any) -> list[AnnotateEstimate]:
@@ -91,39 +99,117 @@ def test_a_model_that_does_not_exist_is_estimated(name: str, annotated: Workspac
     assert quote.cost.calls >= quote.planned
 
 
-def test_a_server_is_not_asked(annotated: Workspace) -> None:
-    (quote,) = estimate(annotated, "caption", model="openai:some-model@http://192.0.2.1:8000/v1")
-    assert (quote.planned, quote.already, quote.cost.usd) == (4, 0, None)
-
-
-def test_a_limit_holds_for_the_quote(annotated: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_is_not_asked_and_a_limit_holds_for_the_quote(
+    annotated: Workspace, run_ares: RunAres
+) -> None:
     server = "openai:some-model@http://192.0.2.1:8000/v1"
     quotes = {limit: annotated.estimate("caption", model=server, limit=limit)[0] for limit in (2, None)}
     assert [(quote.planned, quote.already, quote.cost.calls) for quote in quotes.values()] == [
         (2, 0, 2),
         (4, 0, 4),
     ]
-    line = ["annotate", "caption", "--model", server, "--limit", "2", "--dry-run", "--json", "-w"]
-    assert main([*line, annotated.path]) == 0
-    assert json.loads(capsys.readouterr().out)["planned"] == 2
+    command = ("annotate", "caption", "--model", server, "--limit", "2", "--dry-run", "--json")
+    assert run_ares(*command, "-w", annotated.path).json["planned"] == 2
 
 
 def test_changed_weights_are_another_model(
     annotated: Workspace, tmp_path: Path, reference_models: Path
 ) -> None:
-    copy = tmp_path / "reference-captioner"
-    copy.mkdir()
-    for path in (reference_models / "reference-captioner").iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
+    copy = shutil.copytree(reference_models / "reference-captioner", tmp_path / "reference-captioner")
     (quote,) = estimate(annotated, "caption", model=f"hf:{copy}")
     assert quote.already is None
 
 
-def test_the_terminal_says_what_is_unknown(annotated: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["annotate", "caption", "--model", NOWHERE, "--dry-run", "-w", annotated.path]
-    assert main(arguments) == 0
-    printed = capsys.readouterr().out
-    assert "already: unknown until loaded, for caption" in printed
-    assert "caption: time unknown: no earlier job to measure by" in printed
-    assert main([*arguments, "--json"]) == 0
-    assert '"already": null' in capsys.readouterr().out
+def test_the_terminal_says_what_is_unknown(annotated: Workspace, run_ares: RunAres) -> None:
+    command = ("annotate", "caption", "--model", NOWHERE, "--dry-run", "-w", annotated.path)
+    printed = run_ares(*command)
+    assert printed.status == 0
+    assert "already: unknown until loaded, for caption" in printed.out
+    assert "caption: time unknown: no earlier job to measure by" in printed.out
+    assert run_ares(*command, "--json").json["already"] is None
+
+
+PRICE = Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
+
+
+@pytest.fixture
+def ws(video_ws: Workspace) -> Workspace:
+    return video_ws
+
+
+@pytest.mark.nightly
+def test_images_cost_what_the_family_makes_of_their_size(ws: Workspace) -> None:
+    settings = Settings(price=PRICE)
+    spec = "openai:Qwen/Qwen3-VL-8B-Instruct@http://192.0.2.1:8000/v1"
+    tiles = Options(settings=settings, model=spec, values={"layout": "tiles"})
+    (quote,) = estimate_cost(ws.stores, ["caption"], tiles)
+    # Cameras of 192 x 192 pixels are enlarged to 256 x 256; three images, and some 950 tokens of text.
+    words = quote.cost.tokens_in - quote.planned * 3 * (64 + 2)
+    assert 900 * quote.planned < words < 1000 * quote.planned
+    assert quote.cost.usd == pytest.approx((quote.cost.tokens_in + quote.planned * 105 * 10) / 1e6)
+    assert quote.measured == 0
+    large = replace(settings, caption_model="openai:lab/unknown@http://192.0.2.1:8000/v1")
+    (unknown,) = estimate_cost(ws.stores, ["caption"], replace(tiles, settings=large, model=""))
+    assert unknown.cost.tokens_in == unknown.planned * 3 * 400 + words
+    # By default both cameras are shown, and more of long episodes.
+    (by_duration,) = estimate_cost(ws.stores, ["caption"], replace(tiles, values={}))
+    assert by_duration.cost.tokens_in > words + 2 * quote.planned * 3 * (64 + 2)
+
+
+@pytest.mark.nightly
+def test_a_reason_without_a_retry_is_refused(ws: Workspace, run_ares: Callable[..., CommandResult]) -> None:
+    command = ("annotate", "motion", "--dry-run", "-w", ws.path)
+    refused = run_ares(*command, "--reason", "time")
+    assert refused.status == 2 and "give --retry-failed too" in refused.err
+    assert run_ares(*command, "--retry-failed", "--json").json["planned"] == 0
+
+
+def test_a_measured_sample_is_scaled_up(
+    ws: Workspace, model_server: Any, run_ares: Callable[..., CommandResult]
+) -> None:
+    model_server.captions("push the drawer closed")
+    spec = f"openai:Some/Vlm-7B@{model_server.url}"
+    options = Options(settings=Settings(), model=spec)
+    annotate(ws.stores, ["caption"], options, quiet=True, limit=4)
+    (few,) = estimate_cost(ws.stores, ["caption"], options)
+    assert (few.already, few.measured) == (4, 0)
+    annotate(ws.stores, ["caption"], options, quiet=True, limit=2)
+    priced = replace(options, settings=Settings(price=PRICE))
+    (quote,) = estimate_cost(ws.stores, ["caption"], priced)
+    rest = quote.planned - 6
+    assert (quote.already, quote.measured, quote.cost.calls) == (6, 6, rest)
+    assert (quote.cost.tokens_in, quote.cost.tokens_out) == (1000 * rest, 10 * rest)
+    # The sample was made without a price: the tokens are known, and so is the money now.
+    assert quote.cost.usd == pytest.approx(rest * 0.0011)
+    command = ("annotate", "caption", "--model", spec, "--dry-run", "-w", ws.path)
+    assert "caption: scaled up from what 6 have cost in this workspace" in run_ares(*command).out
+    # With another layout it is another producer: what the first has captioned is captioned again.
+    printed = run_ares(*command, "--layout", "tiles").out
+    assert "caption: 6 of them have a value of another producer, made again here" in printed
+
+
+@pytest.mark.parametrize(
+    ("total", "said"), some_by_day([(300, [16]), (20, []), (1_000, [16, 52])], rows=True)
+)
+def test_a_run_says_what_is_left_once_a_part_is_paid(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch, total: int, said: list[int]
+) -> None:
+    def estimate_rest(stores: Any, tasks: Any, selection: EpisodeSelection, price: Any) -> list[Any]:
+        return [SimpleNamespace(cost=Cost(calls=3 * (selection.limit or 0), tokens_in=1_000, usd=0.5))]
+
+    monkeypatch.setattr("annotators.runner.quote.estimate_tasks", estimate_rest)
+    measures = SimpleNamespace(estimate_run=lambda sample, planned: Cost())
+    paid = SimpleNamespace(cost=Cost(calls=1_234, tokens_in=4_000, tokens_out=500))
+    task: Any = SimpleNamespace(name="grade", annotator=measures, report=paid)
+    lines: list[str] = []
+    renewed = RenewedQuote(ws.stores, [task], EpisodeSelection(limit=total), total, lines.append)
+    for _ in range(total // 4):
+        if renewed.advance(4):
+            renewed.say()
+    assert [int(re.search(r"after (\d+) episodes", line)[1]) for line in lines] == said  # type: ignore[index]
+    for line, done in zip(lines, said, strict=True):
+        assert (
+            "1,234 calls and 4,500 tokens are paid" in line
+            or "1,234 calls and 4,500 tokens (0.00 USD)" in line
+        )
+        assert f"about {3 * (total - done):,} calls and 1,000 tokens (0.50 USD) are left" in line

@@ -22,7 +22,6 @@ from pydantic import Field
 
 from annotators.base import Annotator, Options, Result, Work, new_annotation
 from annotators.options import AnnotatorOptions, takes_options
-from app.cli.main import main
 from ares import registry
 from ares.annotation import Cost, Producer
 from ares.episode import Json
@@ -295,14 +294,3 @@ def test_a_limit_that_a_model_learns_from_its_calls_holds_where_the_calls_are_ma
             sorted(ws.stores.tables.episodes.ids()), ["fragile"]
         )
         assert max(int(str(annotation.value["running"])) for annotation in annotations) == most
-
-
-@pytest.mark.nightly
-def test_the_command_prints_one_document_and_nothing_else(
-    workspaces: tuple[Workspace, Workspace], capfd: pytest.CaptureFixture[str]
-) -> None:
-    words = ["annotate", "motion", "-w", str(workspaces[1].stores.folder), "--engine", "ray", "--json"]
-    assert main(words) == 0
-    printed = capfd.readouterr().out
-    assert counts(json.loads(printed)) == (12, 12, 0, 0)
-    assert ray.is_initialized()  # a cluster that was there stays

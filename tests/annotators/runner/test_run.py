@@ -116,19 +116,14 @@ def test_workers_of_annotators_that_are_done_end_before_those_begin_that_read_wh
     assert set(open_pools) == {2} and engine.open_pools == 0
 
 
-def test_a_quote_with_a_limit_is_for_the_episodes_of_its_run(ws: Workspace) -> None:
-    enter("mark", producer=MARK, process=batched(annotate_mark))
-    run(ws, "mark", where="success")
-    (quote,) = estimate_cost(ws.stores, ["mark"], Options(settings=ws.settings), limit=3)
-    planned, kept, already, failed = counts(run(ws, "mark", limit=3)[0])
-    assert (quote.planned, quote.already, 3, 0) == (planned, already, kept, failed)
-
-
-def test_a_filter_and_a_limit_choose_what_lacks(ws: Workspace) -> None:
+def test_a_filter_and_a_limit_choose_what_lacks_and_a_quote_is_for_the_same_episodes(ws: Workspace) -> None:
     enter("mark", producer=MARK, process=batched(annotate_mark))
     assert counts(run(ws, "mark", where="success", limit=4)[0])[1:] == (4, 0, 0)
     assert counts(run(ws, "mark", where="success")[0]) == (6, 2, 4, 0)
-    assert counts(run(ws, "mark")[0]) == (12, 6, 6, 0)
+    (quote,) = estimate_cost(ws.stores, ["mark"], Options(settings=ws.settings), limit=3)
+    planned, kept, already, failed = counts(run(ws, "mark", limit=3)[0])
+    assert (quote.planned, quote.already, 3, 0) == (planned, already, kept, failed)
+    assert counts(run(ws, "mark")[0]) == (12, 3, 9, 0)
 
 
 def test_a_failure_is_counted_with_its_reason_and_tried_again(ws: Workspace) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from tests.generators.span_server import (
     tell,
     write_marked_videos,
 )
+from tests.workspaces import copy_workspace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -174,37 +176,33 @@ def _tell_all(numbers: Sequence[int], errors: PlantedErrors) -> dict[int, ToldEp
 
 
 @pytest.fixture(scope="module")
-def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Videos whose frames show their numbers."""
-    return write_marked_videos(
-        tmp_path_factory.mktemp("marked") / "videos", range(_EPISODES), _SECONDS, _RATE_HZ
-    )
+def marked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace of videos whose frames show their numbers; it is only copied."""
+    folder = tmp_path_factory.mktemp("marked")
+    videos = write_marked_videos(folder / "videos", range(_EPISODES), _SECONDS, _RATE_HZ)
+    with open_workspace(str(folder / "ws"), Settings(), create=True) as opened:
+        opened.ingest(videos, quiet=True)
+    return folder / "ws"
 
 
 @pytest.fixture
-def ws(videos: Path, tmp_path: Path) -> Iterator[Workspace]:
-    with open_workspace(
-        str(tmp_path / "ws"), Settings(price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=4.0))
-    ) as opened:
-        opened.ingest(videos, quiet=True)
+def ws(marked: Path, tmp_path: Path) -> Iterator[Workspace]:
+    settings = Settings(price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=4.0))
+    with open_workspace(str(copy_workspace(marked, tmp_path / "ws")), settings) as opened:
         yield opened
 
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., SpanServer]]:
-    servers: list[SpanServer] = []
+    with ExitStack() as servers:
 
-    def start(errors: PlantedErrors, is_one_log: bool = False) -> SpanServer:
-        told = _tell_all(range(_EPISODES), errors)
-        if is_one_log:
-            told = {number: replace(told[0], number=number) for number in told}
-        server = SpanServer({_MODEL: (errors, told)})
-        servers.append(server.__enter__())
-        return server
+        def start(errors: PlantedErrors, is_one_log: bool = False) -> SpanServer:
+            told = _tell_all(range(_EPISODES), errors)
+            if is_one_log:
+                told = {number: replace(told[0], number=number) for number in told}
+            return servers.enter_context(SpanServer({_MODEL: (errors, told)}))
 
-    yield start
-    for server in servers:
-        server.__exit__()
+        yield start
 
 
 def test_segments_say_what_a_server_told_and_a_second_run_pays_nothing(

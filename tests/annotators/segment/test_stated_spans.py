@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 from annotators.base import Options
-from app.cli.main import main
 from ares.errors import AresError
 from ares.input import OUTSIDE
 from ares.jobs import AnnotateReport
@@ -20,20 +18,28 @@ from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
+from tests.workspaces import CommandResult, copy_workspace
 
 SETTINGS = settings_from_environment({})
 
 
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    """Two datasets with an episode ep_0 each, and one of them with ep_1; two seconds at 10 Hz."""
-    with open_workspace(str(tmp_path / "workspace"), SETTINGS) as opened:
+@pytest.fixture(scope="module")
+def two_datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two datasets with an episode ep_0 each, and one of them with ep_1; two seconds at 10 Hz. It is only copied."""
+    folder = tmp_path_factory.mktemp("spans")
+    values = np.linspace(0, 1, 20)[:, None] * np.ones(3)
+    with open_workspace(str(folder / "workspace"), SETTINGS) as opened:
         for name, count in (("day", 2), ("night", 1)):
-            (tmp_path / name).mkdir()
+            (folder / name).mkdir()
             for number in range(count):
-                values = np.linspace(0, 1, 20)[:, None] * np.ones(3)
-                np.savez(tmp_path / name / f"ep_{number}.npz", state=values, action=values)
-            ingest_paths(opened.stores, [str(tmp_path / name)], SourceOptions(rate_hz=10.0), quiet=True)
+                np.savez(folder / name / f"ep_{number}.npz", state=values, action=values)
+            ingest_paths(opened.stores, [str(folder / name)], SourceOptions(rate_hz=10.0), quiet=True)
+    return folder / "workspace"
+
+
+@pytest.fixture
+def ws(two_datasets: Path, tmp_path: Path) -> Iterator[Workspace]:
+    with open_workspace(str(copy_workspace(two_datasets, tmp_path / "workspace")), SETTINGS) as opened:
         yield opened
 
 
@@ -80,22 +86,23 @@ def test_a_number_that_json_has_not_costs_no_episode(ws: Workspace, tmp_path: Pa
 
 
 def test_spans_that_are_lost_end_the_command_with_1_and_are_counted_by_reason(
-    ws: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ws: Workspace, tmp_path: Path, run_ares: Callable[..., CommandResult]
 ) -> None:
     path = tmp_path / "spans.csv"
     rows = ("ep_1,0,1,a", "ep_1,3,4,b", "ep_1,5,6,c", "ep_9,0,1,d", "ep_1,1,0.5,e", "ep_1,0,1,a")
     header = "episode,start_seconds,stop_seconds,text"
     path.write_text("\n".join([header, *rows]) + "\n")
-    command = ["annotate", "segment", "--spans", str(path), "-w", ws.path]
-    assert main([*command, "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
+    command = ("annotate", "segment", "--spans", path, "-w", ws.path)
+    printed = run_ares(*command, "--json")
+    document = printed.json
+    assert printed.status == 1
     assert (document["failed"], sorted(loss["count"] for loss in document["lost"])) == (0, [1, 1, 2])
     assert {loss["reason"] for loss in document["lost"]} >= {f"spans {OUTSIDE}"}
     assert [warning["reason"][:25] for warning in document["warnings"]] == ["spans.csv: spans that are"]
     assert len(shown(ws)) == 1
     path.write_text(f"{header}\n{rows[0]}\n{rows[-1]}\n")
-    assert main(command) == 0
-    assert "lost" not in capsys.readouterr().out
+    printed = run_ares(*command)
+    assert printed.status == 0 and "lost" not in printed.out
 
 
 def test_spans_stay_when_a_segmenter_runs_and_match_its_segments(ws: Workspace, tmp_path: Path) -> None:

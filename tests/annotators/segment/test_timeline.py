@@ -195,13 +195,6 @@ def test_a_second_look_is_read_by_the_numbers_of_its_sheets(reply: str, found: A
     assert read_recheck_reply(reply, shown) == found
 
 
-def test_times_are_aligned_in_order() -> None:
-    assert align_times([1.0, 2.0], [0.6, 1.1, 2.3], lambda row, column: 0.5) == [(0, 1), (1, 2)]
-    # The nearest pair would leave the other two without a partner.
-    assert align_times([1.0, 1.3], [1.2, 1.5], lambda row, column: 0.5) == [(0, 0), (1, 1)]
-    assert align_times([1.0], [1.6], lambda row, column: 0.5) == []
-
-
 @pytest.mark.parametrize("rate_hz", [1.0, 5.0, 12.5, 50.0])
 @pytest.mark.parametrize("seconds", [0.5, 29.0, 31.0, 300.0])
 def test_windows_cover_an_episode_with_at_most_60_frames_each_and_share_frames(

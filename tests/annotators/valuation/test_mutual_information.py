@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from annotators.valuation import fit_mutual_information
+from annotators.base import Options, Result, Work
+from annotators.valuation import ValuationAnnotator, fit_mutual_information
 from annotators.valuation.mutual_information import compute_local_information
-from ares.episode import Signal, Trajectory
+from ares.episode import Episode, Signal, Trajectory
+from ares.workspace import Workspace
 
 RATE_HZ = 10.0
 STATE, ACTION = ("x", "y", "z"), ("dx", "dy", "dz")
@@ -88,3 +92,13 @@ def test_what_cannot_be_scored_has_a_reason() -> None:
     )
     score = fit_mutual_information(episodes)
     assert "finite state and action" in score("0", Trajectory(timestamps=np.arange(20.0))).reason
+
+
+def test_an_episode_without_a_score_says_why(
+    options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Callable[..., Work]
+) -> None:
+    annotator = ValuationAnnotator(options, ws.stores)
+    (result,) = annotator.process([work_for(episodes["gone"], [annotator])])
+    assert isinstance(result, Result)
+    assert str(result.annotations[0].value["valuation_gaps"]).startswith("['episode_value: ")
+    assert "episode_value" not in result.annotations[0].value
