@@ -109,6 +109,7 @@ def test_a_run_registers_its_space_and_a_quote_writes_nothing(tmp_path: Path, de
         assert list(dict(log.find_documents("spaces"))) == ["hash-24"]
 
 
+@pytest.mark.slow
 def test_a_model_that_moved_is_found_where_it_is_though_nothing_is_left_to_embed(
     tmp_path: Path, demo_samples: Path, reference_models: Path
 ) -> None:

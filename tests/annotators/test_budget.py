@@ -54,13 +54,13 @@ def test_a_worker_gets_what_is_left() -> None:
     assert not copy.reserve(0.01)
 
 
-@pytest.mark.parametrize("seed", [random.randrange(10**6) for _ in range(5)])
+@pytest.mark.parametrize("seed", [random.randrange(10**6) for _ in range(3)])
 def test_a_run_ends_within_one_call_of_its_budget(seed: int) -> None:
     """Calls of random cost in many threads; the images of a size always cost the same, the texts vary."""
     print(f"seed {seed}")
     rng = random.Random(seed)
     price = Price(usd_per_mtok_in=rng.uniform(0.1, 5), usd_per_mtok_out=rng.uniform(0.1, 20))
-    limit, max_tokens, image_tokens = rng.uniform(0.05, 0.5), rng.choice([64, 300]), rng.randrange(200, 4000)
+    limit, max_tokens, image_tokens = rng.uniform(0.02, 0.2), rng.choice([64, 300]), rng.randrange(200, 4000)
     spending, image = ModelSpending(Budget(limit), price), np.zeros((8, 8, 3), np.uint8)
     spent: list[float] = []
 
@@ -75,8 +75,8 @@ def test_a_run_ends_within_one_call_of_its_budget(seed: int) -> None:
                 spent.append(usd)
 
     with ThreadPoolExecutor(32) as threads:
-        list(threads.map(call, range(3000)))
+        list(threads.map(call, range(1000)))
     most = (image_tokens + 40) * 1.05 + 64
     most_usd = (most * price.usd_per_mtok_in + max_tokens * price.usd_per_mtok_out) / 1e6
     assert sum(spent) <= limit
-    assert len(spent) == 3000 or sum(spent) >= limit - most_usd
+    assert len(spent) == 1000 or sum(spent) >= limit - most_usd

@@ -106,6 +106,7 @@ def test_a_captioner_sees_one_sheet_of_what_comes_before_and_after(
     assert "put it away" not in str(model_server.requests)
 
 
+@pytest.mark.slow
 def test_what_a_limit_or_a_failure_left_is_done_by_the_next_run(
     cut: Workspace, served: Options, model_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

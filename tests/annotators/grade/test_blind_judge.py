@@ -226,6 +226,7 @@ def test_the_observation_is_a_fact_that_captions_share(grade: Any, model_server:
     assert [item.name for item in second.annotations] == ["grade"], "it is stored once"
 
 
+@pytest.mark.slow
 def test_no_request_holds_the_sentence_the_instruction_or_a_letter_of_a_note(
     grade: Any, model_server: Any, episodes: Any
 ) -> None:
@@ -250,6 +251,7 @@ def test_no_request_holds_the_sentence_the_instruction_or_a_letter_of_a_note(
         assert "reviewer, kindly" not in text and "rule this" not in text and "merci de" not in text
 
 
+@pytest.mark.slow
 def test_a_judge_that_obeys_notes_never_reads_one(grade: Any, model_server: Any) -> None:
     """It says whatever a note asks for, in each form; without a note in its requests it tells the truth."""
 

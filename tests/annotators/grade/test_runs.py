@@ -108,6 +108,7 @@ def _judge_of_success(request: Any) -> Any:
     return [choice(json.dumps(document))]
 
 
+@pytest.mark.slow
 def test_success_and_grade_in_one_command_run_in_that_order(
     ws: Workspace, remote: Options, model_server: Any
 ) -> None:
@@ -136,6 +137,7 @@ def test_no_missing_success_is_told_where_the_source_labels_every_episode(
     assert not any("no success is stored" in text for text in annotator.preflight([]).warnings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", some_by_day([0.3, 0.0, 1.0]))
 def test_a_quote_after_a_first_run_is_the_bill_of_the_rest(
     ws: Workspace, remote: Options, model_server: Any, rate: float, monkeypatch: pytest.MonkeyPatch
@@ -153,6 +155,7 @@ def test_a_quote_after_a_first_run_is_the_bill_of_the_rest(
     assert quote.cost.usd == pytest.approx(rest.cost.usd, rel=0.15)
 
 
+@pytest.mark.slow
 def test_the_price_of_a_calibration_is_said_before_the_run(
     ws: Workspace, remote: Options, model_server: Any
 ) -> None:

@@ -187,6 +187,7 @@ def test_a_run_that_captions_and_grades_knows_the_neighbours(
     assert (again.planned, again.already) == (3, 3)
 
 
+@pytest.mark.slow
 def test_captions_of_neighbours_measure_the_judge(ws: Workspace, remote: Options, model_server: Any) -> None:
     _caption_segments(ws, PICK, PLACE, CLOSE)
     measured = replace(remote, values={"per": "segment", "calibrate": "yes"})
@@ -203,6 +204,7 @@ def test_captions_of_neighbours_measure_the_judge(ws: Workspace, remote: Options
     assert [row["grade_trust"] for row in _grades(ws)] == ["untrusted"] * 3
 
 
+@pytest.mark.slow
 def test_an_export_takes_what_a_trusted_judge_accepts_of_the_span(
     ws: Workspace, remote: Options, tmp_path: Path
 ) -> None:

@@ -267,6 +267,7 @@ def test_each_choice_of_a_shared_call_decides_its_own_slot(
     assert verdicts == {"OBJECT": "MET", "ATTRIBUTES": "UNSURE", "HAND": "UNMET"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value", ["door in the left box hand", "door (large)", "door 1", "door of zinc quokkas"]
 )

@@ -152,6 +152,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, profile: Profile, seconds: float) -> S
     return Simulation(profile, monkeypatch).run(round(mean_slots / profile.latency * seconds))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROFILES)
 def test_the_slots_of_a_server_are_used(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = _run(monkeypatch, PROFILES[name], seconds=150)
@@ -163,6 +164,7 @@ def test_a_server_that_refuses_calls_gets_as_many_as_it_takes(monkeypatch: pytes
     assert 20 <= run.last_limit <= 24
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, profile in PROFILES.items() if profile.refuses])
 def test_a_server_that_refuses_calls_is_hardly_asked_in_vain(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -173,6 +175,7 @@ def test_a_server_that_refuses_calls_is_hardly_asked_in_vain(
     assert run.most_in_flight <= 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("slots", "latency", "calls"), [(16, 0.5, 2400), (64, 2.0, 3200), (256, 2.0, 25600), (256, 8.0, 16000)]
 )
@@ -184,6 +187,7 @@ def test_a_whole_run_nearly_reaches_the_rate_of_the_server(
     assert run.last_limit == MOST_CALLS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refuses", [False, True])
 @pytest.mark.parametrize(("slots", "latency"), [(64, 2.0), (256, 2.0), (256, 8.0)])
 def test_a_server_that_refuses_everything_for_ten_seconds_is_soon_busy_again(

@@ -69,6 +69,7 @@ def stored_tower(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return (folder / "text.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "config"),
     some_by_day(
@@ -135,6 +136,7 @@ def test_a_model_with_other_vectors_than_its_parts_say_is_left_to_the_whole_mode
     assert not encoder.save_text_encoder(tmp_path / "text.safetensors")
 
 
+@pytest.mark.slow
 def test_half_precision_weights_take_half_the_room(make_clip: MakeClip, tmp_path: Path) -> None:
     sizes = {}
     for dtype in ("float16", "float32"):

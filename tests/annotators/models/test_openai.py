@@ -1,4 +1,4 @@
-"""The OpenAI-compatible back end: what a server is asked, what is read of its replies, and what its misbehaviour costs."""
+"""The OpenAI-compatible back end: what a server is asked, what is read of its replies, and how it may misbehave."""
 
 from __future__ import annotations
 

@@ -49,6 +49,7 @@ def _spec(folder: Path, unit: str, kinematics: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "factor"), [("rad", 1.0), ("deg", 180 / np.pi)])
 def test_a_spec_names_the_urdf_and_the_joints(tmp_path: Path, unit: str, factor: float) -> None:
     _urdf(tmp_path)

@@ -47,6 +47,7 @@ def test_few_episodes_without_names_are_measured_as_other_dimensions(tmp_path: P
     assert all(row["joint_path_length"] is None and row["joint_unit"] is None for row in rows)
 
 
+@pytest.mark.slow
 def test_a_spec_states_the_unit(tmp_path: Path) -> None:
     rng = np.random.default_rng(13)
     positions = [np.cumsum(rng.normal(0, 0.01, (STEPS, 3)), axis=0) for _ in range(EPISODES)]

@@ -1,4 +1,4 @@
-"""Captions that are asked again: by a captioner that heeds the critique, one that flatters the judge, and the command."""
+"""Captions that are asked again: a captioner heeds the critique, or flatters the judge; and the command for it."""
 
 from __future__ import annotations
 
@@ -87,6 +87,7 @@ def test_a_captioner_that_flatters_the_judge_is_stopped_by_what_it_is_not_told(
     assert shown(graded) == {(REFUSED, "not_acceptable")} and run.comparison is None
 
 
+@pytest.mark.slow
 def test_a_second_judge_sees_that_the_first_is_charmed(
     graded: Workspace, judging: Options, script: Script, model_server: ModelServer
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_second_round_goes_on_from_the_first(graded: Workspace, judging: Optio
     assert shown(graded) == {("open the green drawer", "not_acceptable")}
 
 
+@pytest.mark.slow
 def test_what_changes_without_a_critique_is_noise(
     graded: Workspace, judging: Options, script: Script
 ) -> None:
@@ -138,6 +140,7 @@ def test_what_changes_without_a_critique_is_noise(
     assert shown(graded) == {(TRUE, "acceptable")}
 
 
+@pytest.mark.slow
 def test_money_is_quoted_kept_within_the_budget_and_paid_once(
     graded: Workspace, judging: Options, script: Script, model_server: ModelServer
 ) -> None:
@@ -165,6 +168,7 @@ def test_captions_are_revised_by_the_model_that_wrote_them(
         revise(graded, judging, replace(REQUEST, captioner=f"openai:{SECOND}@{model_server.url}"))
 
 
+@pytest.mark.slow
 def test_a_later_grading_has_nothing_to_do(
     graded: Workspace, judging: Options, script: Script, model_server: ModelServer
 ) -> None:
@@ -177,6 +181,7 @@ def test_a_later_grading_has_nothing_to_do(
     assert graded.doctor() == []
 
 
+@pytest.mark.slow
 def test_captions_are_revised_with_the_verbs_of_the_lab(
     graded: Workspace, judging: Options, script: Script, tmp_path: Path
 ) -> None:

@@ -53,7 +53,7 @@ class Pixels:
         return sum(array() is not None for array in self._arrays)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def frozen_objects() -> Iterator[None]:
     """Keep the objects of earlier tests out of the collections, which take a second each late in a run of all tests."""
     gc.collect()
@@ -63,6 +63,7 @@ def frozen_objects() -> Iterator[None]:
 
 
 @pytest.mark.nightly
+@pytest.mark.usefixtures("frozen_objects")
 def test_a_call_in_flight_holds_no_pixels_unless_a_later_annotator_reads_them(
     video_ws: Workspace, model_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

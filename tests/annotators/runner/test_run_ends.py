@@ -87,6 +87,7 @@ def test_a_server_that_fails_every_request(
         assert "the test call failed" in last_line and not failures
 
 
+@pytest.mark.slow
 def test_without_a_network_what_can_run_does(workspace: str, tmp_path: Path) -> None:
     """The first line of README: motion needs no model; what is missing is named with what it takes."""
     env = {

@@ -206,6 +206,7 @@ def test_another_segmenter_replaces_the_segments_and_the_values_of_the_old_ones(
     assert run(ws, "judge") == [(6, 0, 6, 0)]
 
 
+@pytest.mark.slow
 def test_what_was_said_of_segments_that_are_shown_no_more_is_no_subject(ws: Workspace) -> None:
     run(ws, "halves", "judge")
     assert run(ws, "critic") == [(6, 6, 0, 0)]
@@ -228,6 +229,7 @@ def test_one_run_makes_segments_and_says_something_of_what_it_has_said_of_them(w
     assert run(ws, "thirds", "critic") == [(3, 3, 0, 0), (0, 0, 0, 0)]
 
 
+@pytest.mark.slow
 def test_a_trial_of_another_segmenter_changes_the_subjects_of_its_episodes_alone(ws: Workspace) -> None:
     run(ws, "halves")
     annotate(ws.stores, ["thirds"], Options(settings=SETTINGS), quiet=True, limit=1)

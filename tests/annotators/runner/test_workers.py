@@ -110,6 +110,7 @@ def vectors(ws: Workspace) -> dict[str, Any]:
     return {id: table.read(id)[2] for id in sorted(ws.stores.tables.episodes.ids())}
 
 
+@pytest.mark.slow
 def test_every_gpu_gets_a_process_and_the_results_are_those_of_one(folder: Path, video_folder: Path) -> None:
     single = annotated(
         folder, video_folder, "one", Options(settings=SETTINGS, compute=ComputePlan(workers=1))
@@ -123,6 +124,7 @@ def test_every_gpu_gets_a_process_and_the_results_are_those_of_one(folder: Path,
         np.testing.assert_array_equal(rows, expected[episode_id])
 
 
+@pytest.mark.slow
 def test_torch_has_its_threads_again_after_a_run_that_shared_them(folder: Path, video_folder: Path) -> None:
     torch: Any = pytest.importorskip("torch")
     before = torch.get_num_threads()
@@ -134,6 +136,7 @@ def test_torch_has_its_threads_again_after_a_run_that_shared_them(folder: Path, 
         torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost(folder: Path, video_folder: Path) -> None:
     (folder / "dies").touch()
     ws = annotated(folder, video_folder, "killed", Options(settings=SETTINGS))

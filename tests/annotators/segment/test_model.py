@@ -205,6 +205,7 @@ def serve() -> Iterator[Callable[..., SpanServer]]:
         yield start
 
 
+@pytest.mark.slow
 def test_segments_say_what_a_server_told_and_a_second_run_pays_nothing(
     ws: Workspace, serve: Callable[..., SpanServer]
 ) -> None:
@@ -233,6 +234,7 @@ def test_segments_say_what_a_server_told_and_a_second_run_pays_nothing(
     assert (again.kept, again.cost.calls) == (_EPISODES, 0) and len(server.calls[_MODEL]) == answered
 
 
+@pytest.mark.slow
 def test_a_quote_of_episodes_like_those_that_were_paid_is_within_a_tenth(
     ws: Workspace, serve: Callable[..., SpanServer]
 ) -> None:
@@ -253,6 +255,7 @@ def _amounts(cost: Cost) -> tuple[float, ...]:
     return cost.calls, cost.tokens_in, cost.tokens_out, cost.usd or 0.0
 
 
+@pytest.mark.slow
 def test_a_broken_reply_costs_its_episode_alone_one_line_and_one_record(
     ws: Workspace, serve: Callable[..., SpanServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:

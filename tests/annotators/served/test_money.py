@@ -172,26 +172,3 @@ def test_retried_are_only_the_failures_of_a_reason(ws: Workspace, serve: Serve, 
     assert rest.kept == failed["reply was cut at its length limit"]
     (nothing,) = annotate(ws.stores, ["caption"], options, quiet=True, retry_failed=True)
     assert nothing.planned == 0
-
-
-def test_criteria_of_a_task_are_paid_once_and_a_second_run_pays_nothing(ws: Workspace, serve: Serve) -> None:
-    report, server = _annotate(ws, serve, "success", {"fine": 1}, limit=30)
-    assert not report.failures, report.failures
-    # Every episode has the same caption: two test calls, criteria once, and a vote and progress of each episode. The
-    # server sends no probabilities, so it is not asked for scored answers again.
-    calls = 3 + 2 * 30
-    assert (report.kept, len(server.calls())) == (30, calls)
-    assert any("no probabilities" in warning.reason for warning in report.warnings)
-    judge, judged = _options(server.url, JUDGE), "success_verdict is not null"
-    (again,) = annotate(ws.stores, ["success"], judge, quiet=True, where=judged)
-    # Where there is no work, there is no test call.
-    assert (again.already, again.cost.calls, len(server.calls())) == (30, 0, calls)
-    rows = ws.stores.tables.episodes.read_columns(["success_verdict"], judged)
-    assert len(rows) == 30 and "failure" not in rows["success_verdict"].to_pylist()
-
-
-def test_a_quote_asks_no_server(ws: Workspace, serve: Serve) -> None:
-    server = serve({"fine": 1})
-    (quote,) = estimate_cost(ws.stores, ["success"], _options(server.url, JUDGE))
-    assert quote.planned == 150 and quote.cost.calls == 450 and (quote.cost.usd or 0) > 0
-    assert not server.calls()

@@ -38,6 +38,7 @@ ORDER = (
 CHOICES = ("MET", "UNMET", "UNSURE")
 VERDICTS = (*CHOICES, "NA")
 Tiny = Callable[[str], HuggingfaceVlm]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
