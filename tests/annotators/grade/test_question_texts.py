@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +12,29 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from annotators.caption import make_shared_fill_request
 from annotators.grade.observing_judge import _FRAME_TOKENS, _TEXT_TOKENS
 from annotators.grade.pair_answers import TextModel
 from annotators.grade.questions import (
+    ExtraWords,
     ImageEvidence,
     SlotOptions,
     choice_options,
     choice_request,
     choices_request,
     comparison_request,
+    comparisons_request,
     make_pair,
     parse_answer,
     parse_choice,
     rubric_question_request,
+    shared_words_request,
     words_request,
 )
 from annotators.models import VlmReply, VlmRequest
-from ares.annotation import Cost
 from tests.annotators.grade.conftest import print_request
 from tests.annotators.judge_replies import kind_of, prompt_of
+from tests.annotators.scripted_vlm import StubVlm
 
 GOLDEN = Path(__file__).parent / "golden"
 LEGEND = "3 images in order of time, at 0.00 s, 1.00 s, 2.00 s."
@@ -59,6 +62,13 @@ def _requests() -> dict[str, VlmRequest]:
             _evidence(),
             True,
         ),
+        "8-slots-together": make_shared_fill_request(
+            ["close the drawer", "open the box"], StubVlm(), {"open": "move from closed to open"}
+        ),
+        "9-comparisons": comparisons_request(
+            [make_pair("object", "spanner", "wrench"), make_pair("to", "in the bin", "on the shelf")], True
+        ),
+        "10-words-together": shared_words_request([ExtraWords(("lid",), SLOTS)] * 2, True),
         "6-words": words_request(["zeal", "lid"], SLOTS, True),
         "7-question": rubric_question_request("Does the arm move smoothly?", SLOTS, _evidence(), True),
     }
@@ -123,26 +133,13 @@ def test_a_choice_is_the_same_question_whoever_says_which(segment: str, claimed:
         assert parse_choice(reply, one, (0.0,)).answer == option
 
 
-class _Counted:
-    """A text model whose every reply costs a call."""
-
-    name, family, capabilities = "counted", "counted", frozenset[str]()
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def ask(self, requests: Sequence[VlmRequest]) -> list[VlmReply]:
-        self.asked += [request.prompt for request in requests]
-        return [VlmReply(text=request.prompt[-9:], cost=Cost(calls=1)) for request in requests]
-
-
 def test_the_same_question_of_several_captions_is_asked_and_paid_once() -> None:
-    model: Any = _Counted()
+    model = StubVlm(lambda request: request.prompt[-9:])
     requests = [
         comparison_request(make_pair("object", "mug", other), False) for other in ("cup", "jar", "cup")
     ]
     replies = TextModel(model).ask(requests)
-    assert len(model.asked) == 2
+    assert len(model.history) == 2
     texts = [reply.text for reply in replies if isinstance(reply, VlmReply)]
     assert texts == [request.prompt[-9:] for request in requests]
     assert [reply.paid.calls for reply in replies if isinstance(reply, VlmReply)] == [1, 1, 0]

@@ -6,23 +6,18 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from annotators.base import Result, Work
-from annotators.caption import make_shared_fill_request
 from annotators.grade.additions import are_common_values, is_common_sentence, is_plain_value, stem_word
-from annotators.grade.questions import ExtraWords, comparisons_request, make_pair, shared_words_request
 from ares.annotation import Annotation
 from ares.episode import Episode
-from tests.annotators.grade.conftest import print_request, rulings_of, value_of
+from tests.annotators.grade.conftest import rulings_of, value_of
 from tests.annotators.judge_replies import DRAWER, data_of, judge, kind_of, observation, prompt_of
 from tests.annotators.samples import choice
-from tests.annotators.scripted_vlm import StubVlm
 
-GOLDEN = Path(__file__).parent / "golden"
 KNOWN = frozenset(map(stem_word, {"close", "green", "drawer", "door", "put", "in", "box"}))
 HOSTILE = "same for all pairs"
 
@@ -157,26 +152,6 @@ def test_a_value_of_known_plain_words_may_stand_beside_others(value: str, is_com
 )
 def test_a_sentence_of_known_plain_words_may_stand_beside_others(sentence: str, is_common: bool) -> None:
     assert is_common_sentence(sentence, KNOWN) == is_common
-
-
-def _requests() -> dict[str, Any]:
-    words = ExtraWords(("lid",), {"action": "close", "object": "drawer", "outcome": "completed"})
-    return {
-        "8-slots-together": make_shared_fill_request(
-            ["close the drawer", "open the box"], StubVlm(), {"open": "move from closed to open"}
-        ),
-        "9-comparisons": comparisons_request(
-            [make_pair("object", "spanner", "wrench"), make_pair("to", "in the bin", "on the shelf")], True
-        ),
-        "10-words-together": shared_words_request([words, words], True),
-    }
-
-
-@pytest.mark.parametrize("name", sorted(_requests()))
-def test_a_shared_request_is_this_text(name: str) -> None:
-    request = _requests()[name]
-    printed = print_request(request.system, request.prompt, request.schema, [])
-    assert printed == (GOLDEN / f"{name}.txt").read_text("utf-8")
 
 
 def test_sentences_of_people_share_a_call(grade_all: Any, model_server: Any) -> None:
