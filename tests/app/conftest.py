@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from ares.rubric import GRADE_COLUMNS
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.contested_producers import MARKUP, annotate_with_several_producers
+from tests.workspaces import copy_workspace
 
 
 def _annotation(episode_id: str, name: str, producer: Producer, subject: str, **value: object) -> Annotation:
@@ -95,14 +95,19 @@ def _add_episode_with_markup(opened: Workspace) -> None:
     )
 
 
-def _copy(workspace: Path, folder: Path) -> Workspace:
-    shutil.copytree(workspace, folder)
-    return open_workspace(str(folder), Settings())
+@pytest.fixture
+def copied(workspace: Workspace, tmp_path: Path) -> Iterator[Workspace]:
+    """A copy of `workspace` that a test may change."""
+    from tests.ingesting import copy_open_workspace
+
+    copy_open_workspace(workspace, tmp_path / "copied")
+    with open_workspace(str(tmp_path / "copied"), Settings()) as own:
+        yield own
 
 
 @pytest.fixture(scope="session")
 def contested_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
-    """Four episodes: two captioners and two judges, and segments of a guest, all in `tests.app.contested_makers`."""
+    """Four episodes: two captioners and two judges, and segments of a guest, all in `tests.app.contested_producers`."""
     from tests.ingesting import ingest_paths
 
     folder = tmp_path_factory.mktemp("contested") / "w"
@@ -115,7 +120,7 @@ def contested_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Pat
 @pytest.fixture
 def contested(contested_folder: Path, tmp_path: Path) -> Iterator[Workspace]:
     """A copy of `contested_folder` that a test may change."""
-    with _copy(contested_folder, tmp_path / "contested") as opened:
+    with open_workspace(str(copy_workspace(contested_folder, tmp_path / "contested")), Settings()) as opened:
         yield opened
 
 
@@ -138,10 +143,5 @@ def mapped_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) 
 @pytest.fixture
 def mapped(mapped_folder: Path, tmp_path: Path) -> Iterator[Workspace]:
     """A copy of `mapped_folder` that a test may change."""
-    with _copy(mapped_folder, tmp_path / "mapped") as opened:
+    with open_workspace(str(copy_workspace(mapped_folder, tmp_path / "mapped")), Settings()) as opened:
         yield opened
-
-
-@pytest.fixture(scope="session")
-def markup() -> str:
-    return MARKUP

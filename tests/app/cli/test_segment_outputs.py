@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
+from app.dashboard import cached_reads
 from ares.errors import RequestError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.contested_producers import MARKUP
+from tests.app.drawn import draw
 from tests.app.segment_lanes import NUM_MANY, NUM_STYLES, add_segments
 from tests.ingesting import ingest_paths
 
@@ -188,3 +190,11 @@ def test_segments_become_a_set_of_spans_whose_bad_ones_cost_themselves(
     _output(capsys, opened, *arguments, status=1)
     failed = (tmp_path / "out" / "manifest.failed.jsonl").read_text().splitlines()
     assert failed and {json.loads(line)["reason"] for line in failed} == {"the span has fewer than two steps"}
+
+
+def test_the_page_of_an_episode_cuts_thousands_of_segments(segmented: tuple[Workspace, str, str]) -> None:
+    opened, _, many = segmented
+    cached_reads.use_workspace(opened)
+    said = [caption.value for caption in draw("episode", {"episode": many}).caption]
+    assert any("The first 100 of 5,040 segments" in text for text in said)
+    assert any("The first 500 of 5,041 annotations" in text for text in said)

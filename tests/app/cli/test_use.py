@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app.cli.main import main
 from app.dashboard import cached_reads
@@ -27,7 +26,7 @@ from tests.app.contested_producers import (
     make_caption,
     make_grade,
 )
-from tests.app.drawn import component_data
+from tests.app.drawn import component_data, draw
 
 Capture = pytest.CaptureFixture[str]
 
@@ -220,12 +219,7 @@ def _grade_shown(workspace: Workspace, capsys: Capture, episode: Episode, dest: 
         return "acceptable" if hits else "ungraded"
     if way == "page":
         cached_reads.use_workspace(workspace)
-        app = AppTest.from_string(
-            "from app.dashboard.navigation import make_page_function; make_page_function('episode')()",
-            default_timeout=300,
-        )
-        app.query_params["episode"] = episode.episode_id
-        (head,) = component_data(app.run(), "headline")
+        (head,) = component_data(draw("episode", {"episode": episode.episode_id}), "headline")
         badges = [badge["text"] for badge in head["badges"]]
         return (
             "acceptable"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,16 +10,12 @@ from playwright.sync_api import expect
 
 from app.dashboard.column_words import GROUPS, column_group
 from ares.workspace import Workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, open_tab
+from tests.app.dashboard.browser import AXE, VIOLATIONS, choose
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
-
-@pytest.fixture
-def page(browser: Browser, workspace_address: str) -> Iterator[Page]:
-    with open_tab(browser, workspace_address) as tab:
-        yield tab
+pytestmark = pytest.mark.slow
 
 
 def _show(page: Page, name: str) -> None:
@@ -28,9 +23,9 @@ def _show(page: Page, name: str) -> None:
 
 
 def test_a_table_has_the_records_ticks_and_columns_of_the_address(
-    page: Page, workspace_address: str, workspace: Workspace
+    page: Page, address: str, workspace: Workspace
 ) -> None:
-    page.goto(workspace_address)
+    page.goto(address)
     page.locator(".card").first.wait_for()
     _show(page, "Table")
     page.wait_for_url(re.compile("show=table"))
@@ -38,7 +33,7 @@ def test_a_table_has_the_records_ticks_and_columns_of_the_address(
     expect(rows).to_have_count(24)
     keys = {episode.key for episode in workspace.stores.tables.episodes.read()}
     assert set(page.locator(".table .record").all_inner_texts()) <= keys
-    page.goto(f"{workspace_address}/?show=table&columns=dataset,grade&f.grade=unsure")
+    page.goto(f"{address}/?show=table&columns=dataset,grade&f.grade=unsure")
     expect(page.locator(".table thead th")).to_have_text(["tick", "record", "id", "dataset", "grade"])
     page.locator(".table .tick").nth(1).check()
     page.get_by_text("1 selected").wait_for()
@@ -48,9 +43,9 @@ def test_a_table_has_the_records_ticks_and_columns_of_the_address(
     page.wait_for_url(re.compile("/episode.*show=table"))
 
 
-def test_a_table_is_copied_as_rows_with_tabs(page: Page, workspace_address: str) -> None:
+def test_a_table_is_copied_as_rows_with_tabs(page: Page, address: str) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto(f"{workspace_address}/?show=table&columns=instruction,grade&f.grade=unsure")
+    page.goto(f"{address}/?show=table&columns=instruction,grade&f.grade=unsure")
     page.get_by_role("button", name="Copy the table").click()
     page.get_by_text("Copied 4 rows").wait_for()
     copied = page.evaluate("navigator.clipboard.readText()").split("\n")
@@ -58,17 +53,8 @@ def test_a_table_is_copied_as_rows_with_tabs(page: Page, workspace_address: str)
     assert len(copied) == 5 and all(line.endswith("\tunsure") for line in copied[1:])
 
 
-def test_an_unknown_layout_or_column_is_one_line(page: Page, workspace_address: str) -> None:
-    page.goto(f"{workspace_address}/?show=mosaic")
-    page.get_by_text("episodes cannot be shown as").wait_for()
-    page.goto(f"{workspace_address}/?show=table&columns=nothing")
-    page.get_by_text("no column 'nothing' to show").wait_for()
-
-
-def test_the_size_of_cards_is_in_the_address_and_outlasts_clear_all(
-    page: Page, workspace_address: str
-) -> None:
-    page.goto(f"{workspace_address}/?f.grade=acceptable&words=drawer")
+def test_the_size_of_cards_is_in_the_address_and_outlasts_clear_all(page: Page, address: str) -> None:
+    page.goto(f"{address}/?f.grade=acceptable&words=drawer")
     page.locator(".st-key-browse-clear").wait_for()
     widths = []
     for name in ("Small", "Medium", "Large"):
@@ -83,24 +69,8 @@ def test_the_size_of_cards_is_in_the_address_and_outlasts_clear_all(
     page.wait_for_url(lambda url: "f.grade" not in url and "show=large" in url)
 
 
-def test_arrows_work_from_the_start_and_not_in_a_field(page: Page, workspace_address: str) -> None:
-    page.goto(workspace_address)
-    cards = page.locator(".card")
-    cards.nth(3).wait_for()
-    page.keyboard.press("ArrowRight")
-    expect(cards.nth(0)).to_be_focused()
-    page.keyboard.press("ArrowRight")
-    expect(cards.nth(1)).to_be_focused()
-    page.keyboard.press("x")
-    page.get_by_text("1 selected").wait_for()
-    field = page.get_by_label("Search", exact=True)
-    field.click()
-    page.keyboard.press("ArrowRight")
-    expect(field).to_be_focused()
-
-
-def test_filters_are_in_groups_and_found_by_a_field(page: Page, workspace_address: str) -> None:
-    page.goto(workspace_address)
+def test_filters_are_in_groups_and_found_by_a_field(page: Page, address: str) -> None:
+    page.goto(address)
     groups = page.locator("details.group")
     groups.first.wait_for()
     names = groups.evaluate_all("groups => groups.map(group => group.dataset.group)")
@@ -121,8 +91,8 @@ def test_filters_are_in_groups_and_found_by_a_field(page: Page, workspace_addres
     expect(peak).to_be_visible()
 
 
-def test_a_filter_with_one_value_is_folded(page: Page, workspace_address: str) -> None:
-    page.goto(f"{workspace_address}/?where=dataset+%3D+%27metaworld_sawyer%27")
+def test_a_filter_with_one_value_is_folded(page: Page, address: str) -> None:
+    page.goto(f"{address}/?where=dataset+%3D+%27metaworld_sawyer%27")
     facet = page.locator("details[data-column=dataset]")
     facet.wait_for()
     assert facet.get_attribute("open") is None
@@ -130,64 +100,60 @@ def test_a_filter_with_one_value_is_folded(page: Page, workspace_address: str) -
 
 
 def test_a_caption_is_marked_where_it_differs_from_the_instruction(
-    page: Page, workspace_address: str, workspace: Workspace
+    page: Page, address: str, workspace: Workspace
 ) -> None:
     first = min(workspace.stores.tables.episodes.ids("caption IS NOT NULL AND caption != instruction"))
     same = min(workspace.stores.tables.episodes.ids("caption = instruction"))
-    page.goto(f"{workspace_address}/?where=episode_id+IN+(%27{first}%27,%27{same}%27)")
+    page.goto(f"{address}/?where=episode_id+IN+(%27{first}%27,%27{same}%27)")
     marked = page.locator(f".card[data-episode='{first}'] mark")
     expect(marked.first).to_have_attribute("title", "Not in the instruction")
     expect(page.locator(f".card[data-episode='{same}'] mark")).to_have_count(0)
-    page.goto(f"{workspace_address}/episode?episode={first}")
+    page.goto(f"{address}/episode?episode={first}")
     expect(page.locator(".headline .said mark").first).to_be_visible()
-    page.goto(f"{workspace_address}/episode?episode={same}")
+    page.goto(f"{address}/episode?episode={same}")
     page.locator(".headline .badge").first.wait_for()
     expect(page.locator(".headline mark")).to_have_count(0)
 
 
-def test_every_badge_says_its_question(page: Page, workspace_address: str, workspace: Workspace) -> None:
+def test_every_badge_says_its_question(page: Page, address: str, workspace: Workspace) -> None:
     episode_id = min(workspace.stores.tables.episodes.ids("grade = 'unsure'"))
     for path, badges in ((f"/episode?episode={episode_id}", ".headline .badge"), ("", ".card .badge")):
-        page.goto(f"{workspace_address}{path}")
+        page.goto(f"{address}{path}")
         page.locator(badges).first.wait_for()
         titles = page.locator(badges).evaluate_all("badges => badges.map(badge => badge.title)")
         assert titles and all(title.endswith("?") for title in titles)
 
 
 def test_the_title_of_the_tab_and_the_header_name_workspace_and_dataset(
-    page: Page, workspace_address: str, workspace: Workspace
+    page: Page, address: str, workspace: Workspace
 ) -> None:
     name = workspace.path.rpartition("/")[2]
-    page.goto(f"{workspace_address}/?f.dataset=metaworld_sawyer")
+    page.goto(f"{address}/?f.dataset=metaworld_sawyer")
     expect(page).to_have_title(f"Browse · metaworld_sawyer · {name} · ARES")
     expect(page.locator(".changes .shown")).to_have_text(f"{name} · metaworld_sawyer")
-    page.goto(f"{workspace_address}/status")
+    page.goto(f"{address}/status")
     expect(page).to_have_title(f"Status · {name} · ARES")
 
 
-def test_pages_say_words_and_keep_codes_as_tips(
-    page: Page, workspace_address: str, workspace: Workspace
-) -> None:
+def test_pages_say_words_and_keep_codes_as_tips(page: Page, address: str, workspace: Workspace) -> None:
     episode_id = min(workspace.stores.tables.episodes.ids("grade = 'acceptable'"))
     (producer,) = (
         id
         for id, producer in workspace.stores.annotations.producers().items()
         if producer.annotator == "grade"
     )
-    page.goto(f"{workspace_address}/?f.grade_maker={producer}")
+    page.goto(f"{address}/?f.grade_maker={producer}")
     chip = page.locator(".st-key-browse-chip-filter-grade_maker")
     expect(chip).to_contain_text("grade made by: hand, version 1")
-    page.goto(f"{workspace_address}/episode?episode={episode_id}")
+    page.goto(f"{address}/episode?episode={episode_id}")
     ruling = page.locator(".group td[data-cell=criterion] b").first
     expect(ruling).to_have_attribute("title", "VERB")
     assert page.locator(".group td[data-cell=verdict]").first.text_content() == "met"
     assert "shown in columns" not in page.locator("body").inner_text()
 
 
-def test_a_table_of_text_wraps_is_searched_and_axe_has_nothing_to_say(
-    page: Page, workspace_address: str
-) -> None:
-    page.goto(f"{workspace_address}/status")
+def test_a_table_of_text_wraps_is_searched_and_axe_has_nothing_to_say(page: Page, address: str) -> None:
+    page.goto(f"{address}/status")
     table = page.locator(".st-key-status-tables table")
     table.wait_for()
     finder = page.locator(".st-key-status-tables").get_by_label("Find in this table")
@@ -198,13 +164,13 @@ def test_a_table_of_text_wraps_is_searched_and_axe_has_nothing_to_say(
 
 
 def test_a_reader_finds_the_worst_under_a_menu_that_stays_and_a_caption_under_its_pictures(
-    page: Page, workspace_address: str, workspace: Workspace
+    page: Page, address: str, workspace: Workspace
 ) -> None:
     def menu() -> list[float]:
         links = page.locator("[data-testid=stTopNavLink]")
         return [box["x"] for link in links.all() if (box := link.bounding_box())]
 
-    page.goto(workspace_address)
+    page.goto(address)
     page.locator(".card").first.wait_for()
     choose(page, "Sort by", "Worst first: findings")
     page.get_by_text("Worst first. Ordered by the number").wait_for()
@@ -219,7 +185,7 @@ def test_a_reader_finds_the_worst_under_a_menu_that_stays_and_a_caption_under_it
     assert menu() == with_filters and len(with_filters) == 10
     page.set_viewport_size({"width": 390, "height": 844})
     first, second = sorted(workspace.stores.tables.episodes.ids("grade = 'unsure'"))[:2]
-    page.goto(f"{workspace_address}/compare?a={first}&b={second}")
+    page.goto(f"{address}/compare?a={first}&b={second}")
     parts = page.locator(".side-head, .cameras, .side-text")
     expect(parts).to_have_count(6)
     boxes = [box for part in parts.all() if (box := part.bounding_box())]

@@ -15,11 +15,12 @@ from playwright.sync_api import expect
 from ares.episode import Episode, Record, Signal, Trajectory, make_episode_id
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import open_tab, serve
+from tests.app.dashboard.browser import serve
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Locator, Page
 
+pytestmark = pytest.mark.slow
 _HEIGHT = 900
 _LONG = "open the drawer " * 230
 _CAMERAS, _PLAYED_AT_ONCE, _DIMENSIONS, _HOURS, _RATE_HZ = 40, 6, 60, 3, 10
@@ -79,35 +80,34 @@ def _is_in_sight(element: Locator) -> bool:
 
 
 @pytest.mark.nightly
-def test_the_player_of_an_odd_episode_can_be_used(browser: Browser, odd: Workspace, address: str) -> None:
-    with open_tab(browser, address) as page:
-        page.goto(f"{address}/episode?episode={_id(odd, 'title')}")
-        page.locator(".player").wait_for()
-        title = page.locator("h2.text")
-        box = title.bounding_box()
-        assert box is not None and box["height"] < 60
-        assert _is_in_sight(page.locator(".player .play"))
-        # Beside the buttons, and not below them.
-        buttons = page.get_by_role("button", name="Results").bounding_box()
-        assert buttons is not None and abs(buttons["y"] - box["y"]) < 20
-        page.get_by_role("button", name="more", exact=True).click()
-        assert title.evaluate("title => title.clientHeight") > 200
-        assert title.inner_text().strip() == _LONG.strip()
+def test_the_player_of_an_odd_episode_can_be_used(page: Page, odd: Workspace, address: str) -> None:
+    page.goto(f"{address}/episode?episode={_id(odd, 'title')}")
+    page.locator(".player").wait_for()
+    title = page.locator("h2.text")
+    box = title.bounding_box()
+    assert box is not None and box["height"] < 60
+    assert _is_in_sight(page.locator(".player .play"))
+    # Beside the buttons, and not below them.
+    buttons = page.get_by_role("button", name="Results").bounding_box()
+    assert buttons is not None and abs(buttons["y"] - box["y"]) < 20
+    page.get_by_role("button", name="more", exact=True).click()
+    assert title.evaluate("title => title.clientHeight") > 200
+    assert title.inner_text().strip() == _LONG.strip()
 
-        page.goto(f"{address}/episode?episode={_id(odd, 'cameras')}")
-        expect(page.locator(".camera")).to_have_count(_CAMERAS)
-        page.locator(".camera").nth(_CAMERAS - 1).scroll_into_view_if_needed()
-        assert _is_in_sight(page.locator(".player .play"))
-        _only_chosen_cameras_load(page)
+    page.goto(f"{address}/episode?episode={_id(odd, 'cameras')}")
+    expect(page.locator(".camera")).to_have_count(_CAMERAS)
+    page.locator(".camera").nth(_CAMERAS - 1).scroll_into_view_if_needed()
+    assert _is_in_sight(page.locator(".player .play"))
+    _only_chosen_cameras_load(page)
 
-        page.goto(f"{address}/episode?episode={_id(odd, 'gone')}")
-        lost = page.locator(".camera[data-camera=lost]")
-        expect(lost.locator(".badge")).to_have_text("gone")
-        assert "gone.mp4" in lost.locator(".note").inner_text()
-        assert lost.locator("video").evaluate("video => video.src + video.poster") == ""
-        page.locator(".camera:not(.lost) video").first.wait_for()
-        page.goto(f"{address}/?f.dataset=odd")
-        expect(page.locator(".card .lost")).to_have_text(["no picture"])
+    page.goto(f"{address}/episode?episode={_id(odd, 'gone')}")
+    lost = page.locator(".camera[data-camera=lost]")
+    expect(lost.locator(".badge")).to_have_text("gone")
+    assert "gone.mp4" in lost.locator(".note").inner_text()
+    assert lost.locator("video").evaluate("video => video.src + video.poster") == ""
+    page.locator(".camera:not(.lost) video").first.wait_for()
+    page.goto(f"{address}/?f.dataset=odd")
+    expect(page.locator(".card .lost")).to_have_text(["no picture"])
 
 
 def _only_chosen_cameras_load(page: Page) -> None:
@@ -134,25 +134,22 @@ def _only_chosen_cameras_load(page: Page) -> None:
 
 
 @pytest.mark.nightly
-def test_hours_of_many_dimensions_are_bands_and_not_a_block(
-    browser: Browser, odd: Workspace, address: str
-) -> None:
-    with open_tab(browser, address) as page:
-        page.goto(f"{address}/episode?episode={_id(odd, 'long')}")
-        plot = page.locator(".plot").first
-        plot.wait_for()
-        title = plot.locator(".plot-title").inner_text()
-        assert f"10 of {_DIMENSIONS} dimensions shown, extremes of every 11 s" in title
-        # Of one dimension: its line, and around it a band through which the levels are seen.
-        plot.locator(".entry").first.dblclick()
-        assert f"1 of {_DIMENSIONS} dimensions shown" in plot.locator(".plot-title").inner_text()
-        strong, weak = plot.locator("canvas").evaluate(_PAINTED)
-        assert 0 < strong < 0.4 < weak
-        plot.get_by_role("button", name="show all").click()
-        assert "shown" not in plot.locator(".plot-title").inner_text()
-        page.keyboard.press("End")
-        assert page.locator(".readout").inner_text().startswith("3:00:00.00 / 3:00:00, step 108000 ")
-        assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= 1400
+def test_hours_of_many_dimensions_are_bands_and_not_a_block(page: Page, odd: Workspace, address: str) -> None:
+    page.goto(f"{address}/episode?episode={_id(odd, 'long')}")
+    plot = page.locator(".plot").first
+    plot.wait_for()
+    title = plot.locator(".plot-title").inner_text()
+    assert f"10 of {_DIMENSIONS} dimensions shown, extremes of every 11 s" in title
+    # Of one dimension: its line, and around it a band through which the levels are seen.
+    plot.locator(".entry").first.dblclick()
+    assert f"1 of {_DIMENSIONS} dimensions shown" in plot.locator(".plot-title").inner_text()
+    strong, weak = plot.locator("canvas").evaluate(_PAINTED)
+    assert 0 < strong < 0.4 < weak
+    plot.get_by_role("button", name="show all").click()
+    assert "shown" not in plot.locator(".plot-title").inner_text()
+    page.keyboard.press("End")
+    assert page.locator(".readout").inner_text().startswith("3:00:00.00 / 3:00:00, step 108000 ")
+    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= 1400
 
 
 # Shares of the pixels of a plot that are painted strongly and weakly, apart from its axes.

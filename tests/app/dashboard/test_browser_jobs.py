@@ -22,6 +22,8 @@ from tests.ingesting import ingest_paths
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
@@ -39,12 +41,6 @@ def address(workspace: Workspace, demo_samples: Path) -> Iterator[str]:
 def serve_command(source_folder: Path) -> str:
     """A server that may read one folder of sources."""
     return SERVE_COMMAND.replace("Settings()", f"Settings(source_dirs=({str(source_folder)!r},))")
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with open_tab(browser, address) as tab:
-        yield tab
 
 
 def ended(workspace: Workspace, words: str, not_pid: int = 0) -> Job:
@@ -119,19 +115,6 @@ def test_a_job_is_stopped_killed_and_resumed(page: Page, address: str, workspace
     expect(page.get_by_text("its process was killed")).to_be_visible()
     page.get_by_role("button", name="Resume").first.click()
     assert ended(workspace, "annotate motion$", jobs[0].pid).state == "finished"
-
-
-def test_what_is_typed_is_a_value_and_never_an_option(page: Page, address: str, workspace: Workspace) -> None:
-    page.goto(f"{address}/jobs?job=annotate&names=motion")
-    page.get_by_role("textbox", name="Only episodes of this filter").fill("--budget=0")
-    page.keyboard.press("Tab")
-    page.get_by_text("the filter").wait_for()
-    typed = "instruction <> '--budget=0 $(touch /tmp/x)'"
-    page.get_by_role("textbox", name="Only episodes of this filter").fill(typed)
-    page.keyboard.press("Tab")
-    page.get_by_role("button", name="Start", exact=True).click()
-    job = ended(workspace, "annotate motion '--where=instruction")
-    assert job.state == "finished" and f"--where={typed}" in job.words
 
 
 @pytest.mark.nightly

@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 from playwright.sync_api import expect
 
 from ares.workspace import Workspace
-from tests.app.dashboard.browser import AXE, CODE_WORDS, VIOLATIONS, open_tab
+from tests.app.dashboard.browser import AXE, CODE_WORDS, VIOLATIONS
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
+pytestmark = pytest.mark.slow
 _SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 # The page has followed the browser when its background has.
 _HAS_SCHEME = """(scheme) => {
     const colour = getComputedStyle(document.querySelector("[data-testid=stApp]")).backgroundColor;
     return (Number(colour.match(/\\d+/)[0]) < 128) === (scheme === "dark");
 }"""
-
-
-@pytest.fixture
-def address(workspace_address: str) -> str:
-    return workspace_address
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with open_tab(browser, address) as tab:
-        yield tab
 
 
 def _open_episode(

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
-from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from tests.app.dashboard.browser import SERVE_COMMAND, open_tab, serve
-from tests.ingesting import copy_open_workspace
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.slow
 # Episodes are not read while a file of this name lies beside the workspace.
 _GATE = "closed"
 _SERVE_WITH_GATE = f"""
@@ -53,64 +51,46 @@ doubles.load_hash_encoder = wait_and_load
 """
 
 
-@pytest.fixture
-def copy(workspace: Workspace, tmp_path: Path) -> Iterator[Workspace]:
-    copy_open_workspace(workspace, tmp_path / "w")
-    with open_workspace(str(tmp_path / "w"), Settings()) as opened:
-        yield opened
-
-
 def _opacity(page: Page, selector: str) -> float:
     return float(page.locator(selector).first.evaluate(_OPACITY))
 
 
-def test_ticks_and_places_survive_a_reload(browser: Browser, workspace_address: str) -> None:
-    with open_tab(browser, workspace_address) as page:
-        page.goto(f"{workspace_address}/?sort=num_steps")
-        for number in (1, 20):
-            page.locator(".tick").nth(number).click()
-            expect(page.locator(".card.ticked").last).to_be_visible()
-        page.get_by_text("2 selected").wait_for()
-        ticked = page.locator(".card.ticked").evaluate_all("cards => cards.map(card => card.dataset.episode)")
-        page.locator(".card").nth(20).evaluate("card => card.scrollIntoView({block: 'center'})")
-        main = page.locator("[data-testid=stMain]")
-        offset = main.evaluate("main => main.scrollTop")
-        assert offset > 300
-        stored = "() => Object.entries(sessionStorage).some(([name, value]) => name.startsWith('ares.scroll')"
-        page.wait_for_function(f"{stored} && Math.abs(value - {offset}) < 2)")
-        page.reload()
-        page.get_by_text("2 selected").wait_for()
-        expect(page.locator(".card.ticked")).to_have_count(2)
-        assert (
-            page.locator(".card.ticked").evaluate_all("cards => cards.map(card => card.dataset.episode)")
-            == ticked
-        )
-        page.wait_for_function(
-            f"Math.abs(document.querySelector('[data-testid=stMain]').scrollTop - {offset}) < 3"
-        )
-        page.get_by_role("button", name="Clear", exact=True).click()
-        expect(page.locator(".card.ticked")).to_have_count(0)
-        page.reload()
-        page.locator(".card").first.wait_for()
-        expect(page.locator(".card.ticked")).to_have_count(0)
-        _keep_the_second(page)
-
-
-def _keep_the_second(page: Page) -> None:
-    page.locator(".card").first.click()
-    page.locator(".player .camera video").first.wait_for()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_url("**t=1.00**")
+def test_ticks_and_places_survive_a_reload(page: Page, address: str) -> None:
+    page.goto(f"{address}/?sort=num_steps")
+    for number in (1, 20):
+        page.locator(".tick").nth(number).click()
+        expect(page.locator(".card.ticked").last).to_be_visible()
+    page.get_by_text("2 selected").wait_for()
+    ticked = page.locator(".card.ticked").evaluate_all("cards => cards.map(card => card.dataset.episode)")
+    page.locator(".card").nth(20).evaluate("card => card.scrollIntoView({block: 'center'})")
+    main = page.locator("[data-testid=stMain]")
+    offset = main.evaluate("main => main.scrollTop")
+    assert offset > 300
+    stored = "() => Object.entries(sessionStorage).some(([name, value]) => name.startsWith('ares.scroll')"
+    page.wait_for_function(f"{stored} && Math.abs(value - {offset}) < 2)")
     page.reload()
-    page.locator(".readout", has_text="1.00 s").wait_for()
+    page.get_by_text("2 selected").wait_for()
+    expect(page.locator(".card.ticked")).to_have_count(2)
+    assert (
+        page.locator(".card.ticked").evaluate_all("cards => cards.map(card => card.dataset.episode)")
+        == ticked
+    )
+    page.wait_for_function(
+        f"Math.abs(document.querySelector('[data-testid=stMain]').scrollTop - {offset}) < 3"
+    )
+    page.get_by_role("button", name="Clear", exact=True).click()
+    expect(page.locator(".card.ticked")).to_have_count(0)
+    page.reload()
+    page.locator(".card").first.wait_for()
+    expect(page.locator(".card.ticked")).to_have_count(0)
 
 
 @pytest.mark.nightly
 def test_cards_that_are_renewed_look_so_and_have_no_new_count_above(
-    browser: Browser, copy: Workspace
+    browser: Browser, copied: Workspace
 ) -> None:
-    gate = Path(copy.path).parent / _GATE
-    with serve(copy, _SERVE_WITH_GATE + SERVE_COMMAND) as address, open_tab(browser, address) as page:
+    gate = Path(copied.path).parent / _GATE
+    with serve(copied, _SERVE_WITH_GATE + SERVE_COMMAND) as address, open_tab(browser, address) as page:
         page.goto(address)
         page.get_by_text("25 of 25 episodes").wait_for()
         expect(page.locator(".card")).to_have_count(24)
@@ -159,18 +139,15 @@ def test_the_first_search_by_a_frame_waits_for_the_model_and_says_so(
     assert (gate.parent / "loads").read_text().splitlines() == ["hash:32"]
 
 
-def test_a_tick_counts_though_its_box_is_drawn_anew_under_the_pressed_mouse(
-    browser: Browser, workspace_address: str
-) -> None:
-    with open_tab(browser, workspace_address) as page:
-        page.goto(f"{workspace_address}/?sort=num_steps")
-        box = page.locator(".tick").nth(1)
-        box.hover()
-        page.mouse.down()
-        # As a grid does that is redrawn: the browser then sends no click to the box.
-        box.evaluate("box => { const cell = box.parentElement; cell.replaceWith(cell); cell.append(box); }")
-        page.mouse.up()
-        expect(page.locator(".card.ticked")).to_have_count(1)
-        page.get_by_text("1 selected").wait_for()
-        box.click()
-        expect(page.locator(".card.ticked")).to_have_count(0)
+def test_a_tick_counts_though_its_box_is_drawn_anew_under_the_pressed_mouse(page: Page, address: str) -> None:
+    page.goto(f"{address}/?sort=num_steps")
+    box = page.locator(".tick").nth(1)
+    box.hover()
+    page.mouse.down()
+    # As a grid does that is redrawn: the browser then sends no click to the box.
+    box.evaluate("box => { const cell = box.parentElement; cell.replaceWith(cell); cell.append(box); }")
+    page.mouse.up()
+    expect(page.locator(".card.ticked")).to_have_count(1)
+    page.get_by_text("1 selected").wait_for()
+    box.click()
+    expect(page.locator(".card.ticked")).to_have_count(0)

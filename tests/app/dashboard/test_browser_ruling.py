@@ -22,6 +22,7 @@ from tests.app.segment_lanes import SEGMENTER, make_segments
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.slow
 _CAPTION = "lift the lid"
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from annotators.base import Options
 from annotators.caption import CaptionAnnotator
@@ -32,7 +31,8 @@ from ares.registry import annotators
 from ares.settings import Price, Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import open_tab, serve
+from tests.app.dashboard.browser import SERVE_COMMAND, open_tab, serve
+from tests.app.drawn import draw
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -40,11 +40,6 @@ if TYPE_CHECKING:
 # A model that replies the rest of its name; and a paid one behind a server that does not listen.
 FREE, PAID = "stub:open the drawer", "openai:gpt-4o@http://127.0.0.1:9/v1"
 REASON = "model server cannot be reached"
-SERVE_COMMAND = (
-    "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
-    "from app.dashboard import make_served_pages; from app.server.asgi import serve;"
-    f"serve(open_workspace(sys.argv[1], Settings(caption_model={FREE!r})), make_served_pages(), port=0)"
-)
 
 
 def _open(folder: Path, samples: Path, settings: Settings) -> tuple[Workspace, Retry]:
@@ -147,7 +142,7 @@ def test_the_command_line_beside_the_button_is_what_the_button_runs(free: tuple[
     words = retry.words(workspace.stores)
     assert "--caption.layout=tiles" in words
     cached_reads.use_workspace(workspace)
-    lines = [code.value for code in _draw_episode(episode_id).code]
+    lines = [code.value for code in draw("episode", {"episode": episode_id}).code]
     assert shlex.join(["ares", *words, "--workspace", workspace.path]) in lines
 
 
@@ -156,7 +151,8 @@ def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(
 ) -> None:
     workspace, _ = free
     first, *_rest = sorted(workspace.stores.tables.episodes.ids())
-    with serve(workspace, SERVE_COMMAND) as address, open_tab(browser, address) as page:
+    command = SERVE_COMMAND.replace("Settings()", f"Settings(caption_model={FREE!r})")
+    with serve(workspace, command) as address, open_tab(browser, address) as page:
         page.goto(f"{address}/episode?episode={first}")
         page.get_by_text(REASON).wait_for()
         page.get_by_role("button", name="Try caption again").click()
@@ -196,31 +192,19 @@ def test_a_try_is_stopped_and_its_end_is_seen_by_another_server(free: tuple[Work
     os.kill(job.pid, signal.SIGCONT)
     assert _wait(workspace.stores, ALL_FAILURES, lambda job: job.ended).state == "stopped"
     cached_reads.use_workspace(workspace)
-    assert any(caption.value.startswith("stopped by Ben, started") for caption in _draw_status().caption)
-
-
-def _draw_status() -> AppTest:
-    script = "from app.dashboard.navigation import make_page_function\nmake_page_function('status')()\n"
-    return AppTest.from_string(script, default_timeout=300).run()
-
-
-def _draw_episode(episode_id: str) -> AppTest:
-    script = "from app.dashboard.navigation import make_page_function\nmake_page_function('episode')()\n"
-    app = AppTest.from_string(script, default_timeout=300)
-    app.query_params["episode"] = episode_id
-    return app.run()
+    assert any(caption.value.startswith("stopped by Ben, started") for caption in draw("status").caption)
 
 
 def test_what_another_try_costs_is_said_before_it_starts(paid: tuple[Workspace, Retry]) -> None:
     workspace, _ = paid
     cached_reads.use_workspace(workspace)
     episode_id = min(workspace.stores.tables.episodes.ids())
-    app = _draw_episode(episode_id)
+    app = draw("episode", {"episode": episode_id})
     next(button for button in app.button if button.label == "Try caption again").click().run()
     plan = _wait(workspace.stores, episode_id, lambda job: job.ended)
     assert PLAN in plan.words and (plan.document["planned"], plan.document["calls"]) == (1, 1)
     assert plan.document["usd"] > 0
-    app = _draw_episode(episode_id)
+    app = draw("episode", {"episode": episode_id})
     next(button for button in app.button if button.label == "Start it").click().run()
     job = _wait(workspace.stores, episode_id, lambda job: job.ended)
     assert (job.state, job.reason) == ("failed", REASON)
@@ -235,7 +219,7 @@ def test_a_try_with_another_model_than_the_run_that_failed_is_no_success(
         start_command(other.stores, words, "Ada", ALL_FAILURES)
         assert _wait(other.stores, ALL_FAILURES, lambda job: job.ended).state == "finished"
     cached_reads.use_workspace(workspace)
-    app = _draw_status()
+    app = draw("status")
     (error,) = [box.value for box in app.error]
     assert "nothing was tried" in error and "had another model" in error
     assert not [box.value for box in app.success if "caption again" in box.value]
@@ -249,7 +233,7 @@ def test_a_job_without_a_document_is_drawn(free: tuple[Workspace, Retry]) -> Non
     job = Job(words=words, subject=ALL_FAILURES, started="2026-01-01", state="finished")
     write_job(find_job_path(workspace.stores, words), job, report={"status": 0, "document": {}})
     cached_reads.use_workspace(workspace)
-    app = _draw_status()
+    app = draw("status")
     assert not app.exception and not app.error
     assert any(caption.value.startswith("done, started 2026-01-01") for caption in app.caption)
 
@@ -300,7 +284,7 @@ def test_failures_of_another_model_say_so_and_start_nothing(paid: tuple[Workspac
     start_command(other.stores, words, "Ada", ALL_FAILURES)
     _wait(other.stores, ALL_FAILURES, lambda job: job.ended)
     cached_reads.use_workspace(other)
-    assert any("nothing would be tried" in box.value for box in _draw_status().error)
+    assert any("nothing would be tried" in box.value for box in draw("status").error)
 
 
 def test_failed_work_of_an_annotator_that_is_gone_is_shown(free: tuple[Workspace, Retry]) -> None:
@@ -311,7 +295,7 @@ def test_failed_work_of_an_annotator_that_is_gone_is_shown(free: tuple[Workspace
     log = FailureLog(workspace.stores.annotations, f"gone/{producer.maker_id}")
     log.record({episode_id: ModelError(REASON, "")}, ())
     cached_reads.use_workspace(workspace)
-    app = _draw_episode(episode_id)
+    app = draw("episode", {"episode": episode_id})
     assert not app.error
     next(button for button in app.button if button.label == "Try gone again").click().run()
     assert any("gone" in box.value for box in app.error) and not app.exception
@@ -323,7 +307,7 @@ def test_a_read_only_workspace_offers_no_other_try(
     workspace, retry = paid
     monkeypatch.setattr(Stores, "is_writable", False)
     cached_reads.use_workspace(workspace)
-    app = _draw_episode(min(workspace.stores.tables.episodes.ids()))
+    app = draw("episode", {"episode": min(workspace.stores.tables.episodes.ids())})
     assert [button.disabled for button in app.button if button.label == "Try caption again"] == [True]
     with pytest.raises(ReadOnlyWorkspace):
         plan_retry(workspace.stores, retry, "Ada")

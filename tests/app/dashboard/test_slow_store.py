@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app.dashboard import cached_reads
 from app.dashboard.cached_reads import forget_slow_filters
@@ -17,6 +16,7 @@ from app.dashboard.views import review
 from ares.store import EpisodeSnapshot
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.workspace import Workspace
+from tests.app.drawn import draw
 
 _PAGES = ("browse", "map", "statistics", "episode", "sets", "health", "status")
 
@@ -47,27 +47,16 @@ def _blocked(method: object, event: threading.Event) -> object:
     return wait_and_call
 
 
-def _draw(page: str, episode_id: str) -> AppTest:
-    script = f"from app.dashboard.navigation import make_page_function\nmake_page_function({page!r})()\n"
-    app = AppTest.from_string(script, default_timeout=300)
-    if page == "episode":
-        app.query_params["episode"] = episode_id
-    return app.run()
-
-
 @pytest.mark.parametrize("page", _PAGES)
 def test_a_page_over_a_store_that_hangs_is_one_line(
     page: str, release: threading.Event, mapped: Workspace
 ) -> None:
-    app = _draw(page, "0" * 16)
-    assert not app.exception
+    app = draw(page, {"episode": "0" * 16} if page == "episode" else {})
     assert [error.value.split("\n")[0] for error in app.error] == ["**the query took longer than 0\\.3 s**"]
     release.set()
     cached_reads.use_workspace(mapped, UserLimits(query_seconds=600))
     episode_id = min(mapped.stores.tables.episodes.ids())
-    again = _draw(page, episode_id)
-    assert not again.exception
-    assert not again.error
+    assert not draw(page, {"episode": episode_id} if page == "episode" else {}).error
 
 
 def test_the_tables_follow_once_for_answers_that_come_close_to_each_other(

@@ -8,7 +8,7 @@ import pytest
 from app.dashboard.cards import make_grade_badge
 from app.dashboard.column_words import value_line
 from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.player_data import group_dimensions, thin_times, thin_values
+from app.dashboard.player_data import thin_times, thin_values
 from app.dashboard.results import list_sort_columns
 from app.dashboard.view_state import (
     ColumnFilter,
@@ -87,11 +87,6 @@ def test_a_column_that_is_not_there_is_refused() -> None:
 
 def test_markdown_in_data_is_made_harmless() -> None:
     assert escape_markdown("![p](http://x) <b>\n*") == "\\!\\[p\\]\\(http\\://x\\) \\<b\\> \\*"
-
-
-def test_names_are_grouped_by_their_first_word() -> None:
-    assert group_dimensions(["arm_x", "arm_y", "gripper"]) == [("arm", [0, 1]), ("gripper", [2])]
-    assert group_dimensions(["x", "y"]) == [("", [0, 1])]
 
 
 def test_a_long_signal_keeps_the_spikes_of_every_dimension() -> None:

@@ -28,32 +28,11 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return document
 
 
-def test_every_episode_is_captioned_and_every_caption_graded(demo: dict[str, Any]) -> None:
-    assert demo["episodes"] == demo["captions"] == 24
-    assert demo["acceptable"] + demo["not_acceptable"] + demo["unsure"] + demo["errors"] == 24
-    assert demo["errors"] == demo["failed"] == 0
-    assert 0 < demo["acceptable"] < 24
-    assert sum(demo["rejected_by"].values()) >= demo["not_acceptable"]
-
-
 def test_the_outcome_is_the_recorded_one(demo: dict[str, Any]) -> None:
     """Paths and times aside; the models, the samples and torch are pinned, so the counts are too."""
     recorded = Path(__file__).resolve().parents[2] / "fixtures" / "recorded" / "demo.json"
     expected: dict[str, Any] = json.loads(recorded.read_text())
     assert {name: demo[name] for name in expected} == expected
-
-
-def test_numbers_are_labelled_as_simulation(demo: dict[str, Any]) -> None:
-    assert demo["label"].startswith("simulation")
-    assert 0.5 < demo["caption_truth_agreement"] <= 1
-    assert 0.5 < demo["grade_truth_agreement"] <= 1
-
-
-def test_a_true_caption_and_a_success_are_told_apart(demo: dict[str, Any]) -> None:
-    """The captions of half the sample say that the robot fails; true as they are, they are no successes."""
-    assert demo["successes"] + demo["failures"] == demo["acceptable"]
-    assert demo["failures"] > 0
-    assert demo["exported_episodes"] == demo["successes"]
 
 
 def test_the_set_has_no_failure_in_it(demo: dict[str, Any]) -> None:

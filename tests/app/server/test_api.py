@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from starlette.testclient import TestClient
 from app.server.api import make_api
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.ingesting import copy_open_workspace
 
 
 @pytest.fixture(scope="module")
@@ -121,22 +119,17 @@ def test_the_place_of_a_mistake_in_a_filter_is_given(client: TestClient) -> None
     assert isinstance(answer["position"], int)
 
 
-def test_a_ruling_is_stored_seen_and_taken_back(workspace: Workspace, tmp_path: Path) -> None:
-    copy_open_workspace(workspace, tmp_path / "ws")  # of an answer that is taken back its producer remains
-    with open_workspace(str(tmp_path / "ws"), Settings()) as own, TestClient(make_api(own)) as client:
-        _rule_and_take_back(client, own)
-
-
-def _rule_and_take_back(client: TestClient, workspace: Workspace) -> None:
-    episode_id = next(iter(workspace.episodes)).episode_id
+def test_a_ruling_is_stored_seen_and_taken_back(copied: Workspace) -> None:
+    episode_id = next(iter(copied.episodes)).episode_id
     ruling = {"question": "success", "subject_id": episode_id, "verdict": "failure", "person": "Ada <b>"}
-    answer = client.post("/rulings", json=ruling)
-    assert answer.status_code == 201, answer.text
-    stored = _read(client, "/rulings", person="Ada <b>")["rulings"]
-    assert [(row["subject_id"], row["verdict"]) for row in stored] == [(episode_id, "failure")]
-    taken_back = client.delete(f"/rulings/{answer.json()['ruling_id']}", params={"person": "Ada <b>"})
-    assert taken_back.status_code == 200
-    assert not _read(client, "/rulings", person="Ada <b>")["rulings"]
+    with TestClient(make_api(copied)) as client:
+        answer = client.post("/rulings", json=ruling)
+        assert answer.status_code == 201, answer.text
+        stored = _read(client, "/rulings", person="Ada <b>")["rulings"]
+        assert [(row["subject_id"], row["verdict"]) for row in stored] == [(episode_id, "failure")]
+        taken_back = client.delete(f"/rulings/{answer.json()['ruling_id']}", params={"person": "Ada <b>"})
+        assert taken_back.status_code == 200
+        assert not _read(client, "/rulings", person="Ada <b>")["rulings"]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +178,7 @@ def test_tags_follow(client: TestClient, workspace: Workspace) -> None:
     assert client.post("/tags/by-api", json={}).status_code == 400, "nothing says which episodes"
 
 
-def test_numbers_that_are_none_are_null(client: TestClient, workspace: Workspace) -> None:
+def test_numbers_that_are_none_are_null() -> None:
     from app.server.api import _as_json
 
     text = bytes(_as_json({"a": [math.nan, 1.0], "b": {"c": -math.inf}}).body)

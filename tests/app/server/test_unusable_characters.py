@@ -14,7 +14,6 @@ from starlette.testclient import TestClient
 from app.server.api import make_api
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.ingesting import copy_open_workspace
 
 _UNUSABLE = ("\0", "\x1b", "\x7f", "\ud800")
 
@@ -37,9 +36,8 @@ def _requests(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, st
 
 
 @pytest.mark.parametrize("character", _UNUSABLE)
-def test_no_request_takes_an_unusable_character(character: str, workspace: Workspace, tmp_path: Path) -> None:
-    copy_open_workspace(workspace, tmp_path / "ws")
-    own = open_workspace(str(tmp_path / "ws"), Settings(source_dirs=(str(tmp_path),)))
+def test_no_request_takes_an_unusable_character(character: str, copied: Workspace, tmp_path: Path) -> None:
+    own = open_workspace(copied.path, Settings(source_dirs=(str(tmp_path),)))
     with own, TestClient(make_api(own), raise_server_exceptions=False) as client:
         before = own.status().to_json()
         sent = 0
@@ -65,15 +63,12 @@ def test_no_request_takes_an_unusable_character(character: str, workspace: Works
         assert sent > 100 and own.status().to_json() == before
 
 
-def test_texts_of_several_lines_are_stored_and_a_refusal_is_one_line(
-    workspace: Workspace, tmp_path: Path
-) -> None:
-    copy_open_workspace(workspace, tmp_path / "ws")
-    with open_workspace(str(tmp_path / "ws"), Settings()) as own, TestClient(make_api(own)) as client:
+def test_texts_of_several_lines_are_stored_and_a_refusal_is_one_line(copied: Workspace) -> None:
+    with TestClient(make_api(copied)) as client:
         said = {"question": "success", "verdict": "success", "person": "Zoë", "reason": "dark\n\tand 🤖 ß"}
-        ruling = {**said, "subject_id": next(iter(own.episodes)).episode_id}
+        ruling = {**said, "subject_id": next(iter(copied.episodes)).episode_id}
         assert client.post("/rulings", json=ruling).status_code == 201
-        assert own.review.answers(person="Zoë")[0].to_json()["reason"] == said["reason"]
+        assert copied.review.answers(person="Zoë")[0].to_json()["reason"] == said["reason"]
         for wrong in ({**ruling, "question": "a\nb"}, {**ruling, "a\nb": "c"}):
             answer = client.post("/rulings", json=wrong)
             line = " ".join(answer.json().values())
