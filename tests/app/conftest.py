@@ -8,25 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ares.annotation import Annotation, Column, Producer
+from ares.annotation import Column, Producer
+from ares.episode import Json
 from ares.rubric import GRADE_COLUMNS
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.contested_producers import MARKUP, annotate_with_several_producers
+from tests.app.contested_producers import MARKUP, annotate_with_several_producers, make_annotation
 from tests.workspaces import copy_workspace
-
-
-def _annotation(episode_id: str, name: str, producer: Producer, subject: str, **value: object) -> Annotation:
-    return Annotation(
-        episode_id=episode_id,
-        name=name,
-        value=value,  # type: ignore[arg-type]
-        maker_id=producer.maker_id,
-        subject=subject,
-        start_seconds=0.0,
-        stop_seconds=4.0,
-        created="2026-11-01T00:00:00+00:00",
-    )
 
 
 def _annotate(opened: Workspace) -> None:
@@ -34,34 +22,24 @@ def _annotate(opened: Workspace) -> None:
     captioner = Producer(
         annotator="caption", version="1", model="hand", columns=(caption_column,), fills_segments=True
     )
-    judge = Producer(
-        annotator="grade",
-        version="1",
-        model="hand",
-        columns=GRADE_COLUMNS,
-        subject_kind="annotation",
-        after=("caption",),
-    )
+    judge = replace(
+        captioner, annotator="grade", columns=GRADE_COLUMNS, subject_kind="annotation", after=("caption",),
+        fills_segments=False,
+    )  # fmt: skip
     for producer in (captioner, judge):
         opened.stores.annotations.add_producer(producer)
     grades = ("acceptable", "not_acceptable", "unsure")
+    ruling: Json = {
+        "criterion": "VERB", "verdict": "MET", "source": "probe", "observed": MARKUP, "reason": "fits",
+        "evidence": [0.5, 1.5],
+    }  # fmt: skip
     for number, episode in enumerate(opened.stores.tables.episodes.read("dataset = 'metaworld_sawyer'")):
         text = MARKUP if number == 0 else episode.instruction
-        caption = _annotation(
-            episode.episode_id, "caption", captioner, episode.episode_id, text=text, caption=text
-        )
-        ruling = {"criterion": "VERB", "verdict": "MET", "source": "probe", "observed": MARKUP}
-        rulings = [{**ruling, "reason": "fits", "evidence": [0.5, 1.5]}]
-        graded = _annotation(
-            episode.episode_id,
-            "grade",
-            judge,
-            caption.annotation_id,
-            grade=grades[number % 3],
-            acceptable={0: True, 1: False}.get(number % 3),
-            score=1.0,
-            rulings=rulings,
-        )
+        caption = make_annotation(episode, captioner, span=(0.0, 4.0), text=text, caption=text)
+        graded = make_annotation(
+            episode, judge, caption.annotation_id, "annotation", (0.0, 4.0),
+            grade=grades[number % 3], acceptable={0: True, 1: False}.get(number % 3), score=1.0, rulings=[ruling],
+        )  # fmt: skip
         opened.stores.annotations.append([caption, graded])
     opened.sync()
 

@@ -148,6 +148,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", some_by_day(DAMAGES, 2))
 def test_a_damaged_workspace_is_one_line(damage: str, workspace: str, tmp_path: Path, run_ares: Run) -> None:
     copy = tmp_path / "w"
@@ -184,6 +185,7 @@ for command in (["status"], ["search", "drawer"]):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_by_day(ENVIRONMENTS, 2))
 def test_a_strange_environment_is_no_bug(name: str, workspace: str) -> None:
     environment: dict[str, str | None] = {**os.environ, **ENVIRONMENTS[name]}
@@ -205,6 +207,7 @@ _ANSWERS = product(("--help", "status -w W", "status --json -w W"), (">/dev/full
 _REFUSALS = product(("status -w nowhere",), ("2>/dev/full", "2>&-"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "redirection"), some_by_day([*_ANSWERS, *_REFUSALS], 2, rows=True))
 def test_an_output_that_cannot_be_written_is_no_traceback(
     command: str, redirection: str, workspace: str
@@ -218,6 +221,7 @@ def test_an_output_that_cannot_be_written_is_no_traceback(
     assert process.returncode == (2 if refused else 0)
 
 
+@pytest.mark.slow
 def test_an_argument_that_is_no_text_is_named(workspace: str) -> None:
     words = [sys.executable, "-m", "app.cli.main", "search", "-w", workspace]
     command = [*map(os.fsencode, words), b"caf\xe9"]

@@ -12,6 +12,7 @@ import ares
 from app.cli.main import main
 from tests.thinning import some_by_day
 
+pytestmark = pytest.mark.slow
 ARES = Path(sys.executable).with_name("ares")
 
 

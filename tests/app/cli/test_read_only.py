@@ -17,6 +17,7 @@ import pytest
 from app.cli.main import main
 from tests.command_server import CommandServer
 
+pytestmark = pytest.mark.slow
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 # Linux: root may write everywhere by this capability, which a child can give up for good.

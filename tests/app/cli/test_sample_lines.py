@@ -10,6 +10,7 @@ import pytest
 from app.cli.main import main
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
 _RECORD = ROOT / "tests" / "fixtures" / "sample_lines.tsv"
 _HEADERS = ("code name ", "signal dimensions ")
 # The cases of the folder that were read line by line; one that is added there later was not.

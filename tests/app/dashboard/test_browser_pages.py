@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
 
 from ares.curation import undo
 from ares.episode import Record, Signal, Trajectory, make_episode_id
@@ -63,22 +62,6 @@ def _add_tag(page: Page, tag: str) -> None:
     page.get_by_role("button", name="Add the tag").click()
     page.get_by_text(f"Tag {tag} added to").wait_for()
     page.keyboard.press("Escape")
-
-
-@pytest.mark.nightly
-def test_a_tag_is_a_filter_with_its_count(page: Page, address: str, several: Workspace) -> None:
-    # Drawn once before, so that the columns of then are kept: the first tag is a new column.
-    page.goto(address)
-    page.locator(".card").first.wait_for()
-    several.tag("odd", sorted(several.stores.tables.episodes.ids("dataset = 'video'"))[1:4])
-    page.goto(address)
-    facet = page.locator("details[data-column=tags]")
-    facet.locator("summary").click()
-    value = facet.locator("button.value", has_text="odd")
-    assert value.locator(".count").inner_text() == "3"
-    value.click()
-    page.get_by_text(f"3 of {_VIDEOS + 1} episodes").wait_for()
-    expect(page.locator(".card")).to_have_count(3)
 
 
 def test_next_is_the_next_episode_also_after_one_before_it_was_excluded(

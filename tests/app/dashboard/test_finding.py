@@ -46,20 +46,6 @@ def _two_with_grippers(workspace: Workspace) -> tuple[str, str, list[list[float]
     )
 
 
-def test_each_hit_says_what_it_is_and_opens_what_it_says(page: Page, address: str) -> None:
-    page.goto(address)
-    _find(page, "metaworld")
-    hit = page.get_by_role("option").first
-    expect(hit).to_contain_text("dataset")
-    expect(hit).to_contain_text("12 episodes")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/?f.dataset=metaworld_sawyer")
-    expect(page.get_by_text(re.compile(r"^12 of \d+ episodes$"))).to_be_visible()
-    _find(page, "health")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/health")
-
-
 def test_arrows_choose_escape_closes_and_what_has_no_name_is_said(page: Page, address: str) -> None:
     page.goto(address)
     _find(page, "st")

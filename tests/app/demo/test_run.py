@@ -17,6 +17,8 @@ from app.cli.app import _demo_report_blocks
 from app.demo import TEST_NOTE, DemoReport
 from ares import open as open_workspace
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:

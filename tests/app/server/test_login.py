@@ -97,34 +97,6 @@ def test_the_cookie_is_new_at_each_login_and_out_of_reach_of_scripts() -> None:
     assert secure.endswith("; Secure")
 
 
-def test_a_log_out_ends_requests_and_open_websockets() -> None:
-    received: list[str] = []
-
-    async def listen(scope: Any, receive: Any, send: Any) -> None:
-        received.append((await receive())["type"])
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-
-    middleware = LoginMiddleware(listen, password="s3cret")
-    cookie = ("cookie", _cookie(_post(middleware, "s3cret")))
-
-    async def talk() -> None:
-        async def receive() -> dict[str, Any]:
-            if len(received) == 1:
-                await asyncio.to_thread(send_request, middleware, "http", [cookie], "/api/logout")
-            return {"type": "websocket.receive", "bytes": b""}
-
-        async def send(message: Any) -> None:
-            pass
-
-        scope = {"type": "websocket", "path": "/", "headers": [(cookie[0].encode(), cookie[1].encode())]}
-        await middleware(scope, receive, send)
-        await middleware(scope, receive, send)
-
-    asyncio.run(talk())
-    assert received == ["websocket.receive", "websocket.disconnect"]
-    assert status_of(send_request(middleware, "http", [cookie])) == 401
-
-
 def test_a_log_out_ends_other_spellings_of_the_cookie() -> None:
     """The last character of a signature in base64 has bits that mean nothing."""
     middleware = LoginMiddleware(answer_ok, password="s3cret")

@@ -44,3 +44,6 @@ def test_behind_https_browsers_are_bound_to_it_and_cookies_are_secure() -> None:
     headers = headers_of(send_request(SecurityHeadersMiddleware(answer), "http", scheme="https"))
     assert "max-age" in headers["strict-transport-security"]
     assert headers["set-cookie"] == "_streamlit_xsrf=1; Path=/; Secure"
+    behind = headers_of(send_request(SecurityHeadersMiddleware(answer, behind_https=True), "http"))
+    assert behind["set-cookie"].endswith("; Secure")
+    assert "Secure" not in headers_of(send_request(SecurityHeadersMiddleware(answer), "http"))["set-cookie"]
