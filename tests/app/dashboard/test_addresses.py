@@ -51,7 +51,6 @@ _WRONG_ELSEWHERE = {
     "compare?group=nothing": ["there is no group 'nothing' of near duplicates"],
     "compare?a=zzzz": ["no episode 'zzzz'"],
     "compare?a=EPISODE&align=x": ["an alignment cannot be read"],
-    "compare?a=EPISODE&align=99": ["there is no event 99"],
     "compare?a=EPISODE&maker_a=nobody": ["no producer 'nobody'"],
     "compare?a=EPISODE&t=soon": ["a second cannot be read"],
     "sets?set=nope": ["there is no set 'nope'", "there are"],
@@ -104,6 +103,7 @@ def test_the_button_below_the_line_opens_the_page_without_it(workspace: Workspac
         ("map?f.dataset=video&f.robot=nope", "No episode has robot 'nope'"),
         ("status?dataset=nope", "The address also names dataset, which this page does not read."),
         ("browse?episode=EPISODE", "The address also names episode, which this page does not read."),
+        ("compare?a=EPISODE&align=99", "there is no event 99"),
         ("episode?episode=EPISODE&at=9999", "This episode is not at place 10,000 of the list"),
     ],
 )

@@ -8,7 +8,6 @@ import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,50 +84,34 @@ def _suspend(job: Job) -> bool:
     return bool(job.pid)
 
 
-def test_a_workspace_does_not_choose_the_server_of_another_try(tmp_path: Path) -> None:
-    own, stranger = "openai:m@http://127.0.0.1:9/v1", "openai:m@http://stranger.example/v1"
-    workspace = open_workspace(str(tmp_path / "w"), Settings(caption_model=FREE, judge_model=own))
-    producer = Producer(annotator="grade", version="1", settings={"judge": [stranger], "rubric": "caption"})
-    workspace.stores.annotations.add_producer(producer)
-    retry = Retry(work="grade", maker_id=producer.maker_id)
-    assert retry.words(workspace.stores) == ["annotate", "grade", "--retry-failed"]
-    usual = Producer(annotator="grade", version="1", settings={"judge": [own], "rubric": "caption"})
-    workspace.stores.annotations.add_producer(usual)
-    words = replace(retry, maker_id=usual.maker_id).words(workspace.stores)
-    assert f"--grade.judge={own}" in words
-    workspace.close()
-
-
-def test_an_address_that_cannot_be_read_is_no_server_of_another_try(tmp_path: Path) -> None:
-    unreadable = "openai:m@http://[::1/v1"
-    workspace = open_workspace(str(tmp_path / "w"), Settings(caption_model=FREE, judge_model=unreadable))
-    producer = Producer(annotator="grade", version="1", settings={"judge": [unreadable], "rubric": "caption"})
-    workspace.stores.annotations.add_producer(producer)
-    retry = Retry(work="grade", maker_id=producer.maker_id)
-    assert retry.words(workspace.stores) == ["annotate", "grade", "--retry-failed"]
-    workspace.close()
+OWN, STRANGER = "openai:m@http://127.0.0.1:9/v1", "openai:m@http://stranger.example/v1"
+UNREADABLE = "openai:m@http://[::1/v1"
 
 
 @pytest.mark.parametrize(
-    ("work", "settings"),
+    ("judge", "work", "settings", "flags"),
     [
-        ("success", {"combination": "clip 1.0.0", "combination_hash": "1f"}),
-        ("motion", {"end_effector": "tool0"}),
-        ("caption", {"layout": "gone"}),
-        ("grade", {"rubric": "of-the-lab"}),
-        ("grade", {"per": "segment", "rubric": "of-the-lab"}),
+        (OWN, "grade", {"judge": [OWN], "rubric": "caption"}, [f"--grade.judge={OWN}"]),
+        # A workspace does not choose the server of another try.
+        (OWN, "grade", {"judge": [STRANGER], "rubric": "caption"}, []),
+        (UNREADABLE, "grade", {"judge": [UNREADABLE], "rubric": "caption"}, []),
+        # A producer holds an id or a hash where a person gives a path.
+        (FREE, "success", {"combination": "clip 1.0.0", "combination_hash": "1f"}, []),
+        (FREE, "motion", {"end_effector": "tool0"}, []),
+        (FREE, "caption", {"layout": "gone"}, []),
+        (FREE, "grade", {"rubric": "of-the-lab"}, []),
+        (FREE, "grade", {"per": "segment", "rubric": "of-the-lab"}, []),
     ],
 )
 def test_options_that_no_run_takes_are_left_out_of_another_try(
-    work: str, settings: dict[str, Json], tmp_path: Path
+    judge: str, work: str, settings: dict[str, Json], flags: list[str], tmp_path: Path
 ) -> None:
-    """A producer holds an id or a hash where a person gives a path."""
-    given = Settings(caption_model=FREE, judge_model=FREE)
+    given = Settings(caption_model=FREE, judge_model=judge)
     with open_workspace(str(tmp_path / "w"), given) as workspace:
         producer = Producer(annotator=work, version="1", settings=settings)
         workspace.stores.annotations.add_producer(producer)
         words = Retry(work=work, maker_id=producer.maker_id).words(workspace.stores)
-    assert words == ["annotate", work, "--retry-failed"]
+    assert words == ["annotate", work, "--retry-failed", *flags]
 
 
 def test_the_command_line_beside_the_button_is_what_the_button_runs(free: tuple[Workspace, Retry]) -> None:
@@ -146,6 +129,7 @@ def test_the_command_line_beside_the_button_is_what_the_button_runs(free: tuple[
     assert shlex.join(["ares", *words, "--workspace", workspace.path]) in lines
 
 
+@pytest.mark.slow
 def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(
     browser: Browser, free: tuple[Workspace, Retry]
 ) -> None:
@@ -179,6 +163,7 @@ def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(
     assert workspace.stores.tables.episodes.count("caption = 'open the drawer'") == 3
 
 
+@pytest.mark.slow
 def test_a_try_is_stopped_and_its_end_is_seen_by_another_server(free: tuple[Workspace, Retry]) -> None:
     workspace, retry = free
     plan_retry(workspace.stores, retry, "Ada")
@@ -195,6 +180,7 @@ def test_a_try_is_stopped_and_its_end_is_seen_by_another_server(free: tuple[Work
     assert any(caption.value.startswith("stopped by Ben, started") for caption in draw("status").caption)
 
 
+@pytest.mark.slow
 def test_what_another_try_costs_is_said_before_it_starts(paid: tuple[Workspace, Retry]) -> None:
     workspace, _ = paid
     cached_reads.use_workspace(workspace)
@@ -210,6 +196,7 @@ def test_what_another_try_costs_is_said_before_it_starts(paid: tuple[Workspace, 
     assert (job.state, job.reason) == ("failed", REASON)
 
 
+@pytest.mark.slow
 def test_a_try_with_another_model_than_the_run_that_failed_is_no_success(
     free: tuple[Workspace, Retry],
 ) -> None:
@@ -264,19 +251,7 @@ def test_another_try_has_every_option_that_is_not_the_default(tmp_path: Path) ->
     assert "usual" not in values
 
 
-@pytest.mark.nightly
-def test_only_the_newest_jobs_are_kept(
-    paid: tuple[Workspace, Retry], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace, retry = paid
-    monkeypatch.setattr("app.server.jobs._MAX_KEPT", 1)
-    ids = sorted(workspace.stores.tables.episodes.ids())
-    for episode_id in ids:
-        plan_retry(workspace.stores, replace(retry, episode_id=episode_id), "Ada")
-        _wait(workspace.stores, episode_id, lambda job: job.ended)
-    assert [len(list_jobs(workspace.stores, "annotate", episode_id)) for episode_id in ids] == [0, 1, 1]
-
-
+@pytest.mark.slow
 def test_failures_of_another_model_say_so_and_start_nothing(paid: tuple[Workspace, Retry]) -> None:
     workspace, _ = paid
     other = open_workspace(workspace.path, Settings(caption_model=FREE))

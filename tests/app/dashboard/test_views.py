@@ -200,6 +200,7 @@ def test_two_sets_are_compared_by_their_members(displayed: Workspace) -> None:
     assert f"**4** episodes in both, **5** only in left@1, **{len(ids) - 9}** only in right" in _markdown(app)
 
 
+@pytest.mark.slow
 def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
     displayed: Workspace, tmp_path: Path
 ) -> None:
@@ -217,7 +218,7 @@ def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
         assert ("--task=caption" in app.code[0].value) == (task == "caption")
         app.text_input(key=f"sets.dest.{label}.parquet").set_value(task).run()
         app.button(key="sets.export").click().run()
-        report = _wait_for_export(displayed.stores, label).document
+        report = _wait_for_job(displayed.stores, label, "export").document
         assert (report["task_source"], report["task_sources"]) == (task, sources)
         assert (tmp_path / "exports" / task).is_dir()
 
@@ -226,8 +227,13 @@ def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
     ("action", "entered", "made"),
     [
         ("rules", {"sets.compose.balance": "task", "sets.compose.cap": 1}, ["even-composed"]),
-        ("split", {"sets.compose.val": 0.5, "sets.compose.train": 0.5}, ["even-train", "even-val"]),
-        ("combine", {"sets.compose.parts.even@1": ["few@1"]}, ["even-union"]),
+        pytest.param(
+            *("split", {"sets.compose.val": 0.5, "sets.compose.train": 0.5}, ["even-train", "even-val"]),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *("combine", {"sets.compose.parts.even@1": ["few@1"]}, ["even-union"]), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_the_page_makes_the_request_of_the_command_that_it_shows(
@@ -274,6 +280,7 @@ def test_no_name_that_is_typed_becomes_an_option(
     assert "--balance=--ids=/etc/passwd" in started[0]
 
 
+@pytest.mark.slow
 def test_a_set_composed_on_the_page_has_a_reason_for_each_episode(displayed: Workspace) -> None:
     ids = sorted(displayed.stores.tables.episodes.ids())
     label = displayed.sets.create("odd", ids[1::2], {}).label
@@ -292,10 +299,6 @@ def test_a_set_composed_on_the_page_has_a_reason_for_each_episode(displayed: Wor
     app.text_input(key="sets.compose.shares").set_value("video=.5").run()
     app.button(key="sets.make").click().run()
     assert "the shares sum to 0" in _wait_for_job(displayed.stores, label, "set").reason
-
-
-def _wait_for_export(stores: Stores, label: str) -> Job:
-    return _wait_for_job(stores, label, "export")
 
 
 def _wait_for_job(stores: Stores, label: str, command: str) -> Job:
@@ -438,6 +441,7 @@ def test_health_shows_what_the_instruction_audit_names_and_what_can_be_done(
         assert any("unsure, the frames do not distinguish" in caption.value for caption in alike.caption)
 
 
+@pytest.mark.slow
 def test_health_asks_people_about_the_dataset_that_it_shows_alone(tmp_path: Path) -> None:
     with open_workspace(str(tmp_path / "ws"), Settings()) as workspace:
         cached_reads.use_workspace(workspace)

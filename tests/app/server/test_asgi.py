@@ -172,6 +172,7 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent",
     [
@@ -197,6 +198,7 @@ def test_a_connection_that_stops_in_a_request_is_closed(
             pass
 
 
+@pytest.mark.slow
 def test_bytes_that_trickle_win_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.server.connection_bounds._HEAD_SECONDS", 0.2)
     with small_server(echo) as port, socket.create_connection(("127.0.0.1", port), 0.01) as connection:
@@ -213,6 +215,7 @@ def test_bytes_that_trickle_win_no_time(monkeypatch: pytest.MonkeyPatch) -> None
     pytest.fail("a head that comes byte by byte keeps its connection")
 
 
+@pytest.mark.slow
 def test_a_request_that_is_complete_may_be_answered_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_HEAD_SECONDS", "_BODY_SECONDS"):
         monkeypatch.setattr(f"app.server.connection_bounds.{name}", 0.05)
