@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,25 +10,11 @@ import numpy as np
 import pytest
 
 import ares
-from annotators.base import FrameVectors
 from app.cli.main import main
 from ares import console
 from ares.workspace import Workspace
 from tests.annotators.motion.motion_workspace import write_episodes
 from tests.workspaces import CommandResult
-
-
-def _add_scenes(ws: Workspace) -> None:
-    """2,000 frames of 100 episodes, each near one of 30 scenes."""
-    rng = np.random.default_rng(0)
-    vectors = rng.normal(size=(30, 32))[np.arange(100) % 30][:, None] + 0.4 * rng.normal(size=(100, 20, 32))
-    unit = (vectors / np.linalg.norm(vectors, axis=2, keepdims=True)).astype(np.float32)
-    ws.stores.tables.vectors("clip").add(
-        [
-            FrameVectors(episode_id=f"{number:016x}", camera="front", seconds=np.arange(20.0), vectors=part)
-            for number, part in enumerate(unit)
-        ]
-    )
 
 
 def test_a_long_step_is_not_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,27 +43,10 @@ def test_a_long_step_is_not_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert any(line.startswith("training the index: ") for line in lines)
 
 
-@pytest.mark.nightly
-def test_vectors_are_indexed_and_what_was_measured_is_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ares.store.vectors.index.FLAT_ROWS", 1_000)
-    path = str(tmp_path / "ws")
-    with ares.open(path, create=True) as ws:
-        _add_scenes(ws)
-    assert main(["index", "-w", path, "--json"]) == 0
-    output = capsys.readouterr()
-    table = json.loads(output.out)["vectors/clip"]
-    assert (table["rows"], table["indexed"]) == (2_000, 2_000) and table["recall"] >= 0.95
-    assert "indexing 2000 vectors of clip" in output.err
-
-
 def test_a_workspace_without_vectors_has_nothing_to_index(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ws: Workspace, run_ares: Callable[..., CommandResult]
 ) -> None:
-    ares.open(tmp_path / "ws", create=True).close()
-    assert main(["index", "-w", str(tmp_path / "ws")]) == 0
-    assert capsys.readouterr().out == "no vectors\n"
+    assert run_ares("index", "-w", ws.path).out == "no vectors\n"
 
 
 def test_annotate_says_that_an_index_is_due_and_builds_none(

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 _RECORD = ROOT / "tests" / "fixtures" / "sample_lines.tsv"
 _HEADERS = ("code name ", "signal dimensions ")
 # The cases of the folder that were read line by line; one that is added there later was not.
-_REPORTED = (
+_REPORTED = [
     "abc_mcap",
     "calvin23",
     "constant_action_unnamed",
@@ -31,7 +31,7 @@ _REPORTED = (
     "oxe11_is_last",
     "videos_gone",
     "viz62_multi_task",
-)
+]
 _FOLDERS = ("irregular/so101_record_test", "robosuite_hdf5", *(f"reported/{case}" for case in _REPORTED))
 
 

@@ -6,13 +6,10 @@ import argparse
 import io
 import json
 import logging
-import os
-import pty
 import re
-import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py  # type: ignore[import-untyped]
@@ -96,35 +93,6 @@ def test_no_command_prints_what_controls_a_terminal(folder: Path, output: Output
     with ares.open(folder / "ws") as ws:
         for shown in (repr(ws), repr(ws.episodes), repr(ws.episodes[ids[0]]), repr(ws.sets)):
             assert not UNSAFE.search(shown), shown
-
-
-@pytest.mark.nightly
-def test_tables_on_a_terminal_are_escaped_too(folder: Path, output: Output, tmp_path: Path) -> None:
-    data = str(next(path for path in folder.iterdir() if path.name.startswith("x")))
-    output("ingest", data, "-w", str(tmp_path / "ws"), workspace=False)
-    program = "import sys; from app.cli.main import main; sys.exit(main())"
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", program, "status", "-w", str(tmp_path / "ws")]
-    with subprocess.Popen(
-        command, stdout=theirs, stderr=theirs, env={**os.environ, "NO_COLOR": "1"}
-    ) as process:
-        os.close(theirs)
-        text = b"".join(_read_until_end(ours)).decode()
-        assert process.wait(300) == 0
-    assert "pwned" in text
-    # A terminal gets CR LF, and the dim header, of the command itself.
-    own = re.sub("\r\n|\x1b\\[[0-9;]*m", "\n", text)
-    assert "\x1b]" not in text and "\x1b[2J" not in text and not UNSAFE.search(own), text
-
-
-def _read_until_end(descriptor: int) -> Iterator[bytes]:
-    try:
-        while part := os.read(descriptor, 4096):
-            yield part
-    except OSError:  # the program has closed its side
-        pass
-    finally:
-        os.close(descriptor)
 
 
 def test_messages_progress_and_logs_are_lines_without_controls(

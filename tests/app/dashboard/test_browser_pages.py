@@ -1,4 +1,4 @@
-"""A humanoid, and other people and jobs at the same time, in a real browser."""
+"""A humanoid, odd episodes, and other people and jobs at the same time, in a real browser."""
 
 from __future__ import annotations
 
@@ -10,40 +10,61 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 from ares.curation import undo
-from ares.episode import Record, Signal, Trajectory, make_episode_id
+from ares.episode import Episode, Record, Signal, Trajectory, make_episode_id
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import open_tab, serve
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = pytest.mark.slow
 _VIDEOS = 8
+_HEIGHT, _LONG = 900, "open the drawer " * 230
+_CAMERAS, _PLAYED_AT_ONCE = 40, 6
 _JOINTS = ("kLeftShoulderPitch", "kLeftShoulderRoll", "kLeftElbow", "kRightShoulderPitch", "kRightElbow")
 
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
-    """Eight episodes, and one of a humanoid."""
-    opened = open_workspace(str(tmp_path_factory.mktemp("several") / "w"), Settings())
-    opened.ingest(demo_samples / "video", limit=_VIDEOS, quiet=True)
-    _add_humanoid(opened)
-    yield opened
-    opened.close()
+    """Eight episodes, one of a humanoid, and odd ones: a long title, many cameras, a file that is gone."""
+    with open_workspace(str(tmp_path_factory.mktemp("several") / "w"), Settings()) as opened:
+        opened.ingest(demo_samples / "video", limit=_VIDEOS, quiet=True)
+        first = next(opened.stores.tables.episodes.read("dataset = 'video'"))
+        times = np.arange(first.num_steps) / first.rate_hz
+        values = np.sin(times[:, None] * np.arange(1, len(_JOINTS) + 1)).astype(np.float32)
+        state, action = (Signal(values=own, names=_JOINTS) for own in (values, values + np.float32(0.1)))
+        trajectory = Trajectory(timestamps=times, state=state, action=action)
+        camera = first.cameras[0]
+        cameras = tuple(replace(camera, name=f"camera{number}") for number in range(_CAMERAS))
+        lost = replace(camera, name="lost", media=replace(camera.media, uri="/nowhere/gone.mp4"))
+        _add(opened, first, "humanoid", "h", trajectory)
+        _add(opened, first, "odd", "title", instruction=_LONG, instructions=(_LONG,))
+        _add(opened, first, "odd", "cameras", cameras=cameras)
+        _add(opened, first, "odd", "gone", cameras=(lost, first.cameras[1]))
+        yield opened
 
 
-def _add_humanoid(opened: Workspace) -> None:
-    first = next(opened.stores.tables.episodes.read("dataset = 'video'"))
-    times = np.arange(first.num_steps) / first.rate_hz
-    values = np.sin(times[:, None] * np.arange(1, len(_JOINTS) + 1)).astype(np.float32)
-    state, action = (Signal(values=own, names=_JOINTS) for own in (values, values + np.float32(0.1)))
-    new_id = make_episode_id(format="video", dataset="humanoid", version="", split="", key="h")
-    episode = replace(first, episode_id=new_id, dataset="humanoid", key="h")
-    trajectory = Trajectory(timestamps=times, state=state, action=action)
+def _add(
+    opened: Workspace,
+    first: Episode,
+    dataset: str,
+    key: str,
+    trajectory: Trajectory | None = None,
+    **changes: object,
+) -> None:
+    new_id = make_episode_id(format="video", dataset=dataset, version="", split="", key=key)
+    episode = replace(first, episode_id=new_id, dataset=dataset, key=key, **changes)  # type: ignore[arg-type]
+    trajectory = trajectory or opened.stores.tables.trajectories.get(first.episode_id)
     opened.stores.tables.episodes.add([Record(episode=episode, trajectory=trajectory)])
+
+
+def _id(opened: Workspace, key: str) -> str:
+    (episode_id,) = opened.stores.tables.episodes.ids(f"dataset = 'odd' AND key = '{key}'")
+    return episode_id
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +186,62 @@ def test_an_ingest_beside_the_page_adds_episodes_and_disturbs_no_player(
         page.get_by_role("link", name="Browse", exact=True).click()
         page.get_by_text("15 of 15 episodes").wait_for()
     workspace.close()
+
+
+def _is_in_sight(element: Locator) -> bool:
+    box = element.bounding_box()
+    return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= _HEIGHT
+
+
+@pytest.mark.nightly
+def test_the_player_of_an_odd_episode_can_be_used(page: Page, several: Workspace, address: str) -> None:
+    page.goto(f"{address}/episode?episode={_id(several, 'title')}")
+    page.locator(".player").wait_for()
+    title = page.locator("h2.text")
+    box = title.bounding_box()
+    assert box is not None and box["height"] < 60
+    assert _is_in_sight(page.locator(".player .play"))
+    # Beside the buttons, and not below them.
+    buttons = page.get_by_role("button", name="Results").bounding_box()
+    assert buttons is not None and abs(buttons["y"] - box["y"]) < 20
+    page.get_by_role("button", name="more", exact=True).click()
+    assert title.evaluate("title => title.clientHeight") > 200
+    assert title.inner_text().strip() == _LONG.strip()
+
+    page.goto(f"{address}/episode?episode={_id(several, 'cameras')}")
+    expect(page.locator(".camera")).to_have_count(_CAMERAS)
+    page.locator(".camera").nth(_CAMERAS - 1).scroll_into_view_if_needed()
+    assert _is_in_sight(page.locator(".player .play"))
+    _only_chosen_cameras_load(page)
+
+    page.goto(f"{address}/episode?episode={_id(several, 'gone')}")
+    lost = page.locator(".camera[data-camera=lost]")
+    expect(lost.locator(".badge")).to_have_text("gone")
+    assert "gone.mp4" in lost.locator(".note").inner_text()
+    assert lost.locator("video").evaluate("video => video.src + video.poster") == ""
+    page.locator(".camera:not(.lost) video").first.wait_for()
+    page.goto(f"{address}/?f.dataset=odd")
+    expect(page.locator(".card .lost")).to_have_text(["no picture"])
+
+
+def _only_chosen_cameras_load(page: Page) -> None:
+    """Of many cameras one is large and a few play; another one plays when it is chosen, and is large the next time."""
+    playing, last = page.locator(".camera video[src]"), page.locator(f"[data-camera=camera{_CAMERAS - 1}]")
+    expect(playing).to_have_count(_PLAYED_AT_ONCE)
+    assert last.locator("video").get_attribute("poster")
+    last.get_by_role("button", name="Play").click()
+    expect(playing).to_have_count(_PLAYED_AT_ONCE + 1)
+    expect(last.get_by_role("button", name="Play")).to_be_hidden()
+    large = page.locator(".large .camera")
+    expect(large).to_have_attribute("data-camera", "camera0")
+    last.locator("video").click()
+    expect(large).to_have_attribute("data-camera", f"camera{_CAMERAS - 1}")
+    page.get_by_role("button", name="Cameras: choose").click()
+    page.locator(".chooser-row").nth(1).get_by_role("checkbox").uncheck()
+    page.get_by_title("camera3: up", exact=True).click()
+    page.reload()
+    expect(large).to_have_attribute("data-camera", f"camera{_CAMERAS - 1}")
+    expect(page.locator("[data-camera=camera1]")).to_have_class("camera collapsed")
+    small = page.locator(".small .camera").evaluate_all("all => all.map(camera => camera.dataset.camera)")
+    assert small[:4] == ["camera0", "camera1", "camera3", "camera2"]
+    assert large.locator("video").evaluate("video => video.clientWidth") > 300

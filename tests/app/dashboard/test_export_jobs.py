@@ -75,13 +75,3 @@ def test_a_killed_export_is_seen_as_such_and_can_be_started_again(
     job = _wait(workspace, frozen, lambda job: job.ended)
     assert job.state == "finished" and job.report == {"status": 0, "document": job.document}
     assert job.document["episodes"] + job.document["failed"] == frozen.episodes
-
-
-def test_an_export_that_cannot_be_written_says_why(
-    workspace: Workspace, frozen: CurationSet, tmp_path: Path
-) -> None:
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "file").touch()
-    _start(workspace, frozen, "parquet", tmp_path / "full")
-    job = _wait(workspace, frozen, lambda job: job.ended)
-    assert job.state == "failed" and str(tmp_path / "full") in job.reason + job.detail

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,12 +17,12 @@ from annotators.options import AnnotatorOptions, select_options_by_annotator, ta
 from app.cli.main import build_parser
 from app.dashboard import Retry, cached_reads
 from app.dashboard.failed_work import ALL_FAILURES, plan_retry
-from app.server import PLAN, Job, find_job_path, list_jobs, resume_job, start_command, stop_job
+from app.server import PLAN, Job, find_job_path, list_jobs, start_command
 from app.server.jobs import write_job
 from ares.annotation import Producer
 from ares.curation import list_failures
 from ares.episode import Json
-from ares.errors import ModelError, ReadOnlyWorkspace, RequestError
+from ares.errors import ModelError, ReadOnlyWorkspace
 from ares.jobs import FailureLog
 from ares.registry import annotators
 from ares.settings import Price, Settings
@@ -76,12 +74,6 @@ def _wait(stores: Stores, subject: str, is_ready: Callable[[Job], bool]) -> Job:
             return job
         time.sleep(0.02)
     pytest.fail(f"the job stays {job}")
-
-
-def _suspend(job: Job) -> bool:
-    if job.pid:
-        os.kill(job.pid, signal.SIGSTOP)
-    return bool(job.pid)
 
 
 OWN, STRANGER = "openai:m@http://127.0.0.1:9/v1", "openai:m@http://stranger.example/v1"
@@ -161,23 +153,6 @@ def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(
         page.get_by_text("nothing has failed").wait_for()
     assert not list(list_failures(workspace.stores))
     assert workspace.stores.tables.episodes.count("caption = 'open the drawer'") == 3
-
-
-@pytest.mark.slow
-def test_a_try_is_stopped_and_its_end_is_seen_by_another_server(free: tuple[Workspace, Retry]) -> None:
-    workspace, retry = free
-    plan_retry(workspace.stores, retry, "Ada")
-    plan = _wait(workspace.stores, ALL_FAILURES, lambda job: job.ended)
-    assert plan.document["planned"] == 3
-    started = resume_job(workspace.stores, plan, "Ada")
-    job = _wait(workspace.stores, ALL_FAILURES, _suspend)
-    with pytest.raises(RequestError, match="is running"):
-        resume_job(workspace.stores, plan, "Ada")
-    stop_job(workspace.stores, started, "Ben")
-    os.kill(job.pid, signal.SIGCONT)
-    assert _wait(workspace.stores, ALL_FAILURES, lambda job: job.ended).state == "stopped"
-    cached_reads.use_workspace(workspace)
-    assert any(caption.value.startswith("stopped by Ben, started") for caption in draw("status").caption)
 
 
 @pytest.mark.slow

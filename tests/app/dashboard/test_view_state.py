@@ -106,7 +106,7 @@ def test_a_long_signal_keeps_the_spikes_of_every_dimension() -> None:
 
 
 def test_columns_to_sort_by_have_the_usual_ones_first_then_groups_and_letters() -> None:
-    names = (
+    names = [
         "zeta",
         "grade_score",
         "verb",
@@ -116,7 +116,7 @@ def test_columns_to_sort_by_have_the_usual_ones_first_then_groups_and_letters() 
         "dataset",
         "arm",
         "alpha",
-    )
+    ]
     assert list_sort_columns({**dict.fromkeys(names, "float64"), "tags": "list<string>"}) == [
         *("dataset", "duration_seconds", "alpha", "zeta", "arm", "verb"),
         *("jerk_ldlj", "sparc", "grade_score"),
