@@ -154,7 +154,7 @@ def test_a_wrong_request_is_one_line(
     assert workspace.stores.tables.episodes.count() == 1
 
 
-@pytest.mark.parametrize("text", some_by_day(STRANGE, 2), ids=lambda text: text[:14])
+@pytest.mark.parametrize("text", some_by_day(STRANGE, 4), ids=lambda text: text[:14])
 def test_a_strange_yaml_file_is_refused(
     text: str, refused: Refused, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
