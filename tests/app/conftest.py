@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ares.annotation import Annotation, Column, Producer
+from ares.annotation import Column, Producer
+from ares.episode import Json
 from ares.rubric import GRADE_COLUMNS
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.contested_producers import MARKUP, annotate_with_several_producers
-
-
-def _annotation(episode_id: str, name: str, producer: Producer, subject: str, **value: object) -> Annotation:
-    return Annotation(
-        episode_id=episode_id,
-        name=name,
-        value=value,  # type: ignore[arg-type]
-        maker_id=producer.maker_id,
-        subject=subject,
-        start_seconds=0.0,
-        stop_seconds=4.0,
-        created="2026-11-01T00:00:00+00:00",
-    )
+from tests.app.contested_producers import MARKUP, annotate_with_several_producers, make_annotation
+from tests.workspaces import copy_workspace
 
 
 def _annotate(opened: Workspace) -> None:
@@ -34,34 +22,24 @@ def _annotate(opened: Workspace) -> None:
     captioner = Producer(
         annotator="caption", version="1", model="hand", columns=(caption_column,), fills_segments=True
     )
-    judge = Producer(
-        annotator="grade",
-        version="1",
-        model="hand",
-        columns=GRADE_COLUMNS,
-        subject_kind="annotation",
-        after=("caption",),
-    )
+    judge = replace(
+        captioner, annotator="grade", columns=GRADE_COLUMNS, subject_kind="annotation", after=("caption",),
+        fills_segments=False,
+    )  # fmt: skip
     for producer in (captioner, judge):
         opened.stores.annotations.add_producer(producer)
     grades = ("acceptable", "not_acceptable", "unsure")
+    ruling: Json = {
+        "criterion": "VERB", "verdict": "MET", "source": "probe", "observed": MARKUP, "reason": "fits",
+        "evidence": [0.5, 1.5],
+    }  # fmt: skip
     for number, episode in enumerate(opened.stores.tables.episodes.read("dataset = 'metaworld_sawyer'")):
         text = MARKUP if number == 0 else episode.instruction
-        caption = _annotation(
-            episode.episode_id, "caption", captioner, episode.episode_id, text=text, caption=text
-        )
-        ruling = {"criterion": "VERB", "verdict": "MET", "source": "probe", "observed": MARKUP}
-        rulings = [{**ruling, "reason": "fits", "evidence": [0.5, 1.5]}]
-        graded = _annotation(
-            episode.episode_id,
-            "grade",
-            judge,
-            caption.annotation_id,
-            grade=grades[number % 3],
-            acceptable={0: True, 1: False}.get(number % 3),
-            score=1.0,
-            rulings=rulings,
-        )
+        caption = make_annotation(episode, captioner, span=(0.0, 4.0), text=text, caption=text)
+        graded = make_annotation(
+            episode, judge, caption.annotation_id, "annotation", (0.0, 4.0),
+            grade=grades[number % 3], acceptable={0: True, 1: False}.get(number % 3), score=1.0, rulings=[ruling],
+        )  # fmt: skip
         opened.stores.annotations.append([caption, graded])
     opened.sync()
 
@@ -95,14 +73,19 @@ def _add_episode_with_markup(opened: Workspace) -> None:
     )
 
 
-def _copy(workspace: Path, folder: Path) -> Workspace:
-    shutil.copytree(workspace, folder)
-    return open_workspace(str(folder), Settings())
+@pytest.fixture
+def copied(workspace: Workspace, tmp_path: Path) -> Iterator[Workspace]:
+    """A copy of `workspace` that a test may change."""
+    from tests.ingesting import copy_open_workspace
+
+    copy_open_workspace(workspace, tmp_path / "copied")
+    with open_workspace(str(tmp_path / "copied"), Settings()) as own:
+        yield own
 
 
 @pytest.fixture(scope="session")
 def contested_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
-    """Four episodes: two captioners and two judges, and segments of a guest, all in `tests.app.contested_makers`."""
+    """Four episodes: two captioners and two judges, and segments of a guest, all in `tests.app.contested_producers`."""
     from tests.ingesting import ingest_paths
 
     folder = tmp_path_factory.mktemp("contested") / "w"
@@ -115,7 +98,7 @@ def contested_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Pat
 @pytest.fixture
 def contested(contested_folder: Path, tmp_path: Path) -> Iterator[Workspace]:
     """A copy of `contested_folder` that a test may change."""
-    with _copy(contested_folder, tmp_path / "contested") as opened:
+    with open_workspace(str(copy_workspace(contested_folder, tmp_path / "contested")), Settings()) as opened:
         yield opened
 
 
@@ -138,10 +121,5 @@ def mapped_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) 
 @pytest.fixture
 def mapped(mapped_folder: Path, tmp_path: Path) -> Iterator[Workspace]:
     """A copy of `mapped_folder` that a test may change."""
-    with _copy(mapped_folder, tmp_path / "mapped") as opened:
+    with open_workspace(str(copy_workspace(mapped_folder, tmp_path / "mapped")), Settings()) as opened:
         yield opened
-
-
-@pytest.fixture(scope="session")
-def markup() -> str:
-    return MARKUP

@@ -1,12 +1,23 @@
-"""What a page that is drawn without a browser gives to its components."""
+"""Pages that are drawn without a browser, and what they give to their components."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from streamlit.testing.v1 import AppTest
+
+
+def draw(page: str, params: Mapping[str, str | list[str]] | None = None) -> AppTest:
+    """A page of the workspace in use, at an address."""
+    script = f"from app.dashboard.navigation import make_page_function\nmake_page_function({page!r})()\n"
+    app = AppTest.from_string(script, default_timeout=300)
+    for name, value in (params or {}).items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception, app.exception
+    return app
 
 
 def component_data(app: AppTest, name: str) -> list[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -15,9 +14,11 @@ from ares.search import compute_facets
 from ares.settings import Settings
 from ares.workspace import open_workspace
 from benchmarks.synthetic_media import write_videos
+from tests.app.cli.conftest import Refused
+from tests.workspaces import CommandResult
 
 EPISODES = 40
-Capture = pytest.CaptureFixture[str]
+Run = Callable[..., CommandResult]
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +35,14 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "ws"
 
 
-@pytest.fixture()
-def evaluate(workspace: Path, tmp_path: Path) -> Callable[..., int]:
+@pytest.fixture
+def evaluate(workspace: Path, tmp_path: Path, run_ares: Run) -> Run:
     """Runs the command on labels by a judge without a model."""
 
-    def run(rows: str, *options: str) -> int:
+    def run(rows: str, *options: object) -> CommandResult:
         (tmp_path / "labels.csv").write_text(f"episode,success\n{rows}")
-        words = ["annotate", "success", "--model", "clip:hash:64", "--evaluate", str(tmp_path / "labels.csv")]
-        return main([*words, "-w", str(workspace), *options])
+        words = ["annotate", "success", "--model", "clip:hash:64", "--evaluate", tmp_path / "labels.csv"]
+        return run_ares(*words, "-w", workspace, *options)
 
     return run
 
@@ -50,9 +51,8 @@ def labels(count: int = EPISODES) -> str:
     return "".join(f"{n:06d},{'success' if n % 2 else 'failure'}\n" for n in range(count))
 
 
-def test_only_labelled_episodes_are_judged(evaluate: Callable[..., int], capsys: Capture) -> None:
-    assert evaluate("000000,1\n000001,0\n000002,Partial\n000003,\nunknown,1\n", "--json") == 0
-    document: Any = json.loads(capsys.readouterr().out)
+def test_only_labelled_episodes_are_judged(evaluate: Run) -> None:
+    document = evaluate("000000,1\n000001,0\n000002,Partial\n000003,\nunknown,1\n", "--json").json
     evaluation = document["evaluation"]
     assert document["planned"] == evaluation["labels"] == 3
     assert evaluation["unmatched"] == 1
@@ -65,27 +65,23 @@ def test_only_labelled_episodes_are_judged(evaluate: Callable[..., int], capsys:
     assert evaluation["auroc_length"]["value"] == 0.5
 
 
-def test_people_read_intervals_and_length_beside(evaluate: Callable[..., int], capsys: Capture) -> None:
-    assert evaluate(labels()) == 0
-    printed = capsys.readouterr().out
-    assert "40 labels" in printed and "label" in printed
-    assert "AUROC, partial counted as failure: " in printed
+def test_people_read_intervals_and_length_beside(evaluate: Run) -> None:
+    printed = evaluate(labels()).out
+    assert "40 labels" in printed and "AUROC, partial counted as failure: " in printed
     assert "AUROC of length alone, shorter as success: 0.500 (0.500-0.500)" in printed
 
 
 def test_a_fit_is_evaluated_on_other_tasks_and_can_be_used(
-    evaluate: Callable[..., int], workspace: Path, tmp_path: Path, capsys: Capture
+    evaluate: Run, workspace: Path, tmp_path: Path, run_ares: Run
 ) -> None:
     own = tmp_path / "own.yaml"
-    assert evaluate(labels(), "--fit", str(own), "--json") == 0
-    document: Any = json.loads(capsys.readouterr().out)
-    assert document["evaluation"]["is_fitted"]
+    evaluation = evaluate(labels(), "--fit", own, "--json").json["evaluation"]
     # Hashes know nothing of success: a fit that saw its own episodes would seem to.
-    assert document["evaluation"]["auroc"]["value"] < 0.9
+    assert evaluation["is_fitted"] and evaluation["auroc"]["value"] < 0.9
     assert yaml.safe_load(own.read_text())["fitted_for"].startswith("clip:")
-    words = ["annotate", "success", "--model", "clip:hash:64", "--combination", str(own), "--limit", "1"]
-    assert main([*words, "-w", str(workspace)]) == 0
-    assert "not calibrated" not in capsys.readouterr().err
+    words = ["annotate", "success", "--model", "clip:hash:64", "--combination", own, "--limit", "1"]
+    done = run_ares(*words, "-w", workspace)
+    assert done.status == 0 and "not calibrated" not in done.err
 
 
 @pytest.mark.parametrize(
@@ -96,28 +92,21 @@ def test_a_fit_is_evaluated_on_other_tasks_and_can_be_used(
         ("nobody,1\n", "no label is of an episode of the workspace"),
     ],
 )
-def test_wrong_labels_are_one_clear_line(
-    evaluate: Callable[..., int], capsys: Capture, rows: str, message: str
-) -> None:
-    assert evaluate(rows) == 2
-    assert message in capsys.readouterr().err
+def test_wrong_labels_are_one_clear_line(evaluate: Run, rows: str, message: str) -> None:
+    done = evaluate(rows)
+    assert done.status == 2 and message in done.err
 
 
-def test_arguments_that_do_not_go_together_are_refused(workspace: Path, capsys: Capture) -> None:
-    assert main(["annotate", "success", "--fit", "own.yaml", "-w", str(workspace)]) == 2
-    assert "give --evaluate CSV too" in capsys.readouterr().err
-    assert main(["annotate", "motion", "--evaluate", "labels.csv", "-w", str(workspace)]) == 2
-    assert "run ares annotate success" in capsys.readouterr().err
+def test_arguments_that_do_not_go_together_are_refused(workspace: Path, refused: Refused) -> None:
+    own = ("-w", workspace)
+    assert "give --evaluate CSV too" in refused("annotate", "success", "--fit", "own.yaml", *own)
+    assert "run ares annotate success" in refused("annotate", "motion", "--evaluate", "labels.csv", *own)
 
 
-def test_the_columns_filter(evaluate: Callable[..., int], workspace: Path, capsys: Capture) -> None:
-    assert evaluate(labels(2), "--quiet") == 0
-    capsys.readouterr()
+def test_the_columns_filter(evaluate: Run, workspace: Path) -> None:
+    assert evaluate(labels(2), "--quiet").status == 0
+    columns = ["success_verdict", "success_probability"]
     where = "success_verdict in ('success', 'failure', 'unsure') and success_probability between 0 and 1"
     with open_workspace(str(workspace), Settings()) as opened:
         assert opened.stores.tables.episodes.count(where) >= 2
-        facets = {
-            facet.column
-            for facet in compute_facets(opened.stores, columns=["success_verdict", "success_probability"])
-        }
-    assert facets == {"success_verdict", "success_probability"}
+        assert [facet.column for facet in compute_facets(opened.stores, columns=columns)] == columns

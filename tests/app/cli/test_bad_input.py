@@ -5,70 +5,62 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from app.cli.main import main
-from ares.settings import settings_from_environment
-from ares.workspace import open_workspace
+import ares
+from annotators.runner import annotate
+from ares.curation.lock_files import parse_lock, read_lock_document
+from ares.errors import RequestError, SourceError
+from ares.jobs import AnnotateRequest
+from ares.rubric import read_verbs
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from ingest.spec import read_spec
+from tests.app.cli.conftest import Refused
+from tests.thinning import some_by_day
+from tests.workspaces import CommandResult
 
-Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def workspace(demo_samples: Path, tmp_path: Path, capsys: Capture) -> str:
-    path = str(tmp_path / "workspace")
-    assert main(["ingest", "-w", path, str(demo_samples / "video")]) == 0
-    capsys.readouterr()
-    return path
-
-
-def refused(capsys: Capture, *arguments: str, status: int = 2) -> str:
-    """Run a command that is refused; returns its error line, without the position in a filter below it."""
-    assert main(arguments) == status
-    out, err = capsys.readouterr()
-    line, *pointer = err.splitlines()
-    assert out == "" and "Traceback" not in err
-    assert not pointer or (len(pointer) == 2 and pointer[1].strip() == "^")
-    return line
+Run = Callable[..., CommandResult]
+BRACKETS = "[" * 20_000
+# YAML whose tags and values its parser answers with errors of its own, or endlessly.
+STRANGE = (
+    BRACKETS, "a: " * 20_000, "!!bool x", "!!timestamp x", "!!int ''", "a: 2001-99-99", f"a: {'9' * 5_000}",
+    "&a [*a]",
+)  # fmt: skip
+URL = "s3://lab/x"
 
 
-def run_json(capsys: Capture, status: int, *arguments: str) -> Any:
-    assert main([*arguments, "--json"]) == status
-    return json.loads(capsys.readouterr().out)
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+    """One episode in a set, which no refused command changes."""
+    with open_workspace(str(tmp_path_factory.mktemp("bad_input") / "w"), Settings()) as opened:
+        opened.ingest(demo_samples / "video", limit=1, quiet=True)
+        opened.sets.create("all", where="true")
+        yield opened
 
 
-def episodes(path: str) -> int:
-    return open_workspace(path, settings_from_environment({})).stores.tables.episodes.count()
-
-
-def test_a_folder_that_is_no_dataset(workspace: str, capsys: Capture, tmp_path: Path) -> None:
+def test_a_path_without_a_dataset_leaves_no_workspace_behind(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    line = refused(capsys, "ingest", "-w", workspace, str(tmp_path / "empty"))
+    line = refused("ingest", "-w", tmp_path / "new", tmp_path / "empty")
     assert "is not a recognised dataset" in line and "rlds, rosbag, video" in line
-    assert "no such file" in refused(capsys, "ingest", "-w", workspace, str(tmp_path / "nowhere"))
-    assert episodes(workspace) == 12
-
-
-def test_a_wrong_path_leaves_no_workspace_behind(capsys: Capture, tmp_path: Path) -> None:
-    refused(capsys, "ingest", "-w", str(tmp_path / "new"), str(tmp_path / "nowhere"))
-    assert "there is no workspace" in refused(capsys, "status", "-w", str(tmp_path / "new"))
+    assert "no such file" in refused("ingest", "-w", tmp_path / "new", tmp_path / "nowhere")
+    assert "there is no workspace" in refused("status", "-w", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
 def test_a_folder_of_something_else_is_never_a_workspace(
-    capsys: Capture, demo_samples: Path, tmp_path: Path
+    refused: Refused, demo_samples: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "notes.txt").write_text("notes")
-    line = refused(capsys, "ingest", "-w", str(tmp_path), str(demo_samples / "video"))
-    assert "is not a workspace" in line
+    assert "is not a workspace" in refused("ingest", "-w", tmp_path, demo_samples / "video")
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_a_tfrecord_cut_in_the_middle_and_a_wrong_checksum(
-    workspace: str, capsys: Capture, demo_samples: Path, tmp_path: Path
+    run_ares: Run, demo_samples: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(demo_samples / "rlds", tmp_path / "rlds")
     first, second = sorted((tmp_path / "rlds").rglob("*.tfrecord-*"))
@@ -76,45 +68,39 @@ def test_a_tfrecord_cut_in_the_middle_and_a_wrong_checksum(
     broken = bytearray(second.read_bytes())
     broken[5000] ^= 0xFF
     second.write_bytes(bytes(broken))
-    arguments = ("ingest", "-w", workspace, "--rate", "10", str(tmp_path / "rlds"))
-    document = run_json(capsys, 1, *arguments)
-    assert document["planned"] == 12 == document["kept"] + document["failed"]
-    reasons = {row["reason"]: row["count"] for row in document["failures"]}
+    done = run_ares("ingest", "-w", tmp_path / "w", "--rate", "10", tmp_path / "rlds", "--json")
+    assert done.status == 1 and done.json["planned"] == 12 == done.json["kept"] + done.json["failed"]
+    reasons = {row["reason"]: row["count"] for row in done.json["failures"]}
     assert sum("checksum" in reason or "CRC" in reason for reason in reasons) == 1
     assert sum("cut" in reason for reason in reasons) == 1
-    assert all(first.name in row["example"] or second.name in row["example"] for row in document["failures"])
-    assert episodes(workspace) == 12 + document["kept"]
-    assert document["kept"] >= 7
+    assert all(first.name in row["example"] or second.name in row["example"] for row in done.json["failures"])
+    assert run_ares("status", "-w", tmp_path / "w", "--json").json["episodes"] == done.json["kept"] >= 7
 
 
 def test_a_video_of_zero_bytes_and_a_metadata_line_that_is_not_json(
-    workspace: str, capsys: Capture, demo_samples: Path, tmp_path: Path
+    run_ares: Run, demo_samples: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(demo_samples / "video", tmp_path / "other")
     (tmp_path / "other" / "videos" / "basketball_000_front.mp4").write_bytes(b"")
     lines = (tmp_path / "other" / "metadata.jsonl").read_text().splitlines()
     lines[4] = lines[4][:-10]
     (tmp_path / "other" / "metadata.jsonl").write_text("\n".join(lines) + "\n")
-    document = run_json(capsys, 1, "ingest", "-w", workspace, str(tmp_path / "other"))
-    assert (document["planned"], document["kept"], document["failed"]) == (12, 10, 2)
-    examples = " ".join(row["example"] for row in document["failures"])
+    done = run_ares("ingest", "-w", tmp_path / "w", tmp_path / "other", "--json")
+    assert (done.status, done.json["planned"], done.json["kept"], done.json["failed"]) == (1, 12, 10, 2)
+    examples = " ".join(row["example"] for row in done.json["failures"])
     assert "metadata.jsonl" in examples and "line 5" in examples and "basketball_000_front.mp4" in examples
 
 
-def test_an_instruction_with_html_in_it_stays_text(
-    capsys: Capture, demo_samples: Path, tmp_path: Path
-) -> None:
+def test_an_instruction_with_html_in_it_stays_text(run_ares: Run, demo_samples: Path, tmp_path: Path) -> None:
     shutil.copytree(demo_samples / "video", tmp_path / "v")
     rows = [json.loads(line) for line in (tmp_path / "v" / "metadata.jsonl").read_text().splitlines()]
     hostile = '<img src=x onerror=alert(1)>\x1b[31m "drawer"'
     rows[0]["instruction"] = hostile
     (tmp_path / "v" / "metadata.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    path = str(tmp_path / "w")
-    run_json(capsys, 0, "ingest", "-w", path, str(tmp_path / "v"))
-    (hit,) = run_json(capsys, 0, "search", "onerror", "-w", path)
+    assert run_ares("ingest", "-w", tmp_path / "w", tmp_path / "v").status == 0
+    (hit,) = run_ares("search", "onerror", "-w", tmp_path / "w", "--json").json
     assert hit["instruction"] == hostile
-    assert main(["search", "onerror", "-w", path]) == 0
-    assert "\x1b[31m" not in capsys.readouterr().out
+    assert "\x1b[31m" not in run_ares("search", "onerror", "-w", tmp_path / "w").out
 
 
 @pytest.mark.parametrize(
@@ -129,6 +115,10 @@ def test_an_instruction_with_html_in_it_stays_text(
             ("ingest", ".", "--format", "rdls"),
             "no ingester 'rdls': did you mean 'rlds'? there are: agibot, csv, hdf5, images, lerobot, mcap,",
         ),
+        (
+            ("export", "all", "out", "--format", "zarr"),
+            "no exporter 'zarr': there are: jsonl, lerobot, lerobot-v2.1, parquet, rlds",
+        ),
         (("search", "x", "--where", "succes = true"), "the columns are"),
         (("search", "x", "--where", "success = "), "the filter cannot be read"),
         (("search", "--like", "0000000000000000"), "no episode '0000000000000000'"),
@@ -136,6 +126,7 @@ def test_an_instruction_with_html_in_it_stays_text(
         (("show", "nonsense"), "no episode 'nonsense'"),
         (("set", "create", "../b"), "'../b'"),
         (("set", "create", "none", "--where", "num_steps < 0"), "empty"),
+        (("set", "create", "x", "--min-precision", "0.9", "--by", "captions"), "give --where without --by"),
         (("set", "show", "nope"), "no set 'nope'"),
         (("export", "nope", "out", "--format", "lerobot"), "no set 'nope'"),
         (("rubric", "show", "nope"), "no rubric 'nope': there are: caption"),
@@ -143,54 +134,127 @@ def test_an_instruction_with_html_in_it_stays_text(
         (("annotate", "caption", "--model", "hf:/nowhere/model"), "/nowhere/model"),
         (("annotate", "caption", "--model", "nonsense"), "nonsense"),
         (("annotate", "caption", "--budget", "1"), "ARES_PRICE"),
+        (("annotate", "motion", "--per-worker", "memory_gb=nan"), "memory_gb"),
+        (("annotate", "motion", "--workers", "0"), "--workers"),
+        (("annotate", "motion", "--limit=1e3"), "is not a number of episodes"),
+        (("annotate", "success", "--votes", "-1"), "votes"),
+        (("app", "--query-seconds", "nan"), "--query-seconds"),
+        (("check", ".", "--audit-seed", "9" * 5_000), "--audit-seed"),
+        (("rubric", "attack", "--seed", "-1"), "--seed"),
+        (("search", "x", "--min-score", "inf"), "--min-score"),
+        (("search", "x", "--limit=99999999999999999999"), "is not a number of episodes"),
+        (("export", "s", "d", "--format", "lerobot", "--fps", "-inf"), "--fps"),
+        (("--output", "csv", "status"), "the answer of `ares status` is no list"),
     ],
 )
 def test_a_wrong_request_is_one_line(
-    workspace: str, capsys: Capture, arguments: tuple[str, ...], message: str
+    workspace: Workspace, refused: Refused, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert message in refused(capsys, *arguments, "-w", workspace)
-    assert episodes(workspace) == 12
+    assert message in refused(*arguments, "-w", workspace.path)
+    assert workspace.stores.tables.episodes.count() == 1
 
 
-def test_an_export_format_that_is_unknown(workspace: str, capsys: Capture) -> None:
-    assert main(["set", "create", "all", "-w", workspace]) == 0
-    capsys.readouterr()
-    line = refused(capsys, "export", "all", "out", "--format", "zarr", "-w", workspace)
-    assert "no exporter 'zarr': there are: jsonl, lerobot, lerobot-v2.1, parquet, rlds" in line
+@pytest.mark.parametrize("text", some_by_day(STRANGE, 4), ids=lambda text: text[:14])
+def test_a_strange_yaml_file_is_refused(
+    text: str, refused: Refused, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, own = tmp_path / "strange.yaml", ("-w", workspace.path)
+    file.write_text(text)
+    assert "rubric" in refused("rubric", "check", file)
+    with pytest.raises(RequestError, match="verb"):
+        read_verbs(str(file))
+    with pytest.raises(SourceError, match="dataset spec is not YAML"):
+        read_spec(file)
+    assert "options file" in refused("ingest", tmp_path, "--options", file, *own)
+    combination = ("annotate", "success", "--dry-run", "--model", "stub:yes", "--combination", file)
+    assert "combination" in refused(*combination, *own)
+    monkeypatch.setenv("ARES_MODEL_FAMILIES", str(file))
+    assert "families" in refused("models")
 
 
-def _closed_port() -> int:
+def test_a_spec_is_like_a_built_in_one_only(tmp_path: Path) -> None:
+    for like in (tmp_path / "a", "../specs/droid", "x"):
+        (tmp_path / "a.yaml").write_text(f"like: {like}\n")  # the first is like itself
+        with pytest.raises(SourceError, match=r"dataset spec is like no built-in one: .* droid"):
+            read_spec(tmp_path / "a.yaml")
+
+
+def test_nested_json_is_refused(refused: Refused, tmp_path: Path) -> None:
+    lock = tmp_path / "set.lock"
+    lock.write_text(BRACKETS)
+    with pytest.raises(RequestError, match="the lock file cannot be read"):
+        parse_lock(read_lock_document(lock), lock)
+    assert "baseline" in refused("check", tmp_path, "--baseline", lock)
+    ares.open(tmp_path / "ws", create=True).close()
+    (tmp_path / "ws" / "workspace.json").write_text(BRACKETS)
+    assert "workspace.json" in refused("status", "-w", tmp_path / "ws")
+
+
+@pytest.mark.parametrize("opening", ["(", "NOT ", "-", "a AND ("])
+def test_a_nested_filter_is_refused(opening: str, refused: Refused, workspace: Workspace) -> None:
+    for command in (["search"], ["tag", "add", "x"], ["annotate", "motion", "--dry-run"]):
+        refused(*command, "--where", opening * 20_000, "-w", workspace.path)
+
+
+@pytest.mark.parametrize("usd", [float("nan"), float("inf")])
+def test_a_budget_that_is_no_number_is_refused_from_python_too(
+    usd: float, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARES_PRICE", "1,1")
+    with ares.open(workspace.path) as ws, pytest.raises(RequestError, match="a budget is not a number"):
+        annotate(ws.stores, AnnotateRequest(names=("motion",), budget_usd=usd), quiet=True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"export all {URL} --format lerobot",
+        f"export all {URL} --format parquet",
+        f"export all d --write-plan {URL}",
+        f"set lock all {URL}.json",
+        "set create new --where true --dedupe --reasons gs://lab/x.csv",
+        f"set rebuild card.json --sources . --export {URL}",
+        f"check SAMPLES --write-baseline {URL}",
+        f"check SAMPLES --fix {URL}",
+        f"ingest SAMPLES --dry-run --write-options hf://{URL}",
+        f"review export {URL}.csv",
+        f"app --export-dir {URL}",
+    ],
+)
+def test_nothing_is_written_to_a_url_or_to_a_folder_that_is_called_like_one(
+    command: str,
+    workspace: Workspace,
+    demo_samples: Path,
+    refused: Refused,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = command.replace("SAMPLES", str(demo_samples / "rlds")).split()
+    own = [] if words[0] == "check" else ["-w", workspace.path]
+    assert "nothing is written to a URL yet" in refused(*words, *own)
+    assert not list(tmp_path.iterdir())
+
+
+def test_python_writes_to_no_url_either(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stored = workspace.sets["all"]
+    for url in (URL, Path(URL)):
+        for attempt in (
+            lambda url=url: workspace.export(stored, url),
+            lambda url=url: stored.write_lock(url),
+            lambda url=url: workspace.review.export_file(url),
+        ):
+            with pytest.raises(RequestError, match="nothing is written to a URL yet"):
+                attempt()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_server_that_does_not_answer_is_named(workspace: Workspace, refused: Refused) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def test_an_unreachable_model_server(workspace: str, capsys: Capture) -> None:
-    address = f"http://127.0.0.1:{_closed_port()}/v1"
+        address = f"http://127.0.0.1:{probe.getsockname()[1]}/v1"
     model = f"openai:qwen@{address}"
-    line = refused(capsys, "annotate", "caption", "--model", model, "-w", workspace, status=4)
-    assert address in line
-    assert episodes(workspace) == 12
-
-
-def test_an_unreachable_mongodb(
-    capsys: Capture, demo_samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    port = _closed_port()
-    monkeypatch.setenv("ARES_MONGO_URI", f"mongodb://ares:secret@127.0.0.1:{port}/")
-    line = refused(capsys, "ingest", "-w", str(tmp_path / "w"), str(demo_samples / "video"))
-    assert f"127.0.0.1:{port}" in line and "secret" not in line
-
-
-@pytest.mark.parametrize("limit", ["-1", "99999999999999999999", "many", "1e3"])
-def test_a_limit_that_is_no_number_of_episodes(capsys: Capture, limit: str, tmp_path: Path) -> None:
-    for arguments in (
-        ("search", "mug"),
-        ("set", "create", "x"),
-        ("annotate", "motion"),
-        ("ingest", str(tmp_path)),
-    ):
-        with pytest.raises(SystemExit) as exit_info:
-            main([*arguments, f"--limit={limit}", "-w", str(tmp_path / "w")])
-        assert exit_info.value.code == 2
-        assert "is not a number of episodes" in capsys.readouterr().err
+    assert address in refused("annotate", "caption", "--model", model, "-w", workspace.path, status=4)

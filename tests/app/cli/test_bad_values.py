@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.main import COMMANDS, main
+import ares
+from app.cli.main import COMMANDS
 from tests.thinning import some_by_day
+from tests.workspaces import CommandResult
 
-Capture = pytest.CaptureFixture[str]
+Run = Callable[..., CommandResult]
 # Values that fit no option, and those that parsers of numbers, paths and filters stumble over.
 VALUES = (
     "", " ", "-1", "0", "nan", "inf", "1e400", "99999999999999999999", "x" * 5000, "a\0b", "../..", "/dev/null",
@@ -67,17 +69,11 @@ PATTERNS = (
 
 @pytest.fixture(scope="module")
 def workspace(demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = str(tmp_path_factory.mktemp("bad_values") / "w")
-    assert main(["ingest", "-w", path, str(demo_samples / "video"), "--limit", "2", "-q"]) == 0
-    assert main(["set", "create", "all", "-w", path]) == 0
-    return path
-
-
-def run(arguments: list[str]) -> int:
-    try:
-        return main(arguments)
-    except SystemExit as exit_request:
-        return int(exit_request.code or 0)
+    path = tmp_path_factory.mktemp("bad_values") / "w"
+    with ares.open(path, create=True) as opened:
+        opened.ingest(demo_samples / "video", limit=2, quiet=True)
+        opened.sets.create("all", where="true")
+    return str(path)
 
 
 def is_answer(status: int, err: str) -> bool:
@@ -99,7 +95,7 @@ def test_a_bad_value_is_one_line(
     part: int,
     workspace: str,
     demo_samples: Path,
-    capsys: Capture,
+    run_ares: Run,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -113,10 +109,9 @@ def test_a_bad_value_is_one_line(
         position = arguments.index("--") if "--" in arguments else len(arguments)
         if "app" not in arguments:
             arguments[position:position] = ["-w", workspace]
-        status = run(arguments)
-        err = capsys.readouterr().err
-        if not is_answer(status, err):
-            wrong.append((value[:40], status, err[-400:]))
+        done = run_ares(*arguments)
+        if not is_answer(done.status, done.err):
+            wrong.append((value[:40], done.status, done.err[-400:]))
     assert not wrong
 
 
@@ -153,20 +148,17 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", some_by_day(DAMAGES, 2))
-def test_a_damaged_workspace_is_one_line(
-    damage: str, workspace: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_damaged_workspace_is_one_line(damage: str, workspace: str, tmp_path: Path, run_ares: Run) -> None:
     copy = tmp_path / "w"
     shutil.copytree(workspace, copy)
     DAMAGES[damage](copy)
-    capsys.readouterr()
     wrong = []
     for arguments in (["status"], ["search", "drawer"], ["set", "list"], ["show", "0"], ["doctor"], ["use"]):
-        status = run([*arguments, "-w", str(copy)])
-        err = capsys.readouterr().err
-        if not is_answer(status, err):
-            wrong.append((arguments, status, err[-400:]))
+        done = run_ares(*arguments, "-w", copy)
+        if not is_answer(done.status, done.err):
+            wrong.append((arguments, done.status, done.err[-400:]))
     assert not wrong
 
 
@@ -193,6 +185,7 @@ for command in (["status"], ["search", "drawer"]):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_by_day(ENVIRONMENTS, 2))
 def test_a_strange_environment_is_no_bug(name: str, workspace: str) -> None:
     environment: dict[str, str | None] = {**os.environ, **ENVIRONMENTS[name]}
@@ -214,6 +207,7 @@ _ANSWERS = product(("--help", "status -w W", "status --json -w W"), (">/dev/full
 _REFUSALS = product(("status -w nowhere",), ("2>/dev/full", "2>&-"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "redirection"), some_by_day([*_ANSWERS, *_REFUSALS], 2, rows=True))
 def test_an_output_that_cannot_be_written_is_no_traceback(
     command: str, redirection: str, workspace: str
@@ -227,29 +221,23 @@ def test_an_output_that_cannot_be_written_is_no_traceback(
     assert process.returncode == (2 if refused else 0)
 
 
+@pytest.mark.slow
 def test_an_argument_that_is_no_text_is_named(workspace: str) -> None:
-    command = [
-        sys.executable.encode(),
-        b"-m",
-        b"app.cli.main",
-        b"search",
-        b"caf\xe9",
-        b"-w",
-        workspace.encode(),
-    ]
+    words = [sys.executable, "-m", "app.cli.main", "search", "-w", workspace]
+    command = [*map(os.fsencode, words), b"caf\xe9"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode == 2
     assert process.stderr.startswith("ares search: an argument is not valid UTF-8: b'caf\\xe9'")
 
 
 def test_a_bug_is_one_line_with_its_location_and_a_status_of_its_own(
-    workspace: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    workspace: str, run_ares: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ares.workspace.status.failures_by_reason", lambda stores: {"": 0}["missing\x1b[31m"])
     for options, count in (([], 1), (["-v"], 0)):
-        assert main(["status", "-w", workspace, *options]) == 70
-        err = capsys.readouterr().err
-        assert "this is a bug of ARES, KeyError: " in err and ".py:" in err
+        done = run_ares("status", "-w", workspace, *options)
+        err = done.err
+        assert done.status == 70 and "this is a bug of ARES, KeyError: " in err and ".py:" in err
         assert "\x1b" not in err.splitlines()[-1]
         assert err.count("-v shows the traceback") == count
         assert ("Traceback" in err) == (not count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,120 +10,212 @@ import numpy as np
 import pytest
 
 import ares
-from app.cli.main import main
+from app.cli.gone import GONE_OPTIONS
+from ares.checks import CODES, QualityFinding
+from ares.media import encode_mp4
+from ares.reports import read_baseline
+from ares.reports.finding_counts import FindingCounter
+from tests.app.cli.conftest import Refused
 from tests.app.cli.motion_dataset import RATE_HZ, random_motions, write_motions
+from tests.conftest import ROOT
+from tests.generators.scenes import filmed_dataset, random_scene
+from tests.workspaces import CommandResult
+
+Run = Callable[..., CommandResult]
 
 
-def test_clean_data_are_clean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = write_motions(tmp_path / "clean", random_motions(1))
-    assert main(["check", str(folder)]) == 0
-    text = capsys.readouterr().out
-    assert "4 episodes" in text
-    assert "4 episodes checked: no faults" in text
+@pytest.fixture
+def clean(tmp_path: Path) -> Path:
+    """Four episodes."""
+    return write_motions(tmp_path / "clean", random_motions(1))
 
 
-def test_a_not_finite_value_is_named_with_its_second(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def faulty(tmp_path: Path) -> Path:
+    """Four episodes; the third has a NaN in its second dimension."""
     motions = random_motions(2)
     motions[2][60, 1] = np.nan
-    folder = write_motions(tmp_path / "faulty", motions)
-    assert main(["check", str(folder), "--json"]) == 1
-    (dataset,) = json.loads(capsys.readouterr().out)["datasets"]
-    (count,) = [count for count in dataset["findings"] if count["code"] == "A001"]
-    assert count["episodes"] == 1
+    return write_motions(tmp_path / "faulty", motions)
+
+
+def test_clean_data_are_clean_and_python_gives_the_same_report(clean: Path, run_ares: Run) -> None:
+    done = run_ares("check", clean)
+    assert done.status == 0 and "4 episodes checked: no faults" in done.out
+    report = ares.check(clean)
+    (dataset,) = report.datasets
+    assert (report.num_episodes, report.is_clean) == (4, True)
+    assert dataset.lag_seconds == pytest.approx(3 / RATE_HZ, abs=1 / RATE_HZ)
+    assert ares.check(clean, limit=1).num_episodes == 1
+
+
+def test_a_not_finite_value_is_named_with_its_second_and_the_page_of_its_code(
+    faulty: Path, run_ares: Run
+) -> None:
+    done = run_ares("check", faulty, "--json")
+    (dataset,) = done.json["datasets"]
+    (count,) = dataset["findings"]
+    assert (done.status, count["code"], count["episodes"]) == (1, "A001", 1)
     assert count["dimensions"] == {"elbow": 1}
     assert {round(worst["seconds"], 2) for worst in count["worst"]} == {2.0, 2.1}
+    assert count["page"] == CODES["A001"].page
+    assert CODES["A001"].page in run_ares("check", faulty).out
+    assert all((ROOT / code.page).is_file() for code in CODES.values())
 
 
-def test_python_gives_the_same_report(tmp_path: Path) -> None:
-    report = ares.check(write_motions(tmp_path / "clean", random_motions(3)))
-    assert report.num_episodes == 4
-    assert report.is_clean
-    (dataset,) = report.datasets
-    assert dataset.lag_seconds == pytest.approx(3 / RATE_HZ, abs=1 / RATE_HZ)
-    assert ares.check(dataset.path, limit=1).num_episodes == 1
-
-
-def test_nothing_to_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_read_is_refused(
+    tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "notes.txt").write_text("nothing")
-    assert main(["check", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.startswith("ares check: ")
-
-
-_CUT, _REASON = "episode_000009.parquet.part", "a download that did not end: download it again"
+    assert refused("check", tmp_path).startswith("ares check: ")
+    monkeypatch.chdir(tmp_path)
+    assert "no SOURCE is given: name a folder or a file, or with -w a workspace" in refused("check")
+    line = refused("check", "--dry-run", "-w", tmp_path / "missing")
+    assert "--dry-run lists the changes of --fix: give --fix DEST too" in line
 
 
 def test_a_file_that_cannot_be_read_is_counted_with_its_reason(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    clean: Path, tmp_path: Path, run_ares: Run
 ) -> None:
-    folder = write_motions(tmp_path / "clean", random_motions(1))
-    (folder / _CUT).write_bytes(b"PAR1 and no more")
-    assert main(["check", str(folder)]) == 1
-    text = capsys.readouterr().out
-    assert f"not read: 1 file of data\nunreadable: {folder / _CUT}: {_REASON}\n" in text
-    assert text.rstrip().endswith("4 episodes checked, 1 file not read: no faults")
-    main(["check", str(folder), "--json"])
-    report = json.loads(capsys.readouterr().out)
+    reason = "a download that did not end: download it again"
+    fix = ("check", clean, "--fix", tmp_path / "copy", "--dry-run")
+    assert run_ares(*fix).status == 0
+    cut = clean / "episode_000009.parquet.part"
+    cut.write_bytes(b"PAR1 and no more")
+    done = run_ares("check", clean)
+    assert done.status == 1
+    assert f"not read: 1 file of data\nunreadable: {cut}: {reason}\n" in done.out
+    assert done.out.rstrip().endswith("4 episodes checked, 1 file not read: no faults")
+    report = run_ares("check", clean, "--json").json
     assert not report["clean"]
-    assert report["unread"] == [{"path": str(folder / _CUT), "use": "unreadable", "detail": _REASON}]
+    assert report["unread"] == [{"path": str(cut), "use": "unreadable", "detail": reason}]
+    fixed = run_ares(*fix)
+    assert fixed.status == 1 and reason in fixed.out, "a corrected copy says so, too"
 
 
-def test_a_corrected_copy_says_what_it_could_not_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = write_motions(tmp_path / "clean", random_motions(1))
-    assert main(["check", str(folder), "--fix", str(tmp_path / "copy"), "--dry-run"]) == 0
-    (folder / _CUT).write_bytes(b"PAR1 and no more")
-    capsys.readouterr()
-    assert main(["check", str(folder), "--fix", str(tmp_path / "copy"), "--dry-run"]) == 1
-    assert _REASON in capsys.readouterr().out
+def test_a_picture_of_no_episode_is_named_and_is_no_failure(clean: Path, run_ares: Run) -> None:
+    (clean / "setup.png").write_bytes(b"\x89PNG")
+    done = run_ares("check", clean)
+    assert done.status == 0 and "a picture that no episode names" in done.out
 
 
-def test_a_picture_of_no_episode_is_named_and_is_no_failure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = write_motions(tmp_path / "clean", random_motions(1))
-    (folder / "setup.png").write_bytes(b"\x89PNG")
-    assert main(["check", str(folder)]) == 0
-    assert "a picture that no episode names" in capsys.readouterr().out
-
-
-def test_a_video_that_could_not_be_checked_is_a_failure(tmp_path: Path) -> None:
-    report = ares.check(write_motions(tmp_path / "clean", random_motions(3)), video=True)
+def test_a_video_that_could_not_be_checked_is_a_failure(clean: Path) -> None:
+    report = ares.check(clean, video=True)
     (dataset,) = report.datasets
     assert report.is_clean and dataset.video is not None
     failed = replace(dataset, video=replace(dataset.video, num_failed=1))
     assert not replace(report, datasets=(failed,)).is_clean
 
 
-def test_without_a_source_those_of_the_workspace_are_checked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_without_a_source_those_of_the_workspace_are_checked_with_what_they_were_read_with(
+    tmp_path: Path, clean: Path, faulty: Path, run_ares: Run, refused: Refused
 ) -> None:
-    """With what they were read with, and what is not where it was is named."""
-    kept = write_motions(tmp_path / "kept", random_motions(1))
-    gone = write_motions(tmp_path / "gone", random_motions(2))
-    workspace = ["-w", str(tmp_path / "w")]
-    assert main(["ingest", str(kept), "--rate", "15", "--dataset", "arm", "-q", *workspace]) == 0
-    assert main(["ingest", str(gone), "-q", *workspace]) == 0
-    capsys.readouterr()
-    gone.rename(tmp_path / "moved")
-    assert main(["check", "--json", *workspace]) == 0
-    printed = capsys.readouterr()
-    (dataset,) = json.loads(printed.out)["datasets"]
-    assert (dataset["path"], dataset["dataset"], dataset["episodes"]) == (str(kept), "arm", 4)
-    assert f"not checked, as they are not where they were: gone ({gone})" in printed.err
-    assert f"checking the sources of the workspace: {kept}" in printed.err
-    kept.rename(tmp_path / "moved-too")
-    assert main(["check", *workspace]) == 2
-    assert "no sources that can be checked" in capsys.readouterr().err
-    monkeypatch.chdir(tmp_path)
-    assert main(["check"]) == 2
-    assert "no SOURCE is given: name a folder or a file, or with -w a workspace" in capsys.readouterr().err
+    own = ("-w", tmp_path / "w")
+    assert run_ares("ingest", clean, "--rate", "15", "--dataset", "arm", *own).status == 0
+    assert run_ares("ingest", faulty, *own).status == 0
+    faulty.rename(tmp_path / "moved")
+    done = run_ares("check", "--json", *own)
+    (dataset,) = done.json["datasets"]
+    assert (dataset["path"], dataset["dataset"], dataset["episodes"]) == (str(clean), "arm", 4)
+    assert f"not checked, as they are not where they were: faulty ({faulty})" in done.err
+    assert f"checking the sources of the workspace: {clean}" in done.err
+    clean.rename(tmp_path / "moved-too")
+    done = run_ares("check", *own)
+    assert done.status == 2 and "no sources that can be checked" in done.err
 
 
-def test_an_option_that_lacks_another_is_refused_before_a_workspace_is_opened(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_baseline_accepts_what_is_known_and_nothing_else(
+    faulty: Path, tmp_path: Path, run_ares: Run
 ) -> None:
-    assert main(["check", "--dry-run", "-w", str(tmp_path / "missing")]) == 2
-    assert "--dry-run lists the changes of --fix: give --fix DEST too" in capsys.readouterr().err
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    assert [run_ares("check", faulty, "--write-baseline", file).status for file in files] == [1, 1]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert {key.signal for key in read_baseline(str(files[0]))} == {"state", "action"}
+    done = run_ares("check", faulty, "--baseline", files[0])
+    assert done.status == 0 and "A001" not in done.out
+    assert "no faults; 2 findings accepted by the baseline" in done.out
+
+    # The same fault in a copy elsewhere is known too; a new fault is not.
+    motions = random_motions(2)
+    motions[2][60, 1] = motions[1][10, 2] = np.nan
+    moved = write_motions(tmp_path / "elsewhere" / "faulty", motions)
+    done = run_ares("check", moved, "--baseline", files[0], "--json")
+    (dataset,) = done.json["datasets"]
+    assert (done.status, dataset["accepted"]) == (1, 2)
+    assert [count["dimensions"] for count in dataset["findings"]] == [{"wrist": 1}]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (None, "cannot be read"),
+        ("no JSON", "no baseline"),
+        ('{"version": 2, "findings": []}', "version"),
+        ('{"version": 1, "findings": [{"code": "A001"}]}', "findings.0.dataset"),
+    ],
+)
+def test_a_file_that_is_no_baseline_is_refused_in_one_line(
+    clean: Path, tmp_path: Path, text: str | None, part: str, refused: Refused
+) -> None:
+    file = tmp_path / "baseline.json"
+    if text is not None:
+        file.write_text(text)
+    line = refused("check", clean, "--baseline", file)
+    assert part in line and str(file) in line
+
+
+def test_a_code_of_two_datasets_is_one_kind_and_one_episode_is_singular(
+    tmp_path: Path, run_ares: Run
+) -> None:
+    for name, seed in (("first", 2), ("second", 3)):
+        motions = random_motions(seed)[:1]
+        motions[0][60, 1] = np.nan
+        write_motions(tmp_path / "both" / name, motions)
+    done = run_ares("check", tmp_path / "both", "-q")
+    assert done.status == 1
+    assert "2 episodes checked: 1 kind of fault\n" in done.out and "): 1 episode; " in done.out
+    assert "1 episodes" not in done.out and "kinds" not in done.out
+
+
+def test_what_is_of_the_files_of_a_dataset_is_of_no_episode() -> None:
+    counter = FindingCounter()
+    total = QualityFinding(
+        code="A062", signal="dataset", dimension="index max", seconds=0.0, size=3.0, confidence=1.0
+    )
+    counter.add("", "meta/stats.json", [total])
+    assert [(count.code, count.num_episodes) for count in counter.counts()] == [("A062", 0)]
+    counter.add("episode", "meta/episodes/0.parquet", [total])
+    assert [(count.code, count.num_episodes) for count in counter.counts()] == [("A062", 1)]
+
+
+@pytest.mark.parametrize("gone", GONE_OPTIONS)
+def test_an_option_or_a_command_that_is_gone_names_what_does_its_work(gone: str, refused: Refused) -> None:
+    command, name = gone.rsplit(" ", 1)
+    required = ["--against=two"] if command == "ares set overlap" else []
+    before = ["one", "two", *required] if name.startswith("-") else []
+    line = refused(*command.split()[1:], *before, name)
+    assert line.startswith(f"{command}: {name} is gone: {GONE_OPTIONS[gone]}")
+
+
+def test_videos_are_decoded_where_they_lie_if_that_is_asked_for(
+    tmp_path: Path, run_ares: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A black span and a damaged file are named, also where long recordings are decoded a few at a time."""
+    rng = np.random.default_rng(18)
+    (tmp_path / "videos").mkdir()
+    for number, film in enumerate(filmed_dataset(random_scene(rng), rng, 4)):
+        frames = film.cameras["camera_0"].copy()
+        if number == 2:
+            frames[30:38] = 0
+        encode_mp4(frames, tmp_path / "videos" / f"video_{number}.mp4", film.rate_hz)
+    cut = tmp_path / "videos" / "video_3.mp4"
+    cut.write_bytes(cut.read_bytes()[:2000])
+    monkeypatch.setattr("ingest.check.video._MOST_FRAMES", 150)
+    (dataset,) = run_ares("check", tmp_path / "videos", "--video", "--json").json["datasets"]
+    assert dataset["video"]["episodes"] == 3
+    (black,) = [count for count in dataset["findings"] if count["code"] == "A033"]
+    (worst,) = black["worst"]
+    assert worst["episode"].endswith("video_2.mp4")
+    assert worst["seconds"] == pytest.approx(30 / 15, abs=0.1)
+    assert "video_3.mp4" in dataset["first_failure"]
+    (dataset,) = run_ares("check", tmp_path / "videos", "--json").json["datasets"]
+    assert "A033" not in {count["code"] for count in dataset["findings"]}

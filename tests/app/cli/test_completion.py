@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import ares
 from app.cli.main import main
 from tests.thinning import some_by_day
 
+pytestmark = pytest.mark.slow
 ARES = Path(sys.executable).with_name("ares")
 
 
 @pytest.fixture(scope="module")
 def workspace(demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = str(tmp_path_factory.mktemp("completion") / "w")
-    assert main(["ingest", "-w", path, str(demo_samples / "video"), "--limit", "1", "-q"]) == 0
-    assert main(["set", "create", "accepted", "-w", path]) == 0
-    return path
+    path = tmp_path_factory.mktemp("completion") / "w"
+    with ares.open(path, create=True) as opened:
+        opened.ingest(demo_samples / "video", limit=1, quiet=True)
+        opened.sets.create("accepted", where="true")
+    return str(path)
 
 
 def in_bash(line: str) -> set[str]:
@@ -77,26 +79,3 @@ def test_sets_of_the_workspace_follow(workspace: str) -> None:
 def test_a_shell_has_a_script(shell: str, start: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     assert start in capsys.readouterr().out
-
-
-def test_completion_loads_no_heavy_library(tmp_path: Path) -> None:
-    line, answer = "ares search --li", tmp_path / "answer"
-    asked = {
-        "_ARGCOMPLETE": "1",
-        "_ARGCOMPLETE_SHELL": "fish",
-        "_ARGCOMPLETE_DFS": "\t",
-        "COMP_LINE": line,
-        "COMP_POINT": str(len(line)),
-    }
-    process = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "ares"],
-        env={**os.environ, **asked, "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    imported = {row.rpartition("|")[2].strip() for row in process.stderr.splitlines()}
-    assert (
-        not imported & {"torch", "lance", "pandas", "numpy", "pyarrow", "rich"} and "argcomplete" in imported
-    )
-    assert answer.read_text().startswith("--like\tfind episodes")

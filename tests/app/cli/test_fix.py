@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,12 @@ import pytest
 from numpy.typing import NDArray
 
 import ares
-from app.cli.main import main
+from tests.app.cli.conftest import Refused
 from tests.app.cli.motion_dataset import NAMES, random_motions, write_motions
 from tests.thinning import some_by_day
+from tests.workspaces import CommandResult
 
-Capture = pytest.CaptureFixture[str]
+Run = Callable[..., CommandResult]
 
 _KILLED = """
 import os, signal, sys
@@ -68,11 +71,6 @@ def _contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def _document(capsys: Capture) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return document
-
-
 def _exported(folder: Path) -> dict[str, dict[str, NDArray[np.float32]]]:
     """State and action of each episode by its key in the source."""
     lines = (folder / "manifest.episodes.jsonl").read_text().splitlines()
@@ -87,25 +85,37 @@ def _exported(folder: Path) -> dict[str, dict[str, NDArray[np.float32]]]:
     }
 
 
-def test_the_copy_differs_from_the_source_by_the_listed_changes(tmp_path: Path, capsys: Capture) -> None:
-    source, copy = _faulty(tmp_path / "faulty"), tmp_path / "copy"
+@dataclass
+class Fixed:
+    """A dataset with faults, its copy and the report; one episode is left out."""
+
+    source: Path
+    copy: Path
+    before: dict[str, bytes]
+    document: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def fixed(tmp_path_factory: pytest.TempPathFactory) -> Fixed:
+    folder = tmp_path_factory.mktemp("fixed")
+    source, copy = _faulty(folder / "faulty"), folder / "copy"
     before = _contents(source)
-    assert main(["check", str(source), "--fix", str(copy), "--json", "-q"]) == 1  # an episode is left out
-    document = _document(capsys)
-    assert _contents(source) == before
-    changes = {(c["episode"], c["dimension"], c["step"]): c for c in document["changes"]}
+    report = ares.fix(source, copy, quiet=True)
+    return Fixed(source, copy, before, json.loads(json.dumps(report.to_json(), default=str)))
+
+
+def test_the_copy_differs_from_the_source_by_the_listed_changes(fixed: Fixed) -> None:
+    assert _contents(fixed.source) == fixed.before
+    changes = {(c["episode"], c["dimension"], c["step"]): c for c in fixed.document["changes"]}
     assert set(changes) == {
-        ("0", "elbow", 60),
-        ("0", "wrist", 100),
-        ("0", "wrist", 101),
-        ("1", "shoulder", 80),
-    }
+        ("0", "elbow", 60), ("0", "wrist", 100), ("0", "wrist", 101), ("1", "shoulder", 80),
+    }  # fmt: skip
     assert [changes[place]["old"] for place in sorted(changes)][:3] == [None] * 3
     assert changes["0", "wrist", 100]["seconds"] == pytest.approx(100 / 30)
-    exported = _exported(copy)
+    exported = _exported(fixed.copy)
     assert set(exported) == {"0", "1", "3"}
     for key, signals in exported.items():
-        table = pq.read_table(source / "data" / "chunk-000" / f"episode_{int(key):06d}.parquet")
+        table = pq.read_table(fixed.source / "data" / "chunk-000" / f"episode_{int(key):06d}.parquet")
         for name, values in signals.items():
             expected = np.array(table[name].to_pylist(), np.float32)
             for (episode, dimension, step), change in changes.items():
@@ -114,68 +124,50 @@ def test_the_copy_differs_from_the_source_by_the_listed_changes(tmp_path: Path, 
             np.testing.assert_array_equal(values.astype(np.float32), expected)
 
 
-def test_the_check_of_the_copy_no_longer_names_what_was_corrected(tmp_path: Path, capsys: Capture) -> None:
-    source, copy = _faulty(tmp_path / "faulty"), tmp_path / "copy"
-    assert main(["check", str(source), "--fix", str(copy), "--json", "-q"]) == 1
-    document = _document(capsys)
+def test_the_check_of_the_copy_no_longer_names_what_was_corrected(fixed: Fixed) -> None:
     codes = {
-        row["code"]: (row["before"], row["corrected"], row["left"], row["after"]) for row in document["codes"]
+        row["code"]: (row["before"], row["corrected"], row["left"], row["after"])
+        for row in fixed.document["codes"]
     }
     assert (codes["A001"], codes["A004"]) == ((2, 1, 1, 0), (1, 1, 0, 0))
-    assert document["new_codes"] == []
-    assert [(part["episode"], part["code"]) for part in document["left"]] == [("2", "A001")]
-    assert document["export"]["failed"] == 1
-    assert main(["check", str(copy), "--json"]) == 0
-    assert _document(capsys)["clean"]
+    assert fixed.document["new_codes"] == []
+    assert [(part["episode"], part["code"]) for part in fixed.document["left"]] == [("2", "A001")]
+    assert fixed.document["export"]["failed"] == 1
+    assert ares.check(fixed.copy).is_clean
 
 
-def test_an_episode_that_cannot_be_corrected_is_said_without_a_set(tmp_path: Path, capsys: Capture) -> None:
-    source = _faulty(tmp_path / "faulty")
-    assert main(["check", str(source), "--fix", str(tmp_path / "copy"), "-q"]) == 1
-    said = capsys.readouterr().out
-    assert "failed: 1 episode not in the export" in said and " set" not in said
+def test_a_dry_run_lists_the_same_changes_and_writes_nothing(
+    fixed: Fixed, tmp_path: Path, run_ares: Run
+) -> None:
+    done = run_ares("check", fixed.source, "--fix", tmp_path / "copy", "--dry-run", "--json")
+    assert (done.status, done.json["changes"]) == (1, fixed.document["changes"])
+    assert (done.json["written"], done.json["export"], done.json["after"]) == (False, None, None)
+    assert not list(tmp_path.iterdir())
 
 
-def test_a_dataset_whose_faults_are_all_corrected_gives_status_0(tmp_path: Path, capsys: Capture) -> None:
+def test_a_dataset_whose_faults_are_all_corrected_gives_status_0(tmp_path: Path, run_ares: Run) -> None:
     source = write_motions(tmp_path / "faulty", _motions(6))
     _set_state(source, 3, {(60, 1): np.nan})
-    assert main(["check", str(source), "--fix", str(tmp_path / "copy"), "-q"]) == 0
-    text = capsys.readouterr().out
-    assert "1 change in 1 of 4 episodes" in text
-    assert "its check names nothing new" in text
-    assert "not finite" in text
+    done = run_ares("check", source, "--fix", tmp_path / "copy", "-q")
+    assert done.status == 0 and "1 change in 1 of 4 episodes" in done.out
+    assert "its check names nothing new" in done.out and "not finite" in done.out
 
 
-def test_a_dry_run_lists_the_same_changes_and_writes_nothing(tmp_path: Path, capsys: Capture) -> None:
-    source, copy = _faulty(tmp_path / "faulty"), tmp_path / "copy"
-    assert main(["check", str(source), "--fix", str(copy), "--dry-run", "--json"]) == 1
-    planned = _document(capsys)
-    assert (planned["written"], planned["export"], planned["after"]) == (False, None, None)
-    assert [path.name for path in tmp_path.iterdir()] == ["faulty"]
-    main(["check", str(source), "--fix", str(copy), "--json", "-q"])
-    assert _document(capsys)["changes"] == planned["changes"]
-
-
-def test_what_cannot_be_done_is_refused_in_one_line(tmp_path: Path, capsys: Capture) -> None:
-    source, there = write_motions(tmp_path / "one", _motions(7)), tmp_path / "there"
+def test_what_cannot_be_done_is_refused_in_one_line(tmp_path: Path, refused: Refused) -> None:
+    source, there, new = write_motions(tmp_path / "one", _motions(7)), tmp_path / "there", tmp_path / "new"
     there.mkdir()
-    write_motions(tmp_path / "both" / "a", _motions(8))
-    write_motions(tmp_path / "both" / "b", _motions(9))
-    new = str(tmp_path / "new")
-    refused = {
-        "the folder of a corrected copy exists already": [str(source), "--fix", str(there)],
-        "a corrected copy lies outside its source": [str(source), "--fix", str(source / "copy")],
-        "one dataset at a time is corrected": [str(tmp_path / "both"), "--fix", new],
-        "--video does not go with --fix": [str(source), "--fix", new, "--video"],
-        "--write-baseline does not go with --fix": [str(source), "--fix", new, "--write-baseline", "x"],
-        "--dry-run lists the changes of --fix": [str(source), "--dry-run"],
-        "nothing": [str(source), "--fix", new, "--fix-format", "nothing"],
-    }
-    for message, arguments in refused.items():
-        assert main(["check", *arguments]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert message in line
-    assert not Path(new).exists()
+    for name, seed in (("a", 8), ("b", 9)):
+        write_motions(tmp_path / "both" / name, _motions(seed))
+    for message, arguments in {
+        "the folder of a corrected copy exists already": (source, "--fix", there),
+        "a corrected copy lies outside its source": (source, "--fix", source / "copy"),
+        "one dataset at a time is corrected": (tmp_path / "both", "--fix", new),
+        "--video does not go with --fix": (source, "--fix", new, "--video"),
+        "--write-baseline does not go with --fix": (source, "--fix", new, "--write-baseline", "x"),
+        "nothing": (source, "--fix", new, "--fix-format", "nothing"),
+    }.items():
+        assert message in refused("check", *arguments)
+    assert not new.exists()
 
 
 @pytest.mark.parametrize("format", some_by_day(["lerobot-v2.1", "rlds", "parquet"], 2))
@@ -225,6 +217,7 @@ def _packets(folder: Path) -> set[bytes]:
     return packets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "place",
     [
@@ -234,7 +227,7 @@ def _packets(folder: Path) -> set[bytes]:
     ],
 )
 def test_a_killed_run_leaves_no_copy_that_looks_whole(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, place: tuple[str, str, str]
+    tmp_path: Path, run_ares: Run, monkeypatch: pytest.MonkeyPatch, place: tuple[str, str, str]
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     source, copy = _faulty(tmp_path / "faulty"), tmp_path / "copy"
@@ -246,8 +239,9 @@ def test_a_killed_run_leaves_no_copy_that_looks_whole(
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not copy.exists()
     assert _contents(source) == before
-    assert main(command) == 1
-    assert "its check names nothing new" in capsys.readouterr().out
+    done = run_ares(*command)
+    assert done.status == 1 and "its check names nothing new" in done.out
+    assert "failed: 1 episode not in the export" in done.out and " set" not in done.out
     assert sorted(_exported(copy)) == ["0", "1", "3"]
 
 
@@ -255,9 +249,5 @@ def test_a_killed_run_leaves_no_copy_that_looks_whole(
 def test_python_takes_the_home_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     source = write_motions(tmp_path / "faulty", _motions(12))
-    report = ares.fix(source, "~/copy", quiet=True)
-    assert report.is_clean
-    assert report.after is not None and report.after.num_episodes == 4
+    assert ares.fix(source, "~/copy", quiet=True).is_clean
     assert (tmp_path / "copy" / "meta" / "info.json").is_file()
-    with pytest.raises(ares.AresError, match="exists already"):
-        ares.fix(source, "~/copy")

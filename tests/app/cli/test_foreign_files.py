@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from app.cli.main import main
 from ares import open as open_workspace
 from ares.review import Answer
+from tests.app.cli.conftest import Refused
 from tests.generators.hostile_files import (
     GoodFiles,
     HostileFile,
@@ -21,8 +20,9 @@ from tests.generators.hostile_files import (
     make_good_files,
     make_hostile_file,
 )
+from tests.workspaces import CommandResult, copy_workspace
 
-Run = Callable[..., tuple[int, str, str]]
+Run = Callable[..., CommandResult]
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +32,13 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> GoodFiles:
 
 
 @pytest.fixture
-def run(good: GoodFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    shutil.copytree(good.workspace, tmp_path / "ws")
+def ws(good: GoodFiles, tmp_path: Path) -> Path:
+    return copy_workspace(good.workspace, tmp_path / "ws")
 
-    def call(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        status = main([*map(str, arguments), "-w", str(tmp_path / "ws")])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
 
-    return call
+@pytest.fixture
+def run(ws: Path, run_ares: Run) -> Run:
+    return lambda *arguments: run_ares(*arguments, "-w", ws)
 
 
 def _outcomes(path: Path) -> list[bool | None]:
@@ -55,119 +52,97 @@ def _outcomes(path: Path) -> list[bool | None]:
 
 def _states(run: Run) -> dict[tuple[str, str], tuple[bool, str]]:
     """Whether each answer counts, and its origin, by person and question."""
-    rows = [
-        row
-        for person in ("Ada", "Ben")
-        for row in json.loads(run("review", "list", "--person", person, "--json")[1])
-    ]
-    return {(row["person"], row["question"]): (row["counts"], row["origin"]) for row in rows}
+    listed = [run("review", "list", "--person", person, "--json").json for person in ("Ada", "Ben")]
+    return {
+        (row["person"], row["question"]): (row["counts"], row["origin"]) for rows in listed for row in rows
+    }
 
 
-def test_labels_of_others_are_kept_and_count_only_with_trust(
-    good: GoodFiles, run: Run, tmp_path: Path
-) -> None:
+def test_labels_of_others_are_kept_and_count_only_with_trust(good: GoodFiles, run: Run, ws: Path) -> None:
     ingest = ("ingest", good.source, "--labels", good.labels)
     origin = f"file {good.labels.name} sha256:{sha256(good.labels.read_bytes()).hexdigest()}"
-    status, out, err = run(*ingest)
-    assert status == 0, err
-    assert (
-        "4 answers from elsewhere not counted: Ada 3, Ben 1; the same file with --trust-answers-of Ada" in out
-    )
-    assert _outcomes(tmp_path / "ws") == []
+    uncounted = "4 answers from elsewhere not counted"
+    said = f"{uncounted}: Ada 3, Ben 1; the same file with --trust-answers-of Ada"
+    assert said in run(*ingest).out
+    assert _outcomes(ws) == []
     assert set(_states(run).values()) == {(False, origin)}
-    assert "4 answers from elsewhere not counted" in run("status")[1]
-    shown = json.loads(run("show", good.answered, "--json")[1])
+    assert uncounted in run("status").out
+    shown = run("show", good.answered, "--json").json
     assert {row["origin"] for row in shown["uncounted_answers"]} == {origin}
-    assert origin in run("show", good.answered, "--output", "table")[1].replace("\n", " ")
-    status, out, err = run(*ingest, "--trust-answers-of", "Ada")
-    assert status == 0 and "1 answer from elsewhere not counted: Ben 1" in out
-    assert _outcomes(tmp_path / "ws") == [None, None, True]
+    assert origin in run("show", good.answered, "--output", "table").out.replace("\n", " ")
+    done = run(*ingest, "--trust-answers-of", "Ada")
+    assert done.status == 0 and "1 answer from elsewhere not counted: Ben 1" in done.out
+    assert _outcomes(ws) == [None, None, True]
     counts = _states(run)
     assert counts["Ada", "success"] == (True, origin) and counts["Ben", "success"] == (False, origin)
-    listed = run("undo", "--list")[1]
+    listed = run("undo", "--list").out
     assert "let 3 answers of Ada in file" in listed and good.labels.name in listed
-    actions = json.loads(run("undo", "--list", "--json")[1])
+    actions = run("undo", "--list", "--json").json
     number = next(action["number"] for action in actions if action["kind"] == "trust_answers")
-    status, _, err = run("undo", number)
-    assert status == 0, err
-    assert _outcomes(tmp_path / "ws") == [None, None, None]
+    assert run("undo", number).status == 0
+    assert _outcomes(ws) == [None, None, None]
     assert not any(counts for counts, _ in _states(run).values())
-    assert run("undo", json.loads(run("undo", "--list", "--json")[1])[0]["number"])[0] == 0
-    assert _outcomes(tmp_path / "ws") == [None, None, True]
-    assert run("doctor")[0] == 0
+    assert run("undo", run("undo", "--list", "--json").json[0]["number"]).status == 0
+    assert _outcomes(ws) == [None, None, True]
+    assert run("doctor").status == 0
 
 
-def test_a_rebuild_says_which_answers_do_not_count(
-    good: GoodFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rebuild_says_which_answers_do_not_count(good: GoodFiles, tmp_path: Path, run_ares: Run) -> None:
     """With the option they do, and what people made of episodes is an action of the user here, which an undo takes."""
-    rebuild = ["set", "rebuild", str(good.card), "--sources", str(good.source.parent), "-w"]
-    assert main([*rebuild, str(tmp_path / "one")]) == 0
-    out = capsys.readouterr().out
+    rebuild = ("set", "rebuild", good.card, "--sources", good.source.parent, "-w")
+    out = run_ares(*rebuild, tmp_path / "one").out
     assert "4 answers from elsewhere not counted: Ada 3, Ben 1" in out and "--trust-answers-of Ben" in out
-    trust = ["--trust-answers-of", "Ada", "--trust-answers-of", "Ben", "--json"]
-    assert main([*rebuild, str(tmp_path / "two"), *trust]) == 0
-    assert json.loads(capsys.readouterr().out)["uncounted"] == {}
+    trust = ("--trust-answers-of", "Ada", "--trust-answers-of", "Ben", "--json")
+    assert run_ares(*rebuild, tmp_path / "two", *trust).json["uncounted"] == {}
     with open_workspace(str(tmp_path / "two")) as opened, open_workspace(str(good.made)) as before:
         columns = ["episode_id", "person_success", "caption", "tags", "notes", "my_score"]
         both = [ws.stores.tables.episodes.read_columns(columns).to_pylist() for ws in (opened, before)]
         assert sorted(both[0], key=str) == sorted(both[1], key=str)
         answers = {row.origin for row in opened.review.answers()}
         assert answers == {f"card {good.card.name} sha256:{sha256(good.card.read_bytes()).hexdigest()}"}
-    assert main(["undo", "-w", str(tmp_path / "two")]) == 0
-    assert main(["doctor", "-w", str(tmp_path / "two")]) == 0
+    for command in ("undo", "doctor"):
+        assert run_ares(command, "-w", tmp_path / "two").status == 0
 
 
-def test_answers_given_here_say_so_and_an_older_one_is_unknown(good: GoodFiles) -> None:
+def test_answers_given_here_say_so(good: GoodFiles) -> None:
     with open_workspace(str(good.made)) as opened:
         assert {row.origin for row in opened.review.answers()} == {"here"}
-        episode = next(iter(opened.stores.tables.episodes.ids()))
-        producer = next(
-            producer
-            for producer in opened.stores.annotations.producers().values()
-            if producer.kind == "person"
-        )
-        (annotation, *_) = opened.stores.annotations.find_annotations(
-            [good.answered], maker_ids=[producer.maker_id]
-        )
-        assert episode and annotation.value["origin"] == "here"
+        producers = opened.stores.annotations.producers()
+        maker_id = next(id for id, producer in producers.items() if producer.kind == "person")
+        (row, *_) = opened.stores.annotations.find_annotations([good.answered], maker_ids=[maker_id])
+        assert row.value["origin"] == "here"
 
 
-def test_a_name_that_the_file_does_not_have_stores_nothing(good: GoodFiles, run: Run, tmp_path: Path) -> None:
-    before = describe_log(tmp_path / "ws")
-    status, _, err = run("ingest", good.source, "--labels", good.labels, "--trust-answers-of", "Adda")
-    assert status == 2 and "no answers of 'Adda': there are those of: Ada, Ben" in err
-    assert run("ingest", good.source, "--trust-answers-of", "Ada")[0] == 2
-    assert describe_log(tmp_path / "ws") == before
+def test_a_name_that_the_file_does_not_have_stores_nothing(good: GoodFiles, run: Run, ws: Path) -> None:
+    before = describe_log(ws)
+    done = run("ingest", good.source, "--labels", good.labels, "--trust-answers-of", "Adda")
+    assert done.status == 2 and "no answers of 'Adda': there are those of: Ada, Ben" in done.err
+    assert run("ingest", good.source, "--trust-answers-of", "Ada").status == 2
+    assert describe_log(ws) == before
 
 
 def test_an_imported_answer_waits_for_trust_and_the_own_word_stays(
-    run: Run, good: GoodFiles, tmp_path: Path
+    run: Run, ws: Path, tmp_path: Path
 ) -> None:
     """What Ada says here stands again after the file is no longer trusted."""
-    with open_workspace(str(tmp_path / "ws")) as opened:
-        episode = sorted(opened.stores.tables.episodes.ids())[0]
-        opened.review.give(
-            Answer(
-                question="success",
-                subject_id=episode,
-                subject_kind="episode",
-                verdict="success",
-                person="Ada",
-            )
+    with open_workspace(str(ws)) as opened:
+        episode = min(opened.stores.tables.episodes.ids())
+        answer = Answer(
+            question="success", subject_id=episode, subject_kind="episode", verdict="success", person="Ada"
         )
+        opened.review.give(answer)
     path = tmp_path / "answers.jsonl"
     row = {"question": "success", "subject_id": episode, "verdict": "failure", "person": "Ada"}
     path.write_text(json.dumps(row))
 
     def outcome() -> list[bool | None]:
-        return [value for value in _outcomes(tmp_path / "ws") if value is not None]
+        return [value for value in _outcomes(ws) if value is not None]
 
-    status, out, _ = run("review", "import", path, "--json")
-    assert (status, json.loads(out)["uncounted"], outcome()) == (0, {"Ada": 1}, [True])
-    again = json.loads(run("review", "import", path, "--trust-answers-of", "Ada", "--json")[1])
+    first = run("review", "import", path, "--json")
+    assert (first.status, first.json["uncounted"], outcome()) == (0, {"Ada": 1}, [True])
+    again = run("review", "import", path, "--trust-answers-of", "Ada", "--json").json
     assert (again["stored"], again["trusted"], outcome()) == (0, 1, [False])
-    assert run("undo")[0] == 0
+    assert run("undo").status == 0
     assert outcome() == [True]
 
 
@@ -181,100 +156,82 @@ def test_an_imported_answer_waits_for_trust_and_the_own_word_stays(
     ],
 )
 def test_documents_that_no_card_may_carry_are_refused(
-    good: GoodFiles, run: Run, tmp_path: Path, line: dict[str, Any], reason: str
+    good: GoodFiles, refused: Refused, ws: Path, tmp_path: Path, line: dict[str, Any], reason: str
 ) -> None:
-    before = describe_log(tmp_path / "ws")
+    before = describe_log(ws)
     path = tmp_path / "bad.labels.jsonl"
     path.write_text(good.labels.read_text() + json.dumps(line) + "\n")
-    status, _, err = run("ingest", good.source, "--labels", path)
-    assert status == 2 and reason in err and len(err.splitlines()) == 1, err
-    assert describe_log(tmp_path / "ws") == before
-    assert run("status")[0] == 0
+    assert reason in refused("ingest", good.source, "--labels", path, "-w", ws)
+    assert describe_log(ws) == before
 
 
-def test_a_model_that_speaks_for_people_is_refused(good: GoodFiles, run: Run, tmp_path: Path) -> None:
+def test_a_model_that_speaks_for_people_is_refused(
+    good: GoodFiles, refused: Refused, ws: Path, tmp_path: Path
+) -> None:
     """A producer that says it is code, and fills the columns of people or takes the name of a person."""
     lines = [json.loads(line) for line in good.labels.read_text().splitlines()]
-    path, before = tmp_path / "bad.labels.jsonl", describe_log(tmp_path / "ws")
+    path, before = tmp_path / "bad.labels.jsonl", describe_log(ws)
     for producer in [line["maker"] for line in lines if line.get("maker", {}).get("kind") == "person"]:
         producer["kind"] = "code"
         path.write_text("\n".join(map(json.dumps, lines)))
-        status, _, err = run("ingest", good.source, "--labels", path)
-        assert status == 2 and "speaks for a person" in err, err
+        assert "speaks for a person" in refused("ingest", good.source, "--labels", path, "-w", ws)
         producer["kind"] = "person"
-    assert describe_log(tmp_path / "ws") == before
+    assert describe_log(ws) == before
 
 
 def test_a_lock_with_a_path_for_a_name_makes_no_set(
-    good: GoodFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    good: GoodFiles, tmp_path: Path, refused: Refused
 ) -> None:
     card = good.copy_to(tmp_path)
-    document = json.loads(card.read_text())
-    card.write_text(json.dumps({**document, "name": "../../x"}))
-    capsys.readouterr()
-    assert (
-        main(["set", "rebuild", str(card), "--sources", str(good.source.parent), "-w", str(tmp_path / "ws")])
-        == 2
-    )
-    assert "that cannot be the name of a set" in capsys.readouterr().err
-    assert describe_log(tmp_path / "ws") == (0, {})
+    card.write_text(json.dumps({**json.loads(card.read_text()), "name": "../../x"}))
+    line = refused("set", "rebuild", card, "--sources", good.source.parent, "-w", tmp_path / "new")
+    assert "that cannot be the name of a set" in line
+    assert describe_log(tmp_path / "new") == (0, {})
 
 
-def _give(run: Callable[..., int], good: GoodFiles, bent: HostileFile, workspace: Path) -> int:
+def _give(run: Run, good: GoodFiles, bent: HostileFile, workspace: Path) -> CommandResult:
     """Give a bent file to the command that reads such files."""
+    own = ("-w", workspace)
     if bent.kind == "labels":
         trust = ["--trust-answers-of", "Ada"] if "Ada" in bent.what else []
-        return run("ingest", good.source, "--labels", bent.path, *trust, workspace=workspace)
+        return run("ingest", good.source, "--labels", bent.path, *trust, *own)
     if bent.kind == "answers":
-        return run("review", "import", bent.path, workspace=workspace)
-    return run("set", "rebuild", bent.path, "--sources", good.source.parent, workspace=workspace)
+        return run("review", "import", bent.path, *own)
+    return run("set", "rebuild", bent.path, "--sources", good.source.parent, *own)
 
 
-_SEEDS_BY_DAY, _SEEDS = 42, 300
+def _suite(start: int) -> list[pytest.MarkDecorator]:
+    return [] if start < 12 else [pytest.mark.slow] if start < 42 else [pytest.mark.nightly]
 
 
 @pytest.mark.parametrize(
     "seeds",
-    [
-        pytest.param(range(start, start + 6), marks=[] if start < _SEEDS_BY_DAY else [pytest.mark.nightly])
-        for start in range(0, _SEEDS, 6)
-    ],
+    [pytest.param(range(start, start + 6), marks=_suite(start)) for start in range(0, 300, 6)],
     ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}",
 )
 def test_hostile_files_are_refused_or_counted_and_break_nothing(
-    good: GoodFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str], seeds: range
+    good: GoodFiles, tmp_path: Path, run_ares: Run, seeds: range
 ) -> None:
     """Exit 2 and nothing is stored; or what is not bent is stored, and every reader goes on."""
-
-    def call(*arguments: object, workspace: Path) -> int:
-        return main([*map(str, arguments), "-w", str(workspace)])
-
-    faults, accepted, refused = list[str](), list[str](), 0
+    faults = list[str]()
     for seed in seeds:
-        folder = tmp_path / str(seed)
+        folder, workspace = tmp_path / str(seed), tmp_path / str(seed) / "ws"
         folder.mkdir()
         bent = make_hostile_file(good, folder, seed)
-        workspace = folder / "ws"
         if bent.kind in ("labels", "answers"):
-            shutil.copytree(good.made if bent.kind == "answers" else good.workspace, workspace)
+            copy_workspace(good.made if bent.kind == "answers" else good.workspace, workspace)
         before = describe_log(workspace)
-        capsys.readouterr()
-        status = _give(call, good, bent, workspace)
-        err = capsys.readouterr().err
-        label = f"{seed} {bent.kind}, {bent.what}: exit {status}, {err[-400:]!r}"
-        refused += status == 2
-        if status != 2:
-            accepted.append(label[:150])
-        if status not in (0, 1, 2) or "bug of ARES" in err or "Traceback" in err:
+        done = _give(run_ares, good, bent, workspace)
+        label = f"{seed} {bent.kind}, {bent.what}: exit {done.status}, {done.err[-400:]!r}"
+        if done.status not in (0, 1, 2) or "bug of ARES" in done.err or "Traceback" in done.err:
             faults.append(label)
-        elif status == 2 and (describe_log(workspace) != before or len(err.splitlines()) != 1):
+        elif done.status == 2 and (describe_log(workspace) != before or len(done.err.splitlines()) != 1):
             faults.append(f"{label}; stored: {describe_log(workspace)[0]}")
-        readers = (("status",), ("undo", "--list"), ("review", "list"), ("set", "list"), ("doctor",))
-        for words in (*readers, ("show", good.answered)) if (workspace / "workspace.json").exists() else ():
-            words = words if before[0] or words[0] != "show" or status != 2 else ("status",)
-            code = call(*words, workspace=workspace)
-            printed = capsys.readouterr()
-            if code != 0 and not (words[0] == "show" and "no such episode" in printed.err):
-                faults.append(f"{label}; then {words}: exit {code}, {(printed.err or printed.out)[-300:]!r}")
+        readers = [("status",), ("undo", "--list"), ("review", "list"), ("set", "list"), ("doctor",)]
+        if before[0] or done.status != 2:
+            readers.append(("show", good.answered))
+        for words in readers if (workspace / "workspace.json").exists() else ():
+            read = run_ares(*words, "-w", workspace)
+            if read.status != 0 and not (words[0] == "show" and "no such episode" in read.err):
+                faults.append(f"{label}; then {words}: exit {read.status}, {(read.err or read.out)[-300:]!r}")
     assert not faults, "\n".join(faults)
-    print(f"refused {refused} of {len(seeds)}", *accepted, sep="\n")

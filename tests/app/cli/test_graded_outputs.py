@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.main import main
 from ares.annotation import Annotation
 from ares.formats import parse_tf_example, read_record, scan_record_file
 from ares.settings import Settings
 from ares.workspace import open_workspace
 from tests.ares.grade_producers import CAPTIONER, JUDGE, graded_caption
 from tests.ingesting import ingest_paths
+from tests.workspaces import CommandResult
 
-Capture = pytest.CaptureFixture[str]
+Output = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
@@ -44,53 +45,35 @@ def _with_raw(annotation: Annotation) -> Annotation:
     return replace(annotation, value={**annotation.value, "raw": "I say: open the drawer"})
 
 
-def _output(capsys: Capture, *arguments: str) -> str:
-    capsys.readouterr()
-    assert main([*arguments]) == 0
-    return capsys.readouterr().out
+@pytest.fixture
+def output(graded: str, run_ares: Callable[..., CommandResult]) -> Callable[..., str]:
+    return lambda *arguments: run_ares(*arguments, "-w", graded).out
 
 
-def test_a_filter_alone_lists_its_episodes(graded: str, capsys: Capture) -> None:
-    hits = json.loads(_output(capsys, "search", "--where", "grade_verb = 'MET'", "-w", graded, "--json"))
-    assert len(hits) == 2 and {(hit["grade"], hit["grade_trust"]) for hit in hits} == {
-        ("acceptable", "untrusted")
-    }
+def test_a_filter_alone_lists_its_episodes(output: Output) -> None:
+    hits = json.loads(output("search", "--where", "grade_verb = 'MET'", "--json"))
+    assert [(hit["grade"], hit["grade_trust"]) for hit in hits] == [("acceptable", "untrusted")] * 2
     assert {hit["acceptable"] for hit in hits} == {None}, "what an untrusted judge says is no decision"
-    one = json.loads(_output(capsys, "search", "--where", "grade IS NULL", "-w", graded, "--json"))
-    assert [hit["grade_trust"] for hit in one] == [None]
-    cut = _output(capsys, "search", "--where", "grade_verb = 'MET'", "--limit", "1", "-w", graded)
-    header, row = cut.splitlines()
+    (ungraded,) = json.loads(output("search", "--where", "grade IS NULL", "--json"))
+    assert ungraded["grade_trust"] is None
+    header, row = output("search", "--where", "grade_verb = 'MET'", "--limit", "1").splitlines()
     assert "grade" in header.split() and "acceptable, untrusted" in row
-    assert (
-        _output(capsys, "search", "--where", "grade_verb = 'UNMET'", "-w", graded).strip() == "nothing found"
-    )
+    assert output("search", "--where", "grade_verb = 'UNMET'").strip() == "nothing found"
+    assert output("search", "open the drawer").count("acceptable, untrusted") == 2, "a search with words, too"
 
 
-def test_a_search_with_words_says_the_grade_too(graded: str, capsys: Capture) -> None:
-    table = _output(capsys, "search", "open the drawer", "-w", graded)
-    assert table.count("acceptable, untrusted") == 2
-
-
-def test_the_raw_reply_of_a_model_is_in_the_json_alone(graded: str, capsys: Capture) -> None:
-    (episode, *_) = json.loads(
-        _output(capsys, "search", "--where", "grade IS NOT NULL", "-w", graded, "--json")
-    )
-    shown = _output(capsys, "show", episode["episode_id"], "-w", graded)
+def test_an_episode_says_what_its_judge_is_worth_and_the_raw_reply_in_json_alone(output: Output) -> None:
+    (episode, *_) = json.loads(output("search", "--where", "grade IS NOT NULL", "--json"))
+    shown = output("show", episode["episode_id"])
+    assert "judge        untrusted in video" in shown
     assert "open the drawer" in shown and "I say" not in shown
-    assert "I say: open the drawer" in _output(capsys, "show", episode["episode_id"], "-w", graded, "--json")
-
-
-def test_an_episode_says_what_its_judge_is_worth(graded: str, capsys: Capture) -> None:
-    first, *_ = json.loads(_output(capsys, "search", "--where", "grade IS NOT NULL", "-w", graded, "--json"))
-    assert "judge        untrusted in video" in _output(capsys, "show", first["episode_id"], "-w", graded)
+    assert "I say: open the drawer" in output("show", episode["episode_id"], "--json")
 
 
 @pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds", "parquet"])
-def test_an_export_holds_verdicts_and_the_word(
-    graded: str, format: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_an_export_holds_verdicts_and_the_word(output: Output, format: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    _output(capsys, "export", "graded", str(out), "--format", format, "-w", graded, "-q")
+    output("export", "graded", out, "--format", format, "-q")
     rows = list(_exported_rows(out, format))
     assert [(row["grade"], row["grade_trust"], row["grade_verb"]) for row in rows] == [
         ("acceptable", "untrusted", "MET")

@@ -37,6 +37,7 @@ def hostile(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["program", "module"])
 def test_files_of_the_folder_that_is_ingested_are_not_run(way: str, hostile: Path, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "ares"
@@ -56,6 +57,7 @@ def test_files_of_the_folder_that_is_ingested_are_not_run(way: str, hostile: Pat
     assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
 
 
+@pytest.mark.slow
 def test_the_processes_of_the_dashboard_run_no_file_of_the_folder(
     hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,68 +2,74 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import ares
 from benchmarks.synthetic_lerobot import write_lerobot_dataset
 
-_SCRIPT = """
-import sys
+pytestmark = pytest.mark.slow
+_COMMAND = """
 from app.cli.main import main
 sys.argv[0] = "ares"
-assert main() == 0
-print("imported:", *sorted(sys.modules), file=sys.stderr)
+try: status = main()
+except SystemExit as end: status = end.code
+assert not status
 """
+_CALL = "import ares; assert ares.check(sys.argv[1]).num_episodes == 2"
+_SIGNALS = {"lancedb", "pandas", "duckdb", "sqlglot", "scipy", "torch", "ray"}
+# A program, its arguments, what it imports and what not.
+_PROGRAMS = {
+    # A program keeps pyarrow from importing pandas; a library must not, so it does without such conversions.
+    "a check in Python": (_CALL, "{source}", "pyarrow", {"pydantic", "av", *_SIGNALS}),
+    "a check": (
+        _COMMAND, "check {source} --json", "pyarrow", {"lance", "av", "PIL", "ingest.check.video", *_SIGNALS}
+    ),
+    "an ingestion": (_COMMAND, "ingest -w {new} {source} -q", "lance", {"streamlit", "cv2", *_SIGNALS}),
+    "status": (_COMMAND, "status -w {workspace}", "lance", {"lancedb", "duckdb", "torch", "streamlit"}),
+    "help": (
+        _COMMAND, "annotate --help", "argparse",
+        {"torch", "open_clip", "transformers", "numpy", "lancedb", "pyarrow"},
+    ),
+}  # fmt: skip
 
 
-def _imported_by(*arguments: str) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, *arguments], capture_output=True, text=True, check=True, timeout=300
-    )
-    return set(done.stderr.rpartition("imported:")[2].split())
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("imports")
+    source = write_lerobot_dataset(folder / "made", 2, names=("shoulder", "elbow"))
+    with ares.open(folder / "workspace", create=True) as workspace:
+        workspace.ingest(source, quiet=True)
+    return {"source": source, "workspace": folder / "workspace", "new": folder / "new"}
 
 
-_CALL = """
-import sys
-import ares
-assert ares.check(sys.argv[1]).num_episodes == 2
-print("imported:", *sorted(sys.modules), file=sys.stderr)
-"""
-
-
-def test_a_check_in_python_imports_no_pandas_and_no_pydantic(tmp_path: Path) -> None:
-    """The program keeps pyarrow from importing pandas; a library must not, so it does without such conversions."""
-    source = write_lerobot_dataset(tmp_path / "made", 2)
-    done = subprocess.run(
-        [sys.executable, "-c", _CALL, str(source)], capture_output=True, text=True, check=True, timeout=300
-    )
+@pytest.mark.parametrize("name", _PROGRAMS)
+def test_a_command_imports_what_it_uses(name: str, folders: dict[str, Path]) -> None:
+    program, arguments, used, unused = _PROGRAMS[name]
+    program = f"import sys\n{program}\nprint('imported:', *sys.modules, file=sys.stderr)"
+    command = [sys.executable, "-c", program, *arguments.format(**folders).split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     imported = set(done.stderr.rpartition("imported:")[2].split())
-    assert "pyarrow" in imported
-    assert imported & {"pandas", "pydantic", "lancedb", "duckdb", "scipy", "av", "torch"} == set()
+    assert used in imported and imported & unused == set()
 
 
-def test_a_check_of_signals_imports_no_store_and_no_pandas(tmp_path: Path) -> None:
-    source = write_lerobot_dataset(tmp_path / "made", 2, names=("shoulder", "elbow"))
-    unused = {
-        "lance",
-        "lancedb",
-        "pandas",
-        "duckdb",
-        "sqlglot",
-        "scipy",
-        "av",
-        "PIL",
-        "torch",
-        "ray",
+def test_completion_loads_no_heavy_library(tmp_path: Path) -> None:
+    line, answer = "ares search --li", tmp_path / "answer"
+    asked = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_SHELL": "fish",
+        "_ARGCOMPLETE_DFS": "\t",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
     }
-    unused.add("ingest.check.video")
-    assert _imported_by("check", str(source), "--json") & unused == set()
-
-
-def test_an_ingestion_of_signals_imports_one_store_and_no_model_library(tmp_path: Path) -> None:
-    source = write_lerobot_dataset(tmp_path / "made", 2)
-    imported = _imported_by("ingest", "-w", str(tmp_path / "workspace"), str(source), "-q")
-    assert "lance" in imported
-    unused = {"lancedb", "duckdb", "sqlglot", "pandas", "scipy", "torch", "ray", "streamlit", "cv2"}
-    assert imported & unused == set()
+    command, environ = [sys.executable, "-X", "importtime", "-m", "ares"], {**os.environ, **asked}
+    process = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    imported = {row.rpartition("|")[2].strip() for row in process.stderr.splitlines()}
+    assert "argcomplete" in imported
+    assert not imported & {"torch", "lance", "pandas", "numpy", "pyarrow", "rich"}
+    assert answer.read_text().startswith("--like\tfind episodes")

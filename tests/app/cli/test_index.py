@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ares
-from annotators.base import FrameVectors
 from app.cli.main import main
 from ares import console
 from ares.workspace import Workspace
 from tests.annotators.motion.motion_workspace import write_episodes
-
-
-def _add_scenes(ws: Workspace) -> None:
-    """2,000 frames of 100 episodes, each near one of 30 scenes."""
-    rng = np.random.default_rng(0)
-    vectors = rng.normal(size=(30, 32))[np.arange(100) % 30][:, None] + 0.4 * rng.normal(size=(100, 20, 32))
-    unit = (vectors / np.linalg.norm(vectors, axis=2, keepdims=True)).astype(np.float32)
-    ws.stores.tables.vectors("clip").add(
-        [
-            FrameVectors(episode_id=f"{number:016x}", camera="front", seconds=np.arange(20.0), vectors=part)
-            for number, part in enumerate(unit)
-        ]
-    )
+from tests.workspaces import CommandResult
 
 
 def test_a_long_step_is_not_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,27 +43,10 @@ def test_a_long_step_is_not_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert any(line.startswith("training the index: ") for line in lines)
 
 
-@pytest.mark.nightly
-def test_vectors_are_indexed_and_what_was_measured_is_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ares.store.vectors.index.FLAT_ROWS", 1_000)
-    path = str(tmp_path / "ws")
-    with ares.open(path, create=True) as ws:
-        _add_scenes(ws)
-    assert main(["index", "-w", path, "--json"]) == 0
-    output = capsys.readouterr()
-    table = json.loads(output.out)["vectors/clip"]
-    assert (table["rows"], table["indexed"]) == (2_000, 2_000) and table["recall"] >= 0.95
-    assert "indexing 2000 vectors of clip" in output.err
-
-
 def test_a_workspace_without_vectors_has_nothing_to_index(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ws: Workspace, run_ares: Callable[..., CommandResult]
 ) -> None:
-    ares.open(tmp_path / "ws", create=True).close()
-    assert main(["index", "-w", str(tmp_path / "ws")]) == 0
-    assert capsys.readouterr().out == "no vectors\n"
+    assert run_ares("index", "-w", ws.path).out == "no vectors\n"
 
 
 def test_annotate_says_that_an_index_is_due_and_builds_none(
@@ -96,3 +66,22 @@ def test_annotate_says_that_an_index_is_due_and_builds_none(
         lines = capsys.readouterr().err.splitlines()
     due = [line for line in lines if "`ares index` makes searches fast" in line]
     assert len(due) == 2 and all(line.startswith("4 vectors of motion-") for line in due)
+
+
+def test_status_says_how_many_episodes_have_stamps_of_another_rate_than_they_claim(
+    tmp_path: Path, run_ares: Callable[..., CommandResult]
+) -> None:
+    data = tmp_path / "lab"
+    for name, rate_hz in (("slow", 18.5), ("good", 20.0)):
+        (data / name).mkdir(parents=True)
+        for number in range(2):
+            values = np.random.default_rng(number).normal(size=(60, 2)).astype("float32")
+            stamps = np.arange(60) / rate_hz
+            np.savez(data / name / f"episode_{number}.npz", state=values, action=values, timestamps=stamps)
+            (data / name / f"episode_{number}.json").write_text('{"fps": 20}')
+    assert run_ares("ingest", data, "-w", tmp_path / "ws").status == 0
+    out = run_ares("status", "-w", tmp_path / "ws").out
+    (line,) = [line for line in out.splitlines() if "18.5 Hz" in line]
+    assert line.split() == ["lab", "2", "20", "Hz", "18.5", "Hz"]
+    (name,) = run_ares("status", "-w", tmp_path / "ws", "--json").json["clocks"]
+    assert name == "lab"

@@ -19,7 +19,9 @@ import pytest
 from app.cli.main import main
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
+from tests.thinning import some_by_day
 
+pytestmark = pytest.mark.slow
 # Wraps a function so that the process kills itself just before or after its Nth call; then runs the command line.
 KILLER = """
 import importlib, os, signal, sys
@@ -94,20 +96,15 @@ def state(path: Path) -> dict[str, Any]:
 
 
 EPISODES = "ares.store.lance.episodes"
-# One of each store, and the others by night, when `make torture` kills these commands anywhere too.
+# The first of each by day, and the others by night, when `make torture` kills these commands anywhere too.
 INGEST_POINTS = [
     # Annotations whose values the rows have already.
     ("ingest.pipeline.write", "CheckAnnotationLog.append", "after", 1),
-    *(
-        pytest.param(point, marks=pytest.mark.nightly)
-        for point in (
-            (EPISODES, "EpisodeTable.write", "before", 2),
-            ("ares.store.lance.trajectories", "TrajectoryTable.write", "after", 2),
-            (EPISODES, "EpisodeTable.write", "after", 1),
-            (EPISODES, "EpisodeTable.mark_duplicates", "before", 1),
-            ("ingest.pipeline.write", "skip_applied", "before", 1),
-        )
-    ),
+    (EPISODES, "EpisodeTable.write", "before", 2),
+    ("ares.store.lance.trajectories", "TrajectoryTable.write", "after", 2),
+    (EPISODES, "EpisodeTable.write", "after", 1),
+    (EPISODES, "EpisodeTable.mark_duplicates", "before", 1),
+    ("ingest.pipeline.write", "skip_applied", "before", 1),
 ]
 
 
@@ -119,7 +116,7 @@ def ingested(demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return path
 
 
-@pytest.mark.parametrize("kill_point", INGEST_POINTS)
+@pytest.mark.parametrize("kill_point", some_by_day(INGEST_POINTS, 9))
 def test_ingest(
     kill_point: tuple[str, str, str, int], ingested: Path, demo_samples: Path, tmp_path: Path
 ) -> None:
@@ -131,25 +128,16 @@ def test_ingest(
 
 
 CLIP, HASH = "clip", "hash:64"
+VECTORS = ("ares.store.vectors.tables", "VectorTable.add")
+LOG = ("ares.store.log.sqlite", "SqliteAnnotationStore.append")
 ANNOTATE_POINTS = [
-    # Vectors without their annotations.
-    (HASH, ("ares.store.vectors.tables", "VectorTable.add", "after", 2)),
-    # A real model writes them by the same functions; to load it twice is what takes long.
-    pytest.param(
-        CLIP, ("ares.store.vectors.tables", "VectorTable.add", "after", 2), marks=pytest.mark.nightly
-    ),
+    # Vectors without their annotations; a real model writes them by the same functions.
+    (HASH, (*VECTORS, "after", 2)),
+    (CLIP, (*VECTORS, "after", 2)),
     # Annotations that the index has not applied.
-    pytest.param(
-        HASH,
-        ("ares.store.log.sqlite", "SqliteAnnotationStore.append", "after", 2),
-        marks=pytest.mark.nightly,
-    ),
-    pytest.param(
-        HASH,
-        ("ares.store.log.sqlite", "SqliteAnnotationStore.append", "before", 2),
-        marks=pytest.mark.nightly,
-    ),
-    pytest.param(HASH, ("ares.store.sync.apply", "apply_log", "after", 2), marks=pytest.mark.nightly),
+    (HASH, (*LOG, "after", 2)),
+    (HASH, (*LOG, "before", 2)),
+    (HASH, ("ares.store.sync.apply", "apply_log", "after", 2)),
 ]
 
 
@@ -169,7 +157,7 @@ def annotated(
     return annotate
 
 
-@pytest.mark.parametrize(("model", "kill_point"), ANNOTATE_POINTS)
+@pytest.mark.parametrize(("model", "kill_point"), some_by_day(ANNOTATE_POINTS, 9, rows=True))
 def test_annotate(
     model: str,
     kill_point: tuple[str, str, str, int],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from pathlib import Path
 
 import pytest
 
@@ -12,19 +11,10 @@ from app.cli.main import COMMANDS, build_parser, find_selected_command, main
 from ares.console import Verbosity
 from ares.errors import RequestError
 from ares.registry import rankers
-from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
+from tests.app.cli.conftest import Refused
 
 Capture = pytest.CaptureFixture[str]
-
-
-def refusal(capsys: Capture, line: str) -> str:
-    with pytest.raises(SystemExit) as exit_info:
-        main(shlex.split(line))
-    assert exit_info.value.code == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1
-    return err
 
 
 def parse(line: str) -> argparse.Namespace:
@@ -57,8 +47,8 @@ def test_without_a_command_the_help_is_printed(capsys: Capture) -> None:
         ("ingest x --rate 0", "'0' is not a rate in Hz"),
     ],
 )
-def test_a_mistake_is_one_line_with_what_was_meant(line: str, message: str, capsys: Capture) -> None:
-    assert message in refusal(capsys, line)
+def test_a_mistake_is_one_line_with_what_was_meant(line: str, message: str, refused: Refused) -> None:
+    assert message in refused(*shlex.split(line))
 
 
 def test_a_plugin_that_is_unknown_has_a_nearest_one() -> None:
@@ -86,24 +76,12 @@ def test_options_stand_between_arguments() -> None:
     assert parse("annotate caption --limit 1 grade -q").verbosity is Verbosity.QUIET
 
 
-def test_a_list_format_is_refused_where_the_answer_is_no_list(capsys: Capture) -> None:
-    assert main(["--output", "csv", "status"]) == 2
-    assert "the answer of `ares status` is no list" in capsys.readouterr().err
-
-
 def test_the_filters_of_the_examples_can_be_evaluated(contested: Workspace) -> None:
     examples = [example for entry in COMMANDS.values() for example in entry.examples]
     filters = [parse(example.removeprefix("ares ")).where for example in examples if "--where" in example]
     assert "dataset = 'bridge'" in filters
     for where in filters:
         contested.episodes.where(where).ids()
-
-
-def test_a_certificate_takes_no_way_to_search(tmp_path: Path, capsys: Capture) -> None:
-    open_workspace(str(tmp_path / "w"), Settings()).close()
-    words = ["set", "create", "x", "--min-precision", "0.9", "--by", "captions", "-w", str(tmp_path / "w")]
-    assert main(words) == 2
-    assert "give --where without --by" in capsys.readouterr().err
 
 
 def test_an_audit_that_is_stopped_says_what_stays() -> None:

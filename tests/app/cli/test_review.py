@@ -5,20 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from app.cli.main import main
 from ares.settings import Settings
 from ares.workspace import open_workspace
+from tests.app.cli.conftest import Refused
 from tests.ares.review.conftest import CAPTIONER, make_annotation
 from tests.ingesting import ingest_paths
+from tests.workspaces import CommandResult, copy_workspace
 
-Run = Callable[..., tuple[int, Any, str]]
+Run = Callable[..., CommandResult]
 
 
 @pytest.fixture(scope="module")
@@ -36,107 +35,99 @@ def template(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Pa
 
 
 @pytest.fixture
-def run(
-    template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
-    shutil.copytree(template, tmp_path / "ws")
+def run(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_ares: Run) -> Run:
+    """Runs a command on a copy, with keys that are typed."""
+    copy_workspace(template, tmp_path / "ws")
 
-    def call(*arguments: str, keys: str = "", workspace: str = "ws") -> tuple[int, Any, str]:
+    def call(*arguments: object, keys: str = "", workspace: str = "ws") -> CommandResult:
         monkeypatch.setattr("sys.stdin", io.StringIO(keys))
-        status = main([*arguments, "-w", str(tmp_path / workspace)])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
+        return run_ares(*arguments, "-w", tmp_path / workspace)
 
     return call
 
 
 def _answers(run: Run, workspace: str = "ws") -> list[tuple[str, str, str]]:
-    _, out, _ = run("review", "list", "--person", "Ada", "--json", workspace=workspace)
-    return sorted((row["subject_id"], row["question"], row["verdict"]) for row in json.loads(out))
+    listed = run("review", "list", "--person", "Ada", "--json", workspace=workspace).json
+    return sorted((row["subject_id"], row["question"], row["verdict"]) for row in listed)
 
 
 def test_keys_answer_undo_and_stop_and_the_next_call_goes_on(run: Run) -> None:
-    status, out, err = run("review", "next", "--person", "Ada", keys="yynuq")
-    assert status == 0 and "queue review: 4 items" in err and "=lift the lid" in err
-    assert "2 of 4" in out and "yours: 2" in out
-    assert "met: everything that is said" in err and '"put the mug on the shelf"' in err, "the guideline"
-    status, out, err = run("review", "next", "--person", "Ada", keys="x??")
-    assert "4 of 4" in out and "nothing is left for you" in out
+    done = run("review", "next", "--person", "Ada", keys="yynuq")
+    assert done.status == 0 and "queue review: 4 items" in done.err and "=lift the lid" in done.err
+    assert "2 of 4" in done.out and "yours: 2" in done.out
+    guideline = ("met: everything that is said", '"put the mug on the shelf"')
+    assert all(text in done.err for text in guideline)
+    done = run("review", "next", "--person", "Ada", keys="x??")
+    assert "4 of 4" in done.out and "nothing is left for you" in done.out
     assert sorted(verdict for _, _, verdict in _answers(run)) == ["met", "met", "unsure", "unsure"]
-    status, out, _ = run("review", "next", "--person", "Ada", "--json")
-    assert json.loads(out)["item"] is None and json.loads(out)["progress"]["answered"] == 4
+    document = run("review", "next", "--person", "Ada", "--json").json
+    assert document["item"] is None and document["progress"]["answered"] == 4
 
 
-def test_files_of_answers_go_both_ways_and_are_equal(run: Run, template: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["answers.csv", "answers.jsonl"])
+def test_files_of_answers_go_both_ways_and_are_equal(
+    name: str, run: Run, template: Path, tmp_path: Path
+) -> None:
     run("review", "next", "--person", "Ada", keys="yn?")
-    before = _answers(run)
-    for name in ("answers.csv", "answers.jsonl"):
-        path, other = tmp_path / name, f"other-{name}"
-        assert run("review", "export", str(path))[:2] == (0, f"wrote 3 answers to {path}\n")
-        shutil.copytree(template, tmp_path / other)
-        trusting = ("review", "import", str(path), "--trust-answers-of", "Ada", "--json")
-        status, out, _ = run(*trusting, workspace=other)
-        assert (status, json.loads(out)["stored"], json.loads(out)["uncounted"]) == (0, 3, {})
-        assert _answers(run, other) == before
-        again = json.loads(run("review", "import", str(path), "--json", workspace=other)[1])
-        assert (again["stored"], again["known"]) == (0, 3)
+    path = tmp_path / name
+    done = run("review", "export", path)
+    assert (done.status, done.out) == (0, f"wrote 3 answers to {path}\n")
+    copy_workspace(template, tmp_path / "other")
+    trusting = ("review", "import", path, "--trust-answers-of", "Ada", "--json")
+    document = run(*trusting, workspace="other").json
+    assert (document["stored"], document["uncounted"]) == (3, {})
+    assert _answers(run, "other") == _answers(run)
+    again = run("review", "import", path, "--json", workspace="other").json
+    assert (again["stored"], again["known"]) == (0, 3)
 
 
 def test_the_list_of_a_queue_has_the_text_and_the_reason_of_each_answer(run: Run, tmp_path: Path) -> None:
     run("review", "next", "--person", "Ada", keys="n")
     path = tmp_path / "answers.jsonl"
-    run("review", "export", str(path))
+    run("review", "export", path)
     row = {**json.loads(path.read_text()), "reason": "the lid is closed", "person": "Ben"}
     path.write_text(json.dumps({**row, "text": "=close the lid"}))
-    assert run("review", "import", str(path))[0] == 0
-    (answer,) = csv.DictReader(io.StringIO(run("review", "list", "--person", "Ben", "--output", "csv")[1]))
+    assert run("review", "import", path).status == 0
+    (answer,) = csv.DictReader(io.StringIO(run("review", "list", "--person", "Ben", "--output", "csv").out))
     assert (answer["verdict"], answer["reason"]) == ("unmet", "the lid is closed")
-    text = run("review", "list", "--person", "Ben")[1]
+    text = run("review", "list", "--person", "Ben").out
     assert "the lid is closed" in text and "=close the lid" in text
 
 
 def test_bad_rows_cost_a_line_each_and_the_others_are_stored(run: Run, tmp_path: Path) -> None:
     run("review", "next", "--person", "Ada", keys="y")
     path = tmp_path / "answers.jsonl"
-    run("review", "export", str(path))
+    run("review", "export", path)
     good = json.loads(path.read_text())
-    rows = [
-        "no json",
-        json.dumps([1]),
-        json.dumps({"question": "acceptable"}),
-        json.dumps({**good, "verdict": "yes"}),
-        json.dumps({**good, "subject_id": "ffff"}),
-        json.dumps({**good, "slots": {"object": 3}}),
-        json.dumps({**good, "item": "first"}),
-        json.dumps({**good, "person": "Ben"}),
-    ]
-    path.write_text("\n".join(rows))
-    status, out, err = run("review", "import", str(path))
-    first, second = out.splitlines()
-    assert status == 1 and first == "stored 1 answer, 0 count from now on; 0 counted already, 7 bad rows"
+    wrong = ({"verdict": "yes"}, {"subject_id": "ffff"}, {"slots": {"object": 3}}, {"item": "first"})
+    rows = [[1], {"question": "acceptable"}, *({**good, **change} for change in (*wrong, {"person": "Ben"}))]
+    path.write_text("\n".join(["no json", *map(json.dumps, rows)]))
+    done = run("review", "import", path)
+    first, second = done.out.splitlines()
+    assert done.status == 1
+    assert first == "stored 1 answer, 0 count from now on; 0 counted already, 7 bad rows"
     assert "not counted: Ben 1; the same file with --trust-answers-of Ben lets them count" in second
-    assert [line.split(":")[0] for line in err.splitlines()] == [f"row {number}" for number in range(1, 8)]
-    assert run("review", "import", str(tmp_path / "answers.txt"))[0] == 2
+    assert [line.split(":")[0] for line in done.err.splitlines()] == [f"row {n}" for n in range(1, 8)]
+    assert run("review", "import", tmp_path / "answers.txt").status == 2
 
 
 def test_an_answer_is_taken_back_by_its_id_and_filters_follow(run: Run) -> None:
     run("review", "next", "--person", "Ada", keys="yq")
-    (row,) = json.loads(run("review", "list", "review", "--json")[1])
-    status, _, err = run("undo", row["answer_id"], "--person", "Ben")
-    assert status == 2 and "the answer is of Ada" in err
-    status, out, _ = run("undo", row["answer_id"], "--person", "Ada")
-    assert status == 0 and f"took back answer {row['answer_id']}" in out
-    assert json.loads(run("review", "list", "review", "--json")[1]) == []
+    (row,) = run("review", "list", "review", "--json").json
+    done = run("undo", row["answer_id"], "--person", "Ben")
+    assert done.status == 2 and "the answer is of Ada" in done.err
+    done = run("undo", row["answer_id"], "--person", "Ada")
+    assert done.status == 0 and f"took back answer {row['answer_id']}" in done.out
+    assert run("review", "list", "review", "--json").json == []
 
 
-def test_wrong_queues_are_refused(run: Run, tmp_path: Path) -> None:
+def test_wrong_queues_are_refused(template: Path, refused: Refused, tmp_path: Path) -> None:
     for arguments, message in (
-        (("review", "next", "none"), "no queue 'none'"),
-        (("review", "create", "a/b"), "cannot be the name of a queue"),
-        (("review", "create", "a", "--question", "NOPE"), "no question 'NOPE'"),
-        (("review", "create", "a", "--repeat", "2"), "a queue needs items"),
-        (("review", "create", "a", "--guideline", str(tmp_path)), "the guideline cannot be read"),
-        (("review", "create", "a", "--where", "num_steps < 0"), "nothing to ask about"),
+        (("next", "none"), "no queue 'none'"),
+        (("create", "a/b"), "cannot be the name of a queue"),
+        (("create", "a", "--question", "NOPE"), "no question 'NOPE'"),
+        (("create", "a", "--repeat", "2"), "a queue needs items"),
+        (("create", "a", "--guideline", tmp_path), "the guideline cannot be read"),
+        (("create", "a", "--where", "num_steps < 0"), "nothing to ask about"),
     ):
-        status, _, err = run(*arguments)
-        assert (status, message in err, err.count("\n")) == (2, True, 1), err
+        assert message in refused("review", *arguments, "-w", template)

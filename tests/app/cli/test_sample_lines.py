@@ -10,27 +10,16 @@ import pytest
 from app.cli.main import main
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
 _RECORD = ROOT / "tests" / "fixtures" / "sample_lines.tsv"
 _HEADERS = ("code name ", "signal dimensions ")
 # The cases of the folder that were read line by line; one that is added there later was not.
 _REPORTED = (
-    "abc_mcap",
-    "calvin23",
-    "constant_action_unnamed",
-    "d4rl40_flat",
-    "egovid2_frames",
-    "gymhil2000_chw",
-    "isaac5754_quat",
-    "kai24_action_is_state",
-    "l1487_broken_jpeg",
-    "lerobot3508_stale_stats",
-    "lerobot3644_depth_video",
-    "mcap_simclock_prefix",
-    "mikasa5_npz",
-    "oxe11_is_last",
-    "videos_gone",
+    "abc_mcap", "calvin23", "constant_action_unnamed", "d4rl40_flat", "egovid2_frames", "gymhil2000_chw",
+    "isaac5754_quat", "kai24_action_is_state", "l1487_broken_jpeg", "lerobot3508_stale_stats",
+    "lerobot3644_depth_video", "mcap_simclock_prefix", "mikasa5_npz", "oxe11_is_last", "videos_gone",
     "viz62_multi_task",
-)
+)  # fmt: skip
 _FOLDERS = ("irregular/so101_record_test", "robosuite_hdf5", *(f"reported/{case}" for case in _REPORTED))
 
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
@@ -19,6 +20,9 @@ import pytest
 from app.cli.errors import StoppedBySignal, run_command, stop_on_signals
 from app.cli.main import main
 from tests.thinning import some_by_day
+from tests.workspaces import CommandResult, copy_workspace
+
+Run = Callable[..., CommandResult]
 
 # Wraps a function so that the process sends itself a signal at its first call; then runs the command line.
 SENDER = """
@@ -91,30 +95,65 @@ def last_line(process: subprocess.Popen[str]) -> str:
     return err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("name", some_by_day(STATUSES))
-def test_an_ingestion_that_is_stopped_says_what_it_kept_and_can_go_on(
-    name: str, demo_samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+# A command, where it gets which signal, what it does then, and the start and end of its line.
+INGEST, MOTION = "ingest SAMPLES", "annotate motion"
+AT_ONCE = "without waiting for what still ran; "
+STOPS = [
+    (INGEST, WRITE, "SIGINT", "go on", "ares ingest: stopped by Ctrl-C; the workspace has ", "to read the rest"),
+    (INGEST, WRITE, "SIGTERM", "compute", f"ares ingest: stopped by SIGTERM, {AT_ONCE}", "same command again"),
+    (
+        MOTION, ("annotators.motion.annotator", "MotionAnnotator.process"), "SIGTERM", "hang",
+        f"ares annotate: stopped by SIGTERM; {STORED_STAYS}", "",
+    ),
+    (INGEST, WRITE, "SIGTERM", "go on", "ares ingest: stopped by SIGTERM; the workspace has ", "read the rest"),
+    (INGEST, WRITE, "SIGHUP", "go on", "ares ingest: stopped by SIGHUP; the workspace has ", "read the rest"),
+    (
+        "status", ("ares.workspace.workspace", "Workspace.status"), "SIGTERM", "compute",
+        f"ares status: stopped by SIGTERM, {AT_ONCE}", "nothing was changed",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "point", "name", "then", "begins", "ends"),
+    some_by_day(STOPS, rows=True, kept=STOPS[:3]),
+    ids=lambda value: "-".join(value.split()[:2]) if isinstance(value, str) else "",
+)
+def test_a_command_that_is_stopped_says_so_and_can_go_on(
+    command: str,
+    point: tuple[str, str],
+    name: str,
+    then: str,
+    begins: str,
+    ends: str,
+    demo_samples: Path,
+    video_folder: Path,
+    tmp_path: Path,
+    run_ares: Run,
 ) -> None:
-    arguments = ("ingest", "-w", str(tmp_path / "w"), str(demo_samples / "video"))
-    process = start(WRITE, name, *arguments)
+    workspace = tmp_path / "w"
+    if command != INGEST:
+        copy_workspace(video_folder, workspace)
+    words = [word.replace("SAMPLES", str(demo_samples / "video")) for word in command.split()]
+    process = start(point, name, *words, "-w", str(workspace), then=then)
     line = last_line(process)
     assert process.returncode == STATUSES[name]
-    cause = "Ctrl-C" if name == "SIGINT" else name
-    assert line.startswith(f"ares ingest: stopped by {cause}; the workspace has ")
-    kept = int(line.split("has ")[1].split()[0])
-    assert 3 <= kept < 12 and line.endswith("run the same command again to read the rest")
+    assert line.startswith(begins) and line.endswith(ends), line
     assert not processes_of_session(process.pid)
-    assert main([*arguments, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["already"] == kept and document["kept"] == 12 - kept
+    if command != "status":
+        document = run_ares(*words, "-w", workspace, "--json").json
+        assert document["already"] + document["kept"] == document["planned"] == 12
+        assert document["already"] >= (3 if command == INGEST else 0)
+    assert run_ares("doctor", "-w", workspace).status == 0
 
 
+@pytest.mark.slow
 def test_an_export_that_is_stopped_has_no_folder_of_its_name_and_the_next_run_completes_it(
-    demo_samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    video_folder: Path, tmp_path: Path
 ) -> None:
-    workspace = str(tmp_path / "w")
-    assert main(["ingest", "-w", workspace, str(demo_samples / "video"), "--limit", "4"]) == 0
-    assert main(["set", "create", "all", "-w", workspace]) == 0
+    workspace = str(copy_workspace(video_folder, tmp_path / "w"))
+    assert main(["set", "create", "all", "--limit", "4", "-w", workspace]) == 0
     point = ("ares.export.lerobot.writer", "LeRobotWriter.add")
     command = ("export", "all", str(tmp_path / "x"), "--format", "lerobot", "-w", workspace)
     process = start(point, "SIGTERM", *command)
@@ -126,6 +165,7 @@ def test_an_export_that_is_stopped_has_no_folder_of_its_name_and_the_next_run_co
     assert {path.name for path in tmp_path.iterdir()} == {"w", "x"}
 
 
+@pytest.mark.slow
 def test_the_second_signal_ends_a_command_that_does_not_end(demo_samples: Path, tmp_path: Path) -> None:
     process = start(
         WRITE, "SIGHUP", "ingest", "-w", str(tmp_path / "w"), str(demo_samples / "video"), then="compute long"
@@ -139,43 +179,6 @@ def test_the_second_signal_ends_a_command_that_does_not_end(demo_samples: Path, 
     assert line.startswith("ares ingest: stopped by a second SIGTERM, at once") and "stays" in line
 
 
-@pytest.mark.parametrize("command", some_by_day(["ingest", "status"]))
-def test_a_signal_ends_a_command_in_the_middle_of_compiled_code(
-    command: str, demo_samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    workspace, samples = str(tmp_path / "w"), str(demo_samples / "video")
-    point = WRITE if command == "ingest" else ("ares.workspace.workspace", "Workspace.status")
-    if command == "status":
-        assert main(["ingest", "-w", workspace, samples]) == 0
-    arguments = [samples] if command == "ingest" else []
-    process = start(point, "SIGTERM", command, "-w", workspace, *arguments, then="compute")
-    line = last_line(process)
-    assert process.returncode == 143
-    assert line.startswith(f"ares {command}: stopped by SIGTERM, without waiting for what still ran; ")
-    assert line.endswith("run the same command again" if command == "ingest" else "nothing was changed")
-    capsys.readouterr()
-    assert main(["ingest", "-w", workspace, samples, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["already"] >= 3 and document["already"] + document["kept"] == 12
-    assert main(["doctor", "-w", workspace]) == 0
-
-
-def test_a_call_of_a_model_in_flight_is_not_waited_for(
-    demo_samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    workspace = str(tmp_path / "w")
-    assert main(["ingest", "-w", workspace, str(demo_samples / "video")]) == 0
-    point = ("annotators.motion.annotator", "MotionAnnotator.process")
-    process = start(point, "SIGTERM", "annotate", "motion", "-w", workspace, then="hang")
-    line = last_line(process)
-    assert process.returncode == 143
-    assert line.startswith(f"ares annotate: stopped by SIGTERM; {STORED_STAYS}")
-    capsys.readouterr()
-    assert main(["annotate", "motion", "-w", workspace, "--json", "-q"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["already"] + document["kept"] == document["planned"] == 12
-
-
 def wait_until_open(host: str, port: int) -> None:
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
@@ -187,6 +190,7 @@ def wait_until_open(host: str, port: int) -> None:
     raise TimeoutError(f"{host}:{port} does not answer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "point",
     [
@@ -201,10 +205,9 @@ def wait_until_open(host: str, port: int) -> None:
     ],
 )
 def test_the_dashboard_ends_on_a_signal_while_it_starts(
-    point: tuple[str, str], demo_samples: Path, tmp_path: Path
+    point: tuple[str, str], video_folder: Path, tmp_path: Path
 ) -> None:
-    workspace = str(tmp_path / "w")
-    assert main(["ingest", "-w", workspace, str(demo_samples / "video"), "--limit", "1"]) == 0
+    workspace = str(copy_workspace(video_folder, tmp_path / "w"))
     process = start(point, "SIGTERM", "app", "-w", workspace, "--port", "0", "--no-browser")
     _, err = process.communicate(timeout=300)
     assert process.returncode == 143, err
@@ -212,12 +215,10 @@ def test_the_dashboard_ends_on_a_signal_while_it_starts(
     assert "Traceback" not in err and "ignored" not in err and not processes_of_session(process.pid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "status"), some_by_day([("SIGTERM", 143), ("SIGHUP", 129)], rows=True))
-def test_the_dashboard_ends_on_a_signal(
-    name: str, status: int, demo_samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    workspace = str(tmp_path / "w")
-    assert main(["ingest", "-w", workspace, str(demo_samples / "video"), "--limit", "1"]) == 0
+def test_the_dashboard_ends_on_a_signal(name: str, status: int, video_folder: Path, tmp_path: Path) -> None:
+    workspace = str(copy_workspace(video_folder, tmp_path / "w"))
     command = [sys.executable, "-c", DASHBOARD, "app", "-w", workspace, "--port", "0", "--no-browser"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stderr is not None
@@ -229,7 +230,7 @@ def test_the_dashboard_ends_on_a_signal(
         connection.request(
             "POST", "/api/tags/late", '{"where": "true"}', headers={"Content-Type": "application/json"}
         )
-        assert json.loads(connection.getresponse().read())["count"] == 1
+        assert json.loads(connection.getresponse().read())["count"] == 12
     os.kill(process.pid, signal.Signals[name])
     _, err = process.communicate(timeout=300)
     assert process.returncode == status, err
@@ -293,6 +294,7 @@ sys.meta_path.insert(0, Sender())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["program", "module"])
 def test_a_signal_has_its_line_from_the_first_import_on(way: str, tmp_path: Path) -> None:
     program = tmp_path / "ares"
@@ -309,6 +311,7 @@ def test_a_signal_has_its_line_from_the_first_import_on(way: str, tmp_path: Path
     assert (ran.returncode, ran.stderr) == (143, "ares: stopped by SIGTERM\n")
 
 
+@pytest.mark.slow
 def test_a_library_or_a_process_of_a_pool_keeps_its_own_handlers() -> None:
     code = "import signal, ares; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
     for arguments in (["-c", code, "ares"], ["-c", code, "-m", "ares", "status"]):

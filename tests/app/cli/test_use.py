@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from streamlit.testing.v1 import AppTest
 
-from app.cli.main import main
 from app.dashboard import cached_reads
 from ares.episode import Episode
 from ares.errors import RequestError
 from ares.search import compute_facets
 from ares.workspace import Workspace
+from tests.app.cli.conftest import Refused
 from tests.app.contested_producers import (
     CAPTIONER,
     JUDGE,
@@ -27,15 +25,16 @@ from tests.app.contested_producers import (
     make_caption,
     make_grade,
 )
-from tests.app.drawn import component_data
+from tests.app.drawn import component_data, draw
+from tests.workspaces import CommandResult
 
-Capture = pytest.CaptureFixture[str]
+Run = Callable[..., CommandResult]
 
 
-def ares(workspace: Workspace, capsys: Capture, *words: str) -> Any:
-    """The document that a command prints with --json."""
-    assert main([*words, "-w", workspace.path, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+@pytest.fixture
+def use(contested: Workspace, run_ares: Run) -> Run:
+    """Runs a command on the contested workspace."""
+    return lambda *words: run_ares(*words, "-w", contested.path)
 
 
 def second_episode(workspace: Workspace) -> Episode:
@@ -53,13 +52,13 @@ def columns(workspace: Workspace, episode: Episode) -> tuple[Any, ...]:
 
 
 def test_the_newest_producers_fill_the_columns_until_others_are_pinned(
-    contested: Workspace, capsys: Capture
+    contested: Workspace, use: Run
 ) -> None:
     episode = second_episode(contested)
     newest = (MARKUP, "not_acceptable", False, NEWER_JUDGE.maker_id)
     assert columns(contested, episode) == newest
     choices = (f"caption={CAPTIONER.maker_id}", f"grade={JUDGE.maker_id[:6]}")
-    producers = ares(contested, capsys, "use", *choices)["makers"]
+    producers = use("use", *choices, "--json").json["makers"]
     pinned = {
         producer["maker_id"] for members in producers.values() for producer in members if producer["pinned"]
     }
@@ -75,22 +74,19 @@ def test_the_newest_producers_fill_the_columns_until_others_are_pinned(
 
 
 def test_without_a_choice_the_producers_are_shown_and_what_tells_them_apart(
-    contested: Workspace, capsys: Capture
+    contested: Workspace, use: Run
 ) -> None:
-    assert main(["use", f"caption={CAPTIONER.maker_id}", "-w", contested.path]) == 0
-    capsys.readouterr()
-    assert main(["use", "-w", contested.path]) == 0
-    rows = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()}
+    assert use("use", f"caption={CAPTIONER.maker_id}").status == 0
+    rows = {line.split()[1]: line for line in use("use").out.splitlines()}
     assert "pinned" in rows[CAPTIONER.maker_id]
     assert rows[OTHER_CAPTIONER.maker_id].endswith("layout=collage")
     assert "newest" not in rows[OTHER_CAPTIONER.maker_id]
     assert rows[NEWER_JUDGE.maker_id].endswith("newest  version=2")
-    assert main(["status", "-w", contested.path]) == 0
-    assert rows[CAPTIONER.maker_id] in capsys.readouterr().out
+    assert rows[CAPTIONER.maker_id] in use("status").out
 
 
-def test_status_counts_the_annotations_of_each_producer(contested: Workspace, capsys: Capture) -> None:
-    producers = ares(contested, capsys, "status")["makers"]
+def test_status_counts_the_annotations_of_each_producer(contested: Workspace, use: Run) -> None:
+    producers = use("status", "--json").json["makers"]
     counts = {
         producer["maker_id"]: producer["annotations"]
         for producer in producers["caption"] + producers["grade"]
@@ -106,21 +102,17 @@ def test_status_counts_the_annotations_of_each_producer(contested: Workspace, ca
     ]
 
 
-def test_status_says_where_two_producers_are_mixed(contested: Workspace, capsys: Capture) -> None:
+def test_status_says_where_two_producers_are_mixed(contested: Workspace, use: Run) -> None:
     """The newer captioner has all episodes of the older; a third one has the second episode alone."""
-    assert ares(contested, capsys, "status")["mixed_makers"] == {}
+    assert use("status", "--json").json["mixed_makers"] == {}
     trial = replace(CAPTIONER, settings={"layout": "trial"})
     contested.stores.annotations.add_producer(trial)
     contested.stores.annotations.append([make_caption(second_episode(contested), trial, "try it")])
     contested.sync()
-    assert ares(contested, capsys, "status")["mixed_makers"] == {"caption": 1}
-    assert main(["status", "-w", contested.path]) == 0
-    assert (
-        "1 episode with a caption by an older producer: `ares use caption=PRODUCER`"
-        in capsys.readouterr().out
-    )
+    assert use("status", "--json").json["mixed_makers"] == {"caption": 1}
+    assert "1 episode with a caption by an older producer: `ares use caption=PRODUCER`" in use("status").out
     contested.use(caption=CAPTIONER.maker_id)
-    assert ares(contested, capsys, "status")["mixed_makers"] == {}
+    assert use("status", "--json").json["mixed_makers"] == {}
     contested.use(caption="newest")
     first = min(contested.stores.tables.episodes.read(), key=lambda episode: episode.key)
     person = replace(CAPTIONER, kind="person", settings={"person": "Ada"})
@@ -129,7 +121,7 @@ def test_status_says_where_two_producers_are_mixed(contested: Workspace, capsys:
     for annotation, mixed in ((replace(corrected, part="VERB"), {"caption": 1}), (corrected, {})):
         contested.stores.annotations.append([annotation])
         contested.sync()
-        assert ares(contested, capsys, "status")["mixed_makers"] == mixed, "a ruling corrects no caption"
+        assert use("status", "--json").json["mixed_makers"] == mixed, "a ruling corrects no caption"
 
 
 @pytest.mark.parametrize(
@@ -143,31 +135,27 @@ def test_status_says_where_two_producers_are_mixed(contested: Workspace, capsys:
     ],
 )
 def test_a_wrong_choice_is_one_line_and_changes_nothing(
-    contested: Workspace, capsys: Capture, wrong: str, right: str
+    contested: Workspace, use: Run, refused: Refused, wrong: str, right: str
 ) -> None:
     before = columns(contested, second_episode(contested))
-    assert main(["use", f"grade={JUDGE.maker_id}", wrong, "-w", contested.path]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert right in error
+    assert right in refused("use", f"grade={JUDGE.maker_id}", wrong, "-w", contested.path)
     assert columns(contested, second_episode(contested)) == before
     with pytest.raises(RequestError):
         contested.use(grade=JUDGE.maker_id, caption="nobody")
-    producers = ares(contested, capsys, "use")["makers"]
+    producers = use("use", "--json").json["makers"]
     assert not any(producer["pinned"] for members in producers.values() for producer in members)
 
 
-def test_show_says_which_annotations_fill_the_columns(contested: Workspace, capsys: Capture) -> None:
+def test_show_says_which_annotations_fill_the_columns(contested: Workspace, use: Run) -> None:
     episode = second_episode(contested)
-    document = ares(contested, capsys, "show", episode.episode_id)
+    document = use("show", episode.episode_id, "--json").json
     annotations = document["annotations"]
     shown = {(row["name"], row["maker_id"]) for row in annotations if row["shown"]}
     assert ("caption", OTHER_CAPTIONER.maker_id) in shown
     assert ("caption", CAPTIONER.maker_id) not in shown
     (ruling,) = [row for row in annotations if row["part"]]
     assert (ruling["part"], ruling["kind"], ruling["subject_kind"]) == ("VERB", "person", "annotation")
-    assert main(["show", episode.episode_id, "-w", contested.path]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = use("show", episode.episode_id).out.splitlines()
     assert sum(line.startswith("caption, not shown") for line in lines) == 1
     assert sum(line.startswith("grade, not shown") for line in lines) == 2
 
@@ -180,16 +168,24 @@ def test_columns_that_compare_producers_are_facets_with_a_meaning(contested: Wor
     assert dict(facets["disagreement"].counts) == {"acceptable": 1, "caption": 1, "grade": 1}
 
 
-@pytest.mark.parametrize("way", ["command line", "page", "export"])
 def test_a_caption_by_another_layout_is_not_acceptable_until_it_is_graded(
-    contested: Workspace, capsys: Capture, tmp_path: Path, way: str
+    contested: Workspace, use: Run, tmp_path: Path
 ) -> None:
-    third = sorted(contested.stores.tables.episodes.read(), key=lambda episode: episode.key)[2]
-    grades = [
-        _grade_shown(contested, capsys, third, tmp_path / str(step), way)
-        for step in _caption_again(contested, third)
-    ]
-    assert grades == ["acceptable", "ungraded", "acceptable"]
+    """On the command line, on the page and in an export."""
+    cached_reads.use_workspace(contested)
+    episode = sorted(contested.stores.tables.episodes.read(), key=lambda episode: episode.key)[2]
+    where = f"episode_id = '{episode.episode_id}' AND acceptable"
+    contested.sets.create("third", [episode.episode_id], {})
+    shown = []
+    for step in _caption_again(contested, episode):
+        hits = use("search", "push it", "--by", "captions", "--where", where, "--json").json
+        (head,) = component_data(draw("episode", {"episode": episode.episode_id}), "headline")
+        (badge,) = [badge["text"] for badge in head["badges"] if badge["text"].startswith("caption ")]
+        use("export", "third", tmp_path / str(step), "--format", "parquet")
+        (row,) = pq.read_table(tmp_path / str(step) / "episodes.parquet").to_pylist()
+        shown.append((len(hits), badge, row["grade"], row["acceptable"]))
+    graded = (1, "caption acceptable", "acceptable", True)
+    assert shown == [graded, (0, "caption ungraded", None, None), graded]
 
 
 def _caption_again(workspace: Workspace, episode: Episode) -> Iterator[int]:
@@ -210,33 +206,3 @@ def _caption_again(workspace: Workspace, episode: Episode) -> Iterator[int]:
         shown = layout if step else CAPTIONER
         workspace.use(caption=shown.maker_id, grade=NEWER_JUDGE.maker_id)
         yield step
-
-
-def _grade_shown(workspace: Workspace, capsys: Capture, episode: Episode, dest: Path, way: str) -> str:
-    """The grade of the episode as a command, its page, or an export says; `acceptable` selects it exactly if it is."""
-    if way == "command line":
-        where = f"episode_id = '{episode.episode_id}' AND acceptable"
-        hits = ares(workspace, capsys, "search", "push it", "--by", "captions", "--where", where)
-        return "acceptable" if hits else "ungraded"
-    if way == "page":
-        cached_reads.use_workspace(workspace)
-        app = AppTest.from_string(
-            "from app.dashboard.navigation import make_page_function; make_page_function('episode')()",
-            default_timeout=300,
-        )
-        app.query_params["episode"] = episode.episode_id
-        (head,) = component_data(app.run(), "headline")
-        badges = [badge["text"] for badge in head["badges"]]
-        return (
-            "acceptable"
-            if "caption acceptable" in badges
-            else "ungraded"
-            if "caption ungraded" in badges
-            else ""
-        )
-    name = f"step{dest.name}"
-    workspace.sets.create(name, [episode.episode_id], {})
-    ares(workspace, capsys, "export", name, str(dest), "--format", "parquet")
-    (row,) = pq.read_table(dest / "episodes.parquet").to_pylist()
-    assert row["acceptable"] == (True if row["grade"] else None)
-    return row["grade"] or "ungraded"

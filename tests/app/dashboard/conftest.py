@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ares.workspace import Workspace
-from tests.app.dashboard.browser import QUIET, serve
+from tests.app.dashboard.browser import QUIET, open_tab, serve
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 
 @pytest.fixture(autouse=True)
@@ -47,3 +47,16 @@ def browser(chromium: str) -> Iterator[Browser]:
         instance = playwright.chromium.launch(executable_path=chromium, args=QUIET)
         yield instance
         instance.close()
+
+
+@pytest.fixture
+def address(workspace_address: str) -> str:
+    """The dashboard that `page` opens; files with a workspace of their own override it."""
+    return workspace_address
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """An empty tab for the dashboard, which tolerates no error."""
+    with open_tab(browser, address) as tab:
+        yield tab

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qs
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.dashboard import cached_reads
 from app.dashboard.view_state import AddressError, view_from_params
 from ares.workspace import Workspace
+from tests.app.drawn import draw
 
 _WRONG = {
     "f.success=maybe": ["success is true or false", "'maybe'"],
@@ -32,6 +35,8 @@ _WRONG = {
     "q=drawer&by=telepathy": ["telepathy"],
     "by=telepathy": ["telepathy"],
     "where=nonsense+%3D+1": ["nonsense"],
+    "show=mosaic": ["episodes cannot be shown as"],
+    "show=table&columns=nothing": ["no column 'nothing' to show"],
     "view=mine": ["this page reads no parameter 'view'", "words"],
     "unknown_page=nope": [
         "there is no page 'nope'",
@@ -41,6 +46,13 @@ _WRONG = {
 _WRONG_ELSEWHERE = {
     "map?f.success=maybe": ["success is true or false"],
     "map?sort=colour": ["no column 'colour' to sort by"],
+    "map?region=1+2%2C3": ["a region of the map cannot be read"],
+    "statistics?episode=nothing": ["there is no episode"],
+    "compare?group=nothing": ["there is no group 'nothing' of near duplicates"],
+    "compare?a=zzzz": ["no episode 'zzzz'"],
+    "compare?a=EPISODE&align=x": ["an alignment cannot be read"],
+    "compare?a=EPISODE&maker_a=nobody": ["no producer 'nobody'"],
+    "compare?a=EPISODE&t=soon": ["a second cannot be read"],
     "sets?set=nope": ["there is no set 'nope'", "there are"],
     "health?dataset=nope": ["there is no dataset 'nope'", "metaworld_sawyer"],
     "health?view=mine": ["this page reads no parameter 'view'", "it reads: dataset"],
@@ -57,16 +69,8 @@ _WRONG_ELSEWHERE = {
 
 
 def _draw(address: str) -> AppTest:
-    from urllib.parse import parse_qs
-
     name, _, query = address.partition("?")
-    script = f"from app.dashboard.navigation import make_page_function\nmake_page_function({name!r})()\n"
-    app = AppTest.from_string(script, default_timeout=300)
-    for key, values in parse_qs(query, keep_blank_values=True).items():
-        app.query_params[key] = values
-    app.run()
-    assert not app.exception, app.exception
-    return app
+    return draw(name, parse_qs(query, keep_blank_values=True))
 
 
 @pytest.mark.parametrize("address", [*(f"browse?{query}" for query in _WRONG), *_WRONG_ELSEWHERE])
@@ -99,6 +103,7 @@ def test_the_button_below_the_line_opens_the_page_without_it(workspace: Workspac
         ("map?f.dataset=video&f.robot=nope", "No episode has robot 'nope'"),
         ("status?dataset=nope", "The address also names dataset, which this page does not read."),
         ("browse?episode=EPISODE", "The address also names episode, which this page does not read."),
+        ("compare?a=EPISODE&align=99", "there is no event 99"),
         ("episode?episode=EPISODE&at=9999", "This episode is not at place 10,000 of the list"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A person's path through the dashboard in a real browser: find, watch, step, freeze, and nothing from data runs."""
+"""A person's path through the dashboard in a real browser: find, watch, step, and nothing from data runs."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import open_tab, serve
+from tests.app.contested_producers import MARKUP
+from tests.app.dashboard.browser import SERVE_COMMAND, open_tab, serve
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, ViewportSize
 
 
-@pytest.fixture
-def address(workspace_address: str) -> str:
-    return workspace_address
+pytestmark = pytest.mark.slow
+_PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +35,6 @@ def shown(contested_folder: Path) -> Iterator[Workspace]:
 def contested_address(shown: Workspace) -> Iterator[str]:
     with serve(shown) as address:
         yield address
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with open_tab(browser, address) as tab:
-        yield tab
 
 
 @pytest.fixture
@@ -62,46 +56,15 @@ def _wait_time(page: Page, test: str) -> None:
     )
 
 
-def test_find_watch_step_and_freeze(page: Page, address: str) -> None:
-    page.goto(address)
-    _find(page)
+def test_watch_and_step(page: Page, address: str, workspace: Workspace) -> None:
+    episode_id = min(workspace.stores.tables.episodes.ids("grade = 'acceptable'"))
+    page.goto(f"{address}/episode?episode={episode_id}")
+    page.locator(".player .camera video").first.wait_for()
     _watch(page)
     _step_by_keys(page)
     _seek_in_the_plots(page)
     page.locator(".second").first.click()
     _wait_time(page, "Math.abs(t - 0.5) < 0.1")
-    _freeze(page)
-
-
-@pytest.mark.nightly
-def test_similar_by_motion_and_by_the_frame_that_is_shown(page: Page, address: str) -> None:
-    page.goto(f"{address}?q=drawer")
-    page.locator(".card", has_text="pull the green drawer open").first.click()
-    page.locator(".player .camera video").first.wait_for()
-    page.get_by_role("radio", name="State", exact=True).click()
-    page.locator(".grid.small .card").first.wait_for()
-    page.locator(".timeline").click()
-    page.get_by_role("button", name="Find like this").first.click()
-    page.get_by_role("button", name="like the frame").wait_for()
-    assert re.search(r"image=[0-9a-f]{16}%2F\w+%40[1-9]", page.url)
-    # No frame has a vector here: the page says what to run.
-    page.get_by_text("annotate embed").wait_for()
-
-
-def _find(page: Page) -> None:
-    page.locator(".card").first.wait_for()
-    search = page.get_by_placeholder("Search by meaning")
-    search.fill("drawer")
-    search.press("Enter")
-    page.get_by_role("button", name="“drawer”").wait_for()
-    assert "q=drawer" in page.url
-    # The button is drawn before the results: until then the old cards stand elsewhere, and the pointer would miss.
-    card = page.locator(".card[href*='q=drawer']", has_text="pull the green drawer open").first
-    card.hover()
-    card.locator("video.ready").wait_for()
-    card.click()
-    page.locator(".player .camera video").first.wait_for()
-    assert "/episode?" in page.url
 
 
 def _watch(page: Page) -> None:
@@ -148,31 +111,12 @@ def _seek_in_the_plots(page: Page) -> None:
     _wait_time(page, "t > 2")
 
 
-def _freeze(page: Page) -> None:
-    page.get_by_role("button", name="Results").click()
-    page.get_by_role("button", name=re.compile("Make a set from these")).click()
-    page.get_by_label("Name of the set").fill("drawers")
-    page.get_by_role("button", name="Make the set").click()
-    page.get_by_role("button", name="Open it in Sets").click()
-    page.get_by_role("heading", name="drawers@1").wait_for()
-    page.locator(".card").first.wait_for()
-
-
-def test_a_click_on_a_value_filters_and_a_shared_address_shows_the_same(page: Page, address: str) -> None:
-    page.goto(address)
-    page.locator("details[data-column=dataset] button", has_text="metaworld_sawyer").click()
-    page.get_by_text("12 of 25 episodes").wait_for()
-    page.locator("details[data-column=success] button.value", has_text="false").click()
-    page.get_by_text("6 of 25 episodes").wait_for()
-    shared = page.url
-    page.goto("about:blank")
-    page.goto(shared)
-    page.get_by_text("6 of 25 episodes").wait_for()
-
-
 def test_tabs_keep_what_was_filtered_and_the_episode_that_was_open(page: Page, address: str) -> None:
     page.goto(f"{address}/?f.dataset=metaworld_sawyer&q=drawer")
-    page.locator(".card[href*='q=drawer']").first.click()
+    card = page.locator(".card[href*='q=drawer']").first
+    card.hover()
+    card.locator("video.ready").wait_for()
+    card.click()
     page.locator(".player").wait_for()
     episode = page.url
     for tab in ("Status", "Browse"):
@@ -191,21 +135,20 @@ def test_tabs_keep_what_was_filtered_and_the_episode_that_was_open(page: Page, a
     page.get_by_text("25 of 25 episodes").wait_for()
 
 
-def test_markup_in_data_stays_text(page: Page, address: str, workspace: Workspace, markup: str) -> None:
+def _check_that_markup_is_text(page: Page) -> None:
+    page.get_by_text("onerror").first.wait_for()
+    assert page.locator("img[src=x]").count() == 0
+    assert "broken in" not in page.title()
+
+
+def test_markup_in_data_stays_text(page: Page, address: str, workspace: Workspace) -> None:
     page.goto(f"{address}/?f.dataset=hostile")
-    assert page.locator(".card .title").first.inner_text() == markup
-    with_markup = next(iter(workspace.stores.tables.episodes.ids("dataset = 'hostile'")))
-    graded = next(
-        episode.episode_id
-        for episode in workspace.stores.tables.episodes.read("dataset = 'metaworld_sawyer'", limit=1)
-    )
-    for episode_id in (with_markup, graded):
+    assert page.locator(".card .title").first.inner_text() == MARKUP
+    for where in ("dataset = 'hostile'", "grade = 'acceptable'"):
+        episode_id = min(workspace.stores.tables.episodes.ids(where))
         page.goto(f"{address}/episode?episode={episode_id}")
-        page.locator(".player").wait_for()
-        page.get_by_text("onerror").first.wait_for()
         page.locator("dl dd", has_text=episode_id).wait_for()
-        assert page.locator("img[src=x]").count() == 0
-        assert "broken in" not in page.title()
+        _check_that_markup_is_text(page)
 
 
 def test_the_page_shows_contradictions_and_segments_of_any_annotator(
@@ -229,85 +172,37 @@ def test_the_page_shows_contradictions_and_segments_of_any_annotator(
     assert contested_page.locator("[data-lane=skills] .segment").count() == 2
     rows.nth(2).locator("button").click()
     _wait_time(contested_page, "Math.abs(t - 1.5) < 0.1")
+    _check_that_markup_is_text(contested_page)
+    contested_page.goto(f"{contested_address}/status")
+    contested_page.get_by_role("heading", name="Producers").wait_for()
+    assert contested_page.locator("img[src=x]").count() == 0
 
 
 def test_a_page_marks_what_fills_columns_and_folds_the_rest(
-    contested_page: Page, contested_address: str, shown: Workspace, markup: str
+    contested_page: Page, contested_address: str, shown: Workspace
 ) -> None:
     tables = shown.stores.tables.episodes
     (differing,) = tables.ids("array_has(disagreement, 'grade')")
     contested_page.goto(f"{contested_address}/episode?episode={differing}")
     caption = contested_page.locator(".caption.shown")
     caption.wait_for()
-    assert caption.locator(".text").all_inner_texts() == [markup]
+    assert caption.locator(".text").all_inner_texts() == [MARKUP]
     # A person has refused what the newer judge accepted.
     assert caption.locator(".head .badge").inner_text() == "not acceptable"
     assert "acceptable" in caption.locator(".grade .badge.good").all_inner_texts()
     made = " ".join(caption.locator(".grade .made").all_inner_texts())
-    assert f"by a person Ada {markup}" in made
+    assert f"by a person Ada {MARKUP}" in made
     assert "not used in filters" in made
     contested_page.get_by_text("producers differ: acceptable, caption, grade").wait_for()
     older = contested_page.locator(".others .text")
     assert not older.is_visible()
     contested_page.locator(".others summary").click()
     assert older.inner_text() == "open it"
-
-
-def test_markup_of_producers_stays_text(
-    contested_page: Page, contested_address: str, shown: Workspace, markup: str
-) -> None:
-    for episode_id in shown.stores.tables.episodes.ids("caption IS NOT NULL"):
-        contested_page.goto(f"{contested_address}/episode?episode={episode_id}")
-        contested_page.locator("tr.segment").first.wait_for()
-        contested_page.get_by_text("onerror").first.wait_for()
-        assert contested_page.locator("img[src=x]").count() == 0
-        assert "broken in" not in contested_page.title()
-    contested_page.goto(f"{contested_address}/status")
-    contested_page.get_by_role("heading", name="Producers").wait_for()
-    assert contested_page.locator("img[src=x]").count() == 0
-
-
-_CONTRAST = """(element) => {
-  const pen = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
-  const pixel = (colour) => {
-    pen.clearRect(0, 0, 1, 1); pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1);
-    return [...pen.getImageData(0, 0, 1, 1).data];
-  };
-  const light = (colour) => {
-    const [r, g, b] = pixel(colour).slice(0, 3).map((part) => part / 255)
-      .map((part) => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const text = light(getComputedStyle(element).color);
-  let behind = element;
-  while (behind && pixel(getComputedStyle(behind).backgroundColor)[3] < 255) {
-    behind = behind.parentElement || (behind.getRootNode().host ?? null);
-  }
-  const back = behind ? light(getComputedStyle(behind).backgroundColor) : 1;
-  return [(Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05), back];
-}"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_have_the_theme_of_the_browser_and_can_be_read_in_it(
-    page: Page, address: str, scheme: Literal["light", "dark"]
-) -> None:
-    page.emulate_media(color_scheme=scheme)
-    for path, texts in (
-        ("", [".card .title", ".card .meta", ".card .badge", ".value .count", "summary"]),
-        ("health", ["h2", "[data-testid=stMetricValue]"]),
-    ):
-        page.goto(f"{address}/{path}")
-        for selector in texts:
-            element = page.locator(selector).first
-            element.wait_for()
-            contrast, background = element.evaluate(_CONTRAST)
-            assert contrast >= 4.5, (path, selector)
-            assert (background < 0.2) == (scheme == "dark"), (path, selector)
+    _check_that_markup_is_text(contested_page)
 
 
 def test_a_phone_shows_two_numbers_of_a_dataset_beside_each_other(page: Page, address: str) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
+    page.set_viewport_size(_PHONE)
     page.goto(f"{address}/health")
     tiles = page.locator("[data-testid=stMetric]")
     tiles.nth(3).wait_for()
@@ -315,3 +210,123 @@ def test_a_phone_shows_two_numbers_of_a_dataset_beside_each_other(page: Page, ad
     assert first and second and third
     assert first["y"] == second["y"] < third["y"]
     assert second["x"] + second["width"] <= 390
+
+
+@pytest.mark.parametrize(
+    ("query", "label", "value"),
+    [
+        ("", "Sort by", "Sort: source order"),
+        ("?sort=num_steps", "Sort by", "Sort: steps"),
+        ("?q=drawer&by=meaning", "Compare", "Compare: Meaning"),
+    ],
+)
+def test_a_phone_shows_the_whole_choice_of_a_list(
+    page: Page, address: str, query: str, label: str, value: str
+) -> None:
+    page.set_viewport_size(_PHONE)
+    page.goto(f"{address}/{query}")
+    select = page.get_by_role("combobox", name=label)
+    expect(select).to_have_value(value)
+    assert select.evaluate("input => input.scrollWidth <= input.clientWidth")
+    box = select.bounding_box()
+    assert box is not None and box["x"] + box["width"] <= 390
+
+
+def test_a_phone_shows_two_cards_beside_each_other(page: Page, address: str) -> None:
+    page.set_viewport_size(_PHONE)
+    page.goto(address)
+    page.locator(".card").nth(2).wait_for()
+    for name in ("Image", "SQL"):
+        assert page.get_by_role("button", name=name).is_visible(), name
+    boxes = page.locator(".card").evaluate_all(
+        "cards => cards.slice(0, 3).map(card => card.getBoundingClientRect().toJSON())"
+    )
+    assert boxes[0]["y"] == boxes[1]["y"] < boxes[2]["y"]
+    assert boxes[1]["right"] <= 390
+
+
+# Episodes are not read while a file of this name lies beside the workspace.
+_GATE = "closed"
+
+# The model of the vectors is loaded once the file is gone; each load is a line of another file.
+_SERVE_WITH_SLOW_MODEL = f"""
+import pathlib, sys, time
+from annotators.models import doubles
+folder, load = pathlib.Path(sys.argv[1]).parent, doubles.load_hash_encoder
+def wait_and_load(spec, device=""):
+    with (folder / "loads").open("a") as file:
+        file.write(spec + "\\n")
+    while (folder / {_GATE!r}).exists():
+        time.sleep(0.01)
+    return load(spec, device)
+doubles.load_hash_encoder = wait_and_load
+"""
+
+
+def test_ticks_and_places_survive_a_reload(page: Page, address: str) -> None:
+    page.goto(f"{address}/?sort=num_steps")
+    for number in (1, 20):
+        page.locator(".tick").nth(number).click()
+        expect(page.locator(".card.ticked").last).to_be_visible()
+    page.get_by_text("2 selected").wait_for()
+    ticked = page.locator(".card.ticked").evaluate_all("cards => cards.map(card => card.dataset.episode)")
+    page.locator(".card").nth(20).evaluate("card => card.scrollIntoView({block: 'center'})")
+    main = page.locator("[data-testid=stMain]")
+    offset = main.evaluate("main => main.scrollTop")
+    assert offset > 300
+    stored = "() => Object.entries(sessionStorage).some(([name, value]) => name.startsWith('ares.scroll')"
+    page.wait_for_function(f"{stored} && Math.abs(value - {offset}) < 2)")
+    page.reload()
+    page.get_by_text("2 selected").wait_for()
+    expect(page.locator(".card.ticked")).to_have_count(2)
+    assert (
+        page.locator(".card.ticked").evaluate_all("cards => cards.map(card => card.dataset.episode)")
+        == ticked
+    )
+    page.wait_for_function(
+        f"Math.abs(document.querySelector('[data-testid=stMain]').scrollTop - {offset}) < 3"
+    )
+    page.get_by_role("button", name="Clear", exact=True).click()
+    expect(page.locator(".card.ticked")).to_have_count(0)
+    page.reload()
+    page.locator(".card").first.wait_for()
+    expect(page.locator(".card.ticked")).to_have_count(0)
+
+
+@pytest.mark.nightly
+def test_the_first_search_by_a_frame_waits_for_the_model_and_says_so(
+    browser: Browser, mapped: Workspace
+) -> None:
+    mapped.annotate("embed", model="hash:32", quiet=True)
+    episode_id = min(mapped.stores.tables.episodes.ids())
+    gate = Path(mapped.path).parent / _GATE
+    gate.touch()
+    with (
+        serve(mapped, _SERVE_WITH_SLOW_MODEL + SERVE_COMMAND) as address,
+        open_tab(browser, address) as page,
+        open_tab(browser, address) as other,
+    ):
+        for tab in (page, other):
+            tab.goto(f"{address}/episode?episode={episode_id}")
+            tab.locator(".player .camera video").first.wait_for()
+            tab.get_by_role("button", name="Find like this").first.click()
+            tab.locator("[data-testid=stMain]").get_by_text("Loading the model").first.wait_for()
+        gate.unlink()
+        for tab in (page, other):
+            tab.get_by_text(re.compile("of 4 episodes")).wait_for()
+            tab.locator(".card .corner.score").first.wait_for()
+    assert (gate.parent / "loads").read_text().splitlines() == ["hash:32"]
+
+
+def test_a_tick_counts_though_its_box_is_drawn_anew_under_the_pressed_mouse(page: Page, address: str) -> None:
+    page.goto(f"{address}/?sort=num_steps")
+    box = page.locator(".tick").nth(1)
+    box.hover()
+    page.mouse.down()
+    # As a grid does that is redrawn: the browser then sends no click to the box.
+    box.evaluate("box => { const cell = box.parentElement; cell.replaceWith(cell); cell.append(box); }")
+    page.mouse.up()
+    expect(page.locator(".card.ticked")).to_have_count(1)
+    page.get_by_text("1 selected").wait_for()
+    box.click()
+    expect(page.locator(".card.ticked")).to_have_count(0)

@@ -18,11 +18,12 @@ from ares.settings import Settings
 from ares.store import read_history
 from ares.workspace import Workspace, open_workspace
 from tests.app.contested_producers import CAPTIONER, make_annotation, make_caption
-from tests.app.dashboard.browser import SERVE_COMMAND, open_tab, serve
+from tests.app.dashboard.browser import SERVE_COMMAND, serve
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
+pytestmark = pytest.mark.slow
 _JUDGE = Producer(
     annotator="grade", version="1", model="j", columns=GRADE_COLUMNS, kind="model", subject_kind="annotation",
     after=("caption",),
@@ -62,12 +63,6 @@ def address(filled: Workspace, demo_samples: Path) -> Iterator[str]:
     command = SERVE_COMMAND.replace("Settings()", f"Settings(source_dirs=({str(demo_samples)!r},))")
     with serve(filled, command) as address:
         yield address
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with open_tab(browser, address) as tab:
-        yield tab
 
 
 def _count_actions(workspace: Workspace) -> int:

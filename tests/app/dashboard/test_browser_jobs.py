@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +19,8 @@ from tests.ingesting import ingest_paths
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +41,6 @@ def serve_command(source_folder: Path) -> str:
     return SERVE_COMMAND.replace("Settings()", f"Settings(source_dirs=({str(source_folder)!r},))")
 
 
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with open_tab(browser, address) as tab:
-        yield tab
-
-
 def ended(workspace: Workspace, words: str, not_pid: int = 0) -> Job:
     """The job of a command, a pattern, once it has ended; of a later process than one."""
     deadline = time.monotonic() + 300
@@ -56,11 +50,6 @@ def ended(workspace: Workspace, words: str, not_pid: int = 0) -> Job:
             return jobs[0]
         time.sleep(0.05)
     pytest.fail(f"{words} does not end")
-
-
-def is_running(job: Job, name: str) -> bool:
-    """Whether this is a job of exactly this command, in a process that has not ended."""
-    return job.name == name and job.pid != 0 and not job.ended
 
 
 def test_an_empty_workspace_is_filled_from_the_page(
@@ -105,42 +94,3 @@ def test_another_page_says_what_has_changed_and_shows_it(
     page.get_by_role("button", name=re.compile(r"new changes?, show")).click()
     expect(page.get_by_text("late", exact=True)).not_to_have_count(0)
     expect(page.get_by_role("button", name=re.compile("show$"))).to_have_count(0)
-
-
-def test_a_job_is_stopped_killed_and_resumed(page: Page, address: str, workspace: Workspace) -> None:
-    page.goto(f"{address}/jobs?job=annotate&names=motion")
-    page.get_by_role("button", name="Start", exact=True).click()
-    deadline = time.monotonic() + 300
-    while not (
-        jobs := [job for job in list_all_jobs(workspace.stores) if is_running(job, "annotate motion")]
-    ):
-        assert time.monotonic() < deadline
-    os.kill(jobs[0].pid, signal.SIGKILL)
-    expect(page.get_by_text("its process was killed")).to_be_visible()
-    page.get_by_role("button", name="Resume").first.click()
-    assert ended(workspace, "annotate motion$", jobs[0].pid).state == "finished"
-
-
-def test_what_is_typed_is_a_value_and_never_an_option(page: Page, address: str, workspace: Workspace) -> None:
-    page.goto(f"{address}/jobs?job=annotate&names=motion")
-    page.get_by_role("textbox", name="Only episodes of this filter").fill("--budget=0")
-    page.keyboard.press("Tab")
-    page.get_by_text("the filter").wait_for()
-    typed = "instruction <> '--budget=0 $(touch /tmp/x)'"
-    page.get_by_role("textbox", name="Only episodes of this filter").fill(typed)
-    page.keyboard.press("Tab")
-    page.get_by_role("button", name="Start", exact=True).click()
-    job = ended(workspace, "annotate motion '--where=instruction")
-    assert job.state == "finished" and f"--where={typed}" in job.words
-
-
-@pytest.mark.nightly
-def test_a_log_in_proxy_says_who_starts_a_job(browser: Browser, workspace: Workspace) -> None:
-    """The name stands beside the job, and in the log beside what is done to episodes."""
-    command = SERVE_COMMAND.replace("Settings()", "Settings(trusted_proxies=('127.0.0.1',))")
-    with serve(workspace, command) as address, open_tab(browser, address) as page:
-        page.set_extra_http_headers({"X-Forwarded-User": "Grace"})
-        page.goto(f"{address}/jobs?job=check")
-        page.get_by_role("button", name="Start", exact=True).click()
-        expect(page.get_by_text("by Grace").first).to_be_visible()
-    assert ended(workspace, "^check").person == "Grace"

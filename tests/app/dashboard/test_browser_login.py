@@ -1,4 +1,4 @@
-"""Log-in by an identity provider, in a real browser: there and back, an act in the name of its token, and out."""
+"""Log-in by an identity provider or a password, in a real browser: there and back, an act in its name, and out."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from ares.workspace import Workspace
 from tests.app.dashboard.browser import SERVE_COMMAND, open_tab, serve
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.slow
 _ADA = "ada@lab.example"
 _CLIENT = {"client_id": "ares", "client_secret": "of the test"}
 
@@ -184,7 +185,30 @@ def _status(address: str, cookies: str) -> int:
 
 
 @pytest.fixture
-def page(browser: Any, address: str) -> Iterator[Page]:
+def page(browser: Browser, address: str) -> Iterator[Page]:
     # Whoever is not logged in is refused, and the provider is elsewhere.
     with open_tab(browser, "http://", refused="http://") as tab:
         yield tab
+
+
+def test_users_log_in_by_a_form_and_out_by_a_link(browser: Browser, mapped: Workspace) -> None:
+    command = SERVE_COMMAND.replace("Settings()", "Settings(app_password='s3cret')")
+    command = command.replace("port=0", "host='0.0.0.0', port=0")
+    with serve(mapped, command) as listening:
+        address = listening.replace("0.0.0.0", "127.0.0.1")
+        # The form is the answer to a page that is refused.
+        with open_tab(browser, address, refused=address) as tab:
+            tab.goto(f"{address}/?f.success=true")
+            tab.get_by_label("Password").fill("wrong")
+            tab.get_by_role("button", name="Log in").click()
+            tab.get_by_text("The password is wrong.").wait_for()
+            tab.get_by_label("Password").fill("s3cret")
+            tab.get_by_role("button", name="Log in").click()
+            tab.get_by_text("2 of 4 episodes").wait_for()
+            assert tab.url.endswith("/?f.success=true")
+            (cookie,) = [cookie for cookie in tab.context.cookies() if cookie["name"] == "ares_login"]
+            assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+            tab.get_by_role("link", name="Log out").click()
+            tab.get_by_label("Password").wait_for()
+            tab.goto(address)
+            tab.get_by_label("Password").wait_for()

@@ -12,12 +12,13 @@ from playwright.sync_api import expect
 
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, open_tab, serve
+from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, serve
 from tests.thinning import some_by_day
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
+pytestmark = pytest.mark.slow
 _VIDEOS = 8
 # Corners, from 0 to 1 of the canvas, around the middle four of the episodes.
 _AROUND_MIDDLE = ((0.3, 0.03), (0.62, 0.03), (0.62, 0.97), (0.3, 0.97))
@@ -42,12 +43,6 @@ def several(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Ite
 def address(several: Workspace) -> Iterator[str]:
     with serve(several) as address:
         yield address
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with open_tab(browser, address) as tab:
-        yield tab
 
 
 def _open_map(page: Page, address: str, query: str = "") -> None:
@@ -159,10 +154,3 @@ def test_the_map_has_no_serious_violation(page: Page, address: str, scheme: Lite
     region = "?region=3+-1%2C+5+-1%2C+5+9%2C+3+9&region_name=middle&colour=success"
     _open_map(page, address, region)
     assert page.evaluate(VIOLATIONS, AXE.read_text()) == []
-
-
-def test_a_wrong_region_is_one_line(page: Page, address: str) -> None:
-    page.goto(f"{address}/map?region=1+2%2C3")
-    page.get_by_text("a region of the map cannot be read").wait_for()
-    page.get_by_role("button", name="Open the page without it").click()
-    expect(page.locator("canvas[data-points]")).to_be_visible()

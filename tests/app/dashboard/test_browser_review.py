@@ -17,13 +17,15 @@ from tests.ares.review.conftest import fill_with_captions
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[tuple[Workspace, str]]:
-    """Queues of 60 captions: for a person alone, for two, and one whose items nobody else asks for."""
+    """Queues of captions: for a person alone, for two, and one whose items nobody else asks for."""
     with open_workspace(str(tmp_path_factory.mktemp("review") / "w"), Settings()) as opened:
-        fill_with_captions(opened.stores, demo_samples, per_episode=30)
-        for name, size in (("alone-12", 12), ("alone-60", 60), ("together", 8), ("spare", 1)):
+        fill_with_captions(opened.stores, demo_samples)
+        for name, size in (("alone", 12), ("together", 8), ("spare", 1)):
             repeat = 0.25 if name == "together" else 0.0
             request = QueueRequest(
                 name=name, question="acceptable", person="Ada", random_items=size, repeat=repeat
@@ -31,6 +33,11 @@ def served(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iter
             opened.review.create(request)
         with serve(opened) as address:
             yield opened, address
+
+
+@pytest.fixture
+def address(served: tuple[Workspace, str]) -> str:
+    return served[1]
 
 
 def _open(page: Page, address: str, queue: str, person: str) -> None:
@@ -44,113 +51,105 @@ def _press(page: Page, key: str, progress: str) -> None:
     page.get_by_text(progress, exact=False).first.wait_for()
 
 
-@pytest.mark.parametrize("size", [12, pytest.param(60, marks=pytest.mark.nightly)])
 def test_each_label_costs_a_key_and_no_click_and_a_reload_loses_none(
-    browser: Browser, served: tuple[Workspace, str], size: int
+    page: Page, served: tuple[Workspace, str]
 ) -> None:
     workspace, address = served
-    queue, half = f"alone-{size}", size // 2
-    with open_tab(browser, address) as page:
-        _open(page, address, queue, "Ada")
-        assert f"0 of {size}" in page.locator(".progress").inner_text()
-        assert '"put the mug on the shelf"' in page.locator(".guideline").inner_text()
-        shown = page.locator(".root").last.inner_text()
-        assert "MET" not in shown and "grade" not in shown, "blind to the judge"
-        keys = 0
-        for number in range(1, size + 1):
-            _press(page, "yn?"[number % 3], f"{number} of {size}")
-            keys += 1
-            if number == half:
-                before = page.locator(".text").inner_text()
-                page.reload()
-                page.locator(".review .text").wait_for()
-                assert page.locator(".text").inner_text() == before
-                page.get_by_text(f"{half} of {size}").first.wait_for()
-                _press(page, "u", f"{half - 1} of {size}")
-                _press(page, "y", f"{half} of {size}")
-                keys += 2
-        page.get_by_text("Nothing is left for you").wait_for()
-        assert keys <= size + 2
+    queue, size, half = "alone", 12, 6
+    _open(page, address, queue, "Ada")
+    assert f"0 of {size}" in page.locator(".progress").inner_text()
+    assert '"put the mug on the shelf"' in page.locator(".guideline").inner_text()
+    shown = page.locator(".root").last.inner_text()
+    assert "MET" not in shown and "grade" not in shown, "blind to the judge"
+    keys = 0
+    for number in range(1, size + 1):
+        _press(page, "yn?"[number % 3], f"{number} of {size}")
+        keys += 1
+        if number == half:
+            before = page.locator(".text").inner_text()
+            page.reload()
+            page.locator(".review .text").wait_for()
+            assert page.locator(".text").inner_text() == before
+            page.get_by_text(f"{half} of {size}").first.wait_for()
+            _press(page, "u", f"{half - 1} of {size}")
+            _press(page, "y", f"{half} of {size}")
+            keys += 2
+    page.get_by_text("Nothing is left for you").wait_for()
+    assert keys <= size + 2
     answers = workspace.review.answers(queue=queue, person="Ada")
     assert sorted(row.answer.item for row in answers) == list(range(size))
     assert {row.answer.verdict for row in answers} == {"met", "unmet", "unsure"}
 
 
-def test_a_queue_is_made_on_the_page(browser: Browser, served: tuple[Workspace, str]) -> None:
+def test_a_queue_is_made_on_the_page(page: Page, served: tuple[Workspace, str]) -> None:
     workspace, address = served
-    with open_tab(browser, address) as page:
-        # An item that is shown is hers for a while: not one of the queues of other tests.
-        page.goto(f"{address}/review?queue=spare&person=Zoe")
-        page.get_by_role("button", name="New queue").click()
-        page.get_by_label("Name", exact=True).fill("lids")
-        page.get_by_label("Items drawn at random").fill("5")
-        page.get_by_role("textbox", name="Only episodes that fulfil").fill("dataset = 'video'")
-        page.get_by_role("button", name="Make a queue").click()
-        page.wait_for_url("**queue=lids**")
-        page.get_by_text("0 of 5").first.wait_for()
-        page.get_by_role("button", name="Make a queue").wait_for(state="detached")
-        if AXE.is_file():
-            assert page.evaluate(VIOLATIONS, AXE.read_text()) == []
-        _press(page, "y", "1 of 5")
-        (queue,) = (queue for queue in workspace.review.queues() if queue.name == "lids")
-        assert (queue.person, queue.items, queue.recipe) == ("Zoe", 5, {"where": "dataset = 'video'"})
+    # An item that is shown is hers for a while: not one of the queues of other tests.
+    page.goto(f"{address}/review?queue=spare&person=Zoe")
+    page.get_by_role("button", name="New queue").click()
+    page.get_by_label("Name", exact=True).fill("lids")
+    page.get_by_label("Items drawn at random").fill("5")
+    page.get_by_role("textbox", name="Only episodes that fulfil").fill("dataset = 'video'")
+    page.get_by_role("button", name="Make a queue").click()
+    page.wait_for_url("**queue=lids**")
+    page.get_by_text("0 of 5").first.wait_for()
+    page.get_by_role("button", name="Make a queue").wait_for(state="detached")
+    if AXE.is_file():
+        assert page.evaluate(VIOLATIONS, AXE.read_text()) == []
+    _press(page, "y", "1 of 5")
+    (queue,) = (queue for queue in workspace.review.queues() if queue.name == "lids")
+    assert (queue.person, queue.items, queue.recipe) == ("Zoe", 5, {"where": "dataset = 'video'"})
 
 
-def test_an_item_that_another_person_has_is_said(browser: Browser, served: tuple[Workspace, str]) -> None:
+def test_an_item_that_another_person_has_is_said(page: Page, served: tuple[Workspace, str]) -> None:
     workspace, address = served
     workspace.review.create(QueueRequest(name="held", question="acceptable", person="Ada", random_items=1))
     assert workspace.review.queue("held").next("Ben")
-    with open_tab(browser, address) as page:
-        page.goto(f"{address}/review?queue=held&person=Ada")
-        page.get_by_text("Nothing is left for you: 0 of 1").wait_for()
-        page.get_by_text("1 not answered: shown to other people, for 15 minutes each").wait_for()
+    page.goto(f"{address}/review?queue=held&person=Ada")
+    page.get_by_text("Nothing is left for you: 0 of 1").wait_for()
+    page.get_by_text("1 not answered: shown to other people, for 15 minutes each").wait_for()
 
 
 def test_a_failure_has_a_kind_and_a_reason_that_fill_in_again(
-    browser: Browser, served: tuple[Workspace, str]
+    page: Page, served: tuple[Workspace, str]
 ) -> None:
     workspace, address = served
     workspace.review.create(QueueRequest(name="outcomes", question="success", person="Ada", random_items=2))
-    with open_tab(browser, address) as page:
-        _open(page, address, "outcomes", "Ada")
-        page.get_by_label("kind of failure").select_option("dropped")
-        page.get_by_label("severity").select_option("major")
-        page.keyboard.press("r")
-        # Keys are letters of the reason until Enter.
-        page.keyboard.type("slips only at the end")
-        page.keyboard.press("Enter")
-        _press(page, "n", "1 of 2")
-        (row,) = workspace.review.answers(queue="outcomes")
-        said = row.answer
-        assert (said.verdict, said.failure_kind, said.severity) == ("failure", "dropped", "major")
-        assert said.reason == "slips only at the end"
-        _press(page, "u", "0 of 2")
-        page.reload()
-        page.locator(".review .text").wait_for()
-        assert page.get_by_label("Reason", exact=True).input_value() == "slips only at the end"
-        assert page.get_by_label("kind of failure").input_value() == "dropped"
-        assert page.get_by_label("severity").input_value() == "major"
-        _press(page, "y", "1 of 2")
-        (row,) = workspace.review.answers(queue="outcomes")
-        assert (row.answer.verdict, row.answer.failure_kind) == ("success", ""), "a success has no kind"
+    _open(page, address, "outcomes", "Ada")
+    page.get_by_label("kind of failure").select_option("dropped")
+    page.get_by_label("severity").select_option("major")
+    page.keyboard.press("r")
+    # Keys are letters of the reason until Enter.
+    page.keyboard.type("slips only at the end")
+    page.keyboard.press("Enter")
+    _press(page, "n", "1 of 2")
+    (row,) = workspace.review.answers(queue="outcomes")
+    said = row.answer
+    assert (said.verdict, said.failure_kind, said.severity) == ("failure", "dropped", "major")
+    assert said.reason == "slips only at the end"
+    _press(page, "u", "0 of 2")
+    page.reload()
+    page.locator(".review .text").wait_for()
+    assert page.get_by_label("Reason", exact=True).input_value() == "slips only at the end"
+    assert page.get_by_label("kind of failure").input_value() == "dropped"
+    assert page.get_by_label("severity").input_value() == "major"
+    _press(page, "y", "1 of 2")
+    (row,) = workspace.review.answers(queue="outcomes")
+    assert (row.answer.verdict, row.answer.failure_kind) == ("success", ""), "a success has no kind"
 
 
-def test_what_is_entered_stays_when_the_part_is_drawn_anew(
-    browser: Browser, served: tuple[Workspace, str]
-) -> None:
+def test_what_is_entered_stays_when_the_part_is_drawn_anew(page: Page, served: tuple[Workspace, str]) -> None:
     workspace, address = served
     workspace.review.create(QueueRequest(name="beside", question="acceptable", person="Ada", random_items=6))
     queue = workspace.review.queue("beside")
-    with open_tab(browser, address) as page:
-        _open(page, address, "beside", "Ada")
-        page.keyboard.press("r")
-        page.keyboard.type("the gripper is empty")
-        item = queue.next("Ben")
-        assert item is not None
-        queue.answer(item, "Ben", "met")
-        page.get_by_text("Your answers").click()
-        page.get_by_text("1 of 6").first.wait_for()
-        assert page.get_by_label("Reason", exact=True).input_value() == "the gripper is empty"
+    _open(page, address, "beside", "Ada")
+    page.keyboard.press("r")
+    page.keyboard.type("the gripper is empty")
+    item = queue.next("Ben")
+    assert item is not None
+    queue.answer(item, "Ben", "met")
+    page.get_by_text("Your answers").click()
+    page.get_by_text("1 of 6").first.wait_for()
+    assert page.get_by_label("Reason", exact=True).input_value() == "the gripper is empty"
 
 
 @pytest.mark.nightly

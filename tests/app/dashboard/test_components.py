@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import app.dashboard
 import app.dashboard.components
 from app.dashboard.components import bundle_javascript_modules
 
@@ -46,7 +49,9 @@ def test_a_module_that_two_others_import_is_joined_once_and_before_both(tmp_path
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])]
+)
 def test_node_accepts_a_joined_component(name: str, tmp_path: Path) -> None:
     script = tmp_path / "component.mjs"
     script.write_text(bundle_javascript_modules(FOLDER / name / "index.js"))
@@ -72,3 +77,13 @@ def test_no_page_reads_a_field_that_may_be_gone_by_its_key_alone() -> None:
         if "st.session_state[" in line and "] = " not in line
     ]
     assert reads == []
+
+
+def test_no_module_has_the_name_of_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamlit puts the folder of the entry script first on the path."""
+    folder = Path(app.dashboard.__file__).parent
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if Path(path).resolve() != folder])
+    names = {path.stem for path in folder.glob("*.py")} - {"__init__", "main"}
+    names |= {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert names and not names & sys.stdlib_module_names
+    assert [name for name in names if PathFinder.find_spec(name)] == []

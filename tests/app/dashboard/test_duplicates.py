@@ -11,11 +11,13 @@ from playwright.sync_api import expect
 
 from ares.settings import Settings
 from ares.workspace import DuplicateTable, Workspace, open_workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, open_tab, serve
+from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, serve
 from tests.ares.curation.test_composition import draw_course, make_record
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +43,6 @@ def address(copied: Workspace, groups: DuplicateTable) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with open_tab(browser, address) as tab:
-        yield tab
-
-
 def test_a_group_is_a_filter_that_opens_its_pairs(page: Page, address: str, groups: DuplicateTable) -> None:
     largest = groups[0]
     page.goto(address)
@@ -67,14 +63,3 @@ def test_a_group_is_a_filter_that_opens_its_pairs(page: Page, address: str, grou
     expect(page.get_by_role("combobox", name="Near duplicates of this group")).to_have_value(
         re.compile(second.second)
     )
-
-
-def test_without_a_filter_there_is_no_button(page: Page, address: str) -> None:
-    page.goto(address)
-    expect(page.get_by_text("7 of 7 episodes")).to_be_visible()
-    expect(page.get_by_role("button", name=re.compile("Compare pairs"))).to_have_count(0)
-
-
-def test_a_group_that_does_not_exist_is_said(page: Page, address: str) -> None:
-    page.goto(f"{address}/compare?group=nothing")
-    expect(page.get_by_text("there is no group 'nothing' of near duplicates").first).to_be_visible()

@@ -43,10 +43,16 @@ def _suspend(job: Job) -> bool:
     return bool(job.pid)
 
 
+@pytest.mark.slow
 def test_an_export_is_stopped_and_leaves_nothing(
     workspace: Workspace, frozen: CurationSet, tmp_path: Path
 ) -> None:
-    started = _start(workspace, frozen, "lerobot", tmp_path / "stopped")
+    """Also where the server ignores interrupts, as one of `nohup ares app &` does: a process inherits that."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        started = _start(workspace, frozen, "lerobot", tmp_path / "stopped")
+    finally:
+        signal.signal(signal.SIGINT, before)
     job = _wait(workspace, frozen, _suspend)
     with pytest.raises(RequestError, match="is running"):
         _start(workspace, frozen, "lerobot", tmp_path / "stopped")
@@ -57,6 +63,7 @@ def test_an_export_is_stopped_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_killed_export_is_seen_as_such_and_can_be_started_again(
     workspace: Workspace, frozen: CurationSet, tmp_path: Path
 ) -> None:
@@ -68,28 +75,3 @@ def test_a_killed_export_is_seen_as_such_and_can_be_started_again(
     job = _wait(workspace, frozen, lambda job: job.ended)
     assert job.state == "finished" and job.report == {"status": 0, "document": job.document}
     assert job.document["episodes"] + job.document["failed"] == frozen.episodes
-
-
-def test_an_export_that_cannot_be_written_says_why(
-    workspace: Workspace, frozen: CurationSet, tmp_path: Path
-) -> None:
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "file").touch()
-    _start(workspace, frozen, "parquet", tmp_path / "full")
-    job = _wait(workspace, frozen, lambda job: job.ended)
-    assert job.state == "failed" and str(tmp_path / "full") in job.reason + job.detail
-
-
-def test_a_job_of_a_server_that_ignores_interrupts_is_stopped(
-    workspace: Workspace, frozen: CurationSet, tmp_path: Path
-) -> None:
-    """As one does that `nohup ares app &` has started: a process inherits what is ignored."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        started = _start(workspace, frozen, "lerobot", tmp_path / "ignored")
-    finally:
-        signal.signal(signal.SIGINT, before)
-    job = _wait(workspace, frozen, _suspend)
-    stop_job(workspace.stores, started, "Ben")
-    os.kill(job.pid, signal.SIGCONT)
-    assert _wait(workspace, frozen, lambda job: job.ended).state == "stopped"

@@ -21,6 +21,7 @@ from tests.thinning import some_by_day
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
+pytestmark = pytest.mark.slow
 _MANUAL = Path(__file__).parents[3] / "docs" / "dashboard-jobs-of-a-lab.md"
 _ROW = re.compile(r"^\| (?P<job>[^|]+?)(?: \([^|)]*\))? \| [^|]+ \| (?P<most>\d+) \|", re.MULTILINE)
 _MOST = {row["job"]: int(row["most"]) for row in _ROW.finditer(_MANUAL.read_text())}
@@ -46,13 +47,11 @@ class Lab:
         self.count += 1
 
     def click(self, what: Locator) -> None:
-        """Click, as soon as it is there."""
         what.wait_for()
         self._begin()
         what.click()
 
     def press(self, key: str) -> None:
-        """Press a key."""
         self._begin()
         self.page.keyboard.press(key)
 
@@ -67,11 +66,9 @@ class Lab:
         self.type(text)
 
     def button(self, name: str | re.Pattern[str], exact: bool = True) -> Locator:
-        """The button of a name."""
         return self.page.get_by_role("button", name=name, exact=exact)
 
     def open_page(self, name: str) -> None:
-        """Click on the name of a page."""
         self.click(self.page.get_by_role("link", name=name, exact=True))
 
     def ids(self, where: str) -> list[str]:
@@ -382,8 +379,11 @@ def test_two_captioners_are_compared_in_two_clicks(browser: Browser, contested: 
         lab.click(page.locator(".card", has_text="producers differ").locator(".title").first)
         lab.click(lab.button("Compare producers"))
         page.wait_for_url("**/compare?a=**")
-        page.locator(".side-text mark").first.wait_for()
         _report(lab, _CAPTIONERS)
+        texts = page.locator(".side-text")
+        expect(texts.nth(0).locator("mark")).to_have_text(["open", "it"])
+        expect(texts.nth(1)).to_contain_text("lift")
+        expect(page.locator(".compare .cameras")).to_have_count(1)
 
 
 def test_each_job_of_the_manual_has_a_test() -> None:

@@ -8,13 +8,13 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app.dashboard import cached_reads, judge_tab
 from app.dashboard.view_state import view_filter_sql, view_from_params
 from ares.review import QueueRequest, count_judgements, list_judged_questions
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.app.drawn import draw
 from tests.ares.review.audited_world import fill_audited_world
 
 
@@ -22,19 +22,6 @@ from tests.ares.review.audited_world import fill_audited_world
 def displayed(workspace: Workspace) -> Workspace:
     cached_reads.use_workspace(workspace)
     return workspace
-
-
-def _draw(**params: str) -> AppTest:
-    script = """
-from app.dashboard.navigation import make_page_function
-make_page_function("review")()
-"""
-    app = AppTest.from_string(script, default_timeout=300)
-    for name, value in params.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception
-    return app
 
 
 @pytest.fixture
@@ -66,7 +53,7 @@ def _counted_parts(rows: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
 def test_each_part_of_a_bar_opens_as_many_episodes_as_it_counts(
     displayed: Workspace, bars: dict[str, list[dict[str, Any]]]
 ) -> None:
-    app = _draw(tab="judges")
+    app = draw("review", {"tab": "judges"})
     assert not app.error
     assert "What judges accept" in [element.value for element in app.subheader]
     accepted = displayed.stores.tables.episodes.count("grade = 'acceptable'")
@@ -89,7 +76,7 @@ def test_each_part_of_a_bar_opens_as_many_episodes_as_it_counts(
 
 
 def test_a_set_is_certified_by_a_form_which_says_how_many_answers_are_missing(displayed: Workspace) -> None:
-    app = _draw(tab="judges")
+    app = draw("review", {"tab": "judges"})
     app.number_input(key="review.certify.precision").set_value(0.9)
     app.text_input(key="review.certify.where").set_value("num_steps > 0")
     next(button for button in app.button if button.label == "Certify").click().run()
@@ -110,8 +97,8 @@ def test_the_share_is_of_the_decided_with_its_interval(displayed: Workspace) -> 
 
 
 def test_a_tab_that_does_not_exist_is_said_and_the_questions_stand_first(displayed: Workspace) -> None:
-    assert "there is no tab" in _draw(tab="jury").error[0].value
-    assert "Nothing to review yet" in [element.value for element in _draw().header]
+    assert "there is no tab" in draw("review", {"tab": "jury"}).error[0].value
+    assert "Nothing to review yet" in [element.value for element in draw("review").header]
 
 
 def test_the_audit_of_instructions_stands_among_the_judges_that_people_measure(
@@ -127,6 +114,6 @@ def test_the_audit_of_instructions_stands_among_the_judges_that_people_measure(
         audited.review.queue(queue.name).answer(item, "Ada", "met")
         audited.sync()
         cached_reads.use_workspace(audited)
-        _draw(tab="judges")
+        draw("review", {"tab": "judges"})
         (row,) = bars["coverage"]
         assert row["name"] == f"instruction, {dataset}, instruction audit 2, look"

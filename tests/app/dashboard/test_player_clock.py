@@ -13,14 +13,15 @@ import pytest
 
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import open_tab, serve
+from tests.app.dashboard.browser import serve
 from tests.ingest.image_folders.conftest import START, STEPS, write_episode, write_images
 from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
+pytestmark = pytest.mark.slow
 # A gap that a video can play slowly through, one that is too long for that, and steps that jitter.
 STAMPS = np.array([0.0, 0.10006, 0.2, 0.9, 1.0, 1.13, 1.2, 3.2, 3.3, 3.4])
 IMAGE_RATE = 4.0
@@ -76,12 +77,6 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 def address(uneven: Workspace) -> Iterator[str]:
     with serve(uneven) as address:
         yield address
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with open_tab(browser, address) as tab:
-        yield tab
 
 
 def _open(page: Page, address: str, workspace: Workspace, pairing: str) -> None:

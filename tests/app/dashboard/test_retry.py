@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from annotators.base import Options
 from annotators.caption import CaptionAnnotator
@@ -21,18 +17,19 @@ from annotators.options import AnnotatorOptions, select_options_by_annotator, ta
 from app.cli.main import build_parser
 from app.dashboard import Retry, cached_reads
 from app.dashboard.failed_work import ALL_FAILURES, plan_retry
-from app.server import PLAN, Job, find_job_path, list_jobs, resume_job, start_command, stop_job
+from app.server import PLAN, Job, find_job_path, list_jobs, start_command
 from app.server.jobs import write_job
 from ares.annotation import Producer
 from ares.curation import list_failures
 from ares.episode import Json
-from ares.errors import ModelError, ReadOnlyWorkspace, RequestError
+from ares.errors import ModelError, ReadOnlyWorkspace
 from ares.jobs import FailureLog
 from ares.registry import annotators
 from ares.settings import Price, Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import open_tab, serve
+from tests.app.dashboard.browser import SERVE_COMMAND, open_tab, serve
+from tests.app.drawn import draw
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -40,11 +37,6 @@ if TYPE_CHECKING:
 # A model that replies the rest of its name; and a paid one behind a server that does not listen.
 FREE, PAID = "stub:open the drawer", "openai:gpt-4o@http://127.0.0.1:9/v1"
 REASON = "model server cannot be reached"
-SERVE_COMMAND = (
-    "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
-    "from app.dashboard import make_served_pages; from app.server.asgi import serve;"
-    f"serve(open_workspace(sys.argv[1], Settings(caption_model={FREE!r})), make_served_pages(), port=0)"
-)
 
 
 def _open(folder: Path, samples: Path, settings: Settings) -> tuple[Workspace, Retry]:
@@ -84,56 +76,34 @@ def _wait(stores: Stores, subject: str, is_ready: Callable[[Job], bool]) -> Job:
     pytest.fail(f"the job stays {job}")
 
 
-def _suspend(job: Job) -> bool:
-    if job.pid:
-        os.kill(job.pid, signal.SIGSTOP)
-    return bool(job.pid)
-
-
-def test_a_workspace_does_not_choose_the_server_of_another_try(tmp_path: Path) -> None:
-    own, stranger = "openai:m@http://127.0.0.1:9/v1", "openai:m@http://stranger.example/v1"
-    workspace = open_workspace(str(tmp_path / "w"), Settings(caption_model=FREE, judge_model=own))
-    producer = Producer(annotator="grade", version="1", settings={"judge": [stranger], "rubric": "caption"})
-    workspace.stores.annotations.add_producer(producer)
-    retry = Retry(work="grade", maker_id=producer.maker_id)
-    assert retry.words(workspace.stores) == ["annotate", "grade", "--retry-failed"]
-    usual = Producer(annotator="grade", version="1", settings={"judge": [own], "rubric": "caption"})
-    workspace.stores.annotations.add_producer(usual)
-    words = replace(retry, maker_id=usual.maker_id).words(workspace.stores)
-    assert f"--grade.judge={own}" in words
-    workspace.close()
-
-
-def test_an_address_that_cannot_be_read_is_no_server_of_another_try(tmp_path: Path) -> None:
-    unreadable = "openai:m@http://[::1/v1"
-    workspace = open_workspace(str(tmp_path / "w"), Settings(caption_model=FREE, judge_model=unreadable))
-    producer = Producer(annotator="grade", version="1", settings={"judge": [unreadable], "rubric": "caption"})
-    workspace.stores.annotations.add_producer(producer)
-    retry = Retry(work="grade", maker_id=producer.maker_id)
-    assert retry.words(workspace.stores) == ["annotate", "grade", "--retry-failed"]
-    workspace.close()
+OWN, STRANGER = "openai:m@http://127.0.0.1:9/v1", "openai:m@http://stranger.example/v1"
+UNREADABLE = "openai:m@http://[::1/v1"
 
 
 @pytest.mark.parametrize(
-    ("work", "settings"),
+    ("judge", "work", "settings", "flags"),
     [
-        ("success", {"combination": "clip 1.0.0", "combination_hash": "1f"}),
-        ("motion", {"end_effector": "tool0"}),
-        ("caption", {"layout": "gone"}),
-        ("grade", {"rubric": "of-the-lab"}),
-        ("grade", {"per": "segment", "rubric": "of-the-lab"}),
+        (OWN, "grade", {"judge": [OWN], "rubric": "caption"}, [f"--grade.judge={OWN}"]),
+        # A workspace does not choose the server of another try.
+        (OWN, "grade", {"judge": [STRANGER], "rubric": "caption"}, []),
+        (UNREADABLE, "grade", {"judge": [UNREADABLE], "rubric": "caption"}, []),
+        # A producer holds an id or a hash where a person gives a path.
+        (FREE, "success", {"combination": "clip 1.0.0", "combination_hash": "1f"}, []),
+        (FREE, "motion", {"end_effector": "tool0"}, []),
+        (FREE, "caption", {"layout": "gone"}, []),
+        (FREE, "grade", {"rubric": "of-the-lab"}, []),
+        (FREE, "grade", {"per": "segment", "rubric": "of-the-lab"}, []),
     ],
 )
 def test_options_that_no_run_takes_are_left_out_of_another_try(
-    work: str, settings: dict[str, Json], tmp_path: Path
+    judge: str, work: str, settings: dict[str, Json], flags: list[str], tmp_path: Path
 ) -> None:
-    """A producer holds an id or a hash where a person gives a path."""
-    given = Settings(caption_model=FREE, judge_model=FREE)
+    given = Settings(caption_model=FREE, judge_model=judge)
     with open_workspace(str(tmp_path / "w"), given) as workspace:
         producer = Producer(annotator=work, version="1", settings=settings)
         workspace.stores.annotations.add_producer(producer)
         words = Retry(work=work, maker_id=producer.maker_id).words(workspace.stores)
-    assert words == ["annotate", work, "--retry-failed"]
+    assert words == ["annotate", work, "--retry-failed", *flags]
 
 
 def test_the_command_line_beside_the_button_is_what_the_button_runs(free: tuple[Workspace, Retry]) -> None:
@@ -147,16 +117,18 @@ def test_the_command_line_beside_the_button_is_what_the_button_runs(free: tuple[
     words = retry.words(workspace.stores)
     assert "--caption.layout=tiles" in words
     cached_reads.use_workspace(workspace)
-    lines = [code.value for code in _draw_episode(episode_id).code]
+    lines = [code.value for code in draw("episode", {"episode": episode_id}).code]
     assert shlex.join(["ares", *words, "--workspace", workspace.path]) in lines
 
 
+@pytest.mark.slow
 def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(
     browser: Browser, free: tuple[Workspace, Retry]
 ) -> None:
     workspace, _ = free
     first, *_rest = sorted(workspace.stores.tables.episodes.ids())
-    with serve(workspace, SERVE_COMMAND) as address, open_tab(browser, address) as page:
+    command = SERVE_COMMAND.replace("Settings()", f"Settings(caption_model={FREE!r})")
+    with serve(workspace, command) as address, open_tab(browser, address) as page:
         page.goto(f"{address}/episode?episode={first}")
         page.get_by_text(REASON).wait_for()
         page.get_by_role("button", name="Try caption again").click()
@@ -183,49 +155,23 @@ def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(
     assert workspace.stores.tables.episodes.count("caption = 'open the drawer'") == 3
 
 
-def test_a_try_is_stopped_and_its_end_is_seen_by_another_server(free: tuple[Workspace, Retry]) -> None:
-    workspace, retry = free
-    plan_retry(workspace.stores, retry, "Ada")
-    plan = _wait(workspace.stores, ALL_FAILURES, lambda job: job.ended)
-    assert plan.document["planned"] == 3
-    started = resume_job(workspace.stores, plan, "Ada")
-    job = _wait(workspace.stores, ALL_FAILURES, _suspend)
-    with pytest.raises(RequestError, match="is running"):
-        resume_job(workspace.stores, plan, "Ada")
-    stop_job(workspace.stores, started, "Ben")
-    os.kill(job.pid, signal.SIGCONT)
-    assert _wait(workspace.stores, ALL_FAILURES, lambda job: job.ended).state == "stopped"
-    cached_reads.use_workspace(workspace)
-    assert any(caption.value.startswith("stopped by Ben, started") for caption in _draw_status().caption)
-
-
-def _draw_status() -> AppTest:
-    script = "from app.dashboard.navigation import make_page_function\nmake_page_function('status')()\n"
-    return AppTest.from_string(script, default_timeout=300).run()
-
-
-def _draw_episode(episode_id: str) -> AppTest:
-    script = "from app.dashboard.navigation import make_page_function\nmake_page_function('episode')()\n"
-    app = AppTest.from_string(script, default_timeout=300)
-    app.query_params["episode"] = episode_id
-    return app.run()
-
-
+@pytest.mark.slow
 def test_what_another_try_costs_is_said_before_it_starts(paid: tuple[Workspace, Retry]) -> None:
     workspace, _ = paid
     cached_reads.use_workspace(workspace)
     episode_id = min(workspace.stores.tables.episodes.ids())
-    app = _draw_episode(episode_id)
+    app = draw("episode", {"episode": episode_id})
     next(button for button in app.button if button.label == "Try caption again").click().run()
     plan = _wait(workspace.stores, episode_id, lambda job: job.ended)
     assert PLAN in plan.words and (plan.document["planned"], plan.document["calls"]) == (1, 1)
     assert plan.document["usd"] > 0
-    app = _draw_episode(episode_id)
+    app = draw("episode", {"episode": episode_id})
     next(button for button in app.button if button.label == "Start it").click().run()
     job = _wait(workspace.stores, episode_id, lambda job: job.ended)
     assert (job.state, job.reason) == ("failed", REASON)
 
 
+@pytest.mark.slow
 def test_a_try_with_another_model_than_the_run_that_failed_is_no_success(
     free: tuple[Workspace, Retry],
 ) -> None:
@@ -235,7 +181,7 @@ def test_a_try_with_another_model_than_the_run_that_failed_is_no_success(
         start_command(other.stores, words, "Ada", ALL_FAILURES)
         assert _wait(other.stores, ALL_FAILURES, lambda job: job.ended).state == "finished"
     cached_reads.use_workspace(workspace)
-    app = _draw_status()
+    app = draw("status")
     (error,) = [box.value for box in app.error]
     assert "nothing was tried" in error and "had another model" in error
     assert not [box.value for box in app.success if "caption again" in box.value]
@@ -249,7 +195,7 @@ def test_a_job_without_a_document_is_drawn(free: tuple[Workspace, Retry]) -> Non
     job = Job(words=words, subject=ALL_FAILURES, started="2026-01-01", state="finished")
     write_job(find_job_path(workspace.stores, words), job, report={"status": 0, "document": {}})
     cached_reads.use_workspace(workspace)
-    app = _draw_status()
+    app = draw("status")
     assert not app.exception and not app.error
     assert any(caption.value.startswith("done, started 2026-01-01") for caption in app.caption)
 
@@ -280,19 +226,7 @@ def test_another_try_has_every_option_that_is_not_the_default(tmp_path: Path) ->
     assert "usual" not in values
 
 
-@pytest.mark.nightly
-def test_only_the_newest_jobs_are_kept(
-    paid: tuple[Workspace, Retry], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace, retry = paid
-    monkeypatch.setattr("app.server.jobs._MAX_KEPT", 1)
-    ids = sorted(workspace.stores.tables.episodes.ids())
-    for episode_id in ids:
-        plan_retry(workspace.stores, replace(retry, episode_id=episode_id), "Ada")
-        _wait(workspace.stores, episode_id, lambda job: job.ended)
-    assert [len(list_jobs(workspace.stores, "annotate", episode_id)) for episode_id in ids] == [0, 1, 1]
-
-
+@pytest.mark.slow
 def test_failures_of_another_model_say_so_and_start_nothing(paid: tuple[Workspace, Retry]) -> None:
     workspace, _ = paid
     other = open_workspace(workspace.path, Settings(caption_model=FREE))
@@ -300,7 +234,7 @@ def test_failures_of_another_model_say_so_and_start_nothing(paid: tuple[Workspac
     start_command(other.stores, words, "Ada", ALL_FAILURES)
     _wait(other.stores, ALL_FAILURES, lambda job: job.ended)
     cached_reads.use_workspace(other)
-    assert any("nothing would be tried" in box.value for box in _draw_status().error)
+    assert any("nothing would be tried" in box.value for box in draw("status").error)
 
 
 def test_failed_work_of_an_annotator_that_is_gone_is_shown(free: tuple[Workspace, Retry]) -> None:
@@ -311,7 +245,7 @@ def test_failed_work_of_an_annotator_that_is_gone_is_shown(free: tuple[Workspace
     log = FailureLog(workspace.stores.annotations, f"gone/{producer.maker_id}")
     log.record({episode_id: ModelError(REASON, "")}, ())
     cached_reads.use_workspace(workspace)
-    app = _draw_episode(episode_id)
+    app = draw("episode", {"episode": episode_id})
     assert not app.error
     next(button for button in app.button if button.label == "Try gone again").click().run()
     assert any("gone" in box.value for box in app.error) and not app.exception
@@ -323,7 +257,7 @@ def test_a_read_only_workspace_offers_no_other_try(
     workspace, retry = paid
     monkeypatch.setattr(Stores, "is_writable", False)
     cached_reads.use_workspace(workspace)
-    app = _draw_episode(min(workspace.stores.tables.episodes.ids()))
+    app = draw("episode", {"episode": min(workspace.stores.tables.episodes.ids())})
     assert [button.disabled for button in app.button if button.label == "Try caption again"] == [True]
     with pytest.raises(ReadOnlyWorkspace):
         plan_retry(workspace.stores, retry, "Ada")

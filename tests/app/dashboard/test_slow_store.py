@@ -8,15 +8,17 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app.dashboard import cached_reads
-from app.dashboard.cached_reads import forget_slow_filters
+from app.dashboard.cached_reads import MAX_QUERIES, forget_slow_filters, run_with_time_limit
 from app.dashboard.user_limits import UserLimits
 from app.dashboard.views import review
+from ares.deadline import check_deadline
+from ares.errors import QueryTimeout, RequestError
 from ares.store import EpisodeSnapshot
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.workspace import Workspace
+from tests.app.drawn import draw
 
 _PAGES = ("browse", "map", "statistics", "episode", "sets", "health", "status")
 
@@ -47,29 +49,19 @@ def _blocked(method: object, event: threading.Event) -> object:
     return wait_and_call
 
 
-def _draw(page: str, episode_id: str) -> AppTest:
-    script = f"from app.dashboard.navigation import make_page_function\nmake_page_function({page!r})()\n"
-    app = AppTest.from_string(script, default_timeout=300)
-    if page == "episode":
-        app.query_params["episode"] = episode_id
-    return app.run()
-
-
 @pytest.mark.parametrize("page", _PAGES)
 def test_a_page_over_a_store_that_hangs_is_one_line(
     page: str, release: threading.Event, mapped: Workspace
 ) -> None:
-    app = _draw(page, "0" * 16)
-    assert not app.exception
+    app = draw(page, {"episode": "0" * 16} if page == "episode" else {})
     assert [error.value.split("\n")[0] for error in app.error] == ["**the query took longer than 0\\.3 s**"]
     release.set()
     cached_reads.use_workspace(mapped, UserLimits(query_seconds=600))
     episode_id = min(mapped.stores.tables.episodes.ids())
-    again = _draw(page, episode_id)
-    assert not again.exception
-    assert not again.error
+    assert not draw(page, {"episode": episode_id} if page == "episode" else {}).error
 
 
+@pytest.mark.slow
 def test_the_tables_follow_once_for_answers_that_come_close_to_each_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -84,6 +76,7 @@ def test_the_tables_follow_once_for_answers_that_come_close_to_each_other(
     assert written.acquire(timeout=60)
 
 
+@pytest.mark.slow
 def test_the_tables_follow_while_people_go_on_answering(monkeypatch: pytest.MonkeyPatch) -> None:
     written = threading.Semaphore(0)
     stores = SimpleNamespace(location="busy", sync=written.release)
@@ -94,3 +87,66 @@ def test_the_tables_follow_while_people_go_on_answering(monkeypatch: pytest.Monk
         while not written.acquire(timeout=0.1):
             assert time.monotonic() < deadline
             review._follow_answers(stores)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _no_slow_filters() -> Iterator[None]:
+    forget_slow_filters()
+    yield
+    forget_slow_filters()
+
+
+def test_a_query_gives_its_result_or_its_own_error() -> None:
+    assert run_with_time_limit(lambda: 42, 60) == 42
+
+    def fail() -> None:
+        raise RequestError("no column")
+
+    with pytest.raises(RequestError, match="no column"):
+        run_with_time_limit(fail, 60)
+
+
+def test_a_slow_query_is_one_line_and_ends_at_its_next_check() -> None:
+    ended = threading.Event()
+
+    def crawl() -> None:
+        try:
+            while True:
+                threading.Event().wait(0.01)
+                check_deadline()
+        finally:
+            ended.set()
+
+    with pytest.raises(QueryTimeout, match=r"longer than 0\.1 s: use a simpler filter"):
+        run_with_time_limit(crawl, 0.1)
+    assert ended.wait(300)
+    assert run_with_time_limit(lambda: "next", 60) == "next"
+
+
+def test_queries_that_cannot_be_ended_do_not_pile_up() -> None:
+    release = threading.Event()
+    try:
+        for _ in range(MAX_QUERIES):
+            with pytest.raises(QueryTimeout):
+                run_with_time_limit(release.wait, 0.02)
+        with pytest.raises(QueryTimeout, match="busy with 8 other queries"):
+            run_with_time_limit(lambda: 1, 0.02)
+        assert sum(thread.name == "query" for thread in threading.enumerate()) == MAX_QUERIES
+    finally:
+        release.set()
+    assert run_with_time_limit(lambda: 1, 20) == 1
+
+
+def test_a_filter_that_was_too_slow_is_refused_without_a_try() -> None:
+    release = threading.Event()
+    with pytest.raises(QueryTimeout):
+        run_with_time_limit(release.wait, 0.02, where="slow")
+    release.set()
+    tries: list[str] = []
+    with pytest.raises(QueryTimeout):
+        run_with_time_limit(lambda: tries.append("slow"), 20, where="slow")
+    assert not tries
+    run_with_time_limit(lambda: tries.append("other"), 20, where="other")
+    forget_slow_filters()
+    run_with_time_limit(lambda: tries.append("slow"), 20, where="slow")
+    assert tries == ["other", "slow"]

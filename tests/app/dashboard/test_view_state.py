@@ -8,7 +8,7 @@ import pytest
 from app.dashboard.cards import make_grade_badge
 from app.dashboard.column_words import value_line
 from app.dashboard.markdown_text import escape_markdown
-from app.dashboard.player_data import group_dimensions, thin_times, thin_values
+from app.dashboard.player_data import thin_times, thin_values
 from app.dashboard.results import list_sort_columns
 from app.dashboard.view_state import (
     ColumnFilter,
@@ -89,11 +89,6 @@ def test_markdown_in_data_is_made_harmless() -> None:
     assert escape_markdown("![p](http://x) <b>\n*") == "\\!\\[p\\]\\(http\\://x\\) \\<b\\> \\*"
 
 
-def test_names_are_grouped_by_their_first_word() -> None:
-    assert group_dimensions(["arm_x", "arm_y", "gripper"]) == [("arm", [0, 1]), ("gripper", [2])]
-    assert group_dimensions(["x", "y"]) == [("", [0, 1])]
-
-
 def test_a_long_signal_keeps_the_spikes_of_every_dimension() -> None:
     values = np.random.default_rng(0).normal(0, 0.01, (100_000, 3)).astype(np.float32)
     values[12_345, 0], values[70_001, 1], values[99_999, 2] = 5, -7, 9
@@ -111,7 +106,7 @@ def test_a_long_signal_keeps_the_spikes_of_every_dimension() -> None:
 
 
 def test_columns_to_sort_by_have_the_usual_ones_first_then_groups_and_letters() -> None:
-    names = (
+    names = [
         "zeta",
         "grade_score",
         "verb",
@@ -121,7 +116,7 @@ def test_columns_to_sort_by_have_the_usual_ones_first_then_groups_and_letters() 
         "dataset",
         "arm",
         "alpha",
-    )
+    ]
     assert list_sort_columns({**dict.fromkeys(names, "float64"), "tags": "list<string>"}) == [
         *("dataset", "duration_seconds", "alpha", "zeta", "arm", "verb"),
         *("jerk_ldlj", "sparc", "grade_score"),

@@ -17,6 +17,8 @@ from app.cli.app import _demo_report_blocks
 from app.demo import TEST_NOTE, DemoReport
 from ares import open as open_workspace
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
@@ -28,32 +30,11 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return document
 
 
-def test_every_episode_is_captioned_and_every_caption_graded(demo: dict[str, Any]) -> None:
-    assert demo["episodes"] == demo["captions"] == 24
-    assert demo["acceptable"] + demo["not_acceptable"] + demo["unsure"] + demo["errors"] == 24
-    assert demo["errors"] == demo["failed"] == 0
-    assert 0 < demo["acceptable"] < 24
-    assert sum(demo["rejected_by"].values()) >= demo["not_acceptable"]
-
-
 def test_the_outcome_is_the_recorded_one(demo: dict[str, Any]) -> None:
     """Paths and times aside; the models, the samples and torch are pinned, so the counts are too."""
     recorded = Path(__file__).resolve().parents[2] / "fixtures" / "recorded" / "demo.json"
     expected: dict[str, Any] = json.loads(recorded.read_text())
     assert {name: demo[name] for name in expected} == expected
-
-
-def test_numbers_are_labelled_as_simulation(demo: dict[str, Any]) -> None:
-    assert demo["label"].startswith("simulation")
-    assert 0.5 < demo["caption_truth_agreement"] <= 1
-    assert 0.5 < demo["grade_truth_agreement"] <= 1
-
-
-def test_a_true_caption_and_a_success_are_told_apart(demo: dict[str, Any]) -> None:
-    """The captions of half the sample say that the robot fails; true as they are, they are no successes."""
-    assert demo["successes"] + demo["failures"] == demo["acceptable"]
-    assert demo["failures"] > 0
-    assert demo["exported_episodes"] == demo["successes"]
 
 
 def test_the_set_has_no_failure_in_it(demo: dict[str, Any]) -> None:
@@ -69,18 +50,15 @@ def test_the_set_has_no_failure_in_it(demo: dict[str, Any]) -> None:
     assert demo["task_sources"] == {"instruction": len(rows), "caption": 0, "none": 0}
 
 
-@pytest.mark.parametrize("where", ["grade = 'acceptable' AND success", "grade = 'acceptable'"])
-def test_with_task_caption_the_tasks_are_what_the_captions_say(
-    where: str, demo: dict[str, Any], tmp_path: Path
-) -> None:
+def test_with_task_caption_the_tasks_are_what_the_captions_say(demo: dict[str, Any], tmp_path: Path) -> None:
     with closing(open_workspace(demo["workspace"])) as workspace:
-        selection = workspace.sets.create("tasks", where=where)
+        selection = workspace.sets.create("tasks", where="grade = 'acceptable'")
         report = workspace.export(selection, tmp_path / "out", quiet=True, task="caption_untrusted")
     rows = exported_rows(tmp_path / "out")
     assert [row["tasks"] for row in rows] == [[row["ares/caption"]] for row in rows]
     assert report.task_sources == {"instruction": 0, "caption": len(rows), "none": 0}
     failures = [row for row in rows if not row["ares/success"]]
-    assert len(failures) == (demo["failures"] if "success" not in where else 0)
+    assert len(failures) == demo["failures"]
     assert all(row["tasks"][0].startswith("fail to ") for row in failures)
 
 

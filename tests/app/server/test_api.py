@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
@@ -15,7 +16,6 @@ from starlette.testclient import TestClient
 from app.server.api import make_api
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.ingesting import copy_open_workspace
 
 
 @pytest.fixture(scope="module")
@@ -121,22 +121,17 @@ def test_the_place_of_a_mistake_in_a_filter_is_given(client: TestClient) -> None
     assert isinstance(answer["position"], int)
 
 
-def test_a_ruling_is_stored_seen_and_taken_back(workspace: Workspace, tmp_path: Path) -> None:
-    copy_open_workspace(workspace, tmp_path / "ws")  # of an answer that is taken back its producer remains
-    with open_workspace(str(tmp_path / "ws"), Settings()) as own, TestClient(make_api(own)) as client:
-        _rule_and_take_back(client, own)
-
-
-def _rule_and_take_back(client: TestClient, workspace: Workspace) -> None:
-    episode_id = next(iter(workspace.episodes)).episode_id
+def test_a_ruling_is_stored_seen_and_taken_back(copied: Workspace) -> None:
+    episode_id = next(iter(copied.episodes)).episode_id
     ruling = {"question": "success", "subject_id": episode_id, "verdict": "failure", "person": "Ada <b>"}
-    answer = client.post("/rulings", json=ruling)
-    assert answer.status_code == 201, answer.text
-    stored = _read(client, "/rulings", person="Ada <b>")["rulings"]
-    assert [(row["subject_id"], row["verdict"]) for row in stored] == [(episode_id, "failure")]
-    taken_back = client.delete(f"/rulings/{answer.json()['ruling_id']}", params={"person": "Ada <b>"})
-    assert taken_back.status_code == 200
-    assert not _read(client, "/rulings", person="Ada <b>")["rulings"]
+    with TestClient(make_api(copied)) as client:
+        answer = client.post("/rulings", json=ruling)
+        assert answer.status_code == 201, answer.text
+        stored = _read(client, "/rulings", person="Ada <b>")["rulings"]
+        assert [(row["subject_id"], row["verdict"]) for row in stored] == [(episode_id, "failure")]
+        taken_back = client.delete(f"/rulings/{answer.json()['ruling_id']}", params={"person": "Ada <b>"})
+        assert taken_back.status_code == 200
+        assert not _read(client, "/rulings", person="Ada <b>")["rulings"]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +180,7 @@ def test_tags_follow(client: TestClient, workspace: Workspace) -> None:
     assert client.post("/tags/by-api", json={}).status_code == 400, "nothing says which episodes"
 
 
-def test_numbers_that_are_none_are_null(client: TestClient, workspace: Workspace) -> None:
+def test_numbers_that_are_none_are_null() -> None:
     from app.server.api import _as_json
 
     text = bytes(_as_json({"a": [math.nan, 1.0], "b": {"c": -math.inf}}).body)
@@ -223,3 +218,63 @@ def test_names_are_those_of_python(client: TestClient, workspace: Workspace) -> 
     assert client.get("/find", params={"text": "x" * 500}).status_code == 400
     assert client.get("/find", params={"text": "x", "limit": 0}).status_code == 400
     assert "text" in client.get("/find", params={"txt": "x"}).json()["detail"]
+
+
+_UNUSABLE = ("\0", "\x1b", "\x7f", "\ud800")
+
+
+def _requests(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, str], Any]]:
+    """Method, path, parameters and body of a request for each text field that any request has, with "MARK" in it."""
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            names = [item["name"] for item in operation.get("parameters", ())]
+            body: dict[str, Any] | None = None
+            if "requestBody" in operation:
+                reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+                body = document["components"]["schemas"][reference.rpartition("/")[2]]["properties"]
+            usual = dict.fromkeys(names, "1")
+            for name in names:
+                yield method, path, {**usual, name: "MARK"}, body and {}
+            for name in (*(body or ()), "MARK"):
+                for value in ("MARK", ["MARK"], {"MARK": "MARK"}):
+                    yield method, path, usual, {name: value}
+
+
+@pytest.mark.parametrize("character", _UNUSABLE)
+def test_no_request_takes_an_unusable_character(character: str, copied: Workspace, tmp_path: Path) -> None:
+    own = open_workspace(copied.path, Settings(source_dirs=(str(tmp_path),)))
+    with own, TestClient(make_api(own), raise_server_exceptions=False) as client:
+        before = own.status().to_json()
+        sent = 0
+        for method, path, parameters, body in _requests(client.get("/openapi.json").json()):
+            values = {name: quote(value.replace("MARK", f"a{character}b").encode("utf-8", "surrogatepass"), safe="")
+                      for name, value in parameters.items()}  # fmt: skip
+            url = path
+            for name in [name for name in values if f"{{{name}}}" in path]:
+                url = url.replace(f"{{{name}}}", values.pop(name))
+            query = "&".join(f"{name}={value}" for name, value in values.items())
+            content = (
+                None if body is None else json.dumps(body).replace("MARK", json.dumps(f"a{character}b")[1:-1])
+            )
+            answer = client.request(
+                method.upper(),
+                f"{url}?{query}",
+                content=content,
+                headers={"content-type": "application/json"},
+            )
+            assert answer.status_code == 400, (method, url, query, content, answer.text)
+            assert "\n" not in answer.json()["reason"] + answer.json()["detail"]
+            sent += 1
+        assert sent > 100 and own.status().to_json() == before
+
+
+def test_texts_of_several_lines_are_stored_and_a_refusal_is_one_line(copied: Workspace) -> None:
+    with TestClient(make_api(copied)) as client:
+        said = {"question": "success", "verdict": "success", "person": "Zoë", "reason": "dark\n\tand 🤖 ß"}
+        ruling = {**said, "subject_id": next(iter(copied.episodes)).episode_id}
+        assert client.post("/rulings", json=ruling).status_code == 201
+        assert copied.review.answers(person="Zoë")[0].to_json()["reason"] == said["reason"]
+        for wrong in ({**ruling, "question": "a\nb"}, {**ruling, "a\nb": "c"}):
+            answer = client.post("/rulings", json=wrong)
+            line = " ".join(answer.json().values())
+            assert (answer.status_code, "a\\nb" in line, "\n" in line) == (400, True, False), line

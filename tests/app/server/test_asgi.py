@@ -37,31 +37,42 @@ def test_beyond_loopback_a_password_is_needed(workspace: Workspace) -> None:
         serve(workspace, make_served_pages(), host="0.0.0.0")
 
 
-def test_a_dashboard_without_a_workspace_makes_it(tmp_path: Path) -> None:
-    command = "import sys; from app.cli.main import main; sys.exit(main())"
-    arguments = ["app", "-w", str(tmp_path / "lab"), "--port", "0", "--no-browser"]
-    with subprocess.Popen(
-        [sys.executable, "-O", "-P", "-c", command, *arguments], stderr=subprocess.PIPE, text=True
-    ) as server:
+@contextmanager
+def start_app(*arguments: object, **options: Any) -> Iterator[tuple[list[str], int]]:
+    """`ares app` in a process of its own: what it says before its address, and its port."""
+    program = "import sys; from app.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-O", "-P", "-c", program, "app", *map(str, arguments)]
+    command += ["--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options) as server:
         try:
+            lines = list[str]()
             assert server.stderr is not None
-            assert server.stderr.readline() == f"a new workspace is made at {tmp_path / 'lab'}\n"
-            assert workspace_exists(str(tmp_path / "lab")), "also without assertions"
-            match = re.search(r"http://127.0.0.1:(\d+)", server.stderr.readline())
-            assert match, server.stderr.read()
-            status, document = request(int(match[1]), "GET", "/api/episodes")
-            assert (status, json.loads(document)["total"]) == (200, 0)
+            for line in server.stderr:
+                if match := re.search(r"http://127.0.0.1:(\d+)", line):
+                    yield lines, int(match[1])
+                    return
+                lines.append(line)
+            pytest.fail("".join(lines))
         finally:
             server.terminate()
             server.communicate(timeout=PATIENCE)
 
 
-def request(port: int, method: str, path: str, headers: Mapping[str, str] = {}) -> tuple[int, str]:
+def request(port: int, path: str = "/", headers: Mapping[str, str] = {}) -> tuple[int, str]:
     """Status and text of an answer."""
     with closing(HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
-        connection.request(method, path, headers=dict(headers))
+        connection.request("GET", path, headers=dict(headers))
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
+
+
+@pytest.mark.slow
+def test_a_dashboard_without_a_workspace_makes_it(tmp_path: Path) -> None:
+    with start_app("-w", tmp_path / "lab") as (lines, port):
+        assert lines == [f"a new workspace is made at {tmp_path / 'lab'}\n"]
+        assert workspace_exists(str(tmp_path / "lab")), "also without assertions"
+        status, document = request(port, "/api/episodes")
+    assert (status, json.loads(document)["total"]) == (200, 0)
 
 
 @pytest.mark.parametrize("path", ["other", "other/file.txt", "other/file.txt/below"])
@@ -77,25 +88,14 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of `ares app` on loopback with a password, started where a stranger has left a file for Streamlit."""
     folder = tmp_path_factory.mktemp("dashboard")
     open_workspace(str(folder / "ws"), Settings()).close()
-    (folder / ".streamlit").mkdir()
-    (folder / ".streamlit" / "config.toml").write_text('[theme]\nbase = "http://127.0.0.1:9/stranger.toml"\n')
+    stranger = folder / ".streamlit" / "config.toml"
+    stranger.parent.mkdir()
+    stranger.write_text('[theme]\nbase = "http://127.0.0.1:9/stranger.toml"\n')
     (folder / "own.toml").write_text('app_password = "s3cret"\n')
     (folder / "own.toml").chmod(0o600)
-    command = "import sys; from app.cli.main import main; sys.exit(main())"
-    arguments = ["app", "-w", "ws", "--config", "own.toml", "--port", "0", "--no-browser"]
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", command, *arguments], cwd=folder, stderr=subprocess.PIPE, text=True
-    ) as server:
-        try:
-            assert server.stderr is not None
-            stranger = folder / ".streamlit" / "config.toml"
-            assert server.stderr.readline().startswith(f"{stranger} is ignored: only ")
-            match = re.search(r"http://127.0.0.1:(\d+)", server.stderr.readline())
-            assert match
-            yield int(match[1])
-        finally:
-            server.terminate()
-            server.communicate(timeout=PATIENCE)
+    with start_app("-w", "ws", "--config", "own.toml", cwd=folder) as ((line,), port):
+        assert line.startswith(f"{stranger} is ignored: only ")
+        yield port
 
 
 _AUTH = """
@@ -108,51 +108,34 @@ server_metadata_url = "http://127.0.0.1:9/.well-known/openid-configuration"
 """
 
 
+@pytest.mark.slow
 def test_where_people_log_in_the_file_is_named_and_the_host_is_checked(tmp_path: Path) -> None:
     open_workspace(str(tmp_path / "ws"), Settings()).close()
-    for folder, text in ((tmp_path / "home", _AUTH), (tmp_path / "start", "[of_a_page]")):
-        (folder / ".streamlit").mkdir(parents=True)
-        (folder / ".streamlit" / "secrets.toml").write_text(text)
     own, other = (tmp_path / name / ".streamlit" / "secrets.toml" for name in ("home", "start"))
-    command = "import sys; from app.cli.main import main; sys.exit(main())"
-    arguments = ["app", "-w", str(tmp_path / "ws"), "--port", "0", "--no-browser"]
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", command, *arguments],
-        cwd=tmp_path / "start",
-        env={**os.environ, "HOME": str(tmp_path / "home")},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as server:
-        try:
-            assert server.stderr is not None
-            assert server.stderr.readline() == f"{other} is ignored: only {own} is read\n"
-            assert server.stderr.readline() == f"people log in by [auth] of {own}\n"
-            address = re.search(r"http://127.0.0.1:(\d+)", server.stderr.readline())
-            assert address
-            for host, expected in (("127.0.0.1", 200), ("10.0.0.5:8501", 200), ("rebound.example", 403)):
-                assert request(int(address[1]), "GET", "/_stcore/health", {"Host": host})[0] == expected
-        finally:
-            server.terminate()
-            server.communicate(timeout=PATIENCE)
+    for file, text in ((own, _AUTH), (other, "[of_a_page]")):
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    environ = {**os.environ, "HOME": str(tmp_path / "home")}
+    with start_app("-w", tmp_path / "ws", cwd=tmp_path / "start", env=environ) as (lines, port):
+        assert lines == [f"{other} is ignored: only {own} is read\n", f"people log in by [auth] of {own}\n"]
+        for host, expected in (("127.0.0.1", 200), ("10.0.0.5:8501", 200), ("rebound.example", 403)):
+            assert request(port, "/_stcore/health", {"Host": host})[0] == expected
 
 
 def status(port: int, path: str = "/", password: str = "") -> int:
     """Status of the answer to a request."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     login = base64.b64encode(f"user:{password}".encode()).decode()
-    connection.request("GET", path, headers={"Authorization": f"Basic {login}"} if password else {})
-    answer = connection.getresponse()
-    answer.read()
-    connection.close()
-    return answer.status
+    return request(port, path, {"Authorization": f"Basic {login}"} if password else {})[0]
 
 
+@pytest.mark.slow
 def test_a_password_that_is_set_is_asked_for_on_loopback(dashboard: int) -> None:
     assert [status(dashboard, path) for path in ("/", "/_stcore/health", "/media/none")] == [401, 401, 401]
     assert status(dashboard, password="s3cret") == 200
     assert status(dashboard, password="wrong") == 401
 
 
+@pytest.mark.slow
 def test_of_many_half_open_connections_the_oldest_are_closed_and_pages_still_come(dashboard: int) -> None:
     with ExitStack() as stack:
         opened = [
@@ -189,6 +172,7 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent",
     [
@@ -214,6 +198,7 @@ def test_a_connection_that_stops_in_a_request_is_closed(
             pass
 
 
+@pytest.mark.slow
 def test_bytes_that_trickle_win_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.server.connection_bounds._HEAD_SECONDS", 0.2)
     with small_server(echo) as port, socket.create_connection(("127.0.0.1", port), 0.01) as connection:
@@ -230,6 +215,7 @@ def test_bytes_that_trickle_win_no_time(monkeypatch: pytest.MonkeyPatch) -> None
     pytest.fail("a head that comes byte by byte keeps its connection")
 
 
+@pytest.mark.slow
 def test_a_request_that_is_complete_may_be_answered_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_HEAD_SECONDS", "_BODY_SECONDS"):
         monkeypatch.setattr(f"app.server.connection_bounds.{name}", 0.05)

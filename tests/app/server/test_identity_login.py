@@ -22,7 +22,7 @@ from app.server.login import (
     IdentityProvider,
     read_identity_provider,
 )
-from app.server.protection import PERSON_HEADER, SecurityHeadersMiddleware
+from app.server.protection import PERSON_HEADER
 from ares.errors import RequestError
 from ares.settings import Settings
 from ares.workspace import new_workspace
@@ -149,15 +149,6 @@ def test_a_log_out_ends_copies_of_the_cookie() -> None:
     log_out(("sec-fetch-site", "same-origin"))
     assert status_of(send_request(middleware, "http", [(name, signed)])) == 403
     assert status_of(send_request(middleware, "http", [cookie(nonce="of the next log-in")])) == 200
-
-
-def test_cookies_are_secure_behind_a_proxy_that_speaks_https() -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"set-cookie", b"a=b")]})
-
-    assert headers_of(send_request(SecurityHeadersMiddleware(app), "http"))["set-cookie"] == "a=b"
-    secure = send_request(SecurityHeadersMiddleware(app, behind_https=True), "http")
-    assert headers_of(secure)["set-cookie"] == "a=b; Secure"
 
 
 _AUTH = {

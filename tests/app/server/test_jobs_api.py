@@ -68,18 +68,14 @@ def test_a_dataset_is_planned_ingested_and_annotated(client: TestClient) -> None
     job = wait(client, started["id"])
     assert (job["state"], job["step"], job["done"], job["total"]) == ("finished", "ingest films", 12, 12)
     assert client.get("/episodes", params={"where": "dataset = 'films'"}).json()["total"] == 12
-    motion = {
-        "command": "annotate",
-        "person": "Ada",
-        "names": ["motion"],
-        "where": "num_steps > 0",
-        "limit": 2,
-    }
+    where = "instruction <> '--budget=0 $(touch /tmp/x)'"  # is a value, and never an option
+    motion = {"command": "annotate", "person": "Ada", "names": ["motion"], "where": where, "limit": 2}
     again = wait(client, client.post("/jobs", json={**ingest, "dataset": "more", "plan": True}).json()["id"])
     (row,) = describe_plan(again["report"]["document"])
     assert re.fullmatch(r"about [\d.]+ s, by 12 items of earlier jobs", str(row["time"]))
-    report = wait(client, client.post("/jobs", json=motion).json()["id"])["report"]
-    assert report["status"] == 0 and report["document"]
+    job = wait(client, client.post("/jobs", json=motion).json()["id"])
+    assert job["report"]["status"] == 0 and job["report"]["document"]
+    assert f"--where={where}" in job["words"]
     assert client.delete(f"/jobs/{started['id']}", params={"person": "Ada"}).status_code == 200
     for wrong in ("0" * 16, "..%2f..%2fx", "x"):
         assert client.delete(f"/jobs/{wrong}", params={"person": "Ada"}).status_code == 404
@@ -123,6 +119,7 @@ def test_words_that_the_parser_refuses_are_a_failure_with_its_line(tmp_path: Pat
     assert job["detail"].startswith("ares set create: --near is gone: ")
 
 
+@pytest.mark.slow
 def test_what_a_plug_in_prints_does_not_hide_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +141,7 @@ def test_what_a_plug_in_prints_does_not_hide_the_report(
     assert (job["state"], job["report"]["document"]["annotator"]) == ("finished", "noisy")
 
 
-def test_old_jobs_and_their_files_are_deleted(tmp_path: Path) -> None:
+def test_old_jobs_and_their_files_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_workspace(str(tmp_path / "w"), Settings(job_days=3)) as workspace:
         stores, folder = workspace.stores, workspace.stores.folder / "jobs"
         for days, state in ((0, "finished"), (2, "failed"), (9, "finished")):
@@ -164,6 +161,9 @@ def test_old_jobs_and_their_files_are_deleted(tmp_path: Path) -> None:
         assert {path.stem for path in folder.glob("*.csv")} == {"0", "2"}
         assert {path.stem for path in folder.glob("uploads/*")} == {"0", "2"}
         assert len(list(folder.glob("*.log"))) == 2
+        monkeypatch.setattr("app.server.jobs._MAX_KEPT", 1)
+        clean_jobs(stores)
+        assert [job.words[-1] for job in list_all_jobs(stores)] == ["0"]
 
 
 def test_a_job_works_in_the_name_of_who_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,27 +213,22 @@ def test_what_may_not_be_started_is_refused_in_one_line(
     assert client.get("/jobs").json() == {"jobs": []}
 
 
-def test_where_no_folder_is_allowed_the_refusal_names_the_setting(tmp_path: Path) -> None:
-    with (
-        open_workspace(str(tmp_path / "w"), Settings(), create=True) as own,
-        TestClient(make_api(own)) as client,
-    ):
-        answer = client.post("/jobs", json={"command": "ingest", "person": "Ada", "source": "/"})
-        assert "ARES_SOURCE_DIRS" in answer.json()["detail"]
-
-
-def test_a_link_that_leads_out_of_an_allowed_folder_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_allowed_is_refused_also_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "out").symlink_to("/etc")
-    settings = Settings(source_dirs=(str(tmp_path / "data"),))
-    with (
-        open_workspace(str(tmp_path / "w"), settings, create=True) as own,
-        TestClient(make_api(own)) as client,
+    for folders, source, words in (
+        ((), "/", "ARES_SOURCE_DIRS"),
+        ((str(tmp_path / "data"),), "out", "outside of the allowed folders"),
     ):
-        answer = client.post("/jobs", json={"command": "ingest", "person": "Ada", "source": "out"})
-        assert "outside of the allowed folders" in answer.json()["reason"]
+        with (
+            open_workspace(str(tmp_path / "w"), Settings(source_dirs=folders), create=True) as own,
+            TestClient(make_api(own)) as client,
+        ):
+            answer = client.post("/jobs", json={"command": "ingest", "person": "Ada", "source": source})
+            assert words in answer.json()["reason"] + answer.json()["detail"]
 
 
+@pytest.mark.slow
 def test_a_socket_gets_each_change_once_also_after_the_store_has_failed() -> None:
     states: list[dict[str, int] | None] = [{"version": 1}, {"version": 1}, None, {"version": 2}]
 

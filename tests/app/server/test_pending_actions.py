@@ -17,15 +17,8 @@ from ares.errors import StoreError
 from ares.settings import Settings
 from ares.store.sync import apply
 from ares.workspace import Workspace, open_workspace
-from tests.ingesting import copy_open_workspace
 
 _ALL = "num_steps > 0"
-
-
-@pytest.fixture
-def copied(workspace: Workspace, tmp_path: Path) -> str:
-    copy_open_workspace(workspace, tmp_path / "ws")
-    return str(tmp_path / "ws")
 
 
 def _warnings() -> list[str]:
@@ -34,8 +27,8 @@ def _warnings() -> list[str]:
     return [warning.value for warning in app.warning]
 
 
-def test_what_another_process_is_applying_is_said(copied: str) -> None:
-    served, writer, person = (open_workspace(copied, Settings()) for _ in range(3))
+def test_what_another_process_is_applying_is_said(copied: Workspace) -> None:
+    served, writer, person = (open_workspace(copied.path, Settings()) for _ in range(3))
     cached_reads.use_workspace(served)
     with TestClient(make_api(served)) as client, writer.stores.write_lock("ares annotate"):
         assert "x-ares-lag" not in client.get("/status").headers
@@ -48,8 +41,8 @@ def test_what_another_process_is_applying_is_said(copied: str) -> None:
         assert _warnings() == []
 
 
-def test_what_a_killed_command_left_is_completed(copied: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    served, person = (open_workspace(copied, Settings()) for _ in range(2))
+def test_what_a_killed_command_left_is_completed(copied: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    served, person = (open_workspace(copied.path, Settings()) for _ in range(2))
     cached_reads.use_workspace(served)
 
     def stop(*_: object) -> None:
@@ -69,9 +62,9 @@ def test_what_a_killed_command_left_is_completed(copied: str, monkeypatch: pytes
 
 
 def test_a_request_completes_a_purge_that_was_interrupted(
-    copied: str, monkeypatch: pytest.MonkeyPatch
+    copied: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served = open_workspace(copied, Settings())
+    served = open_workspace(copied.path, Settings())
 
     def stop(*_: object) -> None:
         raise StoreError("the disk failed")
@@ -80,6 +73,6 @@ def test_a_request_completes_a_purge_that_was_interrupted(
         assert client.get("/episodes").json()["total"] == 25
         with monkeypatch.context() as patch:
             patch.setattr(purge, "delete_rows_of", stop)
-            assert main(["remove", "--purge", "--where", _ALL, "--yes", "-w", copied]) == 2
+            assert main(["remove", "--purge", "--where", _ALL, "--yes", "-w", copied.path]) == 2
         assert client.get("/episodes").json()["total"] == 0
     assert not served.stores.annotations.position().has_purge

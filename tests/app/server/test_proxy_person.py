@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +10,7 @@ from starlette.testclient import TestClient
 
 from app.server.api import make_api
 from app.server.protection import PERSON_HEADER, ProxyPersonMiddleware
-from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
-from tests.ingesting import copy_open_workspace
+from ares.workspace import Workspace
 
 _NETWORKS = ["10.0.0.0/24", "2001:db8::1/128"]
 
@@ -55,9 +51,9 @@ def test_nobody_else_does(client: tuple[str, int] | None, headers: list[tuple[by
     assert read_person(client, headers) == []
 
 
-def test_a_request_acts_in_no_other_name_than_that_of_the_log_in(copied_workspace: Workspace) -> None:
-    app = ProxyPersonMiddleware(make_api(copied_workspace, people_by_login=True), _NETWORKS)
-    ids = list(copied_workspace.episodes.take(1).ids())
+def test_a_request_acts_in_no_other_name_than_that_of_the_log_in(copied: Workspace) -> None:
+    app = ProxyPersonMiddleware(make_api(copied, people_by_login=True), _NETWORKS)
+    ids = list(copied.episodes.take(1).ids())
     ruling = {"question": "success", "subject_id": ids[0], "verdict": "failure"}
     ada = {"X-Forwarded-User": "Ada"}
     with (
@@ -81,15 +77,13 @@ def test_a_request_acts_in_no_other_name_than_that_of_the_log_in(copied_workspac
     assert [answer.status_code for answer in refused] == [403] * len(refused)
     assert {"Eve" in answer.json()["detail"] for answer in refused[:4]} == {True}
     assert {"X-Forwarded-User" in answer.json()["detail"] for answer in refused[4:]} == {True}
-    assert "hers" in copied_workspace.sets and not copied_workspace.tags
+    assert "hers" in copied.sets and not copied.tags
 
 
-def test_without_a_proxy_a_request_says_who_acts(
-    copied_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_proxy_a_request_says_who_acts(copied: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARES_PERSON", "who runs the server")
-    ids = list(copied_workspace.episodes.take(1).ids())
-    with TestClient(make_api(copied_workspace)) as client:
+    ids = list(copied.episodes.take(1).ids())
+    with TestClient(make_api(copied)) as client:
         assert client.post("/tags/t", json={"ids": ids, "person": "Ben"}).json()["person"] == "Ben"
         assert client.post("/undo").status_code == 400, (
             "the last of the user of the server, who has done none"
@@ -98,10 +92,3 @@ def test_without_a_proxy_a_request_says_who_acts(
         assert client.post("/tags/t", json={"ids": ids}).json()["person"] == "who runs the server"
         wrong = client.post("/tags/t", json={"ids": ids, "person": "Ben\n"})
         assert (wrong.status_code, "printed" in wrong.json()["reason"]) == (400, True)
-
-
-@pytest.fixture
-def copied_workspace(workspace: Workspace, tmp_path: Path) -> Iterator[Workspace]:
-    copy_open_workspace(workspace, tmp_path / "ws")
-    with open_workspace(str(tmp_path / "ws"), Settings()) as own:
-        yield own
