@@ -10,7 +10,7 @@ import pytest
 
 from app.cli.main import main
 from ares.doctor import relocate_sources, run_checks
-from ares.errors import MediaError, RequestError
+from ares.errors import MediaError
 from ares.media import browser_video, frames_at, thumbnail
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
@@ -165,8 +165,3 @@ def test_any_fsspec_place_will_do(tmp_path: Path, demo_samples: Path) -> None:
     finally:
         store.store.clear()
         store.pseudo_dirs[:] = [""]
-
-
-def test_a_name_that_is_no_url_is_refused_as_before(tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="no such file or folder"):
-        ingest_paths(workspace(tmp_path / "ws").stores, [str(tmp_path / "nowhere")])

@@ -147,18 +147,6 @@ def test_a_spec_that_does_not_fit_is_refused_before_anything_is_stored(
     assert message in str(caught.value).replace("Did", "did"), str(caught.value)
 
 
-def test_outcomes_in_paths_are_taken_where_the_spec_says_so(shared_data: Path, tmp_path: Path) -> None:
-    video = next((shared_data / "demo/video").rglob("*.mp4"))
-    for name in ("a_success.mp4", "b_failed.mp4", "c_unsuccessful_success.mp4", "passed_the_cup.mp4"):
-        (tmp_path / "videos").mkdir(exist_ok=True)
-        shutil.copy(video, tmp_path / "videos" / name)
-    spec = write_spec(tmp_path, "reference: me\noutcome_in_path: true\n")
-    outcomes = {
-        record.episode.key[0]: record.episode.success for record in load_all(tmp_path / "videos", spec)
-    }
-    assert outcomes == {"a": True, "b": False, "c": None, "p": None}
-
-
 def test_the_specs_of_all_datasets_of_a_folder_are_shown(shared_data: Path, tmp_path: Path) -> None:
     for name, folder in (("gr1_sim_lerobot_v20", "lerobot"), ("demo/video", "clips")):
         shutil.copytree(shared_data / name, tmp_path / "lab" / folder)

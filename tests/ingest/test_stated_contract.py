@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import ares
-from ares.contract import DatasetKey, read_contracts
 from ares.errors import SourceError
-from ingest.base import SourceOptions
 from ingest.spec import ContractSpec, DatasetSpec, SliceSpec, read_spec, read_stated_contract
-from tests.ingesting import ingest_paths
 
 
 def test_slices_and_the_contract_of_a_spec_are_stated() -> None:
@@ -47,32 +43,6 @@ def test_a_wrong_contract_is_refused(tmp_path: Path, text: str, message: str) ->
     with pytest.raises(SourceError) as error:
         read_spec(path)
     assert message in str(error.value)
-
-
-def test_ingestion_stores_the_contract_and_a_later_spec_corrects_it(
-    tmp_path: Path, demo_samples: Path
-) -> None:
-    workspace = ares.open(tmp_path / "ws", create=True)
-    source = str(demo_samples / "rlds")
-    ingest_paths(workspace.stores, [source], SourceOptions(rate_hz=10.0), quiet=True)
-    episode = next(iter(workspace.stores.tables.episodes.read(limit=1)))
-    key = DatasetKey(episode.format, episode.dataset, episode.version)
-    stored = read_contracts(workspace.stores.annotations, key)
-    contract = stored.of_layout(episode.state_names, episode.action_names)
-    assert contract is not None
-    position = contract.signal("action.position")
-    assert position is not None
-    assert position.estimate("unit").value == "normalised"
-    spec = tmp_path / "spec.yaml"
-    spec.write_text("contract: {action.position: {unit: mm}}\nreference: a test\n")
-    ingest_paths(workspace.stores, [source], SourceOptions(rate_hz=10.0, spec=str(spec)), quiet=True)
-    corrected = read_contracts(workspace.stores.annotations, key).of_layout(
-        episode.state_names, episode.action_names
-    )
-    assert corrected is not None
-    stated = corrected.signal("action.position")
-    assert stated is not None
-    assert (stated.estimate("unit").value, stated.estimate("unit").origin) == ("mm", "spec")
 
 
 def test_a_person_signs_that_two_datasets_mean_the_same(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import random
 import shutil
 from pathlib import Path
 
@@ -141,49 +139,6 @@ def test_links_and_external_storage_are_not_followed(tmp_path: Path) -> None:
     (record,) = read(tmp_path / "a")
     assert record.trajectory.state is not None and "head_yaw" not in record.trajectory.state.names
     assert not any("waist.other" in name or "waist.far" in name for name in record.trajectory.extra)
-
-
-def test_damage_costs_one_record_with_file_and_reason(tmp_path: Path) -> None:
-    root = write_agibot(tmp_path / "alpha")
-    seed = random.randrange(2**32)
-    chance, whole = random.Random(seed), opened(root)
-    identities = [item.episode_id for item in whole.items]
-    targets = [*root.rglob("*.h5"), *root.rglob("*.mp4"), *root.glob("task_info/*.json")]
-    for _ in range(15):
-        path = chance.choice(targets)
-        good = path.read_bytes()
-        path.write_bytes(_damaged(good, chance))
-        try:
-            outcomes = []
-            for item in opened(root).items:
-                outcomes.append(item.episode_id)
-                try:
-                    record = item.load()
-                except SourceError as error:
-                    assert error.reason and "\n" not in str(error), f"seed {seed}"
-                else:
-                    seconds = record.trajectory.timestamps
-                    assert len(seconds) == record.episode.num_steps, f"seed {seed}"
-            # A damaged list may name an episode more, which is not here.
-            assert [found for found in outcomes if found in identities] == identities, f"seed {seed}"
-        finally:
-            path.write_bytes(good)
-
-
-def _damaged(data: bytes, chance: random.Random) -> bytes:
-    kind = chance.randrange(4)
-    if kind == 0:
-        return b""
-    if kind == 1:
-        return data[: chance.randrange(len(data))]
-    if kind == 2:
-        return json.dumps(
-            [{"episode_id": None}, 3, {"episode_id": 1, "label_info": {"action_config": 5}}]
-        ).encode()
-    changed = bytearray(data)
-    for _ in range(20):
-        changed[chance.randrange(len(changed))] = chance.randrange(256)
-    return bytes(changed)
 
 
 def test_a_cut_file_is_an_error_that_names_it(tmp_path: Path) -> None:

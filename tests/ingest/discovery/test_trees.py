@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import ares
-from app.cli.main import main
 from ares.input.limits import InputBudgets
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -192,18 +191,6 @@ def test_a_folder_that_grew_is_read_where_it_is_new_and_what_vanished_is_told(
     assert ws.stores.tables.episodes.count() == 15
 
 
-def test_a_part_of_a_dataset_is_stored_once_in_either_order(
-    ws: Workspace, demo_samples: Path, tmp_path: Path
-) -> None:
-    for part in ("a", "b"):
-        (tmp_path / "lab" / part).mkdir(parents=True)
-        video = demo_samples / "video" / "videos" / "basketball_000_front.mp4"
-        shutil.copy(video, tmp_path / "lab" / part / f"{part}1x.mp4")
-    assert add_episodes(ws, tmp_path / "lab").kept == 2
-    assert add_episodes(ws, tmp_path / "lab" / "a").already == 1
-    assert names(ws) == {"lab"}
-
-
 @pytest.mark.parametrize("allowed_by", ["", "option", "setting"])
 def test_a_folder_linked_from_outside_is_read_only_where_links_may_be_followed(
     allowed_by: str, demo_samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -254,14 +241,3 @@ def test_a_linked_file_is_read_only_where_links_may_be_followed(ws: Workspace, t
     assert "a link leads out of the dataset" in str(failure) and "--follow-links" in str(failure)
     assert ws.ingest(folder, follow_links=True, quiet=True).kept == 1
     assert [ares.check(folder, follow_links=allowed).num_episodes for allowed in (False, True)] == [1, 2]
-
-
-def test_the_commands_follow_links_where_they_are_told_to(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = write_linked_arrays(tmp_path / "arms", tmp_path / "disk")
-    for command in ("ingest", "check"):
-        place = ["-w", str(tmp_path / command), "-q"]
-        assert main([command, str(folder), *place]) == 1
-        assert main([command, str(folder), *place, "--follow-links"]) == 0
-    capsys.readouterr()

@@ -12,7 +12,6 @@ import pytest
 
 from ares.errors import SourceError
 from ingest.hdf5 import values
-from ingest.hdf5.array_roles import count_steps
 from ingest.hdf5.values import LONGEST_LIST, LONGEST_TEXT, read_attributes
 
 
@@ -53,13 +52,6 @@ def test_attributes_are_limited_by_their_number_and_not_by_that_of_the_children(
         file.create_group("y").attrs.update({f"a{number}": number for number in range(8)})
         with pytest.raises(SourceError, match=r"HDF5 group holds too many attributes.*8 of 5"):
             read_attributes(file["y"])
-
-
-def test_an_episode_without_steps_says_what_it_lacks(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "a.hdf5", "w") as file:
-        file["words"] = [b"a", b"b"]
-        with pytest.raises(SourceError, match="episode holds no action and no state: here: there are words"):
-            count_steps({"words": file["words"]}, ["state"], "action and no state", "here")
 
 
 def test_a_layout_that_needs_no_action_does_not_ask_for_one(h5: Any, tmp_path: Path) -> None:

@@ -70,19 +70,3 @@ def test_damaged_times_of_the_simulator_cost_their_own_demonstrations(
         cut if 1 in damaged else "good",
         "good",
     ]
-
-
-@pytest.mark.parametrize(
-    ("path", "keys"),
-    [
-        ("robosuite_hdf5/door/panda/demo.hdf5", ("data/demo_1/states", "data/demo_1/actions")),
-        ("aloha_hdf5/episode_0.hdf5", ("observations/qpos", "action")),
-        ("aloha_hdf5/episode_1_uncompressed_40steps.hdf5", ("observations/qpos", "action")),
-    ],
-)
-def test_values_of_the_samples_are_those_of_h5py(shared_data: Path, path: str, keys: tuple[str, str]) -> None:
-    (source,) = hdf5.open(str(shared_data / path), SourceOptions())
-    trajectory = next(source.items).load().trajectory
-    with h5py.File(shared_data / path) as file:
-        for signal, key in zip((trajectory.state, trajectory.action), keys, strict=True):
-            assert signal is not None and np.array_equal(signal.values, file[key][()].astype(np.float32))

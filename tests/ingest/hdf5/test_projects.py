@@ -130,12 +130,3 @@ def test_trajectories_are_in_the_order_of_their_numbers(h5: Any, tmp_path: Path)
     source = h5.opened(tmp_path)
     keys = [item.load().episode.key.rpartition("/")[2] for item in source.items]
     assert keys == ["traj_0", "traj_2", "traj_10"] and source.total == 3
-
-
-def test_a_file_of_no_known_family_says_what_it_holds(h5: Any, tmp_path: Path) -> None:
-    path = h5.write(tmp_path / "a.h5", states_0=h5.numbers(4, 7), actions_0=h5.numbers(4, 3))
-    (item,) = h5.opened(path).items
-    with pytest.raises(
-        Exception, match=r"of no known family.*holds actions_0 \(4, 3\) float32, states_0 \(4, 7\)"
-    ):
-        item.load()

@@ -15,11 +15,7 @@ import pytest
 
 from ares.errors import SourceError
 from ares.media import FileCache, browser_video, encoded_frames, frames_at, probe_video, thumbnail
-from ares.registry import ingesters
-from ares.settings import settings_from_environment
-from ares.workspace import open_workspace
 from ingest.hdf5 import hdf5
-from tests.ingesting import ingest_paths
 
 STEPS = 9
 
@@ -165,22 +161,3 @@ def test_many_readers_at_once(h5: Any, shared_data: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         records = list(pool.map(lambda item: item.load(), items))
     assert [record.episode for record in records] == [record.episode for record in records[:8]] * 4
-
-
-def test_it_is_loaded_into_a_workspace(h5: Any, shared_data: Path, tmp_path: Path) -> None:
-    entered = "hdf5" not in ingesters.names()
-    if entered:
-        ingesters.add("hdf5", hdf5)  # type: ignore[arg-type]
-    try:
-        ws = open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
-        h5.write(tmp_path / "more" / "broken.hdf5", weights=h5.numbers(3))
-        paths = [str(shared_data / "robosuite_hdf5"), str(shared_data / "aloha_hdf5"), str(tmp_path / "more")]
-        first = ingest_paths(ws.stores, paths, quiet=True).counts
-        again = ingest_paths(ws.stores, paths, quiet=True).counts
-    finally:
-        if entered:
-            ingesters.remove("hdf5")
-    assert (first.planned, first.kept, first.failed) == (9, 8, 1)
-    assert (again.kept, again.already, again.failed) == (0, 8, 1)
-    assert first.to_json()["failures"][0]["reason"] == "HDF5 file is of no known family"  # type: ignore[index,call-overload]
-    assert ws.stores.tables.trajectories.count() == 8

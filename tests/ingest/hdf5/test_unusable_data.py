@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ares.errors import SourceError
 from ares.media import all_frames
 
 STEPS = 9
@@ -260,15 +259,3 @@ def test_a_camera_that_is_a_single_number(h5: Any, tmp_path: Path) -> None:
     arrays = {"action": h5.numbers(STEPS, 14), "observations__images__top": np.float32(3)}
     record = h5.only(h5.write(tmp_path / "a.hdf5", {"/": {"compress": True}}, **arrays))
     assert not record.episode.cameras and record.episode.num_steps == STEPS
-
-
-def test_two_rows_more_than_steps_are_a_failure(h5: Any, tmp_path: Path) -> None:
-    path = h5.demo(tmp_path / "a.hdf5", obs__joint_pos=h5.numbers(h5.steps + 2, 7))
-    with pytest.raises(SourceError, match="more rows than there are steps"):
-        h5.only(path)
-
-
-def test_a_state_that_is_lost_fails_its_episode(h5: Any, tmp_path: Path) -> None:
-    path = h5.demo(tmp_path / "a.hdf5", obs__joint_pos=h5.numbers(h5.steps, 400))
-    with pytest.raises(SourceError, match="a signal cannot be stored"):
-        h5.only(path)

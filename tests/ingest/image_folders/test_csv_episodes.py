@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import random
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ares.errors import MediaError, SourceError
-from ares.media import compute_file_stamp, frames_at, group_images
+from ares.media import compute_file_stamp, frames_at
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from ingest.base import SourceOptions
@@ -159,59 +156,6 @@ def test_tables_about_videos_and_lone_tables_are_not_episodes(tmp_path: Path) ->
     (tmp_path / "labels" / "a.mp4").write_bytes(b"video")
     write_images(tmp_path / "labels" / "previews", ["a_1.jpg"])
     assert not csv_episodes.recognises(str(tmp_path))
-
-
-def test_damage_costs_one_record_with_file_and_reason(tmp_path: Path) -> None:
-    root = write_dataset(tmp_path / "drawers")
-    seed = random.randrange(2**32)
-    chance = random.Random(seed)
-    identities = [item.episode_id for item in opened(root).items]
-    targets = [path for path in root.rglob("*") if path.is_file() and path.stem not in ("000003", "frame_4")]
-    for _ in range(40):
-        path = chance.choice(targets)
-        good = path.read_bytes()
-        path.write_bytes(_damaged(good, chance))
-        failed = 0
-        items = list(opened(root).items)
-        assert [item.episode_id for item in items] == identities, f"seed {seed}"
-        for item in items:
-            try:
-                record = item.load()
-            except SourceError as error:
-                failed += 1
-                assert error.reason and "\n" not in str(error) and str(path.parent) in str(error), (
-                    f"seed {seed}"
-                )
-            else:
-                state = record.trajectory.state
-                assert state is None or len(state.values) == record.episode.num_steps, f"seed {seed}"
-        assert failed <= 1, f"seed {seed}"
-        path.write_bytes(good)
-
-
-def _damaged(data: bytes, chance: random.Random) -> bytes:
-    kind = chance.randrange(5)
-    if kind == 0:
-        return b""
-    if kind == 1:
-        return data[: chance.randrange(len(data))]
-    if kind == 2:
-        return b"a,b\n1\n2,3,4\n"
-    if kind == 3:
-        return json.dumps([1, {"fps": "many"}]).encode()
-    changed = bytearray(data)
-    for _ in range(5):
-        changed[chance.randrange(len(changed))] = chance.randrange(256)
-    return bytes(changed)
-
-
-def test_a_hundred_thousand_names_are_ordered_in_a_second() -> None:
-    numbers = list(range(100_000))
-    random.shuffle(numbers)
-    start = time.process_time()
-    images = group_images([f"frame_{number}.jpg" for number in numbers])["frame_"]
-    assert time.process_time() - start < 2.0
-    assert images.names[99_999] == "frame_99999.jpg" and images.seconds is None
 
 
 def test_roles_of_columns() -> None:

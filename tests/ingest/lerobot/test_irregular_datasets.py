@@ -107,33 +107,6 @@ def test_names_in_every_wrapping(
     ) == (names == ["a"])
 
 
-def test_float64_is_told_once_and_its_values_are_rounded(tmp_path: Path, folders: Any) -> None:
-    folder = folders.make(tmp_path / "made", video=False)
-    exact = pa.array([[0.1, 1 / 3]] * STEPS, pa.list_(pa.float64()))
-    folders.rewrite(folder, observation__state=exact)
-    assert "column observation.state is float64, stored as float32" in folders.opened(folder).warnings
-    record = folders.first(folder)
-    assert record.trajectory.state is not None
-    assert record.trajectory.state.values[0].tolist() == np.array([0.1, 1 / 3], np.float32).tolist()
-    assert record.warnings == ()
-
-
-def test_missing_data_file(tmp_path: Path, folders: Any) -> None:
-    folder = folders.make(tmp_path / "made")
-    (folder / DATA.format(0)).unlink()
-    assert folders.outcomes(folder) == ["data file is missing", "good"]
-    shutil.rmtree(folder / "videos")
-    assert folders.outcomes(folder) == ["data file is missing", "good"]
-    assert "camera front of info.json has no video" in folders.opened(folder).warnings
-
-
-def test_data_file_that_is_cut_costs_its_own_episode(tmp_path: Path, folders: Any) -> None:
-    folder = folders.make(tmp_path / "made", episodes=3)
-    path = folder / DATA.format(0)
-    path.write_bytes(path.read_bytes()[:-20])
-    assert folders.outcomes(folder) == ["data file cannot be read", "good", "good"]
-
-
 def test_one_frame_and_no_frame(tmp_path: Path, folders: Any) -> None:
     folder = folders.make(tmp_path / "made", video=False)
     for number, steps in enumerate((1, 0)):
@@ -169,14 +142,6 @@ def test_clocks(
     assert list(record.warnings) == warnings
     assert record.trajectory.timestamps[0] == 0
     assert record.trajectory.timestamps[-1] == pytest.approx(expected, abs=1e-6)
-
-
-def test_no_frame_index(tmp_path: Path, folders: Any) -> None:
-    folder = folders.make(tmp_path / "made", video=False)
-    for number in range(2):
-        folders.rewrite(folder, number, without=["frame_index"])
-    assert folders.opened(folder).warnings == ("there is no column frame_index",)
-    assert folders.outcomes(folder) == ["good", "good"]
 
 
 def test_lines_that_are_not_json(tmp_path: Path, folders: Any) -> None:
@@ -240,15 +205,6 @@ def test_outcome_from_an_honest_field_only(
     record = folders.first(folder)
     assert record.episode.success is None and "next.done" in record.trajectory.extra
     assert record.trajectory.reward is not None and record.trajectory.reward[-1] == values[-1]
-
-
-def test_same_content_under_another_number(tmp_path: Path, folders: Any) -> None:
-    folder = folders.make(tmp_path / "made", episodes=3, video=False)
-    folders.rewrite(
-        folder, 2, observation__state=folders.columns(0)["observation.state"], index=np.arange(STEPS) + 50
-    )
-    hashes = [item.load().episode.content_hash for item in folders.opened(folder).items]
-    assert hashes[2] == hashes[0] != hashes[1]
 
 
 def test_columns_that_are_no_signals(tmp_path: Path, folders: Any) -> None:

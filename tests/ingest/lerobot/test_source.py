@@ -13,14 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ares import open as open_workspace
 from ares.episode import Record
 from ares.errors import AresError, SourceError
 from ares.media import all_frames, frames_at
-from ares.registry import ingesters
 from ingest.base import Source, SourceOptions
 from ingest.lerobot import lerobot
-from tests.ingesting import ingest_paths
 
 
 def opened(path: Path, **options: Any) -> Source:
@@ -134,52 +131,6 @@ def test_gr1_parts_of_modality_and_what_its_info_gets_wrong(shared_data: Path) -
     )
     actions = np.array(table["action"].to_pylist(), np.float32)
     assert trajectory.action is not None and np.array_equal(trajectory.action.values, actions)
-
-
-def test_our_export_comes_back(demo_samples: Path, tmp_path: Path) -> None:
-    ws = open_workspace(tmp_path / "ws", create=True)
-    ingest_paths(ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), quiet=True)
-    frozen_set = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
-    ws.export(frozen_set, tmp_path / "out", quiet=True)
-    source = opened(tmp_path / "out")
-    assert source.warnings == ()
-    records = [item.load() for item in source.items]
-    assert len(records) == 12
-    for record in records:
-        episode = ws.stores.tables.episodes.get_episode(str(record.episode.metadata["ares/episode_id"]))
-        signals = ws.stores.tables.trajectories.get(episode.episode_id)
-        assert record.warnings == ()
-        for name in ("instruction", "num_steps", "rate_hz", "state_names", "action_names", "success"):
-            assert getattr(record.episode, name) == getattr(episode, name), name
-        assert [camera.name for camera in record.episode.cameras] == [
-            camera.name for camera in episode.cameras
-        ]
-        assert [camera.media.num_frames for camera in record.episode.cameras] == [episode.num_steps] * len(
-            episode.cameras
-        )
-        for exported, original in (
-            (record.trajectory.state, signals.state),
-            (record.trajectory.action, signals.action),
-        ):
-            assert (exported is None) == (original is None)
-            assert exported is None or original is None or np.array_equal(exported.values, original.values)
-        assert np.array_equal(record.trajectory.timestamps, signals.timestamps)
-
-
-def test_ingest_into_a_workspace_counts_every_episode(shared_data: Path, tmp_path: Path) -> None:
-    entered = "lerobot" not in ingesters.names()
-    if entered:
-        ingesters.add("lerobot", lerobot)  # type: ignore[arg-type]
-    try:
-        ws = open_workspace(tmp_path / "ws", create=True)
-        folder = str(shared_data / "so101_chess_lerobot_v21")
-        loaded = ingest_paths(ws.stores, [folder], quiet=True)
-        assert (loaded.counts.planned, loaded.counts.kept) == (5, 3)
-        again = ingest_paths(ws.stores, [folder], quiet=True)
-        assert (again.counts.kept, again.counts.already) == (0, 3)
-    finally:
-        if entered:
-            ingesters.remove("lerobot")
 
 
 def make(folder: Path, episodes: int = 6, groups: int = 1, steps: int = 5, **changes: Any) -> Path:

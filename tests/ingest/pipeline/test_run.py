@@ -56,13 +56,6 @@ def test_two_datasets_of_one_name_are_not_mixed(ws: Workspace, demo_samples: Pat
     assert (named.kept, named.failed) == (12, 0)
 
 
-def test_content_that_stands_there_twice_is_counted(ws: Workspace, demo_samples: Path) -> None:
-    ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
-    again = ingest_paths(ws.stores, [str(demo_samples / "video")], SourceOptions(dataset="copy"), quiet=True)
-    assert again.duplicates == 12
-    assert ws.stores.tables.episodes.count("duplicate_of IS NOT NULL") == 12
-
-
 def test_one_bad_video_costs_only_itself_and_is_taken_off_the_ledger_when_mended(
     ws: Workspace, demo_samples: Path, tmp_path: Path
 ) -> None:

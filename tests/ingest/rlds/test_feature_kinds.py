@@ -220,13 +220,6 @@ def test_integers_that_float32_rounds_are_told(make_rlds: MakeRlds) -> None:
     assert record.trajectory.extra["small"].values[:, 0].tolist() == [0, 2**24, 2**25, -7]
 
 
-def test_missing_and_empty_keys(make_rlds: MakeRlds) -> None:
-    changed: dict[str, Any] = {OBS + "state": None, "steps/language_instruction": [], "steps/is_last": []}
-    record = load_first_record(make_rlds("a", PLAIN, changed=changed).path)
-    assert record.episode.instruction == "" and record.trajectory.state is None
-    assert set(record.warnings) == {f"{OBS}state is missing", "steps/is_last is missing"}
-
-
 def test_keys_that_nobody_understands_are_listed_without_a_spec(make_rlds: MakeRlds, tmp_path: Path) -> None:
     dataset = make_rlds("a", PLAIN | {OBS + "foo": "float32 2", "steps/mode": "int64"})
     unknown = [warning for warning in open_source(dataset.path).warnings if "unknown meaning" in warning]

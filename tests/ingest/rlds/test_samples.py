@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -105,15 +104,3 @@ def test_demo_sample(demo_samples: Path) -> None:
         ("image", "front"),
         ("wrist_image", "wrist"),
     ]
-
-
-def test_items_can_be_sent_to_another_process_and_keep_their_identity(demo_samples: Path) -> None:
-    first, again = (
-        open_source(demo_samples / "rlds"),
-        open_source(demo_samples / "rlds/metaworld_sawyer/1.0.0"),
-    )
-    ids = [item.episode_id for item in first.items]
-    items = list(again.items)
-    assert ids == [item.episode_id for item in items]
-    record = pickle.loads(pickle.dumps(items[3].load))()
-    assert record.episode.episode_id == ids[3]
