@@ -16,19 +16,11 @@ import pytest
 from ares.episode import Record
 from ares.errors import PluginError, SourceError
 from ares.registry import ingesters
-from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from ingest.base import Item, Source, SourceOptions
 from tests.ingesting import StubIngester, ingest_paths, open_sources
 
 EPISODES, BAD = 12, 4
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    workspace = open_workspace(str(tmp_path / "ws"), Settings())
-    yield workspace
-    workspace.close()
 
 
 @pytest.fixture

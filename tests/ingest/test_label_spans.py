@@ -13,7 +13,7 @@ from ares.errors import AresError, SourceError
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from tests.ingest.agibot.conftest import read, write_episode, write_task
-from tests.ingest.rlds.test_source import FEATURES, steps, write_dataset
+from tests.ingest.conftest import write_rlds
 from tests.ingest.test_labels import load_by_key, write_episodes
 from tests.ingesting import ingest_paths
 
@@ -191,9 +191,9 @@ def test_faults_of_agibot_subtasks_are_told_by_reason(tmp_path: Path) -> None:
 def test_an_instruction_that_changes_within_an_rlds_episode_is_a_segment_for_each_run(
     tmp_path: Path, texts: list[str], expected: list[tuple[float, float, str]]
 ) -> None:
-    values = steps(4, **{"steps/language_instruction": [text.encode() for text in texts]})
-    folder = write_dataset(tmp_path, [values], FEATURES)
-    _, records = load_by_key(folder)
+    leaves = {"steps/action": "float32 3", "steps/language_instruction": "text"}
+    changed = {"steps/language_instruction": texts}
+    _, records = load_by_key(write_rlds(tmp_path, "toy", leaves, changed=changed).path)
     (record,) = records.values()
     assert [(round(a, 9), round(b, 9), text) for a, b, text in list_spans(record)] == expected
     assert all(part.fields == {"feature": "steps/language_instruction"} for part in record.segments)

@@ -13,16 +13,10 @@ from ares.doctor.sources import source_files
 from ares.episode import Episode
 from ares.errors import MediaError, RequestError
 from ares.media import browser_video, encoded_frames, frames_at
-from ares.settings import settings_from_environment
 from ares.store.lance import schema as arrow
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +36,6 @@ NOISE = {
     "model.safetensors": "pointer",
 }
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 123456\n"
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    workspace = open_workspace(str(tmp_path / "ws"), Settings())
-    yield workspace
-    workspace.close()
 
 
 @pytest.fixture(params=range(6))

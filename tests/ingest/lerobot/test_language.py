@@ -11,14 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from ares.episode import Record, SourceSegment
-from ares.settings import settings_from_environment
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from ingest.base import SourceOptions
 from ingest.lerobot import lerobot
-from tests.app.cli.test_killed import run, run_and_kill, state
 from tests.ingesting import ingest_paths
 
 STEPS, FPS = 10, 10
@@ -180,50 +177,6 @@ def test_an_event_spans_its_frame(tmp_path: Path) -> None:
     ]
 
 
-def columns_of(segments: Sequence[SourceSegment]) -> tuple[list[Row], dict[int, list[Row]]]:
-    """The rows that an exporter writes from segments: those of every frame, and those by frame."""
-    persistent: list[tuple[Any, Row]] = []
-    events: dict[int, list[tuple[Any, Row]]] = {}
-    for segment in segments:
-        fields: Any = segment.fields
-        written = {
-            name: text if text or name in fields.get("empty", ()) else None
-            for name, text in (("role", segment.role), ("content", segment.text), ("style", segment.style))
-        }
-        others = {"camera": fields.get("camera"), "tool_calls": fields.get("tool_calls")}
-        if fields["column"] == "persistent":
-            persistent.append((fields["row"], {**written, "timestamp": fields["timestamp"], **others}))
-        else:
-            events.setdefault(fields["frame"], []).append((fields["row"], {**written, **others}))
-    in_order = {
-        frame: [made for _, made in sorted(own, key=lambda pair: pair[0])] for frame, own in events.items()
-    }
-    return [made for _, made in sorted(persistent, key=lambda pair: pair[0])], in_order
-
-
-def test_the_columns_can_be_written_again_value_by_value(tmp_path: Path) -> None:
-    persistent = [
-        row("subtask", "", 0.1),
-        row("plan", None, 7 / 30, tool_calls=[{"name": "x", "more": None}]),
-        row("", "odd", stamp(2), role="", camera=""),
-        row("subtask", "same", 0.1),
-    ]
-    events = {
-        0: [row("vqa", "b", camera=TOP), row("vqa", "a", camera=TOP)],
-        9: [row(None, "", tool_calls=[])],
-    }
-    calls = pa.struct([("name", pa.string()), ("more", pa.string())])
-    columns = {
-        "language_persistent": pa.array([persistent] * STEPS, persistent_type(calls)),
-        "language_events": pa.array([events.get(frame) for frame in range(STEPS)], event_type(calls)),
-    }
-    (record,) = records(make_dataset(tmp_path / "made", columns))
-    assert columns_of(record.segments) == (
-        columns["language_persistent"][0].as_py(),
-        {frame: columns["language_events"][frame].as_py() for frame in events},
-    )
-
-
 def test_columns_as_the_writer_of_lerobot_infers_them(tmp_path: Path) -> None:
     """It lets Arrow infer the types: calls that are all null, or a column without rows, have no type."""
     rows = [row("subtask", "reach", 0.0), row("subtask", "grasp", 0.5)]
@@ -341,11 +294,6 @@ def test_subtasks_of_the_list_of_episodes(ws: Workspace, tmp_path: Path) -> None
     assert ingest_paths(ws.stores, [str(made)], quiet=True).counts.already == 2
 
 
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
-
-
 def test_every_episode_of_a_shared_file_has_its_own_rows(ws: Workspace, tmp_path: Path) -> None:
     episodes = [
         {
@@ -408,43 +356,3 @@ def test_labels_that_come_later_wait_for_the_spec_of_the_first_ingest(ws: Worksp
     assert (report.already, texts_of(ws)) == (1, [])
     ingest_paths(ws.stores, [str(made)], options, quiet=True)
     assert texts_of(ws) == ["reach"]
-
-
-def labelled(number: int) -> dict[str, Any]:
-    """Columns of an episode with a subtask, a plan, and two answers about one frame."""
-    rows = [row("subtask", f"reach {number}", 0.0), row("subtask", "grasp", 0.5), row("plan", "all", 0.0)]
-    answers = [row("vqa", text, camera=TOP) for text in ("where?", "there")]
-    return {"language_persistent": every_frame(rows), "language_events": at_frames({number: answers})}
-
-
-@pytest.mark.parametrize(
-    "kill_point",
-    [
-        ("ingest.pipeline.write", "CheckAnnotationLog.append_segments", "after", 2),
-        ("ares.store.lance.episodes", "EpisodeTable.write", "after", 1),
-        pytest.param(
-            ("ares.store.lance.segments", "SegmentTable.upsert", "before", 1), marks=pytest.mark.nightly
-        ),
-        pytest.param(
-            ("ares.store.log.sqlite", "SqliteAnnotationStore.append", "after", 1), marks=pytest.mark.nightly
-        ),
-    ],
-)
-def test_a_killed_run_and_the_next_make_what_one_makes(
-    kill_point: tuple[str, str, str, int], tmp_path: Path
-) -> None:
-    made = make_dataset(tmp_path / "made", *map(labelled, range(8)))
-    run("ingest", "-w", str(tmp_path / "whole"), str(made))
-    words = ("ingest", "-w", str(tmp_path / "killed"), str(made))
-    run_and_kill(kill_point, *words)
-    run(*words)
-    assert state(tmp_path / "killed") == state(tmp_path / "whole")
-    shown = [
-        open_workspace(str(tmp_path / name), settings_from_environment({}))
-        .stores.tables.segments.read()
-        .to_pylist()
-        for name in ("killed", "whole")
-    ]
-    assert shown[0] == shown[1] and len(shown[0]) == 8 * 5
-    assert run(*words)["already"] == 8
-    assert state(tmp_path / "killed") == state(tmp_path / "whole")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,6 @@ from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day
 
 NAMES = ("a", "m", "z")
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    workspace = open_workspace(str(tmp_path / "ws"), Settings())
-    yield workspace
-    workspace.close()
 
 
 @pytest.fixture

@@ -19,19 +19,13 @@ from ares.errors import AresError, SourceError
 from ares.input import input_budgets
 from ares.jobs import LocalEngine, PoolRequest
 from ares.registry import ingesters
-from ares.settings import settings_from_environment
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from ingest.base import Item, Source, SourceOptions
 from ingest.pipeline import find_datasets
 from ingest.pipeline.read import read_records
 from tests.ingesting import StubIngester, ingest_paths, request_for
 
 RECORDS = 520
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
 
 
 def read_record(folder: str, number: int) -> Record:

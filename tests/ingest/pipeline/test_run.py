@@ -9,15 +9,9 @@ import pytest
 
 from ares.errors import SourceError
 from ares.jobs import ComputePlan
-from ares.settings import settings_from_environment
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
 
 
 def test_twice_is_free(ws: Workspace, demo_samples: Path) -> None:

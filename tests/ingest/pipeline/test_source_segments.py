@@ -76,11 +76,6 @@ def told_format() -> Iterator[None]:
     ingesters.remove("told")
 
 
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
-
-
 def tell(tmp_path: Path, **segments: list[dict[str, Any]]) -> str:
     """Write what the source says of its episodes; returns its folder."""
     folder = tmp_path / "source"
@@ -302,7 +297,7 @@ def test_a_table_of_an_earlier_version_has_no_styles_until_it_is_written(
     table = ws.stores.tables.connection.open_dataset("segments")
     assert table is not None
     table.drop_columns(["style", "author"])
-    old = open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
+    old = open_workspace(ws.path, settings_from_environment({}))
     (row,) = old.stores.tables.segments.read().to_pylist()
     assert (row["text"], row["style"], row["author"]) == ("reach", None, None)
     assert old.stores.tables.segments.scan(["style"]).to_pylist() == [{"style": None}]

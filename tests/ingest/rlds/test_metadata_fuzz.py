@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from ares.errors import AresError
 from ingest.base import SourceOptions
 from ingest.rlds import rlds
 from ingest.spec import DatasetSpec, read_spec
+from tests.ingest.conftest import MakeRlds
 
-MakeRlds = Callable[..., Any]
 LEAVES = {
     "steps/action": "float32 2",
     "steps/language_instruction": "text",
