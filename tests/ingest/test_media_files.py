@@ -51,7 +51,16 @@ def test_the_role_comes_from_the_name_unless_it_is_known(tmp_path: Path) -> None
     assert describe_camera("wrist_left", info, media, role="top", flags=("black",)).role == "top"
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
+def test_large_files_are_told_apart_without_reading_them_whole(tmp_path: Path) -> None:
+    size = 9 * 2**20
+    contents = [bytes(size), bytes(size - 1) + b"\1", bytes(size + 1), bytes(size)]
+    for number, content in enumerate(contents):
+        (tmp_path / str(number)).write_bytes(content)
+    hashes = [hash_media_files([str(tmp_path / str(number))]) for number in range(4)]
+    assert hashes[0] == hashes[3] and len(set(hashes)) == 3
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
 @pytest.mark.parametrize(
     ("module", "read"),
     [

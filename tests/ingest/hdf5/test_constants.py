@@ -52,14 +52,3 @@ def test_attributes_are_limited_by_their_number_and_not_by_that_of_the_children(
         file.create_group("y").attrs.update({f"a{number}": number for number in range(8)})
         with pytest.raises(SourceError, match=r"HDF5 group holds too many attributes.*8 of 5"):
             read_attributes(file["y"])
-
-
-def test_a_layout_that_needs_no_action_does_not_ask_for_one(h5: Any, tmp_path: Path) -> None:
-    """That of EgoDex."""
-    path = h5.write(
-        tmp_path / "task" / "0.hdf5",
-        transforms__camera=h5.numbers(9, 4, 4),
-        camera__intrinsic=h5.numbers(3, 3),
-    )
-    (item,) = h5.opened(path).items
-    assert h5.outcome(item) == "episode holds no action and no state"
