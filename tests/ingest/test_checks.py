@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from ares.checks import QualityFinding, check_record
 from ares.episode import Camera, Episode, MediaRef, Record, Signal, Trajectory
@@ -53,16 +52,6 @@ def findings_of(record: Record) -> list[tuple[str, float]]:
     ]
 
 
-def with_state(values: NDArray[np.float32]) -> Record:
-    return replace(
-        GOOD, trajectory=replace(GOOD.trajectory, state=Signal(values, wave(values.shape[1]).names))
-    )
-
-
-def with_action(values: NDArray[np.float32], names: tuple[str, ...]) -> Record:
-    return replace(GOOD, trajectory=replace(GOOD.trajectory, action=Signal(values, names)))
-
-
 def test_a_good_episode_is_not_suspicious() -> None:
     assert findings_of(GOOD) == []
 
@@ -78,55 +67,6 @@ def test_a_clock_that_stands_or_jumps() -> None:
     assert findings_of(replace(GOOD, trajectory=replace(GOOD.trajectory, timestamps=times))) == [
         ("A016 clock", 2.9)
     ]
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_signal_that_is_not_finite(bad: float) -> None:
-    values = wave(7).values.copy()
-    values[12, 3] = bad
-    assert findings_of(with_state(values)) == [("A001 state d3", 1.2)]
-
-
-def test_a_signal_that_never_changes() -> None:
-    assert findings_of(with_action(np.ones((STEPS, 7), np.float32), wave(7).names)) == [("A002 action", 0.0)]
-
-
-@pytest.mark.parametrize("limit", [1.0, 100.0])
-def test_an_action_that_is_cut_off_at_a_limit(limit: float) -> None:
-    values = 0.9 * limit * wave(4).values
-    values[:, 1] = np.clip(1.3 * limit * wave(4).values[:, 1], -limit, limit)
-    names = ("shoulder", "elbow", "wrist", "gripper")
-    (finding,) = raw_findings(with_action(values.astype(np.float32), names))
-    assert (finding.code, finding.signal, finding.dimension) == ("A006", "action", "elbow")
-    first = 1 + int((np.abs(values[1:, 1]) == limit).argmax())
-    assert finding.seconds == pytest.approx(first / RATE_HZ)
-    assert finding.size == pytest.approx((np.abs(values[1:, 1]) == limit).mean())
-
-
-def test_a_joint_that_rests_at_a_limit_or_passes_it_is_not_cut_off() -> None:
-    names = ("shoulder", "elbow", "wrist", "gripper")
-    resting = 0.9 * wave(4).values
-    resting[20:] = resting[20]
-    resting[20:, 1] = 1.0  # nothing moves any more
-    passing = 0.9 * wave(4).values
-    passing[:, 1] = np.clip(1.3 * passing[:, 1], -1, 1)
-    passing[5, 1] = 1.2
-    switching = 0.9 * wave(4).values
-    switching[:, 3] = np.sign(switching[:, 3])
-    parked = 0.9 * wave(4).values
-    parked[:, 1] = 1.0
-    for values in (resting, passing, switching, parked):
-        assert findings_of(with_action(values.astype(np.float32), names)) == []
-
-
-def test_a_parked_arm_and_a_resting_hand_are_no_faults() -> None:
-    """49 of 50 episodes of a real robot with two arms were flagged: its parked arm has one value in all steps."""
-    values = wave(7).values.copy()
-    values[:, :3] = 0.25
-    values[10:35, 4] = values[:, 4].max() + 1.0
-    names = ("left_a", "left_b", "left_c", "d3", "thumb", "d5", "d6")
-    assert findings_of(with_action(values, names)) == []
-    assert findings_of(with_state(values)) == []
 
 
 def test_a_robot_that_never_moves_is_a_fault_of_its_state() -> None:

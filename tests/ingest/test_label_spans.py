@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ares.episode import Record, SourceSegment
-from ares.errors import AresError, SourceError
+from ares.errors import SourceError
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from tests.ingest.agibot.conftest import read, write_episode, write_task
@@ -109,25 +109,6 @@ def test_a_spec_names_spans_their_unit_and_new_names(tmp_path: Path) -> None:
     assert list_spans(records["ep_000.npz"]) == [(0.0, 0.3, "pick the mug")]
     assert records["ep_000.npz"].segments[0].fields == {"source_text": "Grab cup"}
     assert list_spans(records["ep_001.npz"]) == [(0.2, 0.4, "wait")]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "reason"),
-    [
-        ("gone.csv", None, "no such file"),
-        ("empty.csv", "episode,success\nep_000,1\n", "lacks columns"),
-        ("broken.json", "{", "cannot be read"),
-    ],
-)
-def test_a_named_file_without_spans_is_refused(
-    tmp_path: Path, name: str, text: str | None, reason: str
-) -> None:
-    write_episodes(tmp_path / "d", 1)
-    if text is not None:
-        (tmp_path / name).write_text(text)
-    with pytest.raises(AresError, match=reason) as caught:
-        load_by_key(tmp_path / "d", write_spec(tmp_path, f"spans: {name}\n"))
-    assert name in str(caught.value)
 
 
 def test_a_spec_with_the_unit_of_spans_is_told_that_their_table_says_it(tmp_path: Path) -> None:

@@ -148,9 +148,6 @@ OTHER_FORMS = [
     ("a.csv", "run,success\nep_000,1\n", "needed are episode, and success or instruction or split; found are run"),
     ("a.csv", "demo,success,comment\n1,1,x\n", "found are demo, success, comment; rename demo to episode"),
     ("a.parquet", "episode_index,success\n0,1\n1,0\n", "rename episode_index to episode"),
-    ("a.csv", "episode,start_ms,end_ms,text\n0,0,100,x\n0,100,200,y\n", "start_ms to start_seconds (divided by"),
-    ("a.csv", "episode,first_frame,last_frame,text\n0,0,1,x\n", "last_frame to stop_frame (the first frame after"),
-    ("a.csv", "episode,onset,offset,text\nep_000,0,1,x\n", "needed are episode, text, and start_seconds"),
     ("a.csv", "episode,start,end,text\nep_000,0,1,x\n", "rename start to start_seconds"),
 ]  # fmt: skip
 

@@ -141,17 +141,6 @@ def test_links_and_external_storage_are_not_followed(tmp_path: Path) -> None:
     assert not any("waist.other" in name or "waist.far" in name for name in record.trajectory.extra)
 
 
-def test_a_cut_file_is_an_error_that_names_it(tmp_path: Path) -> None:
-    root = write_agibot(tmp_path / "alpha")
-    path = root / "proprio_stats" / "327" / "648649" / "proprio_stats.h5"
-    path.write_bytes(path.read_bytes()[:700])
-    good, bad, other = opened(root).items
-    assert good.load() and other.load()
-    with pytest.raises(SourceError, match="cut or damaged") as caught:
-        bad.load()
-    assert str(path) in str(caught.value)
-
-
 def test_a_folder_without_agibot_data_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="folder holds no AgiBot World data"):
         agibot.open(str(tmp_path), SourceOptions())

@@ -119,19 +119,3 @@ def test_doctor_finds_and_repairs_a_wrong_original(ws: Workspace, copies: Path) 
     assert (finding.count, finding.repaired) == (2, False) and "duplicate_of" in finding.check
     assert [finding.repaired for finding in run_checks(ws.stores, repair=True)] == [True]
     assert run_checks(ws.stores) == [] and originals(ws) == expected("z", "a")
-
-
-def test_a_removal_that_is_killed_before_the_duplicates_are_marked_is_completed(
-    ws: Workspace, copies: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("z", "a"):
-        ingest_paths(ws.stores, [str(copies / name)], quiet=True)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(EpisodeTable, "mark_duplicates", _interrupt)
-        ws.remove(where="dataset = 'z'")
-    ws.sync()
-    assert originals(ws) == expected("a") and run_checks(ws.stores) == []
-
-
-def _interrupt(table: EpisodeTable) -> int:
-    raise KeyboardInterrupt

@@ -7,17 +7,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ares.episode import Episode, Record, Trajectory
-from ares.errors import AresError, SourceError
+from ares.errors import SourceError
 from ares.input import input_budgets
-from ares.jobs import LocalEngine, PoolRequest
 from ares.registry import ingesters
 from ares.workspace import Workspace
 from ingest.base import Item, Source, SourceOptions
@@ -190,29 +187,6 @@ def test_what_the_checks_found_stands_in_the_rows_and_in_the_log(ws: Workspace, 
         for annotation in annotations
     )
     assert ws.sync() == 0
-
-
-def no_readers() -> Callable[[Sequence[Callable[[], Record]]], list[Record | AresError]]:
-    os._exit(3)
-
-
-def test_readers_that_cannot_start_end_the_run_in_one_line(
-    ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ares.errors import RequestError
-
-    monkeypatch.setattr(no_readers, "__module__", "test_identity")
-    pool = LocalEngine.pool
-
-    def broken_pool(self: LocalEngine, request: PoolRequest[Any, Any]) -> object:
-        return pool(self, replace(request, build=no_readers))
-
-    monkeypatch.setattr(LocalEngine, "pool", broken_pool)
-    with pytest.raises(RequestError, match="a worker process cannot start: exit status 3"):
-        ingest_paths(ws.stores, [str(make_folder(tmp_path, "old"))], format="numbered", quiet=True)
-    assert ws.stores.tables.episodes.count() == 0 and not list(
-        ws.stores.annotations.find_documents("failures")
-    )
 
 
 def test_errors_stand_where_their_records_would(tmp_path: Path) -> None:

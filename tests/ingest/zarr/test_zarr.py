@@ -49,20 +49,6 @@ def test_values_and_pixels_are_those_that_were_written(kind: str, tmp_path: Path
     assert (camera.width, camera.height) == (32, 24)
 
 
-def test_timestamps_of_the_recorder_are_the_clock(tmp_path: Path) -> None:
-    stamps = np.concatenate([np.arange(4) * 0.1 + 100, np.arange(6) * 0.05 + 200])[:, None]
-    first, second = read(write_store(tmp_path / "robot.zarr", timestamp=stamps))
-    assert first.episode.rate_hz == pytest.approx(10) and first.episode.rate_source == "measured"
-    assert second.episode.rate_hz == pytest.approx(20)
-    np.testing.assert_allclose(second.trajectory.timestamps, np.arange(6) * 0.05)
-
-
-def test_a_rate_that_is_not_known_is_assumed_and_said(tmp_path: Path) -> None:
-    record = read(write_store(tmp_path / "robot.zarr"))[0]
-    assert record.episode.rate_source == "assumed"
-    assert any("give --rate" in warning for warning in record.warnings)
-
-
 def test_float_images_and_channels_first_become_rgb(tmp_path: Path) -> None:
     unit = (images().astype(np.float32) / 255).transpose(0, 3, 1, 2)
     path = write_store(tmp_path / "robot.zarr", img=unit, other=images().astype(np.float32))
