@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ares.errors import PluginError, SourceError
+from ares.errors import SourceError
 from ares.input import call_with_time_limit
 from ares.input.limits import InputBudgets
 from ingest.base import GuardedItems, Item, Source, SourceOptions, call_ingester_safely, failing_item
@@ -174,16 +174,6 @@ def test_a_dry_run_follows_no_link_out_of_the_dataset(tmp_path: Path) -> None:
     table.symlink_to(secret)
     (dataset,) = find_datasets(None, request_for([str(data)]), sample=True).plan.datasets
     assert "a link leads out of the dataset" in " ".join(dataset.not_understood), dataset
-
-
-def test_what_was_listed_before_an_error_is_kept() -> None:
-    def failing() -> Iterator[Item]:
-        yield from (failing_item(f"{number:016x}", "x", SourceError("no", "")) for number in range(70))
-        raise ValueError("the list is damaged")
-
-    items = GuardedItems(Source(format="mcap", dataset="d", version="", total=1, items=failing()))
-    assert [item.episode_id for item in items] == [f"{number:016x}" for number in range(70)]
-    assert isinstance(items.error, PluginError) and not items.is_exhausted
 
 
 def test_a_list_that_ends_at_a_whole_number_of_takes_is_exhausted() -> None:

@@ -121,13 +121,6 @@ def test_parts_that_were_not_downloaded_are_told(tmp_path: Path) -> None:
     )
 
 
-def test_stamps_that_do_not_rise_are_not_used(tmp_path: Path) -> None:
-    write_episode(tmp_path / "a", changed={"timestamp": np.zeros(STEPS, np.int64)})
-    (record,) = read(tmp_path / "a")
-    assert record.episode.rate_hz == 30.0 and record.episode.rate_source == "format"
-    assert "timestamp does not rise; steps are evenly spaced" in record.warnings
-
-
 def test_links_and_external_storage_are_not_followed(tmp_path: Path) -> None:
     secret = tmp_path / "secret.bin"
     secret.write_bytes(b"\x01" * 4096)

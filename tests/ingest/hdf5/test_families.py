@@ -131,22 +131,6 @@ def test_pictures_stand_upright_by_what_the_file_says_or_are_asked_about(
     assert [warning[: len(remark)] for warning in told] == ([remark] if remark else [])
 
 
-@pytest.mark.parametrize("convention", ["opengl", "unknown"])
-@pytest.mark.parametrize("turn", ["none", "0", "vertical flip"])
-def test_a_spec_says_how_the_pictures_of_libero_stand(
-    h5: Any, tmp_path: Path, convention: str, turn: str
-) -> None:
-    pictures = h5.pictures()
-    h5.demo(tmp_path / "in" / "a.hdf5", libero_attributes(**{FLAG: convention}), obs__agentview_rgb=pictures)
-    spec = tmp_path / "spec.yaml"
-    spec.write_text(f"reference: looked\ncameras: {{agentview_rgb: {{turn: {turn}}}}}\n")
-    (source,) = open_with_spec(hdf5, str(tmp_path / "in"), SourceOptions(spec=str(spec)))
-    record = next(iter(source.items)).load()
-    expected = pictures[:, ::-1] if turn == "vertical flip" else pictures
-    assert np.array_equal(np.stack(list(all_frames(record.episode.cameras[0].media))), expected)
-    assert not [warning for warning in record.warnings if "pictures" in warning]
-
-
 def test_the_shown_spec_of_libero_reads_its_pictures_as_they_were_read(h5: Any, tmp_path: Path) -> None:
     pictures = h5.pictures()
     folder, spec = tmp_path / "in", tmp_path / "spec.yaml"

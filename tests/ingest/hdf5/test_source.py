@@ -11,10 +11,8 @@ from typing import Any
 import cv2
 import h5py  # type: ignore[import-untyped]
 import numpy as np
-import pytest
 
-from ares.errors import SourceError
-from ares.media import FileCache, browser_video, encoded_frames, frames_at, probe_video, thumbnail
+from ares.media import FileCache, browser_video, frames_at, probe_video, thumbnail
 from ingest.hdf5 import hdf5
 
 STEPS = 9
@@ -73,14 +71,6 @@ def test_aloha_sample(h5: Any, shared_data: Path, tmp_path: Path) -> None:
     assert thumbnail(packed.episode.cameras[0].media, 3.0, 64, cache).read_bytes()[:2] == b"\xff\xd8"
 
 
-def test_compress_len_of_the_sample_is_the_length_of_its_pictures(h5: Any, shared_data: Path) -> None:
-    path = shared_data / "aloha_hdf5" / "episode_0.hdf5"
-    (camera,) = h5.only(path).episode.cameras
-    with h5py.File(path) as file:
-        lengths = file["compress_len"][0].astype(int).tolist()
-    assert [len(data) for data in encoded_frames(camera.media)] == lengths
-
-
 def test_demonstrations_and_files_are_sorted_by_number(h5: Any, tmp_path: Path) -> None:
     for number in (10, 2):
         h5.write(
@@ -126,19 +116,6 @@ def test_a_file_alone_is_the_same_episode_as_in_its_folder(h5: Any, tmp_path: Pa
     (by_file,), (by_folder,) = h5.opened(path).items, h5.opened(path.parent).items
     assert by_file.episode_id == by_folder.episode_id
     assert pickle.loads(pickle.dumps(by_file)).load().episode == by_folder.load().episode
-
-
-def test_what_it_does_not_recognise(h5: Any, tmp_path: Path) -> None:
-    assert not hdf5.recognises(str(tmp_path))
-    (tmp_path / "a.txt").touch()
-    assert not hdf5.recognises(str(tmp_path / "a.txt"))
-    h5.demo(tmp_path / "below" / "deep" / "A.HDF5")
-    assert hdf5.recognises(str(tmp_path))
-    (tmp_path / "meta").mkdir()
-    (tmp_path / "meta" / "info.json").touch()
-    assert not hdf5.recognises(str(tmp_path))
-    with pytest.raises(SourceError, match="folder holds no HDF5 file"):
-        h5.opened(tmp_path / "meta")
 
 
 def test_the_hash_tells_the_same_content(h5: Any, tmp_path: Path) -> None:

@@ -140,25 +140,6 @@ def test_a_link_inside_the_file_is_followed_and_one_out_of_it_is_not(h5: Any, tm
     assert h5.outcome(waiting) == "HDF5 link leads to another file"
 
 
-def test_texts_in_another_file_are_not_read(h5: Any, tmp_path: Path) -> None:
-    secret = tmp_path / "secret.txt"
-    secret.write_text("the password of root")
-    arrays = {"action": h5.numbers(STEPS, 14), "observations__qpos": h5.numbers(STEPS, 14)}
-    path = h5.write(tmp_path / "aloha.hdf5", **arrays)
-    with h5py.File(path, "a") as file:
-        file.create_dataset("language_raw", (1,), "S20", external=[(str(secret), 0, 20)])
-    (item,) = h5.opened(path).items
-    assert h5.outcome(item) == "values are in another file"
-    path = h5.demo(tmp_path / "demo.hdf5")
-    with h5py.File(path, "a") as file:
-        file.create_dataset("mask/train", (1,), "S20", external=[(str(secret), 0, 20)])
-        file.create_dataset(
-            "data/demo_0/obs/front", (STEPS, 2, 2, 3), "u1", external=[(str(secret), 0, 12 * STEPS)]
-        )
-    (item,) = h5.opened(path).items
-    assert h5.outcome(item) == "values are in another file"
-
-
 def test_images_that_no_file_could_hold_are_refused_before_memory_is_taken(h5: Any, tmp_path: Path) -> None:
     path = h5.demo(tmp_path / "a.hdf5")
     with h5py.File(path, "a") as file:
@@ -178,19 +159,6 @@ def test_text_that_is_no_text(h5: Any, tmp_path: Path) -> None:
         file["data/demo_0"][b"caf\xe9"] = h5.numbers()
     (item,) = h5.opened(path).items
     assert h5.outcome(item) == "HDF5 file is cut or damaged"
-
-
-def test_values_in_another_file_are_not_read(h5: Any, tmp_path: Path) -> None:
-    secret = h5.demo(tmp_path / "secret.hdf5")
-    with h5py.File(h5.demo(tmp_path / "a.hdf5"), "a") as file:
-        layout = h5py.VirtualLayout((STEPS, 7), np.float32)
-        layout[:] = h5py.VirtualSource(str(secret), "data/demo_0/actions", (STEPS, 7))
-        file["data/demo_0"].create_virtual_dataset("linked", layout)
-        file["data/demo_0"].create_dataset("raw", (STEPS,), "f4", external=[(str(secret), 0, 4 * STEPS)])
-    record = h5.only(tmp_path / "a.hdf5")
-    assert not record.trajectory.extra
-    assert "linked is not stored (its values are in another file)" in record.warnings
-    assert "raw is not stored (its values are in another file)" in record.warnings
 
 
 def test_a_group_that_holds_itself(h5: Any, tmp_path: Path) -> None:
@@ -222,9 +190,3 @@ def test_a_file_that_changes_after_it_was_opened(h5: Any, tmp_path: Path) -> Non
     source = h5.opened(path)
     path.write_bytes(path.read_bytes()[:900])
     assert [h5.outcome(item) for item in source.items] == ["HDF5 file is cut or damaged"] * 2
-
-
-def test_a_camera_that_is_a_single_number(h5: Any, tmp_path: Path) -> None:
-    arrays = {"action": h5.numbers(STEPS, 14), "observations__images__top": np.float32(3)}
-    record = h5.only(h5.write(tmp_path / "a.hdf5", {"/": {"compress": True}}, **arrays))
-    assert not record.episode.cameras and record.episode.num_steps == STEPS

@@ -7,11 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ares.errors import MediaError, SourceError
-from ares.media import compute_file_stamp, frames_at
-from ares.settings import settings_from_environment
-from ares.workspace import open_workspace
-from ingest.base import SourceOptions
+from ares.errors import SourceError
+from ares.media import frames_at
 from ingest.image_folders import csv_episodes
 from ingest.image_folders.tables import assign_column_roles
 from tests.ingest.image_folders.conftest import (
@@ -26,7 +23,6 @@ from tests.ingest.image_folders.conftest import (
     write_images,
     write_table,
 )
-from tests.ingesting import ingest_paths
 
 
 def _brightness(record_camera: object, seconds: list[float]) -> list[int]:
@@ -125,28 +121,6 @@ def test_images_that_no_step_has_are_an_error(tmp_path: Path) -> None:
     write_images(folder / "images" / "front", [f"{number:06d}.png" for number in range(STEPS + 3)])
     with pytest.raises(SourceError, match=r"no image for each step.*13 images for 10 steps"):
         read(tmp_path / "a")
-
-
-def test_images_that_go_or_change_are_noticed(tmp_path: Path) -> None:
-    workspace = open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
-    root = write_dataset(tmp_path / "drawers")
-    assert ingest_paths(workspace.stores, [str(root)], SourceOptions(), quiet=True).counts.kept == 3
-    episodes = workspace.stores.tables.episodes
-    (row,) = episodes.get(sorted(episodes.ids("key = 'episode_1'")))
-    workspace.close()
-    media = row.cameras[0].media
-    assert media.stamp and media.stamp == compute_file_stamp(media.uri)
-    assert frames_at(media, [0.0]).shape == (1, 24, 32, 3)
-    (root / "episode_1" / "images" / "front" / "000000.png").write_bytes(b"other")
-    with pytest.raises(MediaError, match="changed"):
-        frames_at(media, [0.0])
-
-
-def test_every_file_is_listed_with_its_use(tmp_path: Path) -> None:
-    root = write_dataset(tmp_path / "drawers")
-    uses = {file.path: file.use for file in opened(root).files()}
-    assert set(uses) == {str(path) for path in root.rglob("*") if path.is_file()}
-    assert uses[str(root / "episode_0" / "meta.json")] == "metadata"
 
 
 def test_tables_about_videos_and_lone_tables_are_not_episodes(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from ares.settings import Settings
 from ares.workspace import open_workspace
 from ingest.base import Source, SourceOptions
 from ingest.lerobot import episode, lerobot
-from ingest.lerobot.cameras import packet_sizes
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
 
@@ -34,26 +33,6 @@ def test_equal_signals_with_another_video_are_another_episode(tmp_path: Path) ->
     ]
     assert same == [True, False, True]
     assert [record.earlier_hash for record in loaded[0]] == [record.earlier_hash for record in loaded[1]]
-
-
-def test_packets_that_are_copied_into_a_shared_video_keep_the_content(tmp_path: Path) -> None:
-    folder = write_good_folder(tmp_path / "made", version="v2.1", lengths=(6, 9, 7))
-    workspace = open_workspace(str(tmp_path / "ws"), Settings())
-    ingest_paths(workspace.stores, [str(folder)], quiet=True)
-    selection = workspace.sets.create("all", sorted(workspace.stores.tables.episodes.ids()), {})
-    workspace.export(selection, tmp_path / "shared", quiet=True)
-    sizes = {
-        tuple(packet_sizes(camera).tolist())
-        for stored in workspace.stores.tables.episodes.read()
-        for camera in stored.cameras
-    }
-    copied = {
-        tuple(packet_sizes(camera).tolist())
-        for item in opened(tmp_path / "shared").items
-        for camera in item.load().episode.cameras
-    }
-    assert copied == sizes and len(sizes) == 6
-    workspace.close()
 
 
 def test_a_workspace_of_an_earlier_version_takes_its_episodes_for_stored(

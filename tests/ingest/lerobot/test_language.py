@@ -314,18 +314,6 @@ def test_every_episode_of_a_shared_file_has_its_own_rows(ws: Workspace, tmp_path
     ]
 
 
-def test_rows_outside_the_episode_are_counted(ws: Workspace, tmp_path: Path) -> None:
-    rows = [row("subtask", "early", -0.5), row("subtask", "in time", 0.5), row("subtask", "late", 99.0)]
-    made = make_dataset(tmp_path / "made", {"language_persistent": every_frame(rows)})
-    report = ingest_paths(ws.stores, [str(made)], quiet=True).to_report()
-    assert [warning.reason for warning in report.warnings] == [
-        "a segment of the source lies outside the episode, left out",
-        "a segment of the source reaches beyond the episode, cut there",
-    ]
-    spans = ws.stores.tables.segments.read().select(["text", "start_seconds", "stop_seconds"]).to_pylist()
-    assert [tuple(found.values()) for found in spans] == [("early", 0.0, 0.5), ("in time", 0.5, 1.0)]
-
-
 def texts_of(ws: Workspace) -> list[str]:
     return sorted(ws.stores.tables.segments.scan(["text"])["text"].to_pylist())
 

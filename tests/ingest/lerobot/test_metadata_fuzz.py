@@ -25,11 +25,6 @@ values = st.recursive(
 )
 
 
-def documents(*keys: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Documents with any of these keys."""
-    return st.dictionaries(st.sampled_from(keys), values)
-
-
 def write_rows(path: Path, number: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     steps = np.arange(3)
@@ -48,42 +43,6 @@ def read(folder: Path) -> None:
                     assert error.reason
     except AresError as error:
         assert error.reason
-
-
-@settings(max_examples=50, deadline=None)
-@given(
-    info=documents(
-        "codebase_version",
-        "fps",
-        "features",
-        "splits",
-        "chunks_size",
-        "data_path",
-        "video_path",
-        "total_frames",
-    ),
-    described=documents("dtype", "shape", "names", "info"),
-    row=documents("episode_index", "tasks", "length", "success", "note"),
-    modality=documents("state", "action", "video", "annotation"),
-)
-def test_metadata_in_lines(
-    tmp_path_factory: pytest.TempPathFactory,
-    info: dict[str, Any],
-    described: dict[str, Any],
-    row: dict[str, Any],
-    modality: dict[str, Any],
-) -> None:
-    folder = tmp_path_factory.mktemp("fuzz") / "made"
-    write_rows(folder / "data" / "chunk-000" / "episode_000000.parquet", 0)
-    features = {"observation.state": described, CAMERA: {**described, "dtype": "video"}}
-    document = {"codebase_version": "v2.1", "fps": 10, "features": features, **info}
-    (folder / "meta").mkdir()
-    (folder / "meta" / "info.json").write_text(json.dumps(document))
-    (folder / "meta" / "modality.json").write_text(json.dumps(modality))
-    rows = [{"episode_index": 0, **row}, {"episode_index": 0}]
-    (folder / "meta" / "episodes.jsonl").write_text("\n".join(json.dumps(line) for line in rows))
-    (folder / "meta" / "tasks.jsonl").write_text(json.dumps({"task_index": 0, "task": row.get("tasks")}))
-    read(folder)
 
 
 numbers = st.none() | st.integers(-(2**62), 2**62) | st.floats()

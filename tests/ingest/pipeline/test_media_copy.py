@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -197,42 +196,6 @@ def test_what_is_there_by_reference_stays_so(images: Path, tmp_path: Path) -> No
     assert kinds == ["mp4"] * 4 + ["tfrecord"] * 2
     again = ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     assert (again.counts.already, again.copied_bytes) == (3, 0)
-
-
-KILLED = """
-import os, signal, sys
-import ares.store.lance.episodes as episodes
-episodes.EpisodeTable.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-from app.cli.main import main
-main(sys.argv[1:])
-"""
-
-
-@pytest.mark.nightly
-def test_a_killed_run_leaves_unnamed_files_only(images: Path, tmp_path: Path) -> None:
-    arguments = [
-        "ingest",
-        str(images),
-        "--rate",
-        "5",
-        "--media",
-        "copy",
-        "-w",
-        str(tmp_path / "ws"),
-        "--json",
-    ]
-    process = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True)
-    assert process.returncode == -9, process.stderr
-    ws = open_at(tmp_path / "ws")
-    assert ws.stores.tables.episodes.count() == 0
-    (finding,) = run_checks(ws.stores)
-    assert finding.check.startswith("each folder of copied videos") and finding.count == 3
-    process = subprocess.run(
-        [sys.executable, "-m", "app.cli.main", *arguments], capture_output=True, text=True, check=True
-    )
-    document = json.loads(process.stdout)
-    assert document["kept"] == 3 and document["copied_bytes"] > 0
-    assert run_checks(ws.stores) == []
 
 
 def test_a_moved_source_of_copies_has_nothing_to_follow(images: Path, tmp_path: Path) -> None:

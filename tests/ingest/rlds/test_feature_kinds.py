@@ -27,14 +27,6 @@ PLAIN = {
 }
 
 
-def assert_same_record(record: Record, other: Record) -> None:
-    assert record.episode == other.episode and record.warnings == other.warnings
-    for signal, other_signal in (
-        (record.trajectory.state, other.trajectory.state),
-        (record.trajectory.action, other.trajectory.action),
-    ):
-        assert signal is not None and other_signal is not None
-        assert signal.names == other_signal.names and np.array_equal(signal.values, other_signal.values)
 
 
 def test_the_features_json_of_before_2022_is_the_same_tree(make_rlds: MakeRlds) -> None:
@@ -265,17 +257,6 @@ def test_every_field_of_a_spec_is_read(make_rlds: MakeRlds, tmp_path: Path) -> N
     assert np.array_equal(frames[0], frames[1][..., ::-1])
 
 
-def test_a_spec_of_the_user_is_shown_again_as_it_is(make_rlds: MakeRlds, tmp_path: Path) -> None:
-    dataset = make_rlds("a", PLAIN)
-    spec = tmp_path / "spec.yaml"
-    spec.write_text(
-        "reference: me\ncameras: {eye: {key: image, role: wrist, channels: bgr}}\nlanguage: [{text: lift it}]\n"
-    )
-    shown = tmp_path / "shown.yaml"
-    shown.write_text(rlds.show_spec(str(dataset.path), SourceOptions(spec=str(spec))))
-    assert_same_record(
-        load_first_record(dataset.path, spec=str(shown)), load_first_record(dataset.path, spec=str(spec))
-    )
 
 
 def test_parts_of_a_feature_are_taken_and_the_rest_is_kept(make_rlds: MakeRlds, tmp_path: Path) -> None:

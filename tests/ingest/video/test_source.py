@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -78,21 +77,6 @@ def test_labels_of_real_videos_are_read_and_partial_is_neither(shared_data: Path
         record.warnings == ("outcome is neither success nor failure: kept as metadata",)
         for record in partial_records
     )
-
-
-def test_cameras_are_put_together_by_name(tmp_path: Path) -> None:
-    for name in ("a/pour_1_front", "a/pour_1_left_wrist", "a/pour_2_front", "b/cam0", "b/x-cam1"):
-        write_video(tmp_path / f"{name}.mp4")
-    shutil.copy(tmp_path / "b/x-cam1.mp4", tmp_path / "b/x-cam0.mp4")
-    (tmp_path / "notes.txt").write_text("nothing")
-    episodes = [item.load().episode for item in open_source(tmp_path).items]
-    assert {episode.key: [camera.name for camera in episode.cameras] for episode in episodes} == {
-        "a/pour_1": ["front", "left_wrist"],
-        "a/pour_2_front.mp4": ["front"],
-        "b/cam0.mp4": ["cam0"],
-        "b/x": ["cam0", "cam1"],
-    }
-    assert episodes[0].dataset == tmp_path.name and episodes[0].cameras[1].role == "wrist"
 
 
 def test_one_file_is_the_same_episode_as_in_its_folder(tmp_path: Path) -> None:

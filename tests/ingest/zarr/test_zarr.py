@@ -179,15 +179,6 @@ def test_damage_costs_the_records_that_it_concerns(tmp_path: Path) -> None:
     }
 
 
-def test_episode_ends_that_fall_or_pass_the_data_fail(tmp_path: Path) -> None:
-    path = write_store(tmp_path / "robot.zarr")
-    zarr_library.open_array(str(path / "meta" / "episode_ends"), mode="a")[:] = np.array([8, 2])
-    first, second = list(opened(path, rate_hz=10.0).items)
-    assert first.load().episode.num_steps == 8
-    with pytest.raises(SourceError, match="no valid span"):
-        second.load()
-
-
 def test_a_store_that_grew_is_noticed_and_a_missing_one_is_named(tmp_path: Path) -> None:
     path = write_store(tmp_path / "robot.zarr")
     stamp = compute_file_stamp(str(path))

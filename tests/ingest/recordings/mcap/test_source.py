@@ -10,7 +10,6 @@ import pytest
 
 from ares.errors import SourceError
 from ares.media import frames_at
-from ingest.recordings import mcap
 
 START = 1_760_000_000 * 10**9
 STEP = 100_000_000
@@ -94,15 +93,3 @@ def test_a_listing_that_cannot_be_read_makes_each_file_an_episode(
     (tmp_path / "metadata.yaml").write_text(text)
     source = kit.opened(tmp_path)
     assert source.total == 2 and any("each file is read as one episode" in text for text in source.warnings)
-
-
-def test_what_is_recognised(kit: Any, tmp_path: Path, demo_samples: Path) -> None:
-    path = kit.write(tmp_path / "data" / "deep" / "A.MCAP", kit.states())
-    assert mcap.recognises(str(path)) and mcap.recognises(str(tmp_path))
-    assert not mcap.recognises(str(demo_samples / "video")) and not mcap.recognises(str(tmp_path / "none"))
-    assert not mcap.recognises(str(demo_samples / "rlds"))
-    (tmp_path / "meta").mkdir()
-    (tmp_path / "meta" / "info.json").write_text("{}")
-    assert not mcap.recognises(str(tmp_path))
-    with pytest.raises(SourceError, match="holds no MCAP file"):
-        kit.opened(demo_samples)
