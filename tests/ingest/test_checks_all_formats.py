@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace as Message
 from typing import Any
 
-import av
 import cv2
 import h5py  # type: ignore[import-untyped]
 import numpy as np
@@ -19,6 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ares.episode import Episode
+from ares.media import encode_mp4
 from tests.ingest.conftest import write_rlds as write_rlds_dataset
 from tests.ingest.recordings.mcap.conftest import START, header, joints, task, write
 from tests.ingesting import ingest_paths
@@ -114,12 +114,7 @@ def write_video(folder: Path, episodes: list[EpisodeValues]) -> None:
 
 def write_mp4(path: Path, frames: NDArray[np.uint8]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w") as container:
-        stream: Any = container.add_stream("libx264", rate=10)
-        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
-        for frame in frames:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
-        container.mux(stream.encode())
+    encode_mp4(frames, path, 10.0)
 
 
 def changed_episode(of: str, where: Any, value: Any) -> EpisodeValues:

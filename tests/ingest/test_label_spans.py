@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ares.episode import Record, SourceSegment
+from ares.episode import Record
 from ares.errors import SourceError
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
@@ -26,36 +26,17 @@ def list_spans(record: Record) -> list[tuple[float, float, str]]:
 
 def test_an_export_of_label_studio_beside_the_episodes_is_by_people(tmp_path: Path) -> None:
     write_episodes(tmp_path / "d", 2)
-    tasks = [
-        {
-            "data": {"video": f"/data/upload/1/0a1b2c3d-ep_{number:03d}.mp4"},
-            "annotations": [
-                {
-                    "completed_by": 4,
-                    "result": [
-                        {
-                            "type": "timelinelabels",
-                            "value": {"ranges": [{"start": 1, "end": 3}], "timelinelabels": ["lift"]},
-                        }
-                    ],
-                }
-            ],
-        }
-        for number in (1, 7)
-    ]
+    value = {"ranges": [{"start": 1, "end": 3}], "timelinelabels": ["lift"]}
+    result = [{"type": "timelinelabels", "value": value}]
+    videos = (f"/data/upload/1/0a1b2c3d-ep_{number:03d}.mp4" for number in (1, 7))
+    said = [{"completed_by": 4, "result": result}]
+    tasks = [{"data": {"video": video}, "annotations": said} for video in videos]
     (tmp_path / "d" / "export.json").write_text(json.dumps(tasks))
     source, records = load_by_key(tmp_path / "d")
     assert records["ep_000.npz"].segments == ()
-    assert records["ep_001.npz"].segments == (
-        SourceSegment(
-            style="subtask",
-            text="lift",
-            start_seconds=0.0,
-            stop_seconds=0.3,
-            author="person",
-            fields={"annotator": 4},
-        ),
-    )
+    (segment,) = records["ep_001.npz"].segments
+    assert list_spans(records["ep_001.npz"]) == [(0.0, 0.3, "lift")]
+    assert (segment.style, segment.author, segment.fields) == ("subtask", "person", {"annotator": 4})
     (warning,) = source.warnings
     assert warning.startswith("export.json: spans that name episodes that are not here")
     uses = {Path(file.path).name: file.use for file in source.files()}

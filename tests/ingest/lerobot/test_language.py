@@ -16,6 +16,7 @@ from ares.episode import Record, SourceSegment
 from ares.workspace import Workspace
 from ingest.base import SourceOptions
 from ingest.lerobot import lerobot
+from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
 
 STEPS, FPS = 10, 10
@@ -63,56 +64,41 @@ def at_frames(rows: dict[int, list[Row]]) -> pa.Array:
 
 def make_dataset(folder: Path, *episodes: dict[str, Any]) -> Path:
     """A v3.0 dataset of one data file with these further columns for each episode."""
-    (folder / "meta" / "episodes" / "chunk-000").mkdir(parents=True)
-    (folder / "data" / "chunk-000").mkdir(parents=True)
-    features = {
-        name: {"dtype": "float32", "shape": [1], "names": None} for name in ("observation.state", "action")
-    }
-    language = {"dtype": "language", "shape": [1], "names": None}
-    info = {
-        "codebase_version": "v3.0",
-        "fps": FPS,
-        "total_episodes": len(episodes),
-        "total_frames": len(episodes) * STEPS,
-        "features": {**features, **{name: language for name in episodes[0] if name.startswith("language_")}},
-    }
-    (folder / "meta" / "info.json").write_text(json.dumps(info))
-    tasks = pa.table({"task_index": [0, 1], "__index_level_0__": ["lift", "put"]})
+    count = len(episodes)
+    write_good_folder(folder, version="v3.0", lengths=[STEPS] * count, cameras=(), per_file=count)
+    info = folder / "meta" / "info.json"
+    document = json.loads(info.read_text())
+    names = [name for name in episodes[0] if name.startswith("language_")]
+    document["features"] |= {name: {"dtype": "language", "shape": [1], "names": None} for name in names}
+    info.write_text(json.dumps(document))
+    tasks = pa.table({"task_index": [0, 1], "__index_level_0__": ["do it", "put"]})
     pq.write_table(tasks, folder / "meta" / "tasks.parquet")
-    listed = {
-        "episode_index": list(range(len(episodes))),
-        "tasks": [["lift"]] * len(episodes),
-        "length": [STEPS] * len(episodes),
-        "data/chunk_index": [0] * len(episodes),
-        "data/file_index": [0] * len(episodes),
-    }
-    pq.write_table(pa.table(listed), folder / "meta" / "episodes" / "chunk-000" / "file-000.parquet")
     write_rows(folder, *episodes)
     return folder
 
 
 def write_rows(folder: Path, *episodes: dict[str, Any]) -> None:
-    frames = np.arange(STEPS)
-    tables = [
-        pa.table(
-            {
-                "observation.state": pa.array(
-                    [[frame + number / 4] for frame in frames], pa.list_(pa.float32())
-                ),
-                "action": pa.array([[frame + number / 4] for frame in frames], pa.list_(pa.float32())),
-                "timestamp": (frames / FPS).astype(np.float32),
-                "frame_index": frames,
-                "episode_index": np.full(STEPS, number),
-                "index": frames + number * STEPS,
-                "task_index": np.zeros(STEPS, np.int64),
-                **columns,
-            }
-        )
-        for number, columns in enumerate(episodes)
+    """Give the rows of each episode these columns beside those of a good folder."""
+    path = folder / "data" / "chunk-000" / "file-000.parquet"
+    usual = [
+        "observation.state",
+        "action",
+        "timestamp",
+        "frame_index",
+        "episode_index",
+        "index",
+        "task_index",
     ]
-    with pq.ParquetWriter(folder / "data" / "chunk-000" / "file-000.parquet", tables[0].schema) as writer:
-        for table in tables:
-            writer.write_table(table)
+    table = pq.read_table(path, columns=usual)
+    tables = []
+    for number, columns in enumerate(episodes):
+        own = table.slice(number * STEPS, STEPS)
+        for name, values in columns.items():
+            own = own.append_column(name, values)
+        tables.append(own)
+    with pq.ParquetWriter(path, tables[0].schema) as writer:
+        for own in tables:
+            writer.write_table(own)
 
 
 def records(folder: Path) -> list[Record]:
@@ -240,7 +226,7 @@ def test_subtasks_of_older_datasets(tmp_path: Path) -> None:
     }
     (record,) = records(make_dataset(tmp_path / "made", columns))
     assert summary(record.segments) == [
-        ("subtask", "lift", 0.0, 0.4),
+        ("subtask", "do it", 0.0, 0.4),
         ("subtask", "put", 0.4, math.inf),
         ("subtask", "go", 0.0, 0.5),
         ("subtask", "back", 0.7, math.inf),

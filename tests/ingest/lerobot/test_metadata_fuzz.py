@@ -17,12 +17,6 @@ from ingest.base import SourceOptions
 from ingest.lerobot import lerobot
 
 CAMERA = "observation.images.front"
-texts = st.text(st.characters(), max_size=8)
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | texts,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=6,
-)
 
 
 def write_rows(path: Path, number: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Sequence
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ import pytest
 from ares.episode import Record
 from ares.errors import AresError, SourceError
 from ares.media import all_frames
+from ares.workspace import Workspace
 from ingest.base import Source, SourceOptions
-from ingest.lerobot import lerobot
+from ingest.lerobot import episode as episode_module, lerobot
 from tests.ingest.lerobot.good_folders import write_good_folder
+from tests.ingesting import ingest_paths
 
 
 def opened(path: Path, **options: Any) -> Source:
@@ -109,8 +111,6 @@ def make(folder: Path, episodes: int = 6, per_file: int = 3, **changes: Any) -> 
     info = folder / "meta" / "info.json"
     info.write_text(json.dumps({**json.loads(info.read_text()), **changes}))
     return folder
-
-
 
 
 @pytest.mark.parametrize("group_rows", [3, 5, 1000])
@@ -205,3 +205,32 @@ def test_same_episode_in_another_dataset_has_the_same_content(tmp_path: Path) ->
     hashes = [[record.episode.content_hash for record in records(folder)] for folder in (first, second)]
     assert hashes[1][:4] == hashes[0] and len(set(hashes[1])) == 6
     assert next(opened(first).items).episode_id != next(opened(second).items).episode_id
+
+
+def test_equal_signals_with_another_video_are_another_episode(tmp_path: Path) -> None:
+    lengths = (6, 9, 7)
+    first = write_good_folder(tmp_path / "a" / "made", version="v2.1", lengths=lengths)
+    second = shutil.copytree(first, tmp_path / "b" / "made")
+    front, left = sorted(second.rglob("episode_000001.mp4"))
+    shutil.copy(front, left)
+    loaded = [[item.load() for item in opened(folder).items] for folder in (first, second)]
+    same = [
+        one.episode.content_hash == other.episode.content_hash for one, other in zip(*loaded, strict=True)
+    ]
+    assert same == [True, False, True]
+    assert [record.earlier_hash for record in loaded[0]] == [record.earlier_hash for record in loaded[1]]
+
+
+def test_a_workspace_of_an_earlier_version_takes_its_episodes_for_stored(
+    ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_good_folder(tmp_path / "made", version="v3.0", lengths=(6, 9, 7))
+    with monkeypatch.context() as earlier:
+        hashes = episode_module._content_hashes
+        earlier.setattr(episode_module, "_content_hashes", lambda *parts: (hashes(*parts)[1],) * 2)
+        assert ingest_paths(ws.stores, [str(folder)], quiet=True).counts.kept == 3
+    moved = shutil.copytree(folder, tmp_path / "elsewhere" / "made")
+    for path in moved.rglob("data/**/*.parquet"):  # as a recorder that writes its file again
+        pq.write_table(pq.read_table(path), path, compression="zstd")
+    counts = ingest_paths(ws.stores, [str(moved)], quiet=True).counts
+    assert (counts.kept, counts.already, counts.failed) == (0, 3, 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ares.episode import Episode, Record, Trajectory
+from ares.episode import Record, Trajectory
 from ares.errors import SourceError
 from ares.input import input_budgets
 from ares.registry import ingesters
@@ -20,6 +20,7 @@ from ares.workspace import Workspace
 from ingest.base import Item, Source, SourceOptions
 from ingest.pipeline import find_datasets
 from ingest.pipeline.read import read_records
+from tests.ingest.conftest import make_episode
 from tests.ingesting import StubIngester, ingest_paths, request_for
 
 RECORDS = 520
@@ -36,22 +37,12 @@ def read_record(folder: str, number: int) -> Record:
     if Path(folder, "stuck").exists():
         time.sleep(600)
     other = "other " if Path(folder, "changed").exists() and number == 9 else ""
-    episode = Episode(
+    episode = make_episode(
+        "numbered",
+        str(number),
         episode_id=f"{number:016x}",
-        format="numbered",
-        dataset="numbered",
-        version="",
-        split="",
-        key=str(number),
         source=f"{folder}/record {number}",
         content_hash=f"{other}{number}",
-        instruction="push",
-        instructions=("push",),
-        robot="",
-        num_steps=2,
-        rate_hz=10.0,
-        rate_source="source",
-        cameras=(),
     )
     return Record(episode=episode, trajectory=Trajectory(timestamps=np.array([0.0, 0.1])))
 

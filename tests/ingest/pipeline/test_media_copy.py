@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,8 +88,7 @@ def test_frames_of_a_moved_workspace_without_its_source(images: Path, tmp_path: 
     assert run_checks(moved.stores) == []
 
 
-def test_play_and_export_without_the_source(images: Path, tmp_path: Path) -> None:
-    ws = open_at(tmp_path / "ws")
+def test_play_and_export_without_the_source(images: Path, ws: Workspace, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     shutil.rmtree(images)
     episode = next(iter(ws.stores.tables.episodes.read()))
@@ -149,8 +146,7 @@ def test_part_of_a_video_shows_the_same_pictures_at_the_same_seconds(
         assert (media.turn, media.channels, media.fit) == (ref.turn, ref.channels, ref.fit)
 
 
-def test_whole_videos_are_copied_byte_by_byte(demo_samples: Path, tmp_path: Path) -> None:
-    ws = open_at(tmp_path / "ws")
+def test_whole_videos_are_copied_byte_by_byte(demo_samples: Path, ws: Workspace, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(demo_samples / "video")], limit=2, media="copy", quiet=True)
     sources = {file.read_bytes() for file in (demo_samples / "video" / "videos").glob("*.mp4")}
     copies = [file.read_bytes() for file in (tmp_path / "ws" / "media").rglob("*.mp4")]
@@ -185,8 +181,7 @@ def damage(shard: Path, magic: bytes) -> None:
     write_tfrecords(shard, [example.SerializeToString()])
 
 
-def test_what_is_there_by_reference_stays_so(images: Path, tmp_path: Path) -> None:
-    ws = open_at(tmp_path / "ws")
+def test_what_is_there_by_reference_stays_so(images: Path, ws: Workspace, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), limit=1, quiet=True)
     report = ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     assert (report.counts.kept, report.counts.already) == (2, 1)
@@ -198,23 +193,18 @@ def test_what_is_there_by_reference_stays_so(images: Path, tmp_path: Path) -> No
     assert (again.counts.already, again.copied_bytes) == (3, 0)
 
 
-def test_a_moved_source_of_copies_has_nothing_to_follow(images: Path, tmp_path: Path) -> None:
-    ingest_paths(
-        open_at(tmp_path / "ws").stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True
-    )
+def test_a_moved_source_of_copies_has_nothing_to_follow(images: Path, ws: Workspace, run_ares: Any) -> None:
+    ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     old = images.rename(images.with_name("elsewhere"))
-    arguments = ["doctor", "-w", str(tmp_path / "ws"), "--relocate", f"{images}={old}"]
-    process = subprocess.run(
-        [sys.executable, "-m", "app.cli.main", *arguments], capture_output=True, text=True, check=True
-    )
-    assert process.stdout == (
+    assert run_ares("doctor", "-w", ws.path, "--relocate", f"{images}={old}").out == (
         "nothing to relocate: the workspace holds copies of the videos of the 1 file there, "
         "and needs them no more\n"
     )
 
 
-def test_doctor_removes_what_nobody_names_and_tells_what_is_gone(images: Path, tmp_path: Path) -> None:
-    ws = open_at(tmp_path / "ws")
+def test_doctor_removes_what_nobody_names_and_tells_what_is_gone(
+    images: Path, ws: Workspace, tmp_path: Path
+) -> None:
     ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     unfinished = tmp_path / "ws" / "media" / "ab" / "ab00000000000000.tmp"
     unfinished.mkdir(parents=True)
@@ -229,9 +219,8 @@ def test_doctor_removes_what_nobody_names_and_tells_what_is_gone(images: Path, t
 
 
 def test_a_full_disk_ends_the_run_in_one_line(
-    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    images: Path, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ws = open_at(tmp_path / "ws")
     real, calls = encode.encode_mp4, []
 
     def full(frames: Any, path: Path, *rest: Any) -> int:
@@ -245,17 +234,8 @@ def test_a_full_disk_ends_the_run_in_one_line(
 
     monkeypatch.setattr(media_copy, "encode_mp4", full)
     with pytest.raises(DiskFull, match="the disk is full"):
-        ingest_paths(
-            ws.stores,
-            [str(images)],
-            SourceOptions(rate_hz=5.0),
-            media="copy",
-            compute=ComputePlan(workers=1),
-            quiet=True,
-        )
+        ingest_paths(ws.stores, [str(images)], media="copy", compute=ComputePlan(workers=1), quiet=True)
     monkeypatch.undo()
-    report = ingest_paths(
-        ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True
-    ).counts
+    report = ingest_paths(ws.stores, [str(images)], media="copy", quiet=True).counts
     assert report.kept + report.already == 3
     assert run_checks(ws.stores) == []

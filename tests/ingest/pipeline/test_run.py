@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ares.errors import SourceError
 from ares.jobs import ComputePlan
 from ares.workspace import Workspace
 from ingest.base import SourceOptions
+from ingest.pipeline.read import NOT_FINITE
 from tests.ingesting import ingest_paths
 
 
@@ -74,3 +76,15 @@ def test_strict_stops_and_keeps_what_was_read(ws: Workspace, demo_samples: Path,
     with pytest.raises(SourceError):
         ingest_paths(ws.stores, [str(video)], strict=True, compute=ComputePlan(workers=1), quiet=True)
     assert 0 < ws.stores.tables.episodes.count() < 12
+
+
+def test_nan_and_infinity_in_metadata_are_stored_as_null_and_told(ws: Workspace, tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    np.savez(folder / "a.npz", state=np.random.default_rng(0).normal(size=(20, 3)))
+    (folder / "a.json").write_text('{"instruction": "push", "force": NaN, "limits": [1.5, 1e999], "mass": 2}')
+    report = ws.ingest(str(folder), rate_hz=10.0)
+    assert (report.kept, report.failed) == (1, 0)
+    assert NOT_FINITE in [warning.reason for warning in report.warnings]
+    (episode,) = ws.stores.tables.episodes.read()
+    assert dict(episode.metadata) == {"force": None, "limits": [1.5, None], "mass": 2}

@@ -14,7 +14,7 @@ import pytest
 from ares.annotation import make_segment_id
 from ares.curation import purge_episodes
 from ares.doctor import run_checks
-from ares.episode import Episode, Record, SourceSegment, Trajectory, make_episode_id
+from ares.episode import Record, SourceSegment, Trajectory, make_episode_id
 from ares.registry import ingesters
 from ares.settings import settings_from_environment
 from ares.store import StagedIds
@@ -23,6 +23,7 @@ from ingest.base import Item, Source, SourceOptions
 from ingest.pipeline import source_segments
 from ingest.pipeline.source_segments import make_source_producer, name_source_annotator
 from ingest.pipeline.write import CheckAnnotationLog
+from tests.ingest.conftest import make_episode
 from tests.ingesting import StubIngester, ingest_paths
 
 EPISODES = ("a", "b", "c")
@@ -39,23 +40,7 @@ def read_told(path: str, key: str) -> Record:
 
     told = json.loads(Path(path, "segments.json").read_text())
     segments = tuple(SourceSegment(**{"text": "", **segment}) for segment in told.get(key, ()))
-    episode = Episode(
-        episode_id=episode_id(key),
-        format="told",
-        dataset="told",
-        version="",
-        split="",
-        key=key,
-        source=f"{path}/{key}",
-        content_hash=key,
-        instruction="lift",
-        instructions=("lift",),
-        robot="",
-        num_steps=20,
-        rate_hz=10.0,
-        rate_source="source",
-        cameras=(),
-    )
+    episode = make_episode("told", key, source=f"{path}/{key}", num_steps=20)
     return Record(episode=episode, trajectory=Trajectory(timestamps=np.arange(20) / 10), segments=segments)
 
 

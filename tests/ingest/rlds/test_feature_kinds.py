@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ares.episode import Record
 from ares.errors import SourceError
 from ares.media import frames_at
 from ingest.base import SourceOptions
@@ -25,8 +24,6 @@ PLAIN = {
     OBS + "image": "png 8 12 3",
     OBS + "state": "float32 5",
 }
-
-
 
 
 def test_the_features_json_of_before_2022_is_the_same_tree(make_rlds: MakeRlds) -> None:
@@ -255,8 +252,6 @@ def test_every_field_of_a_spec_is_read(make_rlds: MakeRlds, tmp_path: Path) -> N
     seconds = [0.0]
     frames = frames_at(camera.media, seconds), frames_at(plain.episode.cameras[0].media, seconds)
     assert np.array_equal(frames[0], frames[1][..., ::-1])
-
-
 
 
 def test_parts_of_a_feature_are_taken_and_the_rest_is_kept(make_rlds: MakeRlds, tmp_path: Path) -> None:

@@ -104,8 +104,6 @@ def test_a_jump_of_the_clock_to_wall_time_is_a_fault(kit: Any, tmp_path: Path) -
     assert find_check_code("A055").severity == "fault"
 
 
-
-
 def test_the_reported_bag_with_a_prefix_of_zeros(kit: Any, shared_data: Path) -> None:
     record = kit.read(shared_data / "reported" / "mcap_simclock_prefix" / "a.mcap")
     assert (record.episode.num_steps, round(record.episode.duration_seconds, 2)) == (60, 2.0)
