@@ -110,6 +110,7 @@ def depth_bytes(folder: Path, camera: str) -> list[bytes]:
     return list(feature.bytes_list.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["rlds", "lerobot"])
 def test_an_export_has_the_depth_of_a_record_bit_by_bit_or_names_it(format: str, tmp_path: Path) -> None:
     source = make_depth_rlds(tmp_path / "d", 5)

@@ -41,7 +41,10 @@ def write_robomimic(path: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=["hdf5", "v3.0", "v2.1"])
+@pytest.fixture(
+    scope="module",
+    params=["v3.0", *(pytest.param(name, marks=pytest.mark.slow) for name in ("hdf5", "v2.1"))],
+)
 def labelled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """Three episodes with captions and the tag "good" on the last of a set of two; its card is beside it."""
     folder = tmp_path_factory.mktemp("labelled")

@@ -161,6 +161,7 @@ def test_an_instruction_that_changes_within_an_rlds_episode_is_a_segment_for_eac
     assert all(part.fields == {"feature": "steps/language_instruction"} for part in record.segments)
 
 
+@pytest.mark.slow
 def test_spans_of_a_file_are_in_the_table_of_segments_and_follow_it(tmp_path: Path) -> None:
     write_episodes(tmp_path / "d", 2)
     rows = "ep_000,0,0.25,reach,human\nep_000,0.25,0.5,lift,some-model\n"

@@ -245,6 +245,7 @@ def test_an_export_of_a_tool_is_found_beside_many_files_of_the_dataset(tmp_path:
     assert [part.text for part in records["ep_004.npz"].segments] == ["lift"]
 
 
+@pytest.mark.slow
 def test_gaps_of_a_parquet_table_are_no_outcomes_and_cost_no_span(tmp_path: Path) -> None:
     write_episodes(tmp_path / "d", 2)
     labels = {"episode": ["ep_000", "ep_001"], "success": [1.0, math.nan], "score": [math.nan, math.inf]}

@@ -60,6 +60,7 @@ def test_a_file_that_changed_or_is_missing_is_told_with_the_way_out(ws: Workspac
         frames_at(missing, [0.0])
 
 
+@pytest.mark.slow
 def test_the_doctor_counts_files_once_each(ws: Workspace, lab: Path) -> None:
     """A shard of RLDS that changed has many episodes, and a video that is gone one."""
     ingest_paths(ws.stores, [str(lab)], quiet=True)
@@ -100,6 +101,7 @@ def test_a_moved_dataset_is_followed_and_known_there(ws: Workspace, lab: Path, t
     assert nothing.count == 0 and not nothing.repaired
 
 
+@pytest.mark.slow
 def test_what_is_not_the_same_at_the_new_place_stays(ws: Workspace, lab: Path, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(lab / "video")], quiet=True)
     new = tmp_path / "new"
@@ -116,6 +118,7 @@ def test_what_is_not_the_same_at_the_new_place_stays(ws: Workspace, lab: Path, t
         relocate_sources(ws.stores, [(str(lab), str(tmp_path / "nowhere"))])
 
 
+@pytest.mark.slow
 def test_a_workspace_from_before_stamps_goes_on(ws: Workspace, lab: Path) -> None:
     ingest_paths(ws.stores, [str(lab / "video")], limit=1, quiet=True)
     (old,) = ws.stores.tables.episodes.read()

@@ -37,7 +37,7 @@ NOISE = {
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 123456\n"
 
 
-@pytest.fixture(params=range(6))
+@pytest.fixture(params=[0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, 6))])
 def seed(request: pytest.FixtureRequest) -> int:
     """Random, and shown in the name of the test that fails by its message."""
     return random.SystemRandom().randrange(10**9) + int(request.param)
@@ -129,6 +129,7 @@ def two_of_one_name(tmp_path: Path, make_rlds: Any) -> list[Path]:
     return folders
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_two_datasets_of_one_name_are_kept_in_any_order(
     order: tuple[int, int], tmp_path: Path, make_rlds: Any
@@ -211,6 +212,7 @@ def write_linked_arrays(folder: Path, outside: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_linked_file_is_read_only_where_links_may_be_followed(ws: Workspace, tmp_path: Path) -> None:
     folder = write_linked_arrays(tmp_path / "arms", tmp_path / "disk")
     os.mkfifo(folder / "pipe.npz")  # nobody writes into it

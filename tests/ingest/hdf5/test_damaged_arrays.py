@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,10 @@ def put_named_type(file: Any, label: str) -> None:
     put(file, label, values, dtype=file["type"])
 
 
+def put_type(file: Any, label: str, dtype: str) -> None:
+    put(file, label, file[label][()].astype(dtype))
+
+
 def put_number(file: Any, label: str, number: float) -> None:
     values = file[label][()].astype(np.float64)
     values.reshape(-1)[0] = number
@@ -98,10 +103,8 @@ DAMAGES: dict[str, Callable[[Any, str], object]] = {
     ),
     "a claim of 2**40 rows": lambda file, label: put_claim(file, label, (2**40, 7), chunks=(8, 7)),
     "a claim of 2**20 columns": lambda file, label: put_claim(file, label, (9, 2**20), chunks=(8, 8)),
-    **{f"as {dtype}": lambda file, label, dtype=dtype: put(file, label, file[label][()].astype(dtype))
-       for dtype in DTYPES},  # type: ignore[misc]
-    **{f"{number:g} in it": lambda file, label, number=number: put_number(file, label, number)
-       for number in (math.nan, math.inf, 1e300)},  # type: ignore[misc]
+    **{f"as {dtype}": partial(put_type, dtype=dtype) for dtype in DTYPES},
+    **{f"{number:g} in it": partial(put_number, number=number) for number in (math.nan, math.inf, 1e300)},
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import cv2
 import h5py  # type: ignore[import-untyped]
 import numpy as np
+import pytest
 
 from ares.media import FileCache, browser_video, frames_at, probe_video, thumbnail
 from ingest.hdf5 import hdf5
@@ -130,6 +131,7 @@ def test_the_hash_tells_the_same_content(h5: Any, tmp_path: Path) -> None:
     assert first.episode.content_hash == same.episode.content_hash != other.episode.content_hash
 
 
+@pytest.mark.slow
 def test_many_readers_at_once(h5: Any, shared_data: Path) -> None:
     items = [
         *h5.opened(shared_data / "robosuite_hdf5").items,

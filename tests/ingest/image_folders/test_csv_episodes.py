@@ -133,28 +133,14 @@ def test_tables_about_videos_and_lone_tables_are_not_episodes(tmp_path: Path) ->
 
 
 def test_roles_of_columns() -> None:
-    roles = assign_column_roles(
-        [
-            "Time (s)",
-            "frame_index",
-            "obs.state[0]",
-            "qpos_1",
-            "gripper",
-            "cmd_vel_x",
-            "target.q0",
-            "reward",
-            "imu_x",
-            "actual",
-        ]
-    )
+    columns = "Time (s),frame_index,obs.state[0],qpos_1,gripper,cmd_vel_x,target.q0,reward,imu_x,actual"
+    roles = assign_column_roles(columns.split(","))
     assert roles.time == "Time (s)" and roles.order == ("frame_index",) and roles.reward == "reward"
     assert roles.state == ("obs.state[0]", "qpos_1", "gripper")
-    assert roles.action == ("cmd_vel_x", "target.q0") and roles.extra == {
-        "imu": ("imu_x",),
-        "actual": ("actual",),
-    }
-    assert assign_column_roles(["t", "clock", "q"], "clock").time == "clock"
-    assert assign_column_roles(["t", "clock", "q"], "clock").extra == {"t": ("t",)}
+    assert roles.action == ("cmd_vel_x", "target.q0")
+    assert roles.extra == {"imu": ("imu_x",), "actual": ("actual",)}
+    clocked = assign_column_roles(["t", "clock", "q"], "clock")
+    assert (clocked.time, clocked.extra) == ("clock", {"t": ("t",)})
 
 
 def test_images_without_numbers_are_no_camera_and_that_is_said(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ def test_every_frame_of_every_episode(tmp_path: Path, version: str, group_rows: 
         assert encoded_frames(media) == [png(frame) for frame in frames]
 
 
+@pytest.mark.slow
 def test_play_copy_and_export(tmp_path: Path) -> None:
     source = write(tmp_path / "made", "v3.0")
     ws, copied = opened(tmp_path / "ws"), opened(tmp_path / "copied")

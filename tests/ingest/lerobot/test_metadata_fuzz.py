@@ -40,15 +40,13 @@ def read(folder: Path) -> None:
 
 
 numbers = st.none() | st.integers(-(2**62), 2**62) | st.floats()
+SPAN = ("chunk_index", "file_index", "from_timestamp", "to_timestamp")
 columns = (
     "episode_index",
     "length",
     "data/chunk_index",
     "data/file_index",
-    f"videos/{CAMERA}/chunk_index",
-    f"videos/{CAMERA}/file_index",
-    f"videos/{CAMERA}/from_timestamp",
-    f"videos/{CAMERA}/to_timestamp",
+    *(f"videos/{CAMERA}/{name}" for name in SPAN),
 )
 
 

@@ -221,6 +221,7 @@ def test_equal_signals_with_another_video_are_another_episode(tmp_path: Path) ->
     assert [record.earlier_hash for record in loaded[0]] == [record.earlier_hash for record in loaded[1]]
 
 
+@pytest.mark.slow
 def test_a_workspace_of_an_earlier_version_takes_its_episodes_for_stored(
     ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,20 +154,6 @@ def shared(folders: Any, folder: Path, *rows: dict[str, Any], frames: int = 12) 
     return folder
 
 
-def test_task_text_in_a_column_without_a_name(tmp_path: Path, folders: Any) -> None:
-    folder = shared(folders, tmp_path / "made")
-    assert folders.opened(folder).warnings == () and folders.outcomes(folder) == ["good", "good"]
-    assert folders.first(folder).episode.instruction == "do it"
-
-
-def test_stale_file_index(tmp_path: Path, folders: Any) -> None:
-    folder = shared(folders, tmp_path / "made", {"data/file_index": 1}, {"data/file_index": 9})
-    warning = "the metadata names another data file than the one that holds the episode"
-    assert folders.outcomes(folder) == [warning, warning]
-    states = [item.load().trajectory.state for item in folders.opened(folder).items]
-    assert [state.values[0, 1] for state in states if state] == [0.5, 1.5]
-
-
 COUNTED = (
     "camera front is not where the metadata says: "
     "its frames were found by counting those of all videos and episodes"

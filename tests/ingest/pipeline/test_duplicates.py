@@ -51,6 +51,7 @@ def expected(first: str, *others: str) -> dict[str, set[str | None]]:
     return {first: {None}, **{name: {first} for name in others}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", some_by_day([("z", "m", "a"), ("m", "a", "z")]))
 def test_the_first_stored_stays_the_original_until_it_is_gone(
     ws: Workspace, copies: Path, order: tuple[str, ...]
@@ -79,6 +80,7 @@ def test_within_one_ingestion_the_first_name_is_the_original(ws: Workspace, copi
     assert len(set(ws.stores.tables.episodes.read_columns(["ingested"])["ingested"].to_pylist())) == 1
 
 
+@pytest.mark.slow
 def test_of_two_ingestions_at_once_the_one_that_writes_first_has_the_originals(
     ws: Workspace, copies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +106,7 @@ def test_of_two_ingestions_at_once_the_one_that_writes_first_has_the_originals(
     assert run_checks(ws.stores) == []
 
 
+@pytest.mark.slow
 def test_doctor_finds_and_repairs_a_wrong_original(ws: Workspace, copies: Path) -> None:
     import pyarrow as pa
 

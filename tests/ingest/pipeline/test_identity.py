@@ -87,6 +87,7 @@ def test_a_moved_dataset_is_there_already_and_each_record_is_read_once(ws: Works
     assert sorted(map(int, (new / "read").read_text().split())) == list(range(RECORDS))
 
 
+@pytest.mark.slow
 def test_a_plan_does_not_wait_for_a_record_that_never_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +107,7 @@ def test_a_plan_does_not_wait_for_a_record_that_never_ends(
     )
 
 
+@pytest.mark.slow
 def test_at_the_old_place_one_record_is_read_to_see_that_it_is_the_old_one(
     ws: Workspace, tmp_path: Path
 ) -> None:
@@ -132,6 +134,7 @@ def test_a_record_that_kills_its_reader_costs_the_comparison_of_itself(ws: Works
     )
 
 
+@pytest.mark.slow
 def test_facts_of_another_job_between_ours_are_applied_too(
     ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +168,7 @@ def test_facts_of_another_job_between_ours_are_applied_too(
     assert ws.stores.tables.episodes.count("quality_findings = 0") == RECORDS
 
 
+@pytest.mark.slow
 def test_what_the_checks_found_stands_in_the_rows_and_in_the_log(ws: Workspace, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(make_folder(tmp_path, "old"))], format="numbered", quiet=True)
     rows = {
@@ -189,6 +193,7 @@ def test_errors_stand_where_their_records_would(tmp_path: Path) -> None:
     assert first is third and str(second) == "record is broken: here"
 
 
+@pytest.mark.slow
 def test_a_record_that_kills_the_reader_of_a_plan_is_named_and_later_datasets_are_read(
     tmp_path: Path,
 ) -> None:

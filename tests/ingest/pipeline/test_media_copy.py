@@ -88,6 +88,7 @@ def test_frames_of_a_moved_workspace_without_its_source(images: Path, tmp_path: 
     assert run_checks(moved.stores) == []
 
 
+@pytest.mark.slow
 def test_play_and_export_without_the_source(images: Path, ws: Workspace, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     shutil.rmtree(images)
@@ -100,6 +101,7 @@ def test_play_and_export_without_the_source(images: Path, ws: Workspace, tmp_pat
     assert exported.episodes == 3
 
 
+@pytest.mark.slow
 def test_swapped_colours_come_out_right(images: Path, tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text("cameras: {front: front}\nbgr: {front: [48, 64]}\nreference: ours\n")
@@ -181,6 +183,7 @@ def damage(shard: Path, magic: bytes) -> None:
     write_tfrecords(shard, [example.SerializeToString()])
 
 
+@pytest.mark.slow
 def test_what_is_there_by_reference_stays_so(images: Path, ws: Workspace, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), limit=1, quiet=True)
     report = ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
@@ -193,6 +196,7 @@ def test_what_is_there_by_reference_stays_so(images: Path, ws: Workspace, tmp_pa
     assert (again.counts.already, again.copied_bytes) == (3, 0)
 
 
+@pytest.mark.slow
 def test_a_moved_source_of_copies_has_nothing_to_follow(images: Path, ws: Workspace, run_ares: Any) -> None:
     ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     old = images.rename(images.with_name("elsewhere"))
@@ -202,6 +206,7 @@ def test_a_moved_source_of_copies_has_nothing_to_follow(images: Path, ws: Worksp
     )
 
 
+@pytest.mark.slow
 def test_doctor_removes_what_nobody_names_and_tells_what_is_gone(
     images: Path, ws: Workspace, tmp_path: Path
 ) -> None:
@@ -218,6 +223,7 @@ def test_doctor_removes_what_nobody_names_and_tells_what_is_gone(
     assert (finding.count, finding.repaired) == (1, False) and finding.example in front.uri
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_run_in_one_line(
     images: Path, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

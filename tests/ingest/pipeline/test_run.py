@@ -35,6 +35,7 @@ def test_a_limit_is_a_plan_and_the_next_run_goes_on(ws: Workspace, demo_samples:
     assert (second.planned, second.kept, second.already) == (12, 7, 5)
 
 
+@pytest.mark.slow
 def test_two_datasets_of_one_name_are_not_mixed(ws: Workspace, demo_samples: Path, tmp_path: Path) -> None:
     video = tmp_path / "video"
     shutil.copytree(demo_samples / "video", video)
@@ -78,6 +79,7 @@ def test_strict_stops_and_keeps_what_was_read(ws: Workspace, demo_samples: Path,
     assert 0 < ws.stores.tables.episodes.count() < 12
 
 
+@pytest.mark.slow
 def test_nan_and_infinity_in_metadata_are_stored_as_null_and_told(ws: Workspace, tmp_path: Path) -> None:
     folder = tmp_path / "lab"
     folder.mkdir()

@@ -195,6 +195,7 @@ def test_what_cannot_be_read_is_counted_by_reason(ws: Workspace, tmp_path: Path)
     assert whole.value["stated_span"] == [-0.5, 9.0]
 
 
+@pytest.mark.slow
 def test_of_very_many_segments_and_styles_the_rest_is_told_or_joined(
     ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +230,7 @@ def test_a_correction_follows_the_source(ws: Workspace, tmp_path: Path) -> None:
     assert shown(ws) == [("a", "source_plan", 0.0, 2.0, "all"), after[0], after[2]]
 
 
+@pytest.mark.slow
 def test_a_correction_that_is_repeated_adds_no_segment(
     ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +258,7 @@ def test_a_correction_that_is_repeated_adds_no_segment(
     assert shown(ws) == [("a", "source_subtask", 0.5, 1.0, "grasp")]
 
 
+@pytest.mark.slow
 def test_segments_go_and_come_with_their_episode(ws: Workspace, tmp_path: Path) -> None:
     folder = tell(tmp_path, a=[span("subtask", 0.0, 0.5, "reach")], b=[span("subtask", 0.0, 0.5, "wait")])
     ingest(ws, folder)
@@ -274,6 +277,7 @@ def test_segments_go_and_come_with_their_episode(ws: Workspace, tmp_path: Path) 
     assert run_checks(ws.stores) == []
 
 
+@pytest.mark.slow
 def test_a_table_of_an_earlier_version_has_no_styles_until_it_is_written(
     ws: Workspace, tmp_path: Path
 ) -> None:

@@ -213,8 +213,8 @@ def test_names_values_and_pictures_are_in_their_places_and_nothing_is_lost(
         assert np.array_equal(frames_at(camera.media, [n / episode.rate_hz for n in range(4)]), colours)
     for key in numeric_keys(name):
         width = np.asarray(dataset.values[key]).reshape(4, -1).shape[1]
-        slices = [part for part in (*spec.state, *spec.action) if part.key == key]
-        is_covered = sum((part.stop or width) - part.start for part in slices) == width
+        parts = [part for part in (*spec.state, *spec.action) if part.key == key]
+        is_covered = sum((part.stop or width) - part.start for part in parts) == width
         is_extra = key.removeprefix("steps/").removeprefix("observation/") in record.trajectory.extra
         assert is_covered or is_extra or f"{key} is not stored" in said or key in spec.language, key
 

@@ -154,6 +154,7 @@ def test_values_and_pictures_are_those_of_tensorflow_datasets(shared_data: Path,
         record = item.load()
         truth, trajectory = tfds_steps(shared_data / path, record), record.trajectory
         assert trajectory.state is not None and trajectory.action is not None
+        assert trajectory.reward is not None
         assert np.array_equal(trajectory.state.values, [step["observation"]["state"] for step in truth])
         assert np.array_equal(trajectory.action.values, [step["action"] for step in truth])
         assert np.array_equal(trajectory.reward, [step["reward"] for step in truth])
