@@ -14,8 +14,27 @@ import cv2
 import numpy as np
 import pytest
 
+from ares.episode import Episode, make_episode_id
 from ares.formats.tf_example import make_tf_example_class
 from ares.formats.tfrecord import write_tfrecords
+
+
+def make_episode(format: str, key: str, **fields: Any) -> Episode:
+    """An episode without cameras, of two steps at 10 Hz where `fields` do not say otherwise."""
+    usual: dict[str, Any] = {
+        "episode_id": make_episode_id(format=format, dataset=format, version="", split="", key=key)
+    }
+    usual |= {"format": format, "dataset": format, "version": "", "split": "", "key": key, "source": key}
+    usual |= {
+        "content_hash": key,
+        "instruction": "lift",
+        "instructions": ("lift",),
+        "robot": "",
+        "cameras": (),
+    }
+    usual |= {"num_steps": 2, "rate_hz": 10.0, "rate_source": "source"}
+    return Episode(**usual | fields)
+
 
 _TFDS = "tensorflow_datasets.core.features."
 

@@ -128,15 +128,6 @@ def test_more_observations_than_actions_by_more_than_one_are_a_failure(tmp_path:
     assert f"{30 + surplus} rows for 30 steps" in str(caught.value)
 
 
-def test_one_more_observation_than_actions_is_the_terminal_one(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    state = walk(rng, 31, 7)
-    (record,) = load_all(write_npz(tmp_path / "a.npz", action=walk(rng, 30, 7), state=state))
-    assert record.trajectory.state is not None
-    assert np.array_equal(record.trajectory.state.values, state[:30])
-    assert "state has one row more than there are actions: the terminal one is not stored" in record.warnings
-
-
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("episodes", [2, 5])
 def test_a_spec_says_along_which_axis_the_episodes_lie(tmp_path: Path, axis: int, episodes: int) -> None:

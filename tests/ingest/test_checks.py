@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from ares.checks import QualityFinding, check_record
 from ares.episode import Camera, Episode, MediaRef, Record, Signal, Trajectory
@@ -18,33 +17,15 @@ from ingest.pipeline.read import CHECKER
 from tests.ingesting import ingest_paths
 
 STEPS, RATE_HZ = 40, 10.0
-CAMERA = Camera(
-    name="front",
-    role="front",
-    width=64,
-    height=64,
-    codec="jpeg",
-    media=MediaRef(
-        kind="tfrecord", uri="/x", start_seconds=0.0, stop_seconds=4.0, num_frames=STEPS, rate_hz=RATE_HZ
-    ),
+MEDIA = MediaRef(
+    kind="tfrecord", uri="/x", start_seconds=0.0, stop_seconds=4.0, num_frames=STEPS, rate_hz=RATE_HZ
 )
+CAMERA = Camera(name="front", role="front", width=64, height=64, codec="jpeg", media=MEDIA)
 EPISODE = Episode(
-    episode_id="0" * 16,
-    format="rlds",
-    dataset="d",
-    version="1",
-    split="train",
-    key="0",
-    source="/x",
-    content_hash="h",
-    instruction="open the drawer",
-    instructions=("open the drawer",),
-    robot="",
-    num_steps=STEPS,
-    rate_hz=RATE_HZ,
-    rate_source="user",
-    cameras=(CAMERA,),
-)
+    episode_id="0" * 16, format="rlds", dataset="d", version="1", split="train", key="0", source="/x", robot="",
+    content_hash="h", instruction="open the drawer", instructions=("open the drawer",), num_steps=STEPS,
+    rate_hz=RATE_HZ, rate_source="user", cameras=(CAMERA,),
+)  # fmt: skip
 
 
 def wave(dims: int) -> Signal:
@@ -71,16 +52,6 @@ def findings_of(record: Record) -> list[tuple[str, float]]:
     ]
 
 
-def with_state(values: NDArray[np.float32]) -> Record:
-    return replace(
-        GOOD, trajectory=replace(GOOD.trajectory, state=Signal(values, wave(values.shape[1]).names))
-    )
-
-
-def with_action(values: NDArray[np.float32], names: tuple[str, ...]) -> Record:
-    return replace(GOOD, trajectory=replace(GOOD.trajectory, action=Signal(values, names)))
-
-
 def test_a_good_episode_is_not_suspicious() -> None:
     assert findings_of(GOOD) == []
 
@@ -96,55 +67,6 @@ def test_a_clock_that_stands_or_jumps() -> None:
     assert findings_of(replace(GOOD, trajectory=replace(GOOD.trajectory, timestamps=times))) == [
         ("A016 clock", 2.9)
     ]
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_signal_that_is_not_finite(bad: float) -> None:
-    values = wave(7).values.copy()
-    values[12, 3] = bad
-    assert findings_of(with_state(values)) == [("A001 state d3", 1.2)]
-
-
-def test_a_signal_that_never_changes() -> None:
-    assert findings_of(with_action(np.ones((STEPS, 7), np.float32), wave(7).names)) == [("A002 action", 0.0)]
-
-
-@pytest.mark.parametrize("limit", [1.0, 100.0])
-def test_an_action_that_is_cut_off_at_a_limit(limit: float) -> None:
-    values = 0.9 * limit * wave(4).values
-    values[:, 1] = np.clip(1.3 * limit * wave(4).values[:, 1], -limit, limit)
-    names = ("shoulder", "elbow", "wrist", "gripper")
-    (finding,) = raw_findings(with_action(values.astype(np.float32), names))
-    assert (finding.code, finding.signal, finding.dimension) == ("A006", "action", "elbow")
-    first = 1 + int((np.abs(values[1:, 1]) == limit).argmax())
-    assert finding.seconds == pytest.approx(first / RATE_HZ)
-    assert finding.size == pytest.approx((np.abs(values[1:, 1]) == limit).mean())
-
-
-def test_a_joint_that_rests_at_a_limit_or_passes_it_is_not_cut_off() -> None:
-    names = ("shoulder", "elbow", "wrist", "gripper")
-    resting = 0.9 * wave(4).values
-    resting[20:] = resting[20]
-    resting[20:, 1] = 1.0  # nothing moves any more
-    passing = 0.9 * wave(4).values
-    passing[:, 1] = np.clip(1.3 * passing[:, 1], -1, 1)
-    passing[5, 1] = 1.2
-    switching = 0.9 * wave(4).values
-    switching[:, 3] = np.sign(switching[:, 3])
-    parked = 0.9 * wave(4).values
-    parked[:, 1] = 1.0
-    for values in (resting, passing, switching, parked):
-        assert findings_of(with_action(values.astype(np.float32), names)) == []
-
-
-def test_a_parked_arm_and_a_resting_hand_are_no_faults() -> None:
-    """49 of 50 episodes of a real robot with two arms were flagged: its parked arm has one value in all steps."""
-    values = wave(7).values.copy()
-    values[:, :3] = 0.25
-    values[10:35, 4] = values[:, 4].max() + 1.0
-    names = ("left_a", "left_b", "left_c", "d3", "thumb", "d5", "d6")
-    assert findings_of(with_action(values, names)) == []
-    assert findings_of(with_state(values)) == []
 
 
 def test_a_robot_that_never_moves_is_a_fault_of_its_state() -> None:
@@ -167,26 +89,15 @@ def test_cameras_that_are_flagged_or_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "codes"),
-    [
-        (("black", "frozen"), ["A033 video front"]),
-        (("frozen", "black"), ["A033 video front"]),
-        (("frozen",), ["A034 video front"]),
-    ],
+    ("flags", "code"),
+    [(("black", "frozen"), "A033"), (("frozen", "black"), "A033"), (("frozen",), "A034")],
 )
-def test_a_black_camera_is_named_once(flags: tuple[str, ...], codes: list[str]) -> None:
+def test_a_flagged_camera_is_named_once_with_its_whole_length(flags: tuple[str, ...], code: str) -> None:
     """A black picture never changes, so its ingester also flags it as frozen."""
-    record = replace(GOOD, episode=replace(EPISODE, cameras=(replace(CAMERA, flags=flags),)))
-    assert [code for code, _ in findings_of(record)] == codes
-
-
-@pytest.mark.parametrize("flag", ["black", "frozen"])
-@pytest.mark.parametrize("seconds", [2.0, 7.5, 31.0])
-def test_a_flagged_camera_has_its_whole_length_as_size(flag: str, seconds: float) -> None:
-    media = replace(CAMERA.media, num_frames=round(seconds * RATE_HZ))
-    record = replace(GOOD, episode=replace(EPISODE, cameras=(replace(CAMERA, flags=(flag,), media=media),)))
-    sizes = [finding.size for finding in raw_findings(record) if finding.code in ("A033", "A034")]
-    assert sizes == [pytest.approx(seconds, abs=1 / RATE_HZ)]
+    media = replace(CAMERA.media, num_frames=75)
+    record = replace(GOOD, episode=replace(EPISODE, cameras=(replace(CAMERA, flags=flags, media=media),)))
+    (finding,) = [finding for finding in raw_findings(record) if finding.code in ("A033", "A034")]
+    assert finding.code == code and finding.size == pytest.approx(7.5, abs=1 / RATE_HZ)
 
 
 @pytest.mark.parametrize(
@@ -204,6 +115,7 @@ def test_an_episode_of_one_step() -> None:
     assert findings_of(record) == [("A051", 0.0)]
 
 
+@pytest.mark.slow
 def test_every_episode_is_checked_and_the_findings_are_a_filter(demo_samples: Path, tmp_path: Path) -> None:
     ws = open_workspace(str(tmp_path / "w"), settings_from_environment({}))
     report = ingest_paths(

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace as Message
 from typing import Any
 
-import av
 import cv2
 import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from mcap_ros2.writer import Writer
 from numpy.typing import NDArray
 
-from ares import open as open_workspace
-from ingest.base import SourceOptions
-from ingest.pipeline.run import IngestCounts
+from ares.episode import Episode
+from ares.media import encode_mp4
+from tests.ingest.conftest import write_rlds as write_rlds_dataset
+from tests.ingest.recordings.mcap.conftest import START, header, joints, task, write
 from tests.ingesting import ingest_paths
-from tests.thinning import some_by_day
 
-STEPS, START = 20, 1_760_000_000
-_HEADER = (
-    "\n" + 80 * "=" + "\nMSG: std_msgs/Header\nbuiltin_interfaces/Time stamp\nstring frame_id\n"
-    + 80 * "=" + "\nMSG: builtin_interfaces/Time\nint32 sec\nuint32 nanosec\n"
-)  # fmt: skip
-_JOINTS = "std_msgs/Header header\nstring[] name\nfloat64[] position\nfloat64[] velocity\nfloat64[] effort"
+STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -52,26 +45,21 @@ def good_episode(steps: int = STEPS) -> EpisodeValues:
     return EpisodeValues(numbers[:, :2], numbers[:, 2:], frames, np.arange(steps) / 10)
 
 
-def write_rlds(folder: Path, episodes: list[EpisodeValues], make_rlds: Any) -> None:
-    episode = episodes[0]
-    leaves = {
-        "steps/observation/state": "float32 2",
-        "steps/action": "float32 2",
-        "steps/observation/front": "png 64 96 3",
-        "steps/language_instruction": "text",
-    }
-    values = dict(
-        zip(
-            leaves,
-            (episode.state, episode.action, episode.frames, [episode.text] * len(episode.state)),
-            strict=True,
-        )
-    )
-    written = make_rlds("toy", leaves, steps=len(episode.state), records=len(episodes), changed=values)
-    written.path.parent.rename(folder / "toy")
+def write_rlds(folder: Path, episodes: list[EpisodeValues]) -> None:
+    """A dataset for each episode."""
+    for number, episode in enumerate(episodes):
+        leaves = {
+            "steps/observation/state": "float32 2",
+            "steps/action": "float32 2",
+            "steps/observation/front": "png 64 96 3",
+            "steps/language_instruction": "text",
+        }
+        texts = [episode.text] * len(episode.state)
+        changed = dict(zip(leaves, (episode.state, episode.action, episode.frames, texts), strict=True))
+        write_rlds_dataset(folder, f"toy_{number}", leaves, steps=len(episode.state), changed=changed)
 
 
-def write_lerobot(folder: Path, episodes: list[EpisodeValues], _: Any) -> None:
+def write_lerobot(folder: Path, episodes: list[EpisodeValues]) -> None:
     (folder / "meta").mkdir()
     (folder / "data/chunk-000").mkdir(parents=True)
     vector = {"dtype": "float32", "shape": [2], "names": ["a", "b"]}
@@ -79,22 +67,22 @@ def write_lerobot(folder: Path, episodes: list[EpisodeValues], _: Any) -> None:
     features = {"observation.state": vector, "action": vector, "observation.images.front": camera}
     info = {"codebase_version": "v2.1", "fps": 10, "features": features}
     (folder / "meta/info.json").write_text(json.dumps(info))
-    (folder / "meta/tasks.jsonl").write_text(json.dumps({"task_index": 0, "task": episodes[0].text}))
-    lines = []
+    tasks, lines = [], []
     for number, episode in enumerate(episodes):
         steps = len(episode.state)
         rows = {"observation.state": episode.state.tolist(), "action": episode.action.tolist()}
-        columns = {"frame_index": range(steps), "index": range(steps), "task_index": [0] * steps}
+        columns = {"frame_index": range(steps), "index": range(steps), "task_index": [number] * steps}
         table = rows | {"timestamp": episode.seconds, "episode_index": [number] * steps} | columns
         pq.write_table(pa.table(table), folder / f"data/chunk-000/episode_{number:06d}.parquet")
-        write_mp4(
-            folder / f"videos/chunk-000/observation.images.front/episode_{number:06d}.mp4", episode.frames
-        )
+        video = f"videos/chunk-000/observation.images.front/episode_{number:06d}.mp4"
+        write_mp4(folder / video, episode.frames)
+        tasks.append(json.dumps({"task_index": number, "task": episode.text}))
         lines.append(json.dumps({"episode_index": number, "tasks": [episode.text], "length": steps}))
+    (folder / "meta/tasks.jsonl").write_text("\n".join(tasks))
     (folder / "meta/episodes.jsonl").write_text("\n".join(lines))
 
 
-def write_hdf5(folder: Path, episodes: list[EpisodeValues], _: Any) -> None:
+def write_hdf5(folder: Path, episodes: list[EpisodeValues]) -> None:
     with h5py.File(folder / "demo.hdf5", "w") as file:
         file.create_group("data").attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 10}})
         for number, episode in enumerate(episodes):
@@ -104,29 +92,20 @@ def write_hdf5(folder: Path, episodes: list[EpisodeValues], _: Any) -> None:
             demo["obs/front"] = episode.frames
 
 
-def write_mcap(folder: Path, episodes: list[EpisodeValues], _: Any) -> None:
+def write_mcap(folder: Path, episodes: list[EpisodeValues]) -> None:
     for number, episode in enumerate(episodes):
-        with (folder / f"{number}.mcap").open("wb") as file:
-            writer = Writer(file)
-            joints = writer.register_msgdef("sensor_msgs/msg/JointState", _JOINTS + _HEADER)
-            form = "std_msgs/Header header\nstring format\nuint8[] data" + _HEADER
-            image = writer.register_msgdef("sensor_msgs/msg/CompressedImage", form)
-            text = writer.register_msgdef("std_msgs/msg/String", "string data")
-            writer.write_message("/task", text, Message(data=episode.text), START * 10**9, START * 10**9)
-            for step, second in enumerate(episode.seconds):
-                part = round(second * 1e9)
-                stamp = Message(sec=START + part // 10**9, nanosec=part % 10**9)
-                at, head = START * 10**9 + part, Message(stamp=stamp, frame_id="")
-                for topic, values in (("/joint_states", episode.state), ("/command", episode.action)):
-                    row = values[step].tolist()
-                    message = Message(header=head, name=["a", "b"], position=row, velocity=[], effort=[])
-                    writer.write_message(topic, joints, message, at, at)
-                data = cv2.imencode(".png", episode.frames[step])[1].tobytes()
-                writer.write_message("/front", image, Message(header=head, format="png", data=data), at, at)
-            writer.finish()  # type: ignore[no-untyped-call]
+        entries = [task(episode.text)]
+        for step, second in enumerate(episode.seconds):
+            at = START + round(second * 1e9)
+            for topic, values in (("/joint_states", episode.state), ("/command", episode.action)):
+                entries.append((topic, "sensor_msgs/msg/JointState", at, joints(at, values[step].tolist())))
+            data = cv2.imencode(".png", episode.frames[step])[1].tobytes()
+            image = Message(header=header(at), format="png", data=data)
+            entries.append(("/front", "sensor_msgs/msg/CompressedImage", at, image))
+        write(folder / f"{number}.mcap", entries)
 
 
-def write_video(folder: Path, episodes: list[EpisodeValues], _: Any) -> None:
+def write_video(folder: Path, episodes: list[EpisodeValues]) -> None:
     rows = []
     for number, episode in enumerate(episodes):
         write_mp4(folder / f"{number}.mp4", episode.frames)
@@ -136,12 +115,7 @@ def write_video(folder: Path, episodes: list[EpisodeValues], _: Any) -> None:
 
 def write_mp4(path: Path, frames: NDArray[np.uint8]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w") as container:
-        stream: Any = container.add_stream("libx264", rate=10)
-        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
-        for frame in frames:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
-        container.mux(stream.encode())
+    encode_mp4(frames, path, 10.0)
 
 
 def changed_episode(of: str, where: Any, value: Any) -> EpisodeValues:
@@ -151,75 +125,60 @@ def changed_episode(of: str, where: Any, value: Any) -> EpisodeValues:
     return replace(good_episode(), **part)
 
 
-FORMATS: dict[str, Callable[[Path, list[EpisodeValues], Any], None]] = {
-    "rlds": write_rlds, "lerobot": write_lerobot, "hdf5": write_hdf5, "mcap": write_mcap, "video": write_video,
-}  # fmt: skip
-SIGNALS, ALL = ("rlds", "lerobot", "hdf5", "mcap"), tuple(FORMATS)
-WITH_CLOCK = ("lerobot", "mcap")
-delayed_seconds = np.arange(STEPS) / 10 + (np.arange(STEPS) > 8) * 1.0
-# By name: the episode, the reason and the second, and the formats that can have the fault.
-FAULTS: dict[str, tuple[EpisodeValues, str, float, tuple[str, ...]]] = {
-    "not finite": (
-        changed_episode("state", 5, np.nan),
-        "A001 not-finite: values are NaN or infinite (state)",
-        0.5,
-        SIGNALS,
-    ),
-    "constant": (changed_episode("state", slice(None), 1), "A002 dead-channel", 0.0, SIGNALS),
-    "gap": (replace(good_episode(), seconds=delayed_seconds), "A016 dropped-steps", 0.8, WITH_CLOCK),
-    "frozen": (
-        changed_episode("frames", slice(None), good_episode().frames[0]),
-        "A034 video-frozen",
-        0.0,
-        ALL,
-    ),
-    "black": (changed_episode("frames", slice(None), 0), "A033 video-black", 0.0, ALL),
-    "one step": (good_episode(1), "A051 one-step: the episode has one step", 0.0, ALL),
-    "text": (replace(good_episode(), text="test"), "A054 empty-instruction", 0.0, ALL),
-    "no text": (replace(good_episode(), text=""), "A053 no-instruction: there is no instruction", 0.0, ALL),
+FORMATS = {
+    "rlds": write_rlds,
+    "lerobot": write_lerobot,
+    "hdf5": write_hdf5,
+    "mcap": write_mcap,
+    "video": write_video,
 }
+SIGNALS, ALL, WITH_CLOCK = ("rlds", "lerobot", "hdf5", "mcap"), tuple(FORMATS), ("lerobot", "mcap")
+delayed_seconds = np.arange(STEPS) / 10 + (np.arange(STEPS) > 8) * 1.0
+still = good_episode().frames[0]
+# An episode, the reason and the second of its fault, and the formats that can have it.
+FAULTS: list[tuple[EpisodeValues, str, float, tuple[str, ...]]] = [
+    (changed_episode("state", 5, np.nan), "A001 not-finite: values are NaN or infinite (state)", 0.5, SIGNALS),
+    (changed_episode("state", slice(None), 1), "A002 dead-channel", 0.0, SIGNALS),
+    (replace(good_episode(), seconds=delayed_seconds), "A016 dropped-steps", 0.8, WITH_CLOCK),
+    (changed_episode("frames", slice(None), still), "A034 video-frozen", 0.0, ALL),
+    (changed_episode("frames", slice(None), 0), "A033 video-black", 0.0, ALL),
+    (good_episode(1), "A051 one-step: the episode has one step", 0.0, ALL),
+    (replace(good_episode(), text="test"), "A054 empty-instruction", 0.0, ALL),
+    (replace(good_episode(), text=""), "A053 no-instruction: there is no instruction", 0.0, ALL),
+]  # fmt: skip
 
 
-def ingest_episodes(
-    folder: Path, episodes: list[EpisodeValues], format: str, make_rlds: Any
-) -> tuple[IngestCounts, list[Any]]:
-    (folder / "data").mkdir()
-    FORMATS[format](folder / "data", episodes, make_rlds)
-    ws = open_workspace(folder / "ws", create=True)
-    result = ingest_paths(
-        ws.stores,
-        [str(folder / "data")],
-        SourceOptions(rate_hz=10.0 if format == "rlds" else None),
-        quiet=True,
-    )
-    assert result.counts.kept == len(episodes)
-    ids = sorted(ws.stores.tables.episodes.ids())
-    annotations: list[Any] = ws.stores.annotations.find_annotations(ids, ["quality"])
-    return result, [
-        (row["reason"], round(row["seconds"], 6))
-        for annotation in annotations
-        for row in annotation.value["findings"]
-    ]
-
-
-@pytest.mark.parametrize("format", some_by_day(ALL))
-def test_good_episodes_are_quiet_and_the_same_one_twice_is_told(
-    format: str, tmp_path: Path, make_rlds: Any
-) -> None:
-    result, findings = ingest_episodes(tmp_path, [good_episode(), good_episode()], format, make_rlds)
-    assert findings == [] and result.duplicates == 1
+def number_of(episode: Episode) -> int:
+    """The number that the writers gave an episode."""
+    name = episode.dataset if episode.format == "rlds" else Path(episode.key).stem
+    return int(re.findall(r"\d+", name)[-1])
 
 
 @pytest.mark.parametrize(
-    ("fault", "format"),
-    some_by_day(
-        ((fault, format) for fault, (_, _, _, formats) in FAULTS.items() for format in formats),
-        2,
-        rows=True,
-    ),
+    "format", ["lerobot", *(pytest.param(name, marks=pytest.mark.slow) for name in ALL if name != "lerobot")]
 )
-def test_a_fault_is_found(fault: str, format: str, tmp_path: Path, make_rlds: Any) -> None:
-    episode, reason, second, _ = FAULTS[fault]
-    result, findings = ingest_episodes(tmp_path, [episode], format, make_rlds)
-    assert {seconds for text, seconds in findings if text.startswith(reason)} == {second}, findings
-    assert any(warning.startswith(reason) for warning in result.counts.warnings)
+def test_every_fault_is_told_with_its_second_and_a_good_episode_is_quiet(
+    format: str, ws: Any, tmp_path: Path
+) -> None:
+    """The first two episodes are good and the same, which is told, too."""
+    (tmp_path / "data").mkdir()
+    FORMATS[format](tmp_path / "data", [good_episode(), good_episode(), *(fault[0] for fault in FAULTS)])
+    counts = ingest_paths(ws.stores, [str(tmp_path / "data")], quiet=True).counts
+    assert counts.kept == 2 + len(FAULTS)
+    episodes = {number_of(episode): episode for episode in ws.stores.tables.episodes.read()}
+    findings = {
+        number: [
+            (row["reason"], round(row["seconds"], 6))
+            for annotation in ws.stores.annotations.find_annotations([episode.episode_id], ["quality"])
+            for row in annotation.value["findings"]
+        ]
+        for number, episode in episodes.items()
+    }
+    assert findings[0] == findings[1] == []
+    for number, (_, reason, second, formats) in enumerate(FAULTS, 2):
+        seconds = {at for text, at in findings[number] if text.startswith(reason)}
+        assert seconds == ({second} if format in formats else set()), (reason, findings[number])
+        assert any(text.startswith(reason) for text in counts.warnings) == (format in formats)
+    rows = ws.stores.tables.episodes.read_columns(["episode_id", "duplicate_of"]).to_pylist()
+    originals = {row["episode_id"]: row["duplicate_of"] for row in rows}
+    assert originals[episodes[1].episode_id] == episodes[0].episode_id

@@ -9,7 +9,15 @@ import pytest
 from ares.errors import SourceError
 from ingest.folder_layouts import read_folder_layout
 from ingest.hdf5.source import known_layouts, match_layout
-from ingest.spec import builtin_layouts, find_builtin_spec, read_spec
+from ingest.spec import (
+    ContractSpec,
+    DatasetSpec,
+    SliceSpec,
+    builtin_layouts,
+    find_builtin_spec,
+    read_spec,
+    read_stated_contract,
+)
 
 SPECS = sorted((Path(__file__).parents[2] / "ingest" / "specs").glob("*.yaml"))
 
@@ -88,19 +96,18 @@ def test_known_and_unknown_datasets() -> None:
     )
 
 
-def test_wrong_specs_name_the_field(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text("rate_hz: -1\nreference: x\n")
-    with pytest.raises(SourceError, match=r"a.yaml: rate_hz"):
-        read_spec(path)
-    path.write_text("{")
-    with pytest.raises(SourceError, match="dataset spec is not YAML"):
-        read_spec(path)
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
+        ("rate_hz: -1", "a.yaml: rate_hz"),
+        ("rate_hz: fast", "a.yaml: rate_hz"),
+        ("stat: []", "id you mean 'state'"),
+        ("language: [{text: a, path: b}]", "give either text or path"),
+        ("cameras: {front: {key: a, channels: gbr}}", "cameras.front"),
+        ("contract: {state.arms: {unit: rad}}", "contract names 'state.arms'"),
+        ("contract: {state.arm: {unit: radians}}", "unit 'radians' is none of rad, deg"),
+        ("contract: {state.arm: {units: rad}}", "did you mean 'unit'"),
+        ("{", "dataset spec is not YAML"),
         ("layout: {match: [[a]], stat: [[b]]}", "layout.stat"),
         ("layout: {path: ['(']}", "'\\('.* is no regular expression"),
         ("layout: {variants: [{robot: UR5e}]}", "layout.variants.0.when"),
@@ -114,8 +121,33 @@ def test_wrong_specs_name_the_field(tmp_path: Path) -> None:
         ("layout: {ends: a, arrays: b, robot: UR5e, rate_hz: 3}", "rate_hz, robot is for HDF5 files"),
     ],
 )
-def test_wrong_layouts_name_the_field(tmp_path: Path, text: str, reason: str) -> None:
+def test_wrong_specs_name_the_field(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(f"reference: x\n{text}\n")
     with pytest.raises(SourceError, match=reason):
         read_spec(path)
+
+
+def test_slices_and_the_contract_of_a_spec_are_stated() -> None:
+    spec = DatasetSpec(
+        state=(
+            SliceSpec(key="a", names=("x", "y", "z"), unit="m"),
+            SliceSpec(key="b", names=("roll", "pitch", "yaw"), unit="rad", convention="euler xyz"),
+            SliceSpec(key="c", names=("gripper",), convention="1 is closed"),
+        ),
+        action=(SliceSpec(key="d", names=("vx_joint_0",), unit="rad/s"),),
+        contract={"state.gripper": ContractSpec(gripper="high is open")},
+        reference="a test",
+    )
+    assert read_stated_contract(spec) == {
+        "state.position": {"unit": "m"},
+        "state.rotation": {"unit": "rad", "rotation": "euler"},
+        "state.gripper": {"gripper": "high is open"},
+        "action.arm": {"unit": "rad", "mode": "velocity"},
+    }
+
+
+def test_a_person_signs_that_two_datasets_mean_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text("contract: {state.arm: {same_as: g1}}\nreference: one driver\n")
+    assert read_stated_contract(read_spec(path)) == {"state.arm": {"same_as": "g1"}}

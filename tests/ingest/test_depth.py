@@ -110,6 +110,7 @@ def depth_bytes(folder: Path, camera: str) -> list[bytes]:
     return list(feature.bytes_list.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["rlds", "lerobot"])
 def test_an_export_has_the_depth_of_a_record_bit_by_bit_or_names_it(format: str, tmp_path: Path) -> None:
     source = make_depth_rlds(tmp_path / "d", 5)
@@ -262,14 +263,3 @@ def test_depth_of_agibot_is_kept_by_reference(tmp_path: Path) -> None:
     assert (kept["frames"], kept["depth_unit"], kept["path"]) == (12, "mm", f"{folder}/")
     np.testing.assert_allclose([kept["depth_min"], kept["depth_max"]], range_of(depth[[0, 6, 11]]))
     assert "head_depth" not in [camera.name for camera in record.episode.cameras]
-
-
-def test_an_export_names_the_depth_of_arrays_that_it_lacks(tmp_path: Path) -> None:
-    depth = np.random.default_rng(0).integers(300, 4000, (6, 24, 32)).astype(np.uint16)
-    write_depth_npz(tmp_path / "d", depth)
-    with ares.open(tmp_path / "ws", create=True) as workspace:
-        ingest_paths(workspace.stores, [str(tmp_path / "d")], quiet=True)
-        selection = workspace.sets.create("all", sorted(workspace.stores.tables.episodes.ids()), {})
-        for format in ("rlds", "lerobot", "lerobot-v2.1"):
-            report = workspace.export(selection, tmp_path / format, format=format, quiet=True)
-            assert [line for line in report.left_out if line.startswith("depth of camera depth of ")], format

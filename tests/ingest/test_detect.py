@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ares.errors import RequestError
-from ares.settings import settings_from_environment
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
 
 
 def test_what_is_no_dataset_is_refused_in_one_line(ws: Workspace, tmp_path: Path) -> None:
@@ -24,11 +19,19 @@ def test_what_is_no_dataset_is_refused_in_one_line(ws: Workspace, tmp_path: Path
         ingest_paths(ws.stores, [str(tmp_path / "notes.txt")], quiet=True)
     with pytest.raises(RequestError, match="no such file"):
         ingest_paths(ws.stores, [str(tmp_path / "nowhere")], quiet=True)
-    with pytest.raises(
-        RequestError,
-        match=r"no ingester 'rdls': did you mean 'rlds'\? there are: agibot, .*, rlds, ",
-    ):
+    wrong = r"no ingester 'rdls': did you mean 'rlds'\? there are: agibot, .*, rlds, "
+    with pytest.raises(RequestError, match=wrong):
         ingest_paths(ws.stores, [str(tmp_path)], format="rdls", quiet=True)
+
+
+@pytest.mark.parametrize("command", ["ingest", "check"])
+def test_the_name_of_a_prepared_dataset_is_refused_with_its_folder(command: str, run_ares: Any) -> None:
+    """A prepared dataset of tensorflow-datasets is its folder."""
+    named = run_ares(command, "tfds:bridge_dataset:1.0.0")
+    folder = "~/tensorflow_datasets/bridge_dataset/1.0.0"
+    assert named.status == 2 and f"give the folder of the prepared dataset, such as {folder}" in named.err
+    placed = run_ares(command, "some/path", "--data-dir", "x")
+    assert placed.status == 2 and "give the folder of a prepared dataset" in placed.err
 
 
 def test_an_option_of_one_dataset_is_refused_for_several(ws: Workspace, demo_samples: Path) -> None:

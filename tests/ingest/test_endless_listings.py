@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ares.errors import PluginError, SourceError
+from ares.errors import SourceError
 from ares.input import call_with_time_limit
 from ares.input.limits import InputBudgets
-from ingest.base import GuardedItems, Item, Source, SourceOptions, call_ingester_safely, failing_item
+from ingest.base import GuardedItems, Item, Source, SourceOptions, call_ingester_safely
 from ingest.hdf5.source import HDF5File, Layouts, hdf5
 from ingest.lerobot.metadata import read_table
 from ingest.pipeline import find_datasets
@@ -68,6 +68,7 @@ def test_a_list_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "dataset lists more episodes than allowed" in str(items.error)
 
 
+@pytest.mark.slow
 def test_opening_and_listing_that_never_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     _limit(monkeypatch, record_seconds=0.3)
 
@@ -109,6 +110,7 @@ def test_names_of_many_digits_are_names(tmp_path: Path) -> None:
     assert items[1].load().episode.num_steps == 9
 
 
+@pytest.mark.slow
 def test_one_file_that_takes_too_long_costs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _limit(monkeypatch, record_seconds=0.5)
     for name in ("a", "b", "c"):
@@ -151,6 +153,7 @@ def test_a_zarr_store_has_no_more_episodes_than_steps(tmp_path: Path) -> None:
     assert "store has more episodes than steps" in _error(item) and "1000000 ends, 10 steps" in _error(item)
 
 
+@pytest.mark.slow
 def test_a_list_of_episodes_is_bounded_in_rows_and_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,20 +177,3 @@ def test_a_dry_run_follows_no_link_out_of_the_dataset(tmp_path: Path) -> None:
     table.symlink_to(secret)
     (dataset,) = find_datasets(None, request_for([str(data)]), sample=True).plan.datasets
     assert "a link leads out of the dataset" in " ".join(dataset.not_understood), dataset
-
-
-def test_what_was_listed_before_an_error_is_kept() -> None:
-    def failing() -> Iterator[Item]:
-        yield from (failing_item(f"{number:016x}", "x", SourceError("no", "")) for number in range(70))
-        raise ValueError("the list is damaged")
-
-    items = GuardedItems(Source(format="mcap", dataset="d", version="", total=1, items=failing()))
-    assert [item.episode_id for item in items] == [f"{number:016x}" for number in range(70)]
-    assert isinstance(items.error, PluginError) and not items.is_exhausted
-
-
-def test_a_list_that_ends_at_a_whole_number_of_takes_is_exhausted() -> None:
-    for count in (0, 1, 63, 64, 65, 128):
-        listed = (failing_item(f"{number:016x}", "x", SourceError("no", "")) for number in range(count))
-        items = GuardedItems(Source(format="mcap", dataset="d", version="", total=1, items=listed))
-        assert len(list(items)) == count and items.is_exhausted and items.error is None

@@ -16,19 +16,11 @@ import pytest
 from ares.episode import Record
 from ares.errors import PluginError, SourceError
 from ares.registry import ingesters
-from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from ingest.base import Item, Source, SourceOptions
 from tests.ingesting import StubIngester, ingest_paths, open_sources
 
 EPISODES, BAD = 12, 4
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    workspace = open_workspace(str(tmp_path / "ws"), Settings())
-    yield workspace
-    workspace.close()
 
 
 @pytest.fixture
@@ -131,6 +123,7 @@ def test_an_item_that_is_none_ends_the_list_with_an_error(
     assert (counts.kept, counts.failed) == (2, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
 def test_a_file_name_that_no_table_can_store_costs_its_record(ws: Workspace, tmp_path: Path) -> None:
     for number, name in enumerate((b"a", b"b\xff\xfe", b"c" * 251)):
@@ -176,6 +169,7 @@ def test_an_ingester_of_folders_says_all_that_is_asked_of_it(
         open_sources([str(demo_samples / "video")], format="faulty")
 
 
+@pytest.mark.slow
 def test_duplicates_are_those_of_this_run(ws: Workspace, demo_samples: Path) -> None:
     paths = [str(demo_samples / "video")]
     first = ingest_paths(ws.stores, paths, quiet=True)

@@ -11,12 +11,6 @@ from ares.input import parse_json_lines
 from ingest.files import read_json_object
 
 
-def test_an_object_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "info.json"
-    path.write_text('{"fps": 10}')
-    assert read_json_object(path) == {"fps": 10}
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -36,9 +30,11 @@ def test_a_file_without_an_object_is_refused(tmp_path: Path, text: str, reason: 
     assert caught.value.reason == reason and str(path) in caught.value.detail
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"info.json cannot be read: .*No such file"):
-        read_json_object(tmp_path / "info.json")
+def test_an_object_is_read_and_a_missing_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "info.json").write_text('{"fps": 10}')
+    assert read_json_object(tmp_path / "info.json") == {"fps": 10}
+    with pytest.raises(SourceError, match=r"none.json cannot be read: .*No such file"):
+        read_json_object(tmp_path / "none.json")
 
 
 def test_lines_give_objects_and_errors_with_their_numbers() -> None:

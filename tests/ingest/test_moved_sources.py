@@ -13,16 +13,10 @@ from ares.doctor.sources import source_files
 from ares.episode import Episode
 from ares.errors import MediaError, RequestError
 from ares.media import browser_video, encoded_frames, frames_at
-from ares.settings import settings_from_environment
 from ares.store.lance import schema as arrow
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
 
 
 @pytest.fixture
@@ -44,40 +38,32 @@ def overwrite(path: Path, at: int) -> None:
     os.utime(path, ns=(0, path.stat().st_mtime_ns + 10**9))
 
 
-def test_a_file_of_another_size_is_told_with_both(ws: Workspace, lab: Path) -> None:
+def test_a_file_that_changed_or_is_missing_is_told_with_the_way_out(ws: Workspace, lab: Path) -> None:
     ingest_paths(ws.stores, [str(lab / "video")], quiet=True)
-    ref = first_episode(ws, "video").cameras[0].media
-    before = Path(ref.uri).stat().st_size
-    with Path(ref.uri).open("ab") as file:
+    longer, other, missing = (
+        episode.cameras[0].media for episode, _ in zip(ws.episodes, range(3), strict=False)
+    )
+    shown, before = frames_at(other, [0.0]), Path(longer.uri).stat().st_size
+    os.utime(other.uri, ns=(0, 1))
+    assert (frames_at(other, [0.0]) == shown).all()
+    overwrite(Path(other.uri), -1)
+    with pytest.raises(MediaError, match="changed since"):
+        encoded_frames(other)
+    with Path(longer.uri).open("ab") as file:
         file.write(b"more")
     with pytest.raises(MediaError, match=f"changed since.*had {before} bytes, it has {before + 4}"):
-        frames_at(ref, [0.0])
+        frames_at(longer, [0.0])
     with pytest.raises(MediaError, match="changed since"):
-        browser_video(ref, "h264", ws.stores.media_cache)
-
-
-def test_other_content_of_the_same_size_is_told_and_a_touched_file_is_fine(ws: Workspace, lab: Path) -> None:
-    ingest_paths(ws.stores, [str(lab / "rlds")], SourceOptions(rate_hz=10.0), quiet=True)
-    ref = first_episode(ws, "rlds").cameras[0].media
-    shown = frames_at(ref, [0.0])
-    os.utime(ref.uri, ns=(0, 1))
-    assert (frames_at(ref, [0.0]) == shown).all()
-    overwrite(Path(ref.uri), -1)
-    with pytest.raises(MediaError, match="changed since"):
-        encoded_frames(ref)
-
-
-def test_a_missing_file_is_told_with_the_way_out(ws: Workspace, lab: Path) -> None:
-    ingest_paths(ws.stores, [str(lab / "video")], quiet=True)
-    ref = first_episode(ws, "video").cameras[0].media
-    Path(ref.uri).unlink()
+        browser_video(longer, "h264", ws.stores.media_cache)
+    Path(missing.uri).unlink()
     with pytest.raises(MediaError, match=r"file is missing.*--relocate OLD=NEW"):
-        frames_at(ref, [0.0])
+        frames_at(missing, [0.0])
 
 
+@pytest.mark.slow
 def test_the_doctor_counts_files_once_each(ws: Workspace, lab: Path) -> None:
-    ingest_paths(ws.stores, [str(lab)], SourceOptions(rate_hz=10.0), quiet=True, format="rlds")
-    ingest_paths(ws.stores, [str(lab / "video")], quiet=True)
+    """A shard of RLDS that changed has many episodes, and a video that is gone one."""
+    ingest_paths(ws.stores, [str(lab)], quiet=True)
     assert run_checks(ws.stores) == []
     shard = first_episode(ws, "rlds").source
     overwrite(Path(shard), -1)
@@ -115,6 +101,7 @@ def test_a_moved_dataset_is_followed_and_known_there(ws: Workspace, lab: Path, t
     assert nothing.count == 0 and not nothing.repaired
 
 
+@pytest.mark.slow
 def test_what_is_not_the_same_at_the_new_place_stays(ws: Workspace, lab: Path, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(lab / "video")], quiet=True)
     new = tmp_path / "new"
@@ -131,6 +118,7 @@ def test_what_is_not_the_same_at_the_new_place_stays(ws: Workspace, lab: Path, t
         relocate_sources(ws.stores, [(str(lab), str(tmp_path / "nowhere"))])
 
 
+@pytest.mark.slow
 def test_a_workspace_from_before_stamps_goes_on(ws: Workspace, lab: Path) -> None:
     ingest_paths(ws.stores, [str(lab / "video")], limit=1, quiet=True)
     (old,) = ws.stores.tables.episodes.read()
@@ -159,11 +147,3 @@ def test_a_move_is_parsed_at_the_sign_before_a_place_that_is_there(tmp_path: Pat
     assert parse_relocation("/a=/b") == ("/a", "/b")
     with pytest.raises(RequestError, match="OLD=NEW"):
         parse_relocation("/a")
-
-
-def test_stamps_survive_the_tables(ws: Workspace, lab: Path) -> None:
-    ingest_paths(ws.stores, [str(lab / "video")], limit=2, quiet=True)
-    episodes = list(ws.stores.tables.episodes.read())
-    (batch,) = [arrow.episodes_to_arrow(episodes)]
-    assert arrow.episodes_from_arrow(batch, "/ws") == episodes
-    assert all(camera.media.stamp for episode in episodes for camera in episode.cameras)

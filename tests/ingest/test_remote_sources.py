@@ -10,7 +10,7 @@ import pytest
 
 from app.cli.main import main
 from ares.doctor import relocate_sources, run_checks
-from ares.errors import MediaError, RequestError
+from ares.errors import MediaError
 from ares.media import browser_video, frames_at, thumbnail
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
@@ -47,6 +47,7 @@ def assert_same_episodes(local: Workspace, remote: Workspace) -> None:
             assert (frames[0] == frames[1]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sample",
     some_by_day(["rlds", "video", "gr1_sim_lerobot_v20", "g1_bottle_lerobot_v30", "aloha_hdf5", "mcap"]),
@@ -103,6 +104,7 @@ def test_a_shard_that_the_server_cannot_give_costs_its_records(
     assert (again.kept, again.already, again.failed) == (6, 6, 0)
 
 
+@pytest.mark.slow
 def test_a_changed_object_is_noticed_and_a_moved_bucket_followed(
     s3_environ: S3, tmp_path: Path, demo_samples: Path
 ) -> None:
@@ -128,6 +130,7 @@ def test_a_changed_object_is_noticed_and_a_moved_bucket_followed(
     assert "changed" in finding.check and finding.count == 1
 
 
+@pytest.mark.slow
 def test_what_cannot_be_reached_is_one_clear_line(
     s3_environ: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,8 +168,3 @@ def test_any_fsspec_place_will_do(tmp_path: Path, demo_samples: Path) -> None:
     finally:
         store.store.clear()
         store.pseudo_dirs[:] = [""]
-
-
-def test_a_name_that_is_no_url_is_refused_as_before(tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="no such file or folder"):
-        ingest_paths(workspace(tmp_path / "ws").stores, [str(tmp_path / "nowhere")])

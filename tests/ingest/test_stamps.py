@@ -1,4 +1,4 @@
-"""The times of steps: exact for nanoseconds since 1970, by the right source, and refused where they are no times."""
+"""Times and names that all formats share: stamps exact to nanoseconds, the source of a rate, roles of cameras."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from ares.errors import SourceError
-from ingest.signals import compute_spec_step_times, compute_step_times, convert_to_seconds
+from ingest.signals import (
+    compute_spec_step_times,
+    compute_step_times,
+    convert_to_seconds,
+    numbered_names,
+)
+from ingest.source_words import distinct_texts, guess_camera_role, is_meaningful_text
 
 NANOSECONDS = 1_700_000_000_123_456_789 + np.arange(5, dtype=np.int64) * 33_333_333
 
@@ -68,3 +74,27 @@ def test_an_array_that_is_no_times_is_refused(stamps: Any, reason: str) -> None:
 def test_the_spec_gives_way_to_a_rate_of_the_user() -> None:
     assert compute_spec_step_times(np.arange(5.0), "t", "s", 10.0, "here", {}) is None
     assert compute_spec_step_times(np.arange(1.0), "t", "s", None, "here", {}) is None
+
+
+def test_dimensions_are_numbered_unless_there_is_one() -> None:
+    assert numbered_names("joint", 0) == ()
+    assert numbered_names("joint", 1) == ("joint",)
+    assert numbered_names("joint", 3) == ("joint_0", "joint_1", "joint_2")
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("image", "front"), ("image_0", "front"), ("front", "front"), ("rgb_static", "front"),
+        ("agentview_rgb", "front"), ("exterior_image_1_left", "side"), ("wrist_image_left", "wrist"),
+        ("hand_image", "wrist"), ("eye_in_hand_rgb", "wrist"), ("rgb_gripper", "wrist"), ("top_image", "top"),
+        ("cam_high", "front"), ("finger_vision_1", "other"), ("video", "other"),
+    ],
+)  # fmt: skip
+def test_camera_roles(name: str, role: str) -> None:
+    assert guess_camera_role(name) == role
+
+
+def test_texts_that_say_nothing() -> None:
+    assert distinct_texts(["", " ", "None", "NULL", "open it ", "open it", "n/a"]) == ("open it",)
+    assert is_meaningful_text("none of the cups")

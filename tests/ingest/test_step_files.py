@@ -14,7 +14,7 @@ from tests.generators.step_files import make_step_folder
 from tests.ingesting import open_sources
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_steps_are_put_together_to_episodes(seed: int, tmp_path: Path) -> None:
     folder = make_step_folder(tmp_path / "d", seed)
     (source,) = open_sources([str(folder.path)])

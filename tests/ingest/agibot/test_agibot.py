@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import random
 import shutil
 from pathlib import Path
 
@@ -123,13 +121,6 @@ def test_parts_that_were_not_downloaded_are_told(tmp_path: Path) -> None:
     )
 
 
-def test_stamps_that_do_not_rise_are_not_used(tmp_path: Path) -> None:
-    write_episode(tmp_path / "a", changed={"timestamp": np.zeros(STEPS, np.int64)})
-    (record,) = read(tmp_path / "a")
-    assert record.episode.rate_hz == 30.0 and record.episode.rate_source == "format"
-    assert "timestamp does not rise; steps are evenly spaced" in record.warnings
-
-
 def test_links_and_external_storage_are_not_followed(tmp_path: Path) -> None:
     secret = tmp_path / "secret.bin"
     secret.write_bytes(b"\x01" * 4096)
@@ -141,60 +132,6 @@ def test_links_and_external_storage_are_not_followed(tmp_path: Path) -> None:
     (record,) = read(tmp_path / "a")
     assert record.trajectory.state is not None and "head_yaw" not in record.trajectory.state.names
     assert not any("waist.other" in name or "waist.far" in name for name in record.trajectory.extra)
-
-
-def test_damage_costs_one_record_with_file_and_reason(tmp_path: Path) -> None:
-    root = write_agibot(tmp_path / "alpha")
-    seed = random.randrange(2**32)
-    chance, whole = random.Random(seed), opened(root)
-    identities = [item.episode_id for item in whole.items]
-    targets = [*root.rglob("*.h5"), *root.rglob("*.mp4"), *root.glob("task_info/*.json")]
-    for _ in range(15):
-        path = chance.choice(targets)
-        good = path.read_bytes()
-        path.write_bytes(_damaged(good, chance))
-        try:
-            outcomes = []
-            for item in opened(root).items:
-                outcomes.append(item.episode_id)
-                try:
-                    record = item.load()
-                except SourceError as error:
-                    assert error.reason and "\n" not in str(error), f"seed {seed}"
-                else:
-                    seconds = record.trajectory.timestamps
-                    assert len(seconds) == record.episode.num_steps, f"seed {seed}"
-            # A damaged list may name an episode more, which is not here.
-            assert [found for found in outcomes if found in identities] == identities, f"seed {seed}"
-        finally:
-            path.write_bytes(good)
-
-
-def _damaged(data: bytes, chance: random.Random) -> bytes:
-    kind = chance.randrange(4)
-    if kind == 0:
-        return b""
-    if kind == 1:
-        return data[: chance.randrange(len(data))]
-    if kind == 2:
-        return json.dumps(
-            [{"episode_id": None}, 3, {"episode_id": 1, "label_info": {"action_config": 5}}]
-        ).encode()
-    changed = bytearray(data)
-    for _ in range(20):
-        changed[chance.randrange(len(changed))] = chance.randrange(256)
-    return bytes(changed)
-
-
-def test_a_cut_file_is_an_error_that_names_it(tmp_path: Path) -> None:
-    root = write_agibot(tmp_path / "alpha")
-    path = root / "proprio_stats" / "327" / "648649" / "proprio_stats.h5"
-    path.write_bytes(path.read_bytes()[:700])
-    good, bad, other = opened(root).items
-    assert good.load() and other.load()
-    with pytest.raises(SourceError, match="cut or damaged") as caught:
-        bad.load()
-    assert str(path) in str(caught.value)
 
 
 def test_a_folder_without_agibot_data_is_an_error(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from functools import partial
 
 import numpy as np
 
-from ares.episode import Episode, Record, Signal, Trajectory, make_episode_id
+from ares.episode import Record, Signal, Trajectory, make_episode_id
 from ingest.base import Item, Source
 from ingest.check.run import _check_items, sample_numbers
 from ingest.check.tasks import CheckProgress, SignalTask, run_signal_tasks
 from tests.generators.robots import random_dataset, random_robot
+from tests.ingest.conftest import make_episode
 
 
 def _tasks(count: int) -> list[SignalTask]:
@@ -49,7 +50,13 @@ def test_every_record_is_read_once() -> None:
         state = Signal(episode.state.astype(np.float32), episode.state_names)
         action = Signal(episode.action.astype(np.float32), episode.action_names)
         return Record(
-            episode=_episode(episode.episode_id, len(episode.state), episode.rate_hz),
+            episode=make_episode(
+                "made",
+                episode.episode_id,
+                episode_id=episode.episode_id,
+                num_steps=len(episode.state),
+                rate_hz=episode.rate_hz,
+            ),
             trajectory=Trajectory(timestamps=episode.seconds, state=state, action=action),
         )
 
@@ -64,23 +71,3 @@ def test_every_record_is_read_once() -> None:
     assert (checked.num_episodes, checked.num_failed) == (3, 0)
     assert checked.num_lags == 3
     assert set(reads.values()) == {1}
-
-
-def _episode(episode_id: str, steps: int, rate_hz: float) -> Episode:
-    return Episode(
-        episode_id=episode_id,
-        format="made",
-        dataset="made",
-        version="",
-        split="",
-        key=episode_id,
-        source="",
-        content_hash=episode_id,
-        instruction="",
-        instructions=(),
-        robot="",
-        num_steps=steps,
-        rate_hz=rate_hz,
-        rate_source="source",
-        cameras=(),
-    )

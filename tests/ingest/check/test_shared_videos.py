@@ -34,12 +34,14 @@ def test_frames_that_no_episode_has_are_told(seed: int, tmp_path: Path) -> None:
     assert finding.size == pytest.approx(made.num_unused, abs=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", some_by_day(range(10, 18)))
 def test_first_frames_of_the_episode_before_are_told(seed: int, tmp_path: Path) -> None:
     made = make_shared_video(tmp_path / "d", seed, "late")
     assert [key for key, _ in findings_of(made.path, "A046")] == [*map(str, made.late)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ["A033", "A045", "A046"])
 @pytest.mark.parametrize("seed", some_by_day([20, 21]))
 def test_a_clean_shared_video_has_no_such_finding(seed: int, code: str, tmp_path: Path) -> None:
@@ -57,6 +59,7 @@ def test_a_black_span_has_its_length_and_its_place(seed: int, tmp_path: Path) ->
     assert finding.size == pytest.approx(seconds, abs=0.11)
 
 
+@pytest.mark.slow
 def test_a_check_of_videos_counts_both_with_their_episodes(tmp_path: Path) -> None:
     made = make_shared_video(tmp_path / "d", 2, "unused")
     (dataset,) = ares.check(made.path, video=True).datasets

@@ -13,7 +13,6 @@ from ingest.discovery.tree import SortedPaths, classify_unclaimed_file
 from tests.ingesting import request_for
 
 MIB = 2**20
-POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"
 
 
 @pytest.mark.parametrize(
@@ -72,15 +71,6 @@ def test_folders_that_hold_no_datasets_are_named_and_not_entered(tmp_path: Path)
     assert "read where it lies" in left["sets/a"]
     for name, reason in ignored.items():
         assert reason in left[name]
-
-
-def test_a_pointer_in_the_place_of_data_counts_as_a_pointer(tmp_path: Path) -> None:
-    folder = _write_episode(tmp_path / "set")
-    (folder / "episode_1.npz").write_bytes(POINTER)
-    discovery = discover(request_for([str(folder)]))
-    plan = make_ingest_plan(discovery.trees, discovery.datasets)
-    assert plan.file_counts == {"data": 1, "pointer": 1}
-    assert [Path(file.path).name for file in plan.left_files] == ["episode_1.npz"]
 
 
 def test_left_files_are_counted_by_kind_use_and_reason() -> None:

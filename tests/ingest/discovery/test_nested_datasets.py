@@ -9,17 +9,11 @@ from typing import Any
 
 import pytest
 
-import ares
 from ares.workspace import Workspace
 from ingest.base import SourceFile, SourceOptions
 from ingest.discovery.datasets import OpenedDataset, _dataset_folder
 from ingest.discovery.discovery import make_ingest_plan
 from ingest.discovery.tree import walk_folder_tree
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return ares.open(tmp_path / "workspace", create=True)
 
 
 def test_a_new_part_belongs_to_the_innermost_stored_dataset(

@@ -75,6 +75,7 @@ def test_the_exit_status_says_whether_all_was_read(lab: Path, tmp_path: Path, in
     assert (status, document["kept"], document["failed"]) == (2, 0, 1)
 
 
+@pytest.mark.slow
 def test_the_written_options_change_nothing_until_they_are_edited(
     lab: Path, tmp_path: Path, ingest: Ingest
 ) -> None:
@@ -107,21 +108,7 @@ def test_what_the_user_said_is_in_the_written_options(lab: Path, tmp_path: Path,
     assert written == {"format": "video", "dataset": "kitchen", "rate": 12.5}
 
 
-def test_a_folder_that_grew_is_read_where_it_is_new(lab: Path, tmp_path: Path, ingest: Ingest) -> None:
-    assert ingest("ws", lab)[1]["kept"] == 5
-    shutil.copytree(lab / "clips", lab / "more")
-    (lab / "clips" / "clip0x.mp4").unlink()
-    status, document = ingest("ws", lab)
-    assert (status, document["already"], document["failed"]) == (0, 4, 0)
-    (told,) = [entry for entry in document["warnings"] if "stay stored" in entry["reason"]]
-    assert told["count"] == 1
-    assert clips_of(tmp_path) >= {"clip0x", "clip1x", "clip2x"}
-
-
-def clips_of(tmp_path: Path) -> set[str]:
-    return {Path(episode.source).stem for episode in episodes(tmp_path, "ws").values()}
-
-
+@pytest.mark.slow
 def test_a_failure_that_is_accepted_by_name_does_not_fail_every_run(
     tmp_path: Path, demo_samples: Path, ingest: Ingest, capfd: pytest.CaptureFixture[str]
 ) -> None:

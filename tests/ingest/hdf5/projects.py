@@ -23,15 +23,11 @@ class Written:
     """What an episode of a project holds: the truth that reading it is compared with.
 
     Attributes:
-        path: The HDF5 file, or the folder to ingest.
-        steps: Steps of the episode.
-        action: (T, A) float64, or None.
-        state: (T, S) float64, or None.
+        path: The folder to ingest.
+        file: The HDF5 file itself.
         cameras: (T, H, W, 3) RGB by the name of the camera; encoded ones lose a little.
         extra: Names of extra signals.
         facts: Attributes of the episode.
-        file: The HDF5 file itself.
-        group: Group of the episode in the file.
     """
 
     path: Path
@@ -42,7 +38,6 @@ class Written:
     cameras: dict[str, NDArray[np.uint8]] = field(default_factory=dict)
     extra: frozenset[str] = frozenset()
     facts: dict[str, Any] = field(default_factory=dict)
-    group: str = ""
 
 
 def pictures(rng: np.random.Generator, steps: int) -> NDArray[np.uint8]:
@@ -80,7 +75,9 @@ def maniskill(folder: Path, rng: np.random.Generator, steps: int) -> Written:
         for name, values in {"rgb": images, "depth": depth, "segmentation": np.zeros_like(depth)}.items():
             group.create_dataset(f"obs/sensor_data/base_camera/{name}", data=values, compression="gzip")
     success = bool(arrays["success"][-1])
-    document = {"episodes": [_maniskill_episode(steps, success)], "source_type": "motionplanning"}
+    described = {"episode_id": 0, "episode_seed": 7, "control_mode": "pd_joint_delta_pos"}
+    described |= {"elapsed_steps": steps, "reset_kwargs": {"options": {}, "seed": 7}, "success": success}
+    document = {"episodes": [described], "source_type": "motionplanning"}
     kwargs = {"obs_mode": "rgbd", "robot_uids": "panda", "sim_config": {"control_freq": 25}}
     environment = {"env_info": {"env_id": "PickCube-v1", "env_kwargs": kwargs}}
     file.with_suffix(".json").write_text(json.dumps({**environment, **document}))
@@ -95,7 +92,6 @@ def maniskill(folder: Path, rng: np.random.Generator, steps: int) -> Written:
         cameras={"base_camera": images[:steps]},
         extra=frozenset(name.removeprefix("obs/") for name in arrays.keys() - signals),
         facts={"rate_hz": 25.0, "rate_source": "source", "robot": "panda", "success": success},
-        group="traj_0",
     )
 
 
@@ -114,17 +110,6 @@ def _maniskill_arrays(rng: np.random.Generator, steps: int) -> dict[str, NDArray
         "env_states/actors/cube": numbers(rng, steps + 1, 13),
         "env_states/articulations/panda": numbers(rng, steps + 1, 31),
         "rewards": numbers(rng, steps),
-    }
-
-
-def _maniskill_episode(steps: int, success: bool) -> dict[str, Any]:
-    return {
-        "episode_id": 0,
-        "episode_seed": 7,
-        "control_mode": "pd_joint_delta_pos",
-        "elapsed_steps": steps,
-        "reset_kwargs": {"options": {}, "seed": 7},
-        "success": success,
     }
 
 

@@ -13,13 +13,8 @@ import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from ares.errors import SourceError
-from ares.media import FileCache, browser_video, encoded_frames, frames_at, probe_video, thumbnail
-from ares.registry import ingesters
-from ares.settings import settings_from_environment
-from ares.workspace import open_workspace
+from ares.media import FileCache, browser_video, frames_at, probe_video, thumbnail
 from ingest.hdf5 import hdf5
-from tests.ingesting import ingest_paths
 
 STEPS = 9
 
@@ -77,14 +72,6 @@ def test_aloha_sample(h5: Any, shared_data: Path, tmp_path: Path) -> None:
     assert thumbnail(packed.episode.cameras[0].media, 3.0, 64, cache).read_bytes()[:2] == b"\xff\xd8"
 
 
-def test_compress_len_of_the_sample_is_the_length_of_its_pictures(h5: Any, shared_data: Path) -> None:
-    path = shared_data / "aloha_hdf5" / "episode_0.hdf5"
-    (camera,) = h5.only(path).episode.cameras
-    with h5py.File(path) as file:
-        lengths = file["compress_len"][0].astype(int).tolist()
-    assert [len(data) for data in encoded_frames(camera.media)] == lengths
-
-
 def test_demonstrations_and_files_are_sorted_by_number(h5: Any, tmp_path: Path) -> None:
     for number in (10, 2):
         h5.write(
@@ -132,19 +119,6 @@ def test_a_file_alone_is_the_same_episode_as_in_its_folder(h5: Any, tmp_path: Pa
     assert pickle.loads(pickle.dumps(by_file)).load().episode == by_folder.load().episode
 
 
-def test_what_it_does_not_recognise(h5: Any, tmp_path: Path) -> None:
-    assert not hdf5.recognises(str(tmp_path))
-    (tmp_path / "a.txt").touch()
-    assert not hdf5.recognises(str(tmp_path / "a.txt"))
-    h5.demo(tmp_path / "below" / "deep" / "A.HDF5")
-    assert hdf5.recognises(str(tmp_path))
-    (tmp_path / "meta").mkdir()
-    (tmp_path / "meta" / "info.json").touch()
-    assert not hdf5.recognises(str(tmp_path))
-    with pytest.raises(SourceError, match="folder holds no HDF5 file"):
-        h5.opened(tmp_path / "meta")
-
-
 def test_the_hash_tells_the_same_content(h5: Any, tmp_path: Path) -> None:
     arrays = {"actions": h5.numbers(STEPS, 7), "obs__front": h5.pictures()}
     first, same = (
@@ -157,6 +131,7 @@ def test_the_hash_tells_the_same_content(h5: Any, tmp_path: Path) -> None:
     assert first.episode.content_hash == same.episode.content_hash != other.episode.content_hash
 
 
+@pytest.mark.slow
 def test_many_readers_at_once(h5: Any, shared_data: Path) -> None:
     items = [
         *h5.opened(shared_data / "robosuite_hdf5").items,
@@ -165,22 +140,3 @@ def test_many_readers_at_once(h5: Any, shared_data: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         records = list(pool.map(lambda item: item.load(), items))
     assert [record.episode for record in records] == [record.episode for record in records[:8]] * 4
-
-
-def test_it_is_loaded_into_a_workspace(h5: Any, shared_data: Path, tmp_path: Path) -> None:
-    entered = "hdf5" not in ingesters.names()
-    if entered:
-        ingesters.add("hdf5", hdf5)  # type: ignore[arg-type]
-    try:
-        ws = open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
-        h5.write(tmp_path / "more" / "broken.hdf5", weights=h5.numbers(3))
-        paths = [str(shared_data / "robosuite_hdf5"), str(shared_data / "aloha_hdf5"), str(tmp_path / "more")]
-        first = ingest_paths(ws.stores, paths, quiet=True).counts
-        again = ingest_paths(ws.stores, paths, quiet=True).counts
-    finally:
-        if entered:
-            ingesters.remove("hdf5")
-    assert (first.planned, first.kept, first.failed) == (9, 8, 1)
-    assert (again.kept, again.already, again.failed) == (0, 8, 1)
-    assert first.to_json()["failures"][0]["reason"] == "HDF5 file is of no known family"  # type: ignore[index,call-overload]
-    assert ws.stores.tables.trajectories.count() == 8

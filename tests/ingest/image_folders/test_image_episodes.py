@@ -15,9 +15,7 @@ from ares.errors import SourceError
 from ares.media import frames_at
 from ingest.base import Source, SourceOptions
 from ingest.image_folders import image_episodes
-from ingest.pipeline import find_datasets
 from tests.ingest.image_folders.conftest import START, image_bytes, write_images
-from tests.ingesting import request_for
 
 FRAMES = 8
 
@@ -133,13 +131,3 @@ def test_pictures_without_a_description_and_data_of_others_are_no_episodes(tmp_p
         write_images(tmp_path / "set" / f"episode_{number}", ["0.png", "1.png"])
     (tmp_path / "set" / "metadata.json").write_text("{}")
     assert not image_episodes.recognises(str(tmp_path))
-
-
-def test_a_tree_with_raw_bridge_data_is_accounted_for(tmp_path: Path) -> None:
-    root = write_bridge(tmp_path / "raw", tmp_path / "opened")
-    found = find_datasets(None, request_for([str(root)]))
-    (source,) = found.sources
-    assert (source.format, source.total) == ("images", 2)
-    left = {Path(file.path).name: file for file in found.plan.left_files if file.use == "unused"}
-    assert set(left) == {"obs_dict.pkl", "policy_out.pkl", "agent_data.pkl", "diagnostics.png"}
-    assert "pickle can run code" in left["obs_dict.pkl"].detail

@@ -1,35 +1,120 @@
-"""All bends of a good LeRobot folder: those of paths and spans, and those of what is missing or damaged."""
+"""Ways to bend a good LeRobot folder: files that lie elsewhere, spans that are wrong, metadata that lie, damage."""
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tests.ingest.lerobot.bend_tools import (
-    BENDS,
-    LFS_POINTER,
-    Bend,
-    NotBendable,
-    bend,
-    edit_info,
-    edit_list,
-    files_of,
-    is_own_layout,
-    list_tables,
-    move,
-    read_info,
-    require,
-    rewrite,
-)
+Outcome = Literal["mended", "told"]
+Apply = Callable[[Path, random.Random], None]
+LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n"
 
-__all__ = ["BENDS", "Bend", "NotBendable"]
+
+class NotBendable(Exception):
+    """The folder has nothing that this bend concerns."""
+
+
+@dataclass(frozen=True)
+class Bend:
+    """A way to bend a folder.
+
+    Attributes:
+        name: What is bent, in words.
+        outcome: "mended": every value is read as before; "told": something is missing and named.
+        apply: Bends a folder. Raises NotBendable.
+    """
+
+    name: str
+    outcome: Outcome
+    apply: Apply
+
+
+BENDS: list[Bend] = []
+
+
+def bend(name: str, outcome: Outcome) -> Callable[[Apply], None]:
+    """Enter a function that bends a folder in the list."""
+    return lambda apply: BENDS.append(Bend(name, outcome, apply))
+
+
+def read_info(folder: Path) -> dict[str, Any]:
+    try:
+        document = json.loads((folder / "meta" / "info.json").read_text())
+    except (OSError, ValueError):
+        raise NotBendable from None
+    if not isinstance(document, dict):  # an earlier bend made it something else
+        raise NotBendable
+    return document
+
+
+def edit_info(folder: Path, **changes: Any) -> None:
+    document = {**read_info(folder), **changes}
+    document = {name: value for name, value in document.items() if value is not None}
+    (folder / "meta" / "info.json").write_text(json.dumps(document))
+
+
+def files_of(folder: Path, suffix: str) -> list[Path]:
+    """Data files or videos outside meta that hold something. Raises NotBendable where there is none."""
+    paths = sorted(path for path in folder.rglob(f"*{suffix}") if "meta" not in path.parts[-4:])
+    paths = [path for path in paths if path.stat().st_size > 500]
+    if not paths:
+        raise NotBendable
+    return paths
+
+
+def list_tables(folder: Path) -> list[Path]:
+    paths = sorted((folder / "meta" / "episodes").rglob("*.parquet"))
+    if not paths:
+        raise NotBendable
+    return paths
+
+
+def edit_list(folder: Path, edit: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+    """Edit the entries of the first file that lists episodes. Raises NotBendable where it cannot be read."""
+    lines = folder / "meta" / "episodes.jsonl"
+    try:
+        if lines.is_file():
+            rows = [json.loads(line) for line in lines.read_text().splitlines()]
+            lines.write_text("".join(json.dumps(row) + "\n" for row in edit(rows)))
+            return
+        path = list_tables(folder)[0]
+        table = pq.ParquetFile(path).read()
+        if len(set(table.column_names)) < len(table.column_names):
+            raise NotBendable
+        pq.write_table(pa.Table.from_pylist(edit(table.to_pylist()), schema=table.schema), path)
+    except (OSError, ValueError, pa.ArrowException, IndexError):
+        raise NotBendable from None
+
+
+def require(condition: object) -> None:
+    if not condition:
+        raise NotBendable
+
+
+def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    try:
+        table = pq.ParquetFile(path).read()
+        pq.write_table(change(table), path)
+    except (pa.ArrowException, OSError, KeyError):
+        raise NotBendable from None
+
+
+def move(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.rename(target)
+
+
+def is_own_layout(folder: Path) -> bool:
+    return "episode_index" in str(read_info(folder).get("data_path"))
 
 
 @bend("`video/` for `videos/`, `parquet/` for `data/`", "told")
@@ -63,22 +148,13 @@ def _other_stems(folder: Path, rng: random.Random) -> None:
         move(path, path.with_name(f"take{int(path.stem.rpartition('_')[2].rpartition('-')[2])}{suffix}"))
 
 
-_OTHER_NAMES = {"video_key": "cam", "episode_index": "i", "episode_chunk": "chunk", "chunk_index": "c_chunk"}
-
-
 @bend("path templates with other placeholder names", "told")
 def _other_placeholders(folder: Path, rng: random.Random) -> None:
     info = read_info(folder)
-    for name in ("data_path", "video_path"):
-        text = str(info.get(name))
-        for old, new in (
-            ("video_key", "cam"),
-            ("episode_index", "i"),
-            ("episode_chunk", "chunk"),
-            ("chunk_index", "c_chunk"),
-        ):
-            text = text.replace(f"{{{old}", f"{{{new}")
-        info[name] = text
+    names = {"video_key": "cam", "episode_index": "i", "episode_chunk": "chunk", "chunk_index": "c_chunk"}
+    for path in ("data_path", "video_path"):
+        for old, new in names.items():
+            info[path] = str(info.get(path)).replace(f"{{{old}", f"{{{new}")
     edit_info(folder, **info)
 
 
@@ -377,11 +453,6 @@ def _no_episode_column(folder: Path, rng: random.Random) -> None:
 def _same_episode_column(folder: Path, rng: random.Random) -> None:
     require(is_own_layout(folder))
     for path in files_of(folder, ".parquet"):
-        rewrite(
-            path,
-            lambda table: table.set_column(
-                table.column_names.index("episode_index"),
-                "episode_index",
-                pa.array([0] * table.num_rows, pa.int64()),
-            ),
-        )
+        rewrite(path, lambda table: table.set_column(
+            table.column_names.index("episode_index"), "episode_index", pa.array([0] * table.num_rows, pa.int64())
+        ))  # fmt: skip

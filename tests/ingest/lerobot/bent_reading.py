@@ -1,19 +1,10 @@
-"""Reads a good and a bent LeRobot folder and names every difference that is silent or wrong.
-
-`python -m tests.ingest.lerobot.bent_reading FOLDER... --minutes N --seed S` bends the folders at random.
-"""
+"""Reads a good and a bent LeRobot folder and names every difference that is silent or wrong."""
 
 from __future__ import annotations
 
-import argparse
-import random
-import shutil
-import sys
-import tempfile
-import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +16,6 @@ from ares.errors import AresError
 from ares.media import frames_at
 from ingest.base import SourceOptions
 from ingest.lerobot import lerobot
-from tests.ingest.lerobot.bending import BENDS, Bend, NotBendable
 
 
 @dataclass
@@ -97,13 +87,6 @@ def differences(good: Reading, bent: Reading, folder: Path) -> Iterator[str]:
     yield from bent.crashes
     if not bent.uses and bent.failures and not bent.episodes:
         return  # refused as a whole
-    present = {
-        str(path.relative_to(folder))
-        for path in folder.rglob("*")
-        if path.is_file() and (path.suffix in (".mp4", ".parquet") or path.parent == folder / "meta")
-    }
-    for name in sorted(present ^ bent.uses.keys()):
-        yield f"file not mentioned, or mentioned and missing: {name}"
     new_warnings = set(bent.warnings) - set(good.warnings)
     yield from _file_differences(bent, folder)
     lost = good.episodes.keys() - bent.episodes.keys()
@@ -163,52 +146,3 @@ def _episode_differences(
             yield f"camera {name} is missing or new", told
         elif not np.array_equal(np.asarray(good[1][name]), np.asarray(bent[1][name])):
             yield f"camera {name} has other frames", False
-
-
-def run_bends(
-    good_folder: Path, bends: Sequence[Bend], rng: random.Random, *, pixels: bool, good: Reading | None = None
-) -> list[str]:
-    """Bend a copy of a folder, read it, and return what is wrong."""
-    good = good or read_folder(good_folder, pixels=pixels)
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) / good_folder.name
-        shutil.copytree(good_folder, folder)
-        for one in bends:
-            try:
-                one.apply(folder, rng)
-            except (ValueError, KeyError, TypeError, AttributeError):
-                raise NotBendable from None  # an earlier bend left nothing to bend
-        return list(differences(good, read_folder(folder, pixels=pixels), folder))
-
-
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
-    parser.add_argument("--only", type=int, help="seed of one case of the first folder")
-    options = parser.parse_args(arguments)
-    goods = {folder: read_folder(folder, pixels=True) for folder in options.folders}
-    stop, number, tried, faults = time.monotonic() + 60 * options.minutes, 0, Counter[str](), 0
-    while time.monotonic() < stop and (options.only is None or number == 0):
-        seed = options.seed * 10_000 + number if options.only is None else options.only
-        number += 1
-        rng = random.Random(seed)
-        folder = options.folders[seed % len(options.folders)]
-        bends = rng.sample(BENDS, rng.choice([1, 1, 2]))
-        try:
-            wrong = run_bends(folder, bends, rng, pixels=True, good=goods[folder])
-        except NotBendable:
-            continue
-        tried.update(one.name for one in bends)
-        if wrong:
-            faults += 1
-            print(f"--only {seed} {folder.name}: {[one.name for one in bends]}", *wrong, sep="\n    ")
-    for one in BENDS:
-        print(f"{tried[one.name]:5} {one.name}")
-    print(f"seed {options.seed}: {tried.total()} bends tried in {number} folders, {faults} faults")
-    return int(faults > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -16,20 +16,28 @@ CAMERAS = ("observation.images.front", "observation.images.front_left")
 RATE_HZ = 10
 
 
-def write_good_folder(folder: Path, *, version: str, lengths: Sequence[int]) -> Path:
-    """Write a dataset of v2.1 or v3.0 with two cameras; v3.0 has two episodes in each data file and video."""
+def write_good_folder(
+    folder: Path,
+    *,
+    version: str,
+    lengths: Sequence[int],
+    cameras: Sequence[str] = CAMERAS,
+    per_file: int = 2,
+) -> Path:
+    """Write a dataset of v2.1 or v3.0; v3.0 has `per_file` episodes in each data file and video."""
     (folder / "meta").mkdir(parents=True)
     groups = [[number] for number in range(len(lengths))]
     if version == "v3.0":
-        groups = [list(range(start, min(start + 2, len(lengths)))) for start in range(0, len(lengths), 2)]
+        starts = range(0, len(lengths), per_file)
+        groups = [list(range(start, min(start + per_file, len(lengths)))) for start in starts]
     listed: list[dict[str, Any]] = []
     for file, episodes in enumerate(groups):
-        listed += _write_files(folder, version, file, episodes, lengths)
+        listed += _write_files(folder, file, episodes, lengths, cameras, version == "v3.0")
     _write_list(folder, version, listed)
     features: dict[str, Any] = {
         "observation.state": {"dtype": "float32", "shape": [2], "names": ["x", "y"]},
         "action": {"dtype": "float32", "shape": [1], "names": ["x"]},
-        **{key: {"dtype": "video", "shape": [48, 64, 3], "names": None} for key in CAMERAS},
+        **{key: {"dtype": "video", "shape": [48, 64, 3], "names": None} for key in cameras},
     }
     own = "chunk-{episode_chunk:03d}", "episode_{episode_index:06d}"
     shared = "chunk-{chunk_index:03d}", "file-{file_index:03d}"
@@ -51,9 +59,14 @@ def write_good_folder(folder: Path, *, version: str, lengths: Sequence[int]) -> 
 
 
 def _write_files(
-    folder: Path, version: str, file: int, episodes: Sequence[int], lengths: Sequence[int]
+    folder: Path,
+    file: int,
+    episodes: Sequence[int],
+    lengths: Sequence[int],
+    cameras: Sequence[str],
+    shared: bool,
 ) -> list[dict[str, Any]]:
-    stem = f"file-{file:03d}" if version == "v3.0" else f"episode_{file:06d}"
+    stem = f"file-{file:03d}" if shared else f"episode_{file:06d}"
     data = folder / "data" / "chunk-000" / f"{stem}.parquet"
     data.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.concat_tables([_rows(number, lengths) for number in episodes]), data)
@@ -61,14 +74,14 @@ def _write_files(
     for number in episodes:
         start = sum(lengths[:number])
         row: dict[str, Any] = {"episode_index": number, "tasks": ["do it"], "length": lengths[number]}
-        if version == "v3.0":
+        if shared:
             row |= {"data/chunk_index": 0, "data/file_index": file}
             row |= {"dataset_from_index": start, "dataset_to_index": start + lengths[number]}
         listed.append(row)
-    for camera, key in enumerate(CAMERAS):
-        parts = (key, "chunk-000") if version == "v3.0" else ("chunk-000", key)
+    for camera, key in enumerate(cameras):
+        parts = (key, "chunk-000") if shared else ("chunk-000", key)
         _write_video(folder.joinpath("videos", *parts, f"{stem}.mp4"), camera, episodes, lengths)
-        for row in listed if version == "v3.0" else ():
+        for row in listed if shared else ():
             number = row["episode_index"]
             first = sum(lengths[episodes[0] : number])
             row |= {f"videos/{key}/chunk_index": 0, f"videos/{key}/file_index": file}

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ares import open as open_workspace
 from ares.episode import Record
 from ares.media import frames_at
 from ingest.base import SourceOptions
 from ingest.lerobot import lerobot
-from tests.ingesting import ingest_paths
 
 # Read before the tests' environment is cleaned.
 _PYTHON = os.environ.get("ARES_LEROBOT_PYTHON", "")
@@ -105,10 +103,3 @@ def test_images_that_lerobot_itself_wrote(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **offline})
     assert done.returncode == 0, done.stderr[-4000:]
     compare(tmp_path / "made", tmp_path)
-
-
-def test_our_export(demo_samples: Path, tmp_path: Path) -> None:
-    ws = open_workspace(tmp_path / "ws", create=True)
-    ingest_paths(ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), quiet=True)
-    ws.export(ws.sets.create("all", ws.stores.tables.episodes.ids(), {}), tmp_path / "out", quiet=True)
-    compare(tmp_path / "out", tmp_path)

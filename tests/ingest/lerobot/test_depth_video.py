@@ -86,6 +86,7 @@ def test_a_depth_video_that_is_gone_is_lost(depth_folder: Path) -> None:
     assert record.episode.metadata["missing_cameras"] == ["top_depth"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds"])
 def test_an_export_names_the_depth_that_it_leaves_out(
     depth_folder: Path, tmp_path: Path, format: str

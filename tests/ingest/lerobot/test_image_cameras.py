@@ -11,6 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from ares.media import all_frames, browser_video, encoded_frames, frames_at, rea
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
+from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
 
 KEY = "observation.images.front"
@@ -43,75 +45,40 @@ def png(picture: NDArray[Any]) -> bytes:
     return bytes(cv2.imencode(".png", picture[..., ::-1] if picture.ndim == 3 else picture)[1].tobytes())
 
 
-def make_table(frames: NDArray[np.uint8], episode: int, images: Any = None) -> pa.Table:
-    """Rows of one episode as lerobot writes them."""
-    count = len(frames)
-    stored = images or [{"bytes": png(frame), "path": f"frame-{k:06d}.png"} for k, frame in enumerate(frames)]
+def set_images(path: Path, images: Sequence[Any], group_rows: int | None = None) -> None:
+    """Give the rows of a data file an image each; a row group for each episode, as lerobot writes them, or others."""
+    table = pq.read_table(path)
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    return pa.table(
-        {
-            KEY: pa.array(stored, kind),
-            "action": pa.array(
-                np.random.default_rng(episode).random((count, 2)).tolist(), pa.list_(pa.float32())
-            ),
-            "timestamp": pa.array(np.arange(count) / 10, pa.float32()),
-            "frame_index": pa.array(range(count)),
-            "episode_index": pa.array([episode] * count),
-            "index": pa.array(range(count)),
-            "task_index": pa.array([0] * count),
-        }
+    table = table.drop_columns([KEY] if KEY in table.column_names else []).append_column(
+        KEY, pa.array(images, kind)
     )
+    with pq.ParquetWriter(path, table.schema) as writer:
+        if group_rows:
+            writer.write_table(table, row_group_size=group_rows)
+            return
+        numbers = table["episode_index"]
+        for number in pc.unique(numbers):
+            writer.write_table(table.filter(pc.equal(numbers, number)))
 
 
-def write(folder: Path, version: str, images: Any = None, group_rows: int | None = None) -> Path:
+def write(folder: Path, version: str, group_rows: int | None = None) -> Path:
     """A dataset with images in its data files: v2.1 with a file for each episode, v3.0 with one for all."""
-    episodes = pictures()
-    shape = {"shape": [24, 32, 3], "names": ["height", "width", "channels"]}
-    features = {KEY: {"dtype": "image", **shape}, "action": {"dtype": "float32", "shape": [2], "names": None}}
-    info = {
-        "codebase_version": version,
-        "fps": 10,
-        "features": features,
-        "total_episodes": 3,
-        "total_frames": 20,
+    write_good_folder(folder, version=version, lengths=LENGTHS, cameras=(), per_file=3)
+    info = folder / "meta/info.json"
+    document = json.loads(info.read_text())
+    document["features"][KEY] = {
+        "dtype": "image",
+        "shape": [24, 32, 3],
+        "names": ["height", "width", "channels"],
     }
-    (folder / "meta").mkdir(parents=True)
-    (folder / "meta/info.json").write_text(json.dumps(info))
-    (folder / "data/chunk-000").mkdir(parents=True)
-    rows = [make_table(frames, number, images) for number, frames in enumerate(episodes)]
-    if version == "v2.1":
-        lines = [
-            {"episode_index": k, "tasks": ["push"], "length": len(frames)}
-            for k, frames in enumerate(episodes)
-        ]
-        (folder / "meta/episodes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        for number, table in enumerate(rows):
-            pq.write_table(table, folder / f"data/chunk-000/episode_{number:06d}.parquet")
-        return folder
-    write_shared(folder, rows, group_rows)
+    info.write_text(json.dumps(document))
+    frames = np.concatenate(pictures())
+    for path in folder.rglob("data/*/*.parquet"):
+        numbers = pq.read_table(path)["index"].to_pylist()
+        set_images(
+            path, [{"bytes": png(frames[k]), "path": f"frame-{k:06d}.png"} for k in numbers], group_rows
+        )
     return folder
-
-
-def write_shared(folder: Path, rows: list[pa.Table], group_rows: int | None) -> None:
-    """One data file for all episodes; a row group for each, as lerobot writes them, or groups of so many rows."""
-    listed = {
-        "episode_index": range(3),
-        "length": LENGTHS,
-        "data/chunk_index": [0] * 3,
-        "data/file_index": [0] * 3,
-    }
-    (folder / "meta/episodes/chunk-000").mkdir(parents=True)
-    pq.write_table(
-        pa.table({name: pa.array(values) for name, values in listed.items()}),
-        folder / "meta/episodes/chunk-000/file-000.parquet",
-    )
-    path = folder / "data/chunk-000/file-000.parquet"
-    if group_rows:
-        pq.write_table(pa.concat_tables(rows), path, row_group_size=group_rows)
-        return
-    with pq.ParquetWriter(path, rows[0].schema) as writer:
-        for table in rows:
-            writer.write_table(table)
 
 
 def opened(path: Path) -> Workspace:
@@ -128,9 +95,7 @@ def cameras(ws: Workspace) -> list[MediaRef]:
 )
 def test_every_frame_of_every_episode(tmp_path: Path, version: str, group_rows: int | None) -> None:
     ws = opened(tmp_path / "ws")
-    report = ingest_paths(
-        ws.stores, [str(write(tmp_path / "made", version, None, group_rows))], quiet=True
-    ).counts
+    report = ingest_paths(ws.stores, [str(write(tmp_path / "made", version, group_rows))], quiet=True).counts
     assert (report.kept, report.failed, [warning for warning in report.warnings if "camera" in warning]) == (
         3,
         0,
@@ -145,6 +110,7 @@ def test_every_frame_of_every_episode(tmp_path: Path, version: str, group_rows: 
         assert encoded_frames(media) == [png(frame) for frame in frames]
 
 
+@pytest.mark.slow
 def test_play_copy_and_export(tmp_path: Path) -> None:
     source = write(tmp_path / "made", "v3.0")
     ws, copied = opened(tmp_path / "ws"), opened(tmp_path / "copied")
@@ -170,7 +136,7 @@ def test_images_beside_the_data(tmp_path: Path) -> None:
         (folder / f"images/{number}.png").write_bytes(png(frame))
     beside = [{"bytes": None, "path": f"images/{number}.png"} for number in range(len(frames))]
     path = folder / "data/chunk-000/episode_000000.parquet"
-    pq.write_table(make_table(frames, 0, beside), path)
+    set_images(path, beside)
     ws = opened(tmp_path / "ws")
     ingest_paths(ws.stores, [str(folder)], quiet=True)
     assert np.array_equal(np.stack(list(all_frames(cameras(ws)[0]))), frames)
@@ -189,10 +155,7 @@ def test_images_beside_the_data(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_shown_is_left_out_in_words(tmp_path: Path, value: Any, reason: str) -> None:
     folder = write(tmp_path / "made", "v2.1")
-    frames = pictures()[0]
-    pq.write_table(
-        make_table(frames, 0, [value] * len(frames)), folder / "data/chunk-000/episode_000000.parquet"
-    )
+    set_images(folder / "data/chunk-000/episode_000000.parquet", [value] * LENGTHS[0])
     ws = opened(tmp_path / "ws")
     report = ingest_paths(ws.stores, [str(folder)], SourceOptions(), quiet=True).counts
     assert report.kept == 3
@@ -201,15 +164,8 @@ def test_what_cannot_be_shown_is_left_out_in_words(tmp_path: Path, value: Any, r
 
 def test_a_file_that_is_gone_cut_or_another(tmp_path: Path) -> None:
     path = write(tmp_path / "made", "v3.0") / "data/chunk-000/file-000.parquet"
-    ref = MediaRef(
-        kind="parquet",
-        uri=str(path),
-        start_seconds=0.8,
-        stop_seconds=2.0,
-        num_frames=12,
-        rate_hz=10.0,
-        key=KEY,
-    )
+    span = {"start_seconds": 0.8, "stop_seconds": 2.0, "num_frames": 12, "rate_hz": 10.0}
+    ref = MediaRef(kind="parquet", uri=str(path), key=KEY, **span)  # type: ignore[arg-type]
     assert len(list(read_parquet_images(ref, [0, 5, 11]))) == 3
     with pytest.raises(MediaError, match="fewer rows"):
         list(read_parquet_images(ref, [12]))

@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from ares.episode import Record, SourceSegment
-from ares.settings import settings_from_environment
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from ingest.base import SourceOptions
 from ingest.lerobot import lerobot
-from tests.app.cli.test_killed import run, run_and_kill, state
+from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
 
 STEPS, FPS = 10, 10
@@ -66,56 +64,41 @@ def at_frames(rows: dict[int, list[Row]]) -> pa.Array:
 
 def make_dataset(folder: Path, *episodes: dict[str, Any]) -> Path:
     """A v3.0 dataset of one data file with these further columns for each episode."""
-    (folder / "meta" / "episodes" / "chunk-000").mkdir(parents=True)
-    (folder / "data" / "chunk-000").mkdir(parents=True)
-    features = {
-        name: {"dtype": "float32", "shape": [1], "names": None} for name in ("observation.state", "action")
-    }
-    language = {"dtype": "language", "shape": [1], "names": None}
-    info = {
-        "codebase_version": "v3.0",
-        "fps": FPS,
-        "total_episodes": len(episodes),
-        "total_frames": len(episodes) * STEPS,
-        "features": {**features, **{name: language for name in episodes[0] if name.startswith("language_")}},
-    }
-    (folder / "meta" / "info.json").write_text(json.dumps(info))
-    tasks = pa.table({"task_index": [0, 1], "__index_level_0__": ["lift", "put"]})
+    count = len(episodes)
+    write_good_folder(folder, version="v3.0", lengths=[STEPS] * count, cameras=(), per_file=count)
+    info = folder / "meta" / "info.json"
+    document = json.loads(info.read_text())
+    names = [name for name in episodes[0] if name.startswith("language_")]
+    document["features"] |= {name: {"dtype": "language", "shape": [1], "names": None} for name in names}
+    info.write_text(json.dumps(document))
+    tasks = pa.table({"task_index": [0, 1], "__index_level_0__": ["do it", "put"]})
     pq.write_table(tasks, folder / "meta" / "tasks.parquet")
-    listed = {
-        "episode_index": list(range(len(episodes))),
-        "tasks": [["lift"]] * len(episodes),
-        "length": [STEPS] * len(episodes),
-        "data/chunk_index": [0] * len(episodes),
-        "data/file_index": [0] * len(episodes),
-    }
-    pq.write_table(pa.table(listed), folder / "meta" / "episodes" / "chunk-000" / "file-000.parquet")
     write_rows(folder, *episodes)
     return folder
 
 
 def write_rows(folder: Path, *episodes: dict[str, Any]) -> None:
-    frames = np.arange(STEPS)
-    tables = [
-        pa.table(
-            {
-                "observation.state": pa.array(
-                    [[frame + number / 4] for frame in frames], pa.list_(pa.float32())
-                ),
-                "action": pa.array([[frame + number / 4] for frame in frames], pa.list_(pa.float32())),
-                "timestamp": (frames / FPS).astype(np.float32),
-                "frame_index": frames,
-                "episode_index": np.full(STEPS, number),
-                "index": frames + number * STEPS,
-                "task_index": np.zeros(STEPS, np.int64),
-                **columns,
-            }
-        )
-        for number, columns in enumerate(episodes)
+    """Give the rows of each episode these columns beside those of a good folder."""
+    path = folder / "data" / "chunk-000" / "file-000.parquet"
+    usual = [
+        "observation.state",
+        "action",
+        "timestamp",
+        "frame_index",
+        "episode_index",
+        "index",
+        "task_index",
     ]
-    with pq.ParquetWriter(folder / "data" / "chunk-000" / "file-000.parquet", tables[0].schema) as writer:
-        for table in tables:
-            writer.write_table(table)
+    table = pq.read_table(path, columns=usual)
+    tables = []
+    for number, columns in enumerate(episodes):
+        own = table.slice(number * STEPS, STEPS)
+        for name, values in columns.items():
+            own = own.append_column(name, values)
+        tables.append(own)
+    with pq.ParquetWriter(path, tables[0].schema) as writer:
+        for own in tables:
+            writer.write_table(own)
 
 
 def records(folder: Path) -> list[Record]:
@@ -178,50 +161,6 @@ def test_an_event_spans_its_frame(tmp_path: Path) -> None:
         {**place, "row": 1, "camera": TOP},
         {**place, "row": 2, "tool_calls": [call, "no JSON"]},
     ]
-
-
-def columns_of(segments: Sequence[SourceSegment]) -> tuple[list[Row], dict[int, list[Row]]]:
-    """The rows that an exporter writes from segments: those of every frame, and those by frame."""
-    persistent: list[tuple[Any, Row]] = []
-    events: dict[int, list[tuple[Any, Row]]] = {}
-    for segment in segments:
-        fields: Any = segment.fields
-        written = {
-            name: text if text or name in fields.get("empty", ()) else None
-            for name, text in (("role", segment.role), ("content", segment.text), ("style", segment.style))
-        }
-        others = {"camera": fields.get("camera"), "tool_calls": fields.get("tool_calls")}
-        if fields["column"] == "persistent":
-            persistent.append((fields["row"], {**written, "timestamp": fields["timestamp"], **others}))
-        else:
-            events.setdefault(fields["frame"], []).append((fields["row"], {**written, **others}))
-    in_order = {
-        frame: [made for _, made in sorted(own, key=lambda pair: pair[0])] for frame, own in events.items()
-    }
-    return [made for _, made in sorted(persistent, key=lambda pair: pair[0])], in_order
-
-
-def test_the_columns_can_be_written_again_value_by_value(tmp_path: Path) -> None:
-    persistent = [
-        row("subtask", "", 0.1),
-        row("plan", None, 7 / 30, tool_calls=[{"name": "x", "more": None}]),
-        row("", "odd", stamp(2), role="", camera=""),
-        row("subtask", "same", 0.1),
-    ]
-    events = {
-        0: [row("vqa", "b", camera=TOP), row("vqa", "a", camera=TOP)],
-        9: [row(None, "", tool_calls=[])],
-    }
-    calls = pa.struct([("name", pa.string()), ("more", pa.string())])
-    columns = {
-        "language_persistent": pa.array([persistent] * STEPS, persistent_type(calls)),
-        "language_events": pa.array([events.get(frame) for frame in range(STEPS)], event_type(calls)),
-    }
-    (record,) = records(make_dataset(tmp_path / "made", columns))
-    assert columns_of(record.segments) == (
-        columns["language_persistent"][0].as_py(),
-        {frame: columns["language_events"][frame].as_py() for frame in events},
-    )
 
 
 def test_columns_as_the_writer_of_lerobot_infers_them(tmp_path: Path) -> None:
@@ -287,7 +226,7 @@ def test_subtasks_of_older_datasets(tmp_path: Path) -> None:
     }
     (record,) = records(make_dataset(tmp_path / "made", columns))
     assert summary(record.segments) == [
-        ("subtask", "lift", 0.0, 0.4),
+        ("subtask", "do it", 0.0, 0.4),
         ("subtask", "put", 0.4, math.inf),
         ("subtask", "go", 0.0, 0.5),
         ("subtask", "back", 0.7, math.inf),
@@ -341,11 +280,6 @@ def test_subtasks_of_the_list_of_episodes(ws: Workspace, tmp_path: Path) -> None
     assert ingest_paths(ws.stores, [str(made)], quiet=True).counts.already == 2
 
 
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
-
-
 def test_every_episode_of_a_shared_file_has_its_own_rows(ws: Workspace, tmp_path: Path) -> None:
     episodes = [
         {
@@ -364,18 +298,6 @@ def test_every_episode_of_a_shared_file_has_its_own_rows(ws: Workspace, tmp_path
         *(("interjection", f"stop {number}", number / 10, (number + 1) / 10) for number in range(3)),
         *(("subtask", f"reach {number}", 0.0, 1.0) for number in range(3)),
     ]
-
-
-def test_rows_outside_the_episode_are_counted(ws: Workspace, tmp_path: Path) -> None:
-    rows = [row("subtask", "early", -0.5), row("subtask", "in time", 0.5), row("subtask", "late", 99.0)]
-    made = make_dataset(tmp_path / "made", {"language_persistent": every_frame(rows)})
-    report = ingest_paths(ws.stores, [str(made)], quiet=True).to_report()
-    assert [warning.reason for warning in report.warnings] == [
-        "a segment of the source lies outside the episode, left out",
-        "a segment of the source reaches beyond the episode, cut there",
-    ]
-    spans = ws.stores.tables.segments.read().select(["text", "start_seconds", "stop_seconds"]).to_pylist()
-    assert [tuple(found.values()) for found in spans] == [("early", 0.0, 0.5), ("in time", 0.5, 1.0)]
 
 
 def texts_of(ws: Workspace) -> list[str]:
@@ -408,43 +330,3 @@ def test_labels_that_come_later_wait_for_the_spec_of_the_first_ingest(ws: Worksp
     assert (report.already, texts_of(ws)) == (1, [])
     ingest_paths(ws.stores, [str(made)], options, quiet=True)
     assert texts_of(ws) == ["reach"]
-
-
-def labelled(number: int) -> dict[str, Any]:
-    """Columns of an episode with a subtask, a plan, and two answers about one frame."""
-    rows = [row("subtask", f"reach {number}", 0.0), row("subtask", "grasp", 0.5), row("plan", "all", 0.0)]
-    answers = [row("vqa", text, camera=TOP) for text in ("where?", "there")]
-    return {"language_persistent": every_frame(rows), "language_events": at_frames({number: answers})}
-
-
-@pytest.mark.parametrize(
-    "kill_point",
-    [
-        ("ingest.pipeline.write", "CheckAnnotationLog.append_segments", "after", 2),
-        ("ares.store.lance.episodes", "EpisodeTable.write", "after", 1),
-        pytest.param(
-            ("ares.store.lance.segments", "SegmentTable.upsert", "before", 1), marks=pytest.mark.nightly
-        ),
-        pytest.param(
-            ("ares.store.log.sqlite", "SqliteAnnotationStore.append", "after", 1), marks=pytest.mark.nightly
-        ),
-    ],
-)
-def test_a_killed_run_and_the_next_make_what_one_makes(
-    kill_point: tuple[str, str, str, int], tmp_path: Path
-) -> None:
-    made = make_dataset(tmp_path / "made", *map(labelled, range(8)))
-    run("ingest", "-w", str(tmp_path / "whole"), str(made))
-    words = ("ingest", "-w", str(tmp_path / "killed"), str(made))
-    run_and_kill(kill_point, *words)
-    run(*words)
-    assert state(tmp_path / "killed") == state(tmp_path / "whole")
-    shown = [
-        open_workspace(str(tmp_path / name), settings_from_environment({}))
-        .stores.tables.segments.read()
-        .to_pylist()
-        for name in ("killed", "whole")
-    ]
-    assert shown[0] == shown[1] and len(shown[0]) == 8 * 5
-    assert run(*words)["already"] == 8
-    assert state(tmp_path / "killed") == state(tmp_path / "whole")

@@ -17,17 +17,6 @@ from ingest.base import SourceOptions
 from ingest.lerobot import lerobot
 
 CAMERA = "observation.images.front"
-texts = st.text(st.characters(), max_size=8)
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | texts,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=6,
-)
-
-
-def documents(*keys: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Documents with any of these keys."""
-    return st.dictionaries(st.sampled_from(keys), values)
 
 
 def write_rows(path: Path, number: int) -> None:
@@ -50,52 +39,14 @@ def read(folder: Path) -> None:
         assert error.reason
 
 
-@settings(max_examples=50, deadline=None)
-@given(
-    info=documents(
-        "codebase_version",
-        "fps",
-        "features",
-        "splits",
-        "chunks_size",
-        "data_path",
-        "video_path",
-        "total_frames",
-    ),
-    described=documents("dtype", "shape", "names", "info"),
-    row=documents("episode_index", "tasks", "length", "success", "note"),
-    modality=documents("state", "action", "video", "annotation"),
-)
-def test_metadata_in_lines(
-    tmp_path_factory: pytest.TempPathFactory,
-    info: dict[str, Any],
-    described: dict[str, Any],
-    row: dict[str, Any],
-    modality: dict[str, Any],
-) -> None:
-    folder = tmp_path_factory.mktemp("fuzz") / "made"
-    write_rows(folder / "data" / "chunk-000" / "episode_000000.parquet", 0)
-    features = {"observation.state": described, CAMERA: {**described, "dtype": "video"}}
-    document = {"codebase_version": "v2.1", "fps": 10, "features": features, **info}
-    (folder / "meta").mkdir()
-    (folder / "meta" / "info.json").write_text(json.dumps(document))
-    (folder / "meta" / "modality.json").write_text(json.dumps(modality))
-    rows = [{"episode_index": 0, **row}, {"episode_index": 0}]
-    (folder / "meta" / "episodes.jsonl").write_text("\n".join(json.dumps(line) for line in rows))
-    (folder / "meta" / "tasks.jsonl").write_text(json.dumps({"task_index": 0, "task": row.get("tasks")}))
-    read(folder)
-
-
 numbers = st.none() | st.integers(-(2**62), 2**62) | st.floats()
+SPAN = ("chunk_index", "file_index", "from_timestamp", "to_timestamp")
 columns = (
     "episode_index",
     "length",
     "data/chunk_index",
     "data/file_index",
-    f"videos/{CAMERA}/chunk_index",
-    f"videos/{CAMERA}/file_index",
-    f"videos/{CAMERA}/from_timestamp",
-    f"videos/{CAMERA}/to_timestamp",
+    *(f"videos/{CAMERA}/{name}" for name in SPAN),
 )
 
 

@@ -18,13 +18,9 @@ from ares.workspace import Workspace
 from ingest.pipeline import write
 
 CAPTIONER = Producer(
-    annotator="caption",
-    version="1",
-    model="m",
+    annotator="caption", version="1", model="m", kind="model", fills_segments=True,
     columns=(Column(name="caption", type="string", meaning="Caption."),),
-    kind="model",
-    fills_segments=True,
-)
+)  # fmt: skip
 SAMPLE = Path(__file__).parents[3] / "app" / "demo" / "samples" / "rlds"
 DATASET = "metaworld_sawyer"
 
@@ -32,15 +28,10 @@ DATASET = "metaworld_sawyer"
 def rule_on_a_caption(workspace: Workspace, episode_id: str) -> None:
     """A person finds the verb of a caption of the episode right."""
     caption = Annotation(
-        episode_id=episode_id,
-        name="caption",
-        value={"text": "lift the lid", "caption": "lift the lid"},
-        maker_id=CAPTIONER.maker_id,
-        subject=episode_id,
-        start_seconds=0.0,
-        stop_seconds=1.0,
+        episode_id=episode_id, name="caption", value={"text": "lift the lid", "caption": "lift the lid"},
+        maker_id=CAPTIONER.maker_id, subject=episode_id, start_seconds=0.0, stop_seconds=1.0,
         created="2026-01-01T00:00:00+00:00",
-    )
+    )  # fmt: skip
     workspace.stores.annotations.add_producer(CAPTIONER)
     workspace.stores.annotations.append([caption])
     add_ruling(workspace.stores, caption, load_rubric("caption"), "VERB", Verdict.MET, "anna")
@@ -105,6 +96,7 @@ def test_a_corrected_spec_changes_the_sheet_and_keeps_ids_tags_and_rulings(
     assert (first.kept, first.already, again.kept, again.already) == (12, 0, 0, 12)
 
 
+@pytest.mark.slow
 def test_a_correction_that_fails_is_made_by_the_next_run(tmp_path: Path) -> None:
     source = tmp_path / "data"
     shutil.copytree(SAMPLE, source)
@@ -124,6 +116,7 @@ def test_a_correction_that_fails_is_made_by_the_next_run(tmp_path: Path) -> None
     assert workspace.ingest(str(source), spec=str(spec)).already == 12
 
 
+@pytest.mark.slow
 def test_corrections_are_written_together(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

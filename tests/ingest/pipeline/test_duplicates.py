@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,6 @@ from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day
 
 NAMES = ("a", "m", "z")
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    workspace = open_workspace(str(tmp_path / "ws"), Settings())
-    yield workspace
-    workspace.close()
 
 
 @pytest.fixture
@@ -59,6 +51,7 @@ def expected(first: str, *others: str) -> dict[str, set[str | None]]:
     return {first: {None}, **{name: {first} for name in others}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", some_by_day([("z", "m", "a"), ("m", "a", "z")]))
 def test_the_first_stored_stays_the_original_until_it_is_gone(
     ws: Workspace, copies: Path, order: tuple[str, ...]
@@ -87,6 +80,7 @@ def test_within_one_ingestion_the_first_name_is_the_original(ws: Workspace, copi
     assert len(set(ws.stores.tables.episodes.read_columns(["ingested"])["ingested"].to_pylist())) == 1
 
 
+@pytest.mark.slow
 def test_of_two_ingestions_at_once_the_one_that_writes_first_has_the_originals(
     ws: Workspace, copies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +106,7 @@ def test_of_two_ingestions_at_once_the_one_that_writes_first_has_the_originals(
     assert run_checks(ws.stores) == []
 
 
+@pytest.mark.slow
 def test_doctor_finds_and_repairs_a_wrong_original(ws: Workspace, copies: Path) -> None:
     import pyarrow as pa
 
@@ -127,19 +122,3 @@ def test_doctor_finds_and_repairs_a_wrong_original(ws: Workspace, copies: Path) 
     assert (finding.count, finding.repaired) == (2, False) and "duplicate_of" in finding.check
     assert [finding.repaired for finding in run_checks(ws.stores, repair=True)] == [True]
     assert run_checks(ws.stores) == [] and originals(ws) == expected("z", "a")
-
-
-def test_a_removal_that_is_killed_before_the_duplicates_are_marked_is_completed(
-    ws: Workspace, copies: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("z", "a"):
-        ingest_paths(ws.stores, [str(copies / name)], quiet=True)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(EpisodeTable, "mark_duplicates", _interrupt)
-        ws.remove(where="dataset = 'z'")
-    ws.sync()
-    assert originals(ws) == expected("a") and run_checks(ws.stores) == []
-
-
-def _interrupt(table: EpisodeTable) -> int:
-    raise KeyboardInterrupt

@@ -7,31 +7,23 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ares.episode import Episode, Record, Trajectory
-from ares.errors import AresError, SourceError
+from ares.episode import Record, Trajectory
+from ares.errors import SourceError
 from ares.input import input_budgets
-from ares.jobs import LocalEngine, PoolRequest
 from ares.registry import ingesters
-from ares.settings import settings_from_environment
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from ingest.base import Item, Source, SourceOptions
 from ingest.pipeline import find_datasets
 from ingest.pipeline.read import read_records
+from tests.ingest.conftest import make_episode
 from tests.ingesting import StubIngester, ingest_paths, request_for
 
 RECORDS = 520
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
 
 
 def read_record(folder: str, number: int) -> Record:
@@ -45,22 +37,12 @@ def read_record(folder: str, number: int) -> Record:
     if Path(folder, "stuck").exists():
         time.sleep(600)
     other = "other " if Path(folder, "changed").exists() and number == 9 else ""
-    episode = Episode(
+    episode = make_episode(
+        "numbered",
+        str(number),
         episode_id=f"{number:016x}",
-        format="numbered",
-        dataset="numbered",
-        version="",
-        split="",
-        key=str(number),
         source=f"{folder}/record {number}",
         content_hash=f"{other}{number}",
-        instruction="push",
-        instructions=("push",),
-        robot="",
-        num_steps=2,
-        rate_hz=10.0,
-        rate_source="source",
-        cameras=(),
     )
     return Record(episode=episode, trajectory=Trajectory(timestamps=np.array([0.0, 0.1])))
 
@@ -105,6 +87,7 @@ def test_a_moved_dataset_is_there_already_and_each_record_is_read_once(ws: Works
     assert sorted(map(int, (new / "read").read_text().split())) == list(range(RECORDS))
 
 
+@pytest.mark.slow
 def test_a_plan_does_not_wait_for_a_record_that_never_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +107,7 @@ def test_a_plan_does_not_wait_for_a_record_that_never_ends(
     )
 
 
+@pytest.mark.slow
 def test_at_the_old_place_one_record_is_read_to_see_that_it_is_the_old_one(
     ws: Workspace, tmp_path: Path
 ) -> None:
@@ -150,6 +134,7 @@ def test_a_record_that_kills_its_reader_costs_the_comparison_of_itself(ws: Works
     )
 
 
+@pytest.mark.slow
 def test_facts_of_another_job_between_ours_are_applied_too(
     ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +168,7 @@ def test_facts_of_another_job_between_ours_are_applied_too(
     assert ws.stores.tables.episodes.count("quality_findings = 0") == RECORDS
 
 
+@pytest.mark.slow
 def test_what_the_checks_found_stands_in_the_rows_and_in_the_log(ws: Workspace, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(make_folder(tmp_path, "old"))], format="numbered", quiet=True)
     rows = {
@@ -198,29 +184,6 @@ def test_what_the_checks_found_stands_in_the_rows_and_in_the_log(ws: Workspace, 
     assert ws.sync() == 0
 
 
-def no_readers() -> Callable[[Sequence[Callable[[], Record]]], list[Record | AresError]]:
-    os._exit(3)
-
-
-def test_readers_that_cannot_start_end_the_run_in_one_line(
-    ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ares.errors import RequestError
-
-    monkeypatch.setattr(no_readers, "__module__", "test_identity")
-    pool = LocalEngine.pool
-
-    def broken_pool(self: LocalEngine, request: PoolRequest[Any, Any]) -> object:
-        return pool(self, replace(request, build=no_readers))
-
-    monkeypatch.setattr(LocalEngine, "pool", broken_pool)
-    with pytest.raises(RequestError, match="a worker process cannot start: exit status 3"):
-        ingest_paths(ws.stores, [str(make_folder(tmp_path, "old"))], format="numbered", quiet=True)
-    assert ws.stores.tables.episodes.count() == 0 and not list(
-        ws.stores.annotations.find_documents("failures")
-    )
-
-
 def test_errors_stand_where_their_records_would(tmp_path: Path) -> None:
     def fails() -> Record:
         raise SourceError("record is broken", "here")
@@ -230,6 +193,7 @@ def test_errors_stand_where_their_records_would(tmp_path: Path) -> None:
     assert first is third and str(second) == "record is broken: here"
 
 
+@pytest.mark.slow
 def test_a_record_that_kills_the_reader_of_a_plan_is_named_and_later_datasets_are_read(
     tmp_path: Path,
 ) -> None:

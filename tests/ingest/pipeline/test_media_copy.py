@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,8 +88,8 @@ def test_frames_of_a_moved_workspace_without_its_source(images: Path, tmp_path: 
     assert run_checks(moved.stores) == []
 
 
-def test_play_and_export_without_the_source(images: Path, tmp_path: Path) -> None:
-    ws = open_at(tmp_path / "ws")
+@pytest.mark.slow
+def test_play_and_export_without_the_source(images: Path, ws: Workspace, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     shutil.rmtree(images)
     episode = next(iter(ws.stores.tables.episodes.read()))
@@ -104,6 +101,7 @@ def test_play_and_export_without_the_source(images: Path, tmp_path: Path) -> Non
     assert exported.episodes == 3
 
 
+@pytest.mark.slow
 def test_swapped_colours_come_out_right(images: Path, tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text("cameras: {front: front}\nbgr: {front: [48, 64]}\nreference: ours\n")
@@ -150,8 +148,7 @@ def test_part_of_a_video_shows_the_same_pictures_at_the_same_seconds(
         assert (media.turn, media.channels, media.fit) == (ref.turn, ref.channels, ref.fit)
 
 
-def test_whole_videos_are_copied_byte_by_byte(demo_samples: Path, tmp_path: Path) -> None:
-    ws = open_at(tmp_path / "ws")
+def test_whole_videos_are_copied_byte_by_byte(demo_samples: Path, ws: Workspace, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(demo_samples / "video")], limit=2, media="copy", quiet=True)
     sources = {file.read_bytes() for file in (demo_samples / "video" / "videos").glob("*.mp4")}
     copies = [file.read_bytes() for file in (tmp_path / "ws" / "media").rglob("*.mp4")]
@@ -186,8 +183,8 @@ def damage(shard: Path, magic: bytes) -> None:
     write_tfrecords(shard, [example.SerializeToString()])
 
 
-def test_what_is_there_by_reference_stays_so(images: Path, tmp_path: Path) -> None:
-    ws = open_at(tmp_path / "ws")
+@pytest.mark.slow
+def test_what_is_there_by_reference_stays_so(images: Path, ws: Workspace, tmp_path: Path) -> None:
     ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), limit=1, quiet=True)
     report = ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     assert (report.counts.kept, report.counts.already) == (2, 1)
@@ -199,59 +196,20 @@ def test_what_is_there_by_reference_stays_so(images: Path, tmp_path: Path) -> No
     assert (again.counts.already, again.copied_bytes) == (3, 0)
 
 
-KILLED = """
-import os, signal, sys
-import ares.store.lance.episodes as episodes
-episodes.EpisodeTable.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-from app.cli.main import main
-main(sys.argv[1:])
-"""
-
-
-@pytest.mark.nightly
-def test_a_killed_run_leaves_unnamed_files_only(images: Path, tmp_path: Path) -> None:
-    arguments = [
-        "ingest",
-        str(images),
-        "--rate",
-        "5",
-        "--media",
-        "copy",
-        "-w",
-        str(tmp_path / "ws"),
-        "--json",
-    ]
-    process = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True)
-    assert process.returncode == -9, process.stderr
-    ws = open_at(tmp_path / "ws")
-    assert ws.stores.tables.episodes.count() == 0
-    (finding,) = run_checks(ws.stores)
-    assert finding.check.startswith("each folder of copied videos") and finding.count == 3
-    process = subprocess.run(
-        [sys.executable, "-m", "app.cli.main", *arguments], capture_output=True, text=True, check=True
-    )
-    document = json.loads(process.stdout)
-    assert document["kept"] == 3 and document["copied_bytes"] > 0
-    assert run_checks(ws.stores) == []
-
-
-def test_a_moved_source_of_copies_has_nothing_to_follow(images: Path, tmp_path: Path) -> None:
-    ingest_paths(
-        open_at(tmp_path / "ws").stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True
-    )
+@pytest.mark.slow
+def test_a_moved_source_of_copies_has_nothing_to_follow(images: Path, ws: Workspace, run_ares: Any) -> None:
+    ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     old = images.rename(images.with_name("elsewhere"))
-    arguments = ["doctor", "-w", str(tmp_path / "ws"), "--relocate", f"{images}={old}"]
-    process = subprocess.run(
-        [sys.executable, "-m", "app.cli.main", *arguments], capture_output=True, text=True, check=True
-    )
-    assert process.stdout == (
+    assert run_ares("doctor", "-w", ws.path, "--relocate", f"{images}={old}").out == (
         "nothing to relocate: the workspace holds copies of the videos of the 1 file there, "
         "and needs them no more\n"
     )
 
 
-def test_doctor_removes_what_nobody_names_and_tells_what_is_gone(images: Path, tmp_path: Path) -> None:
-    ws = open_at(tmp_path / "ws")
+@pytest.mark.slow
+def test_doctor_removes_what_nobody_names_and_tells_what_is_gone(
+    images: Path, ws: Workspace, tmp_path: Path
+) -> None:
     ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     unfinished = tmp_path / "ws" / "media" / "ab" / "ab00000000000000.tmp"
     unfinished.mkdir(parents=True)
@@ -265,10 +223,10 @@ def test_doctor_removes_what_nobody_names_and_tells_what_is_gone(images: Path, t
     assert (finding.count, finding.repaired) == (1, False) and finding.example in front.uri
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_run_in_one_line(
-    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    images: Path, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ws = open_at(tmp_path / "ws")
     real, calls = encode.encode_mp4, []
 
     def full(frames: Any, path: Path, *rest: Any) -> int:
@@ -282,17 +240,8 @@ def test_a_full_disk_ends_the_run_in_one_line(
 
     monkeypatch.setattr(media_copy, "encode_mp4", full)
     with pytest.raises(DiskFull, match="the disk is full"):
-        ingest_paths(
-            ws.stores,
-            [str(images)],
-            SourceOptions(rate_hz=5.0),
-            media="copy",
-            compute=ComputePlan(workers=1),
-            quiet=True,
-        )
+        ingest_paths(ws.stores, [str(images)], media="copy", compute=ComputePlan(workers=1), quiet=True)
     monkeypatch.undo()
-    report = ingest_paths(
-        ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True
-    ).counts
+    report = ingest_paths(ws.stores, [str(images)], media="copy", quiet=True).counts
     assert report.kept + report.already == 3
     assert run_checks(ws.stores) == []

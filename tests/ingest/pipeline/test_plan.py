@@ -43,18 +43,13 @@ def test_the_action_of_an_item(
     assert plan_item(ITEM, seen=set(seen), stored_ids=set(stored_ids), unmoved=unmoved) is action
 
 
-@pytest.mark.parametrize(
-    ("action", "is_unread"),
-    [(ItemAction.READ, True), (ItemAction.COMPARE, True), (ItemAction.SKIP, False)],
-)
-def test_items_to_read_or_compare_go_to_a_reader(action: ItemAction, is_unread: bool) -> None:
-    assert ItemOutcome(ITEM, action).is_unread is is_unread
-
-
 def test_a_duplicate_fails_without_being_read() -> None:
     outcome = reject_duplicate_item(ITEM)
     assert not outcome.is_unread and isinstance(outcome.result, IdentityConflict)
     assert str(outcome.result) == "this identity stands twice in the source: file, record 0"
+
+
+CONFLICT, UNREAD = "another record has this identity already", "already stored, but its source cannot be read"
 
 
 @pytest.mark.parametrize(
@@ -62,32 +57,12 @@ def test_a_duplicate_fails_without_being_read() -> None:
     [
         (STORED, ItemAction.SKIP, "", ""),
         (RecordIdentity("hash", "new file"), ItemAction.SKIP, "", ""),
-        (
-            RecordIdentity("other", "new file"),
-            ItemAction.COMPARE,
-            "another record has this identity already",
-            "",
-        ),
-        (
-            RecordIdentity("other", "old file"),
-            ItemAction.COMPARE,
-            "another record has this identity already",
-            "",
-        ),
+        (RecordIdentity("other", "new file"), ItemAction.COMPARE, CONFLICT, ""),
+        (RecordIdentity("other", "old file"), ItemAction.COMPARE, CONFLICT, ""),
         # The file is the same, so the record is: a former version read less of it.
         (RecordIdentity("other", "new file", "7:v9:00ff"), ItemAction.SKIP, "", ""),
-        (
-            RecordIdentity("other", "old file", "7:v1:00fe"),
-            ItemAction.COMPARE,
-            "another record has this identity already",
-            "",
-        ),
-        (
-            SourceError("record is broken", ""),
-            ItemAction.SKIP,
-            "",
-            "already stored, but its source cannot be read",
-        ),
+        (RecordIdentity("other", "old file", "7:v1:00fe"), ItemAction.COMPARE, CONFLICT, ""),
+        (SourceError("record is broken", ""), ItemAction.SKIP, "", UNREAD),
     ],
 )
 def test_an_item_is_compared_by_its_content(

@@ -5,19 +5,15 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ares.errors import SourceError
 from ares.jobs import ComputePlan
-from ares.settings import settings_from_environment
-from ares.workspace import Workspace, open_workspace
+from ares.workspace import Workspace
 from ingest.base import SourceOptions
+from ingest.pipeline.read import NOT_FINITE
 from tests.ingesting import ingest_paths
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
 
 
 def test_twice_is_free(ws: Workspace, demo_samples: Path) -> None:
@@ -39,6 +35,7 @@ def test_a_limit_is_a_plan_and_the_next_run_goes_on(ws: Workspace, demo_samples:
     assert (second.planned, second.kept, second.already) == (12, 7, 5)
 
 
+@pytest.mark.slow
 def test_two_datasets_of_one_name_are_not_mixed(ws: Workspace, demo_samples: Path, tmp_path: Path) -> None:
     video = tmp_path / "video"
     shutil.copytree(demo_samples / "video", video)
@@ -54,13 +51,6 @@ def test_two_datasets_of_one_name_are_not_mixed(ws: Workspace, demo_samples: Pat
     assert "--dataset" in next(iter(other.failures.values())).example
     named = ingest_paths(ws.stores, [str(video)], SourceOptions(dataset="other"), quiet=True).counts
     assert (named.kept, named.failed) == (12, 0)
-
-
-def test_content_that_stands_there_twice_is_counted(ws: Workspace, demo_samples: Path) -> None:
-    ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
-    again = ingest_paths(ws.stores, [str(demo_samples / "video")], SourceOptions(dataset="copy"), quiet=True)
-    assert again.duplicates == 12
-    assert ws.stores.tables.episodes.count("duplicate_of IS NOT NULL") == 12
 
 
 def test_one_bad_video_costs_only_itself_and_is_taken_off_the_ledger_when_mended(
@@ -87,3 +77,16 @@ def test_strict_stops_and_keeps_what_was_read(ws: Workspace, demo_samples: Path,
     with pytest.raises(SourceError):
         ingest_paths(ws.stores, [str(video)], strict=True, compute=ComputePlan(workers=1), quiet=True)
     assert 0 < ws.stores.tables.episodes.count() < 12
+
+
+@pytest.mark.slow
+def test_nan_and_infinity_in_metadata_are_stored_as_null_and_told(ws: Workspace, tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    np.savez(folder / "a.npz", state=np.random.default_rng(0).normal(size=(20, 3)))
+    (folder / "a.json").write_text('{"instruction": "push", "force": NaN, "limits": [1.5, 1e999], "mass": 2}')
+    report = ws.ingest(str(folder), rate_hz=10.0)
+    assert (report.kept, report.failed) == (1, 0)
+    assert NOT_FINITE in [warning.reason for warning in report.warnings]
+    (episode,) = ws.stores.tables.episodes.read()
+    assert dict(episode.metadata) == {"force": None, "limits": [1.5, None], "mass": 2}

@@ -1,30 +1,23 @@
-"""Ingestion on a ray cluster has the same result as on one machine, also when workers die."""
+"""Ingestion on a ray cluster has the same result as on one machine; dying workers are in tests/ares/jobs."""
 
 from __future__ import annotations
 
-import functools
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ares.episode import Episode, Record, Trajectory
-from ares.errors import SourceError
 from ares.jobs import Engine
-from ares.registry import ingesters
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import Item, Source, SourceOptions
-from tests.ingesting import StubIngester, ingest_paths
+from tests.ingesting import ingest_paths
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
+pytestmark = pytest.mark.slow
 
 # The command line with a separate small cluster, and a format whose only record kills its reader.
 SMALL_CLUSTER = """
@@ -45,14 +38,8 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def pickle_by_value(ray_cluster: None) -> None:
-    """The workers cannot import a test module, so its functions travel whole."""
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-
-
 @pytest.fixture
-def engine() -> Engine:
+def engine(ray_cluster: None) -> Engine:
     from ares.jobs.ray_engine import RayEngine
 
     return RayEngine(max_workers=1)
@@ -64,93 +51,30 @@ def open_at(path: Path) -> Workspace:
 
 def workspace_state(ws: Workspace) -> dict[str, Any]:
     """Everything in which two workspaces can differ, except times."""
-    ids = sorted(ws.stores.tables.episodes.ids())
-    columns = sorted(set(ws.stores.tables.episodes.columns()) - {"ingested"})
-    signals_by_id = {
-        episode_id: (
-            signals.timestamps.tolist(),
-            *map(_values, (signals.state, signals.action, signals.reward)),
-        )
-        for episode_id, signals in ws.stores.tables.trajectories.read(ids)
+    tables, log = ws.stores.tables, ws.stores.annotations
+    ids = sorted(tables.episodes.ids())
+    columns = sorted(set(tables.episodes.columns()) - {"ingested"})
+    rows = tables.episodes.read_columns(columns).to_pylist()
+    signals = {
+        episode_id: (read.timestamps.tolist(), *map(_values, (read.state, read.action, read.reward)))
+        for episode_id, read in tables.trajectories.read(ids)
     }
-    failures = [(key, value["reason"], value["detail"]) for key, value in _documents(ws)]
-    rows = sorted(
-        ws.stores.tables.episodes.read_columns(columns).to_pylist(), key=lambda row: str(row["episode_id"])
-    )
-    annotations = sorted(
+    documents: list[tuple[str, Any]] = list(log.find_documents("failures"))
+    annotations = [
         (annotation.annotation_id, annotation.subject, json.dumps(annotation.value, sort_keys=True))
-        for annotation in ws.stores.annotations.find_annotations(ids)
-    )
-    return {"rows": rows, "signals": signals_by_id, "failures": failures, "annotations": annotations}
+        for annotation in log.find_annotations(ids)
+    ]
+    return {
+        "rows": sorted(rows, key=lambda row: str(row["episode_id"])),
+        "signals": signals,
+        "failures": [(key, value["reason"], value["detail"]) for key, value in documents],
+        "annotations": sorted(annotations),
+    }
 
 
 def _values(signal: Any) -> Any:
     values = getattr(signal, "values", signal)
     return None if values is None else values.tolist()
-
-
-def _documents(ws: Workspace) -> list[tuple[str, Any]]:
-    return list(ws.stores.annotations.find_documents("failures"))
-
-
-def read_or_die(marker: Path | None, number: int) -> Record:
-    """A record; number 5 kills its process, the first time or (without a marker) every time."""
-    import numpy as np
-
-    if number == 5 and (marker is None or not marker.exists()):
-        if marker:
-            marker.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    episode = Episode(
-        episode_id=f"{number:016x}",
-        format="fragile",
-        dataset="fragile",
-        version="",
-        split="",
-        key=str(number),
-        source=f"record {number}",
-        content_hash=f"{number:032x}",
-        instruction=f"push number {number}",
-        instructions=(f"push number {number}",),
-        robot="",
-        num_steps=2,
-        rate_hz=10.0,
-        rate_source="source",
-        cameras=(),
-        success=None,
-    )
-    return Record(episode=episode, trajectory=Trajectory(timestamps=np.array([0.0, 0.1])))
-
-
-def open_fragile(marker: Path | None, path: str, options: SourceOptions) -> list[Source]:
-    items = (
-        Item(
-            episode_id=f"{number:016x}",
-            location=f"{path}, record {number}",
-            load=functools.partial(read_or_die, marker, number),
-        )
-        for number in range(20)
-    )
-    return [Source(format="fragile", dataset="fragile", version="", total=20, items=items)]
-
-
-@pytest.fixture
-def fragile(tmp_path: Path) -> Iterator[Path]:
-    """Enters a format whose record 5 kills its reader once."""
-    marker = tmp_path / "died"
-    opens = functools.partial(open_fragile, marker)
-    ingesters.add("fragile", StubIngester("fragile", opens))  # type: ignore[arg-type]
-    yield marker
-    ingesters.remove("fragile")
-
-
-@pytest.fixture
-def deadly() -> Iterator[None]:
-    """Enters a format whose record 5 kills every reader."""
-    opens = functools.partial(open_fragile, None)
-    ingesters.add("deadly", StubIngester("deadly", opens))  # type: ignore[arg-type]
-    yield
-    ingesters.remove("deadly")
 
 
 def test_both_engines_reach_the_same_state_and_count_a_bad_video_alike(
@@ -168,37 +92,6 @@ def test_both_engines_reach_the_same_state_and_count_a_bad_video_alike(
     assert workspace_state(local) == workspace_state(remote)
     again = ingest_paths(remote.stores, sources, quiet=True, engine=engine).counts
     assert (again.kept, again.already, again.failed) == (0, 23, 1)
-
-
-@pytest.mark.nightly
-def test_strict_stops_there_too(tmp_path: Path, demo_samples: Path, engine: Engine) -> None:
-    video = tmp_path / "video"
-    shutil.copytree(demo_samples / "video", video)
-    max((video / "videos").glob("*_front.mp4")).write_bytes(b"no video")
-    with pytest.raises(SourceError):
-        ingest_paths(open_at(tmp_path / "ws").stores, [str(video)], strict=True, quiet=True, engine=engine)
-
-
-@pytest.mark.nightly
-def test_a_reader_that_is_killed_is_replaced_and_nothing_is_lost(
-    tmp_path: Path, fragile: Path, engine: Engine
-) -> None:
-    ws = open_at(tmp_path / "ws")
-    report = ingest_paths(ws.stores, [str(tmp_path)], format="fragile", quiet=True, engine=engine).counts
-    assert fragile.exists()
-    assert (report.planned, report.kept, report.failed) == (20, 20, 0)
-    assert ws.stores.tables.episodes.count() == ws.stores.tables.trajectories.count() == 20
-
-
-@pytest.mark.nightly
-def test_a_record_that_kills_every_reader_costs_only_itself(
-    tmp_path: Path, deadly: None, engine: Engine
-) -> None:
-    ws = open_at(tmp_path / "ws")
-    report = ingest_paths(ws.stores, [str(tmp_path)], format="deadly", quiet=True, engine=engine).counts
-    assert (report.planned, report.kept, report.failed) == (20, 19, 1)
-    assert list(report.failures) == ["its worker died every time"]
-    assert "record 5" in report.failures["its worker died every time"].example
 
 
 @pytest.mark.nightly

@@ -14,7 +14,7 @@ import pytest
 from ares.annotation import make_segment_id
 from ares.curation import purge_episodes
 from ares.doctor import run_checks
-from ares.episode import Episode, Record, SourceSegment, Trajectory, make_episode_id
+from ares.episode import Record, SourceSegment, Trajectory, make_episode_id
 from ares.registry import ingesters
 from ares.settings import settings_from_environment
 from ares.store import StagedIds
@@ -23,6 +23,7 @@ from ingest.base import Item, Source, SourceOptions
 from ingest.pipeline import source_segments
 from ingest.pipeline.source_segments import make_source_producer, name_source_annotator
 from ingest.pipeline.write import CheckAnnotationLog
+from tests.ingest.conftest import make_episode
 from tests.ingesting import StubIngester, ingest_paths
 
 EPISODES = ("a", "b", "c")
@@ -39,23 +40,7 @@ def read_told(path: str, key: str) -> Record:
 
     told = json.loads(Path(path, "segments.json").read_text())
     segments = tuple(SourceSegment(**{"text": "", **segment}) for segment in told.get(key, ()))
-    episode = Episode(
-        episode_id=episode_id(key),
-        format="told",
-        dataset="told",
-        version="",
-        split="",
-        key=key,
-        source=f"{path}/{key}",
-        content_hash=key,
-        instruction="lift",
-        instructions=("lift",),
-        robot="",
-        num_steps=20,
-        rate_hz=10.0,
-        rate_source="source",
-        cameras=(),
-    )
+    episode = make_episode("told", key, source=f"{path}/{key}", num_steps=20)
     return Record(episode=episode, trajectory=Trajectory(timestamps=np.arange(20) / 10), segments=segments)
 
 
@@ -74,11 +59,6 @@ def told_format() -> Iterator[None]:
     ingesters.add("told", StubIngester("told", open_told))  # type: ignore[arg-type]
     yield
     ingesters.remove("told")
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
 
 
 def tell(tmp_path: Path, **segments: list[dict[str, Any]]) -> str:
@@ -215,6 +195,7 @@ def test_what_cannot_be_read_is_counted_by_reason(ws: Workspace, tmp_path: Path)
     assert whole.value["stated_span"] == [-0.5, 9.0]
 
 
+@pytest.mark.slow
 def test_of_very_many_segments_and_styles_the_rest_is_told_or_joined(
     ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +230,7 @@ def test_a_correction_follows_the_source(ws: Workspace, tmp_path: Path) -> None:
     assert shown(ws) == [("a", "source_plan", 0.0, 2.0, "all"), after[0], after[2]]
 
 
+@pytest.mark.slow
 def test_a_correction_that_is_repeated_adds_no_segment(
     ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +258,7 @@ def test_a_correction_that_is_repeated_adds_no_segment(
     assert shown(ws) == [("a", "source_subtask", 0.5, 1.0, "grasp")]
 
 
+@pytest.mark.slow
 def test_segments_go_and_come_with_their_episode(ws: Workspace, tmp_path: Path) -> None:
     folder = tell(tmp_path, a=[span("subtask", 0.0, 0.5, "reach")], b=[span("subtask", 0.0, 0.5, "wait")])
     ingest(ws, folder)
@@ -294,6 +277,7 @@ def test_segments_go_and_come_with_their_episode(ws: Workspace, tmp_path: Path) 
     assert run_checks(ws.stores) == []
 
 
+@pytest.mark.slow
 def test_a_table_of_an_earlier_version_has_no_styles_until_it_is_written(
     ws: Workspace, tmp_path: Path
 ) -> None:
@@ -302,7 +286,7 @@ def test_a_table_of_an_earlier_version_has_no_styles_until_it_is_written(
     table = ws.stores.tables.connection.open_dataset("segments")
     assert table is not None
     table.drop_columns(["style", "author"])
-    old = open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
+    old = open_workspace(ws.path, settings_from_environment({}))
     (row,) = old.stores.tables.segments.read().to_pylist()
     assert (row["text"], row["style"], row["author"]) == ("reach", None, None)
     assert old.stores.tables.segments.scan(["style"]).to_pylist() == [{"style": None}]

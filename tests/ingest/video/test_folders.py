@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +17,8 @@ from hypothesis import given, strategies as st
 
 from ares.episode import Json, Record
 from ares.errors import AresError, RequestError, SourceError
+from ares.input import read_lines
 from ares.media import VideoInfo, all_frames, cut_packets, encode_mp4, frames_at, probe_video
-from ares.settings import settings_from_environment
-from ares.workspace import open_workspace
 from ingest.base import Source, SourceOptions
 from ingest.source_words import UNKNOWN_OUTCOME, InvalidRowError, parse_video_row
 from ingest.video import video
@@ -48,16 +49,11 @@ def folder(tmp_path: Path, clip: bytes) -> Any:
 
 
 def write_table(path: Path, *rows: dict[str, Any]) -> None:
+    names = list(dict.fromkeys(key for row in rows for key in row))
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(
-            file, list(dict.fromkeys(key for row in rows for key in row)), delimiter=_delimiter(path)
-        )
+        writer = csv.DictWriter(file, names, delimiter="\t" if path.suffix == ".tsv" else ",")
         writer.writeheader()
         writer.writerows(rows)
-
-
-def _delimiter(path: Path) -> str:
-    return "\t" if path.suffix == ".tsv" else ","
 
 
 def open_source(path: Path, **options: Any) -> Source:
@@ -65,18 +61,22 @@ def open_source(path: Path, **options: Any) -> Source:
     return source
 
 
-def load_by_key(source: Source) -> dict[str, Record]:
-    return {record.episode.key: record for record in (item.load() for item in source.items)}
-
-
-def count_failures(source: Source) -> Counter[str]:
-    counts: Counter[str] = Counter()
+def load(source: Source) -> tuple[dict[str, Record], Counter[str]]:
+    """The records by key, and the reasons of those that fail."""
+    records, failures = dict[str, Record](), Counter[str]()
     for item in source.items:
         try:
-            item.load()
+            record = item.load()
+            records[record.episode.key] = record
         except AresError as error:
-            counts[str(error).partition(":")[0]] += 1
-    return counts
+            failures[error.reason] += 1
+    return records, failures
+
+
+def load_by_key(source: Source) -> dict[str, Record]:
+    records, failures = load(source)
+    assert not failures
+    return records
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_pattern_of_the_user_names_episode_and_camera(
 def test_files_that_the_pattern_does_not_match_are_counted(folder: Any) -> None:
     root = folder("a_zed.mp4", "a_top.mp4", "notes.mp4")
     source = open_source(root, cameras="{episode}_{camera}.mp4")
-    assert source.total == 2 and count_failures(source) == {"file name does not match --cameras": 1}
+    assert source.total == 2 and load(source)[1] == {"file name does not match --cameras": 1}
     with pytest.raises(SourceError, match=r"no file matches --cameras.*'a_top.mp4' does not"):
         open_source(root, cameras="{camera}/{episode}.mp4")
     for wrong in ("{episode}.mp4", "{episode}_{camera}_{camera}", "{episode}_{cam}", "{camera}_{episode"):
@@ -151,25 +151,14 @@ def test_a_table_tells_of_its_videos_whatever_its_columns_are_called(folder: Any
     root = folder("a.mp4", "b/c.mp4", "d.mp4")
     write_table(
         root / name,
-        {
-            "Path": "a.mp4",
-            "Task": "pour, then wait",
-            "outcome": "Success",
-            "robot_type": "human",
-            "who": "Åsa",
-        },
+        {"Path": "a.mp4", "Task": "pour, then wait", "outcome": "Success", "robot_type": "human"}
+        | {"who": "Åsa"},
         {"Path": "b/c.mp4", "Task": "stir", "outcome": "partial"},
         {"Path": "gone.mp4", "Task": "stir", "outcome": "0"},
         {"Path": "a.mp4", "Task": "again"},
     )
     source = open_source(root)
-    good, failed = {}, Counter[str]()
-    for item in source.items:
-        try:
-            record = item.load()
-            good[record.episode.key] = record
-        except SourceError as error:
-            failed[error.reason] += 1
+    good, failed = load(source)
     assert source.total == 5
     assert failed == {"video file is missing": 1, "episode is listed twice": 1}
     first, second, third = (good[key].episode for key in ("a.mp4", "b/c.mp4", "d.mp4"))
@@ -184,7 +173,7 @@ def test_videos_wait_for_a_row_that_cannot_be_read(folder: Any) -> None:
     root = folder("a.mp4", "b.mp4")
     (root / "metadata.jsonl").write_text('{"video": "a.mp4"}\n{"video": "b.mp4", "success"\n')
     source = open_source(root)
-    assert source.total == 2 and count_failures(source) == {"metadata line is not JSON": 1}
+    assert source.total == 2 and load(source)[1] == {"metadata line is not JSON": 1}
     assert source.warnings == (
         "videos without a row are left out: metadata.jsonl has rows that cannot be read",
     )
@@ -201,6 +190,25 @@ def test_a_table_that_names_no_video_or_is_not_needed_is_told(folder: Any) -> No
         "labels.csv is not read: its folder has a JSON lines table",
         "prices.csv names no video and is not read",
     ]
+
+
+@pytest.mark.parametrize("name", ["metadata.jsonl", "labels.csv"])
+def test_a_table_that_cannot_be_opened_costs_its_own_videos_alone(
+    folder: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    root = folder("good/clip.mp4", "bad/clip.mp4")
+    for part in ("good", "bad"):
+        text = '{"video": "clip.mp4"}' if name.endswith(".jsonl") else "video\nclip.mp4\n"
+        (root / part / name).write_text(text)
+
+    def fail(path: str) -> Iterator[bytes]:
+        if "/bad/" in path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return read_lines(path)
+
+    monkeypatch.setattr("ares.input.documents.read_lines", fail)
+    records, failures = load(open_source(root))
+    assert len(records) == 1 and failures == {f"{name} cannot be read": 1}
 
 
 def test_tables_in_folders_below_and_rows_of_single_cameras(folder: Any) -> None:
@@ -237,16 +245,11 @@ def test_one_json_per_video(folder: Any) -> None:
     (root / "a.json").write_text(json.dumps({"task": "pour", "success": False, "weather": "dry"}))
     (root / "b.json").write_text("{")
     (root / "ep_1/metadata.json").write_text(json.dumps({"instruction": "stir", "file_name": "whatever"}))
-    good, bad = {}, []
-    for item in open_source(root).items:
-        try:
-            record = item.load()
-            good[record.episode.key] = record.episode
-        except SourceError as error:
-            bad.append(error.reason)
-    assert bad == ["JSON file of a video is not valid JSON"]
-    assert (good["a.mp4"].instruction, good["a.mp4"].success) == ("pour", False)
-    assert good["a.mp4"].metadata == {"weather": "dry"} and good["ep_1"].instruction == "stir"
+    good, failed = load(open_source(root))
+    assert failed == {"JSON file of a video is not valid JSON": 1}
+    first, joined = good["a.mp4"].episode, good["ep_1"].episode
+    assert (first.instruction, first.success, first.metadata) == ("pour", False, {"weather": "dry"})
+    assert joined.instruction == "stir"
 
 
 def test_spans_of_a_long_video_of_a_person(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,11 +275,7 @@ def test_spans_of_a_long_video_of_a_person(folder: Any, monkeypatch: pytest.Monk
     with pytest.raises(SourceError, match="span is not in the video"):
         items[2].load()
     assert len(items) == 3 and len(probed_paths) == 1
-    assert (first.episode.key, first.episode.instruction, first.episode.robot) == (
-        "P01_01_0",
-        "open door",
-        "",
-    )
+    assert (first.episode.key, first.episode.instruction) == ("P01_01_0", "open door")
     assert first.episode.metadata == {"verb": "open"} and first.trajectory.state is None
     assert (first.episode.num_steps, second.episode.num_steps) == (5, 7)
     assert first.episode.content_hash != second.episode.content_hash
@@ -292,7 +291,7 @@ def test_spans_of_a_long_video_of_a_person(folder: Any, monkeypatch: pytest.Monk
     span.close()
 
 
-def test_odd_names_hidden_files_and_links_in_a_circle(folder: Any, tmp_path: Path) -> None:
+def test_odd_names_hidden_files_and_links_in_a_circle(folder: Any, ws: Any, tmp_path: Path) -> None:
     long = "x" * 240 + ".mp4"
     names = ["ärm 画像/#1 100% a&b?.mp4", "UPPER.MP4", long, "%03d.mov", "-o.mp4", "a'b\".mp4"]
     root = folder(*names, "._UPPER.MP4", ".hidden/a.mp4", "__MACOSX/a.mp4")
@@ -305,53 +304,22 @@ def test_odd_names_hidden_files_and_links_in_a_circle(folder: Any, tmp_path: Pat
     (root / "linked").symlink_to(elsewhere)
     (root / "cut.mp4").write_bytes((root / long).read_bytes()[:-300])
     (root / "zero.mp4").touch()
-    ws = open_workspace(str(tmp_path / "ws"), settings_from_environment({}))
     report = ingest_paths(ws.stores, [str(root)], quiet=True).counts
-    stored_keys = {episode.key for episode in ws.stores.tables.episodes.read()}
-    assert stored_keys == {*names} - {"UPPER.MP4"}
-    reasons = {failure["reason"]: failure["count"] for failure in cast("Any", report.to_json()["failures"])}
-    assert reasons == {
-        "video file is missing": 1,
-        "video file is cut": 1,
-        "video file is empty": 1,
-    }
-    for episode in ws.stores.tables.episodes.read():
+    episodes = list(ws.stores.tables.episodes.read())
+    assert {episode.key for episode in episodes} == {*names} - {"UPPER.MP4"}
+    reasons = {reason: tally.count for reason, tally in report.failures.items()}
+    assert reasons == {"video file is missing": 1, "video file is cut": 1, "video file is empty": 1}
+    for episode in episodes:
         assert frames_at(episode.cameras[0].media, [0.5]).shape == (1, 32, 48, 3)
 
 
-def test_a_name_that_is_no_utf8_fails_alone(folder: Any) -> None:
-    root = folder("a.mp4")
-    (root / "a.mp4").rename(os.fsdecode(os.fsencode(str(root)) + b"/caf\xe9.mp4"))
-    (item,) = open_source(root).items
-    with pytest.raises(SourceError, match=r"file name is not UTF-8: caf\\udce9.mp4"):
-        item.load()
+COLUMNS = ["video", "task", "success", "label", "fps", "start", "stop", "camera", "id", "who"]
+VALUES: list[Json] = [
+    None, True, False, 0, 1, -3, 2.5, 1e30, "", "a.mp4", "1", "0:01", "1:02:03.5", "success", "nan", [1],
+]  # fmt: skip
 
 
-@given(
-    st.dictionaries(
-        st.sampled_from(["video", "task", "success", "label", "fps", "start", "stop", "camera", "id", "who"]),
-        st.sampled_from(
-            [
-                None,
-                True,
-                False,
-                0,
-                1,
-                -3,
-                2.5,
-                1e30,
-                "",
-                "a.mp4",
-                "1",
-                "0:01",
-                "1:02:03.5",
-                "success",
-                "nan",
-                [1],
-            ]
-        ),
-    )
-)
+@given(st.dictionaries(st.sampled_from(COLUMNS), st.sampled_from(VALUES)))
 def test_any_row_is_understood_or_refused_and_nothing_of_it_is_lost(row: dict[str, Json]) -> None:
     try:
         parsed = parse_video_row(row)

@@ -7,12 +7,13 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import zarr as zarr_library
 
-from ares.errors import AresError, MediaError, RequestError, SourceError
+from ares.errors import AresError, MediaError, SourceError
 from ares.input import open_zip
 from ares.media import compute_file_stamp, frames_at, open_zarr
 from ingest.base import SourceOptions
@@ -47,20 +48,6 @@ def test_values_and_pixels_are_those_that_were_written(kind: str, tmp_path: Path
     (camera,) = second.episode.cameras
     assert _brightness(frames_at(camera.media, [0.0, 0.25, 9.0])) == [80, 120, 180]
     assert (camera.width, camera.height) == (32, 24)
-
-
-def test_timestamps_of_the_recorder_are_the_clock(tmp_path: Path) -> None:
-    stamps = np.concatenate([np.arange(4) * 0.1 + 100, np.arange(6) * 0.05 + 200])[:, None]
-    first, second = read(write_store(tmp_path / "robot.zarr", timestamp=stamps))
-    assert first.episode.rate_hz == pytest.approx(10) and first.episode.rate_source == "measured"
-    assert second.episode.rate_hz == pytest.approx(20)
-    np.testing.assert_allclose(second.trajectory.timestamps, np.arange(6) * 0.05)
-
-
-def test_a_rate_that_is_not_known_is_assumed_and_said(tmp_path: Path) -> None:
-    record = read(write_store(tmp_path / "robot.zarr"))[0]
-    assert record.episode.rate_source == "assumed"
-    assert any("give --rate" in warning for warning in record.warnings)
 
 
 def test_float_images_and_channels_first_become_rgb(tmp_path: Path) -> None:
@@ -98,15 +85,24 @@ def test_umi_stores_are_read_with_jpeg_xl(tmp_path: Path) -> None:
     )
 
 
-def test_without_the_codec_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_store(tmp_path / "umi.zarr")
-    file = path / "data" / "img" / ".zarray"
-    document = json.loads(file.read_text())
-    file.write_text(json.dumps({**document, "compressor": {"id": "imagecodecs_jpegxl"}}))
+@pytest.mark.parametrize(
+    ("array", "changes", "error"),
+    [
+        ("img", {"compressor": {"id": "imagecodecs_jpegxl"}}, r"pip install 'ares-curation\[jpegxl\]'"),
+        ("state", {"filters": [{"id": "pickle", "protocol": 5}]}, "by pickle, which can run code"),
+        ("img", {"chunks": [10**6, 2000, 2000, 3]}, "a chunk of the array is too large"),
+    ],
+    ids=["missing codec", "pickle", "all memory"],
+)
+def test_an_array_that_is_not_decoded_has_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, array: str, changes: dict[str, Any], error: str
+) -> None:
+    path = write_store(tmp_path / "robot.zarr")
+    file = path / "data" / array / ".zarray"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
     monkeypatch.setattr("ares.media.readers.arrays.find_spec", lambda name: None)
-    item = next(iter(opened(path).items))
-    with pytest.raises(RequestError, match=r"pip install 'ares-curation\[jpegxl\]'"):
-        item.load()
+    with pytest.raises(AresError, match=error):
+        read(path)
 
 
 def test_a_group_inside_the_data_is_left_out_with_a_warning(tmp_path: Path) -> None:
@@ -154,24 +150,6 @@ def test_single_values_of_a_store_are_of_all_its_episodes(tmp_path: Path) -> Non
     assert texts == ["push the T"] * 2
 
 
-def test_pickled_arrays_are_never_decoded(tmp_path: Path) -> None:
-    path = write_store(tmp_path / "robot.zarr")
-    file = path / "data" / "state" / ".zarray"
-    document = json.loads(file.read_text())
-    file.write_text(json.dumps({**document, "filters": [{"id": "pickle", "protocol": 5}]}))
-    with pytest.raises(SourceError, match="by pickle, which can run code"):
-        read(path)
-
-
-def test_a_shape_that_claims_all_memory_fails_alone(tmp_path: Path) -> None:
-    path = write_store(tmp_path / "robot.zarr")
-    file = path / "data" / "img" / ".zarray"
-    document = json.loads(file.read_text())
-    file.write_text(json.dumps({**document, "chunks": [10**6, 2000, 2000, 3]}))
-    with pytest.raises(SourceError, match="a chunk of the array is too large"):
-        read(path)
-
-
 def test_damage_costs_the_records_that_it_concerns(tmp_path: Path) -> None:
     write_store(tmp_path / "good.zarr")
     cut = write_store(tmp_path / "cut.zarr")
@@ -191,15 +169,6 @@ def test_damage_costs_the_records_that_it_concerns(tmp_path: Path) -> None:
         "other.zarr": "data is of no known family",
         "text.zarr.zip": "zip archive is cut or damaged",
     }
-
-
-def test_episode_ends_that_fall_or_pass_the_data_fail(tmp_path: Path) -> None:
-    path = write_store(tmp_path / "robot.zarr")
-    zarr_library.open_array(str(path / "meta" / "episode_ends"), mode="a")[:] = np.array([8, 2])
-    first, second = list(opened(path, rate_hz=10.0).items)
-    assert first.load().episode.num_steps == 8
-    with pytest.raises(SourceError, match="no valid span"):
-        second.load()
 
 
 def test_a_store_that_grew_is_noticed_and_a_missing_one_is_named(tmp_path: Path) -> None:

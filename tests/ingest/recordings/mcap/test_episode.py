@@ -16,10 +16,9 @@ from mcap_ros2.decoder import DecoderFactory
 from ares.clock import settle_measured_clock
 from ares.errors import SourceError
 from ares.media import frames_at
+from tests.ingest.recordings.mcap.conftest import START, STEP, Entry, header, images, joints, states, task
 
-Entry = tuple[str, str, int, Any]
-START = 1_760_000_000 * 10**9
-STEP = 100_000_000
+JOINTS = "sensor_msgs/msg/JointState"
 
 
 def decoded(path: Path, topic: str) -> Iterator[Any]:
@@ -85,26 +84,65 @@ def test_what_holds_nothing_fails_and_says_what_there_is(kit: Any, shared_data: 
     assert "/chatter (std_msgs/msg/String)" in texts["reindex_test_bags/multiple_files/multiple_files_0.mcap"]
 
 
-def test_channels_that_cannot_be_read_are_skipped_and_said(kit: Any, tmp_path: Path) -> None:
-    service = ("/srv/_service_event", "test_msgs/srv/Empty_Event", START, b"\x00\x01\x00\x00\x01\x00\x00\x00")
-    path = kit.write(tmp_path / "a.mcap", [service, *kit.states(), *kit.images()])
-    assert kit.read(path).warnings == ("topic /srv/_service_event is skipped: its schema cannot be parsed",)
+def unstamped(entry: Entry, number: int) -> Entry:
+    """Joints of a number without a stamp in their header."""
+    topic, schema, at, _ = entry
+    return topic, schema, at, joints(0, [number, -number])
+
+
+SERVICE = ("/srv/_service_event", "test_msgs/srv/Empty_Event", START, b"\x00\x01\x00\x00\x01\x00\x00\x00")
+EMPTY = [("/js", JOINTS, START + k, joints(START + k, [], [])) for k in range(3)]
+UNEVEN = [START + STEP * k + 30_000_000 * (k % 2) for k in range(10)]
+STAMPS = "topic /joint_states has messages without header stamps; it goes by publish times"
+# Entries, and what is said of them.
+WARNED: dict[str, tuple[list[Entry], list[str]]] = {
+    "service": ([SERVICE, *states()], ["topic /srv/_service_event is skipped: its schema cannot be parsed"]),
+    "broken message": (
+        [*states(), ("/joint_states", JOINTS, START + 1, b"\x00\x01\x00\x00\x01")],
+        ["topic /joint_states: message is not what its schema says"],
+    ),
+    "beyond float32": (
+        [*states()[1:], ("/joint_states", JOINTS, START, joints(START, [1e300, 1.0]))],
+        ["topic /joint_states has values beyond float32; they are infinite",
+         "topic /joint_states has stamps that run backwards; its messages were sorted"],
+    ),
+    "stamps run backwards": (
+        [*states()[5:], *states()[:5]],
+        ["topic /joint_states has stamps that run backwards; its messages were sorted"],
+    ),
+    "no values": ([*EMPTY, *states()], ["topic /js has messages without values; they are left out"]),
+    "dropped": (
+        [entry for k, entry in enumerate(images(12)) if k not in (4, 5)],
+        ["topic /camera/front/image_raw/compressed dropped messages"],
+    ),
+    "uneven": (
+        [("/joint_states", JOINTS, at, joints(at, [k, -k])) for k, at in enumerate(UNEVEN)],
+        ["topic /joint_states is not evenly spaced (jitter above 20 %)"],
+    ),
+    "no stamps": ([unstamped(entry, k) for k, entry in enumerate(states())], [STAMPS]),
+    "one without a stamp": ([*states()[:4], unstamped(states()[4], 4), *states()[5:]], [STAMPS]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("entries", "warnings"), WARNED.values(), ids=WARNED)
+def test_what_is_wrong_with_a_topic_is_said_and_its_steps_are_kept(
+    kit: Any, tmp_path: Path, entries: list[Entry], warnings: list[str]
+) -> None:
+    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
+    assert sorted(record.warnings) == sorted(warnings)
+    assert (record.episode.num_steps, round(record.episode.rate_hz)) == (10, 10)
+    if record.trajectory.state is not None:
+        assert record.trajectory.state.values[1:, 0].tolist() == list(range(1, 10))
+
+
+def test_a_channel_of_another_encoding_is_skipped(kit: Any, tmp_path: Path) -> None:
     wrong = ("/other", "std_msgs/msg/String", START, b"abc")
-    path = kit.write(tmp_path / "b.mcap", [wrong, *kit.states()], encoding="wrong_format")
-    assert kit.read(path).warnings == ("topic /other is skipped: its message encoding is not known",)
-    broken = ("/joint_states", "sensor_msgs/msg/JointState", START + 1, b"\x00\x01\x00\x00\x01")
-    path = kit.write(tmp_path / "c.mcap", [*kit.states(), broken])
-    record = kit.read(path)
-    assert record.warnings == ("topic /joint_states: message is not what its schema says",)
-    assert record.episode.num_steps == 10
+    record = kit.read(kit.write(tmp_path / "b.mcap", [wrong, *states()], encoding="wrong_format"))
+    assert record.warnings == ("topic /other is skipped: its message encoding is not known",)
 
 
 def test_steps_are_the_images_and_hold_the_latest_sample(kit: Any, tmp_path: Path) -> None:
-    entries = [
-        *kit.images(),
-        *kit.states(late=30_000_000),
-        *kit.states(topic="/arm/command", late=-10_000_000),
-    ]
+    entries = [*images(), *states(late=30_000_000), *states(topic="/arm/command", late=-10_000_000)]
     record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     state, action = record.trajectory.state, record.trajectory.action
     assert state is not None and action is not None
@@ -116,26 +154,12 @@ def test_steps_are_the_images_and_hold_the_latest_sample(kit: Any, tmp_path: Pat
     assert record.episode.metadata["action_topics"] == ["/arm/command"]
 
 
-def test_stamps_count_and_not_the_log(kit: Any, tmp_path: Path) -> None:
-    entries = [
-        (topic, schema, at + (9 - k) * 3 * STEP, m) for k, (topic, schema, at, m) in enumerate(kit.states())
-    ]
-    record = kit.read(kit.write(tmp_path / "a.mcap", [*kit.images(), *entries]))
-    assert record.trajectory.state is not None
-    assert record.trajectory.state.values[:, 0].tolist() == list(range(10))
-    shuffled = kit.write(tmp_path / "b.mcap", [*kit.states()[5:], *kit.states()[:5]])
-    record = kit.read(shuffled)
-    assert record.trajectory.state is not None
-    assert record.trajectory.state.values[:, 0].tolist() == list(range(10))
-    assert record.warnings == ("topic /joint_states has stamps that run backwards; its messages were sorted",)
-
-
 def test_joints_by_name_whatever_their_order(kit: Any, tmp_path: Path) -> None:
     def message(k: int) -> Any:
         names = [("a", "b"), ("b", "a"), ("b",)][k % 3]
-        return kit.joints(START + STEP * k, [{"a": k, "b": -k}[name] for name in names], names)
+        return joints(START + STEP * k, [{"a": k, "b": -k}[name] for name in names], names)
 
-    entries = [("/js", "sensor_msgs/msg/JointState", START + STEP * k, message(k)) for k in range(9)]
+    entries = [("/js", JOINTS, START + STEP * k, message(k)) for k in range(9)]
     record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert record.trajectory.state is not None and record.episode.state_names == ("a", "b")
     assert record.trajectory.state.values.tolist() == [[k if k % 3 < 2 else k - 1, -k] for k in range(9)]
@@ -143,12 +167,12 @@ def test_joints_by_name_whatever_their_order(kit: Any, tmp_path: Path) -> None:
 
 
 def test_a_joint_that_comes_later_has_its_first_value_before(kit: Any, tmp_path: Path) -> None:
-    joints = [({"a": 1}), ({"a": 2, "late": 7}), ({"late": 8}), ({"a": 4, "late": 9})]
-    entries = []
-    for k, values in enumerate(joints):
-        at = START + STEP * k
-        message = kit.joints(at, values.values(), values.keys())
-        entries.append(("/js", "sensor_msgs/msg/JointState", at, message))
+    positions = [{"a": 1}, {"a": 2, "late": 7}, {"late": 8}, {"a": 4, "late": 9}]
+    at = [START + STEP * k for k in range(4)]
+    entries = [
+        ("/js", JOINTS, t, joints(t, values.values(), values))
+        for t, values in zip(at, positions, strict=True)
+    ]
     record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert record.trajectory.state is not None and record.episode.state_names == ("a", "late")
     assert record.trajectory.state.values.tolist() == [[1, 7], [2, 7], [2, 8], [4, 9]]
@@ -156,11 +180,11 @@ def test_a_joint_that_comes_later_has_its_first_value_before(kit: Any, tmp_path:
 
 def test_arrays_may_be_empty(kit: Any, tmp_path: Path) -> None:
     at = [START + STEP * k for k in range(6)]
-    still = [kit.joints(t, [], velocity=[1.5, 2.5]) for t in at]
-    both = [kit.joints(t, [k, k], effort=[0.5, 0.5]) for k, t in enumerate(at)]
-    both[2] = kit.joints(at[2], [])
-    both[4] = kit.joints(at[4], [1.0])
-    schema = "sensor_msgs/msg/JointState"
+    still = [joints(t, [], velocity=[1.5, 2.5]) for t in at]
+    both = [joints(t, [k, k], effort=[0.5, 0.5]) for k, t in enumerate(at)]
+    both[2] = joints(at[2], [])
+    both[4] = joints(at[4], [1.0])
+    schema = JOINTS
     entries = [
         *(("/cmd", schema, t, m) for t, m in zip(at, still, strict=True)),
         *(("/js", schema, t, m) for t, m in zip(at, both, strict=True)),
@@ -178,28 +202,13 @@ def test_arrays_may_be_empty(kit: Any, tmp_path: Path) -> None:
 
 
 def test_a_topic_without_any_value_is_no_signal(kit: Any, tmp_path: Path) -> None:
-    schema = "sensor_msgs/msg/JointState"
-    empty = [("/js", schema, START + k, kit.joints(START + k, [], [])) for k in range(3)]
     with pytest.raises(SourceError, match=r"holds no camera and no signal.*3 messages"):
-        kit.read(kit.write(tmp_path / "a.mcap", empty))
-    record = kit.read(kit.write(tmp_path / "b.mcap", [*empty, *kit.states(topic="/other")]))
-    assert record.warnings == ("topic /js has messages without values; they are left out",)
-    assert record.episode.state_names == ("a", "b")
-
-
-def test_values_beyond_float32_are_said(kit: Any, tmp_path: Path) -> None:
-    entries = [*kit.states()[1:], ("/joint_states", *kit.states(1)[0][1:3], kit.joints(START, [1e300, 1.0]))]
-    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
-    assert "topic /joint_states has values beyond float32; they are infinite" in record.warnings
+        kit.read(kit.write(tmp_path / "a.mcap", EMPTY))
 
 
 def test_a_schema_of_another_version_is_said(kit: Any, tmp_path: Path) -> None:
-    path = kit.write(
-        tmp_path / "a.mcap",
-        [kit.task("lift"), *kit.states()],
-        compression=CompressionType.NONE,
-        enable_crcs=False,
-    )
+    plain = {"compression": CompressionType.NONE, "enable_crcs": False}
+    path = kit.write(tmp_path / "a.mcap", [task("lift"), *states()], **plain)
     path.write_bytes(path.read_bytes().replace(b"string data", b"string text"))
     record = kit.read(path)
     assert record.episode.instruction == ""
@@ -211,8 +220,8 @@ def test_actions_without_stamps_and_two_arms(kit: Any, tmp_path: Path) -> None:
     array = "std_msgs/msg/Float64MultiArray"
     point = "trajectory_msgs/msg/JointTrajectoryPoint"
     entries = [
-        *kit.states(topic="/left/joint_states"),
-        *kit.states(topic="/right/joint_states"),
+        *states(topic="/left/joint_states"),
+        *states(topic="/right/joint_states"),
         *(("/gripper/command", array, t, Message(data=[k])) for k, t in enumerate(at)),
         *(
             ("/target", point, t, Message(positions=[k, k], velocities=[], accelerations=[], effort=[]))
@@ -237,61 +246,36 @@ def test_actions_without_stamps_and_two_arms(kit: Any, tmp_path: Path) -> None:
 
 def test_instructions_in_the_order_they_were_given(kit: Any, tmp_path: Path) -> None:
     entries = [
-        kit.task("then rest", at=START + STEP),
-        kit.task("lift"),
-        kit.task("lift"),
-        kit.task("hello", "/chatter"),
-        kit.task("", "/prompt"),
+        task("then rest", at=START + STEP),
+        task("lift"),
+        task("lift"),
+        task("hello", "/chatter"),
+        task("", "/prompt"),
     ]
-    episode = kit.read(kit.write(tmp_path / "a.mcap", [*entries, *kit.states()])).episode
+    episode = kit.read(kit.write(tmp_path / "a.mcap", [*entries, *states()])).episode
     assert episode.instructions == ("lift", "then rest") and episode.instruction == "lift"
 
 
-def test_uneven_stamps_and_dropped_messages_are_said(kit: Any, tmp_path: Path) -> None:
-    gone = [entry for k, entry in enumerate(kit.images()) if k not in (4, 5)]
-    record = kit.read(kit.write(tmp_path / "a.mcap", gone))
-    assert record.warnings == ("topic /camera/front/image_raw/compressed dropped messages",)
-    assert record.trajectory.timestamps.tolist() == [k / 10 for k in range(10) if k not in (4, 5)]
-    assert record.episode.rate_hz == pytest.approx(10)  # of the recorder; two images are missing
-
-    def late(entry: Entry, by: int) -> Entry:
-        topic, schema, at, _ = entry
-        return topic, schema, at, kit.joints(at + by, [1, 2])
-
-    uneven = [late(entry, 30_000_000 * (k % 2)) for k, entry in enumerate(kit.states())]
-    record = kit.read(kit.write(tmp_path / "b.mcap", uneven))
-    assert record.warnings == ("topic /joint_states is not evenly spaced (jitter above 20 %)",)
-    record = kit.read(
-        kit.write(
-            tmp_path / "c.mcap", [*kit.images(20), *kit.states(10), *kit.states(1, "/zero"), *kit.states(2)]
-        )
-    )
+def test_a_topic_that_ends_early_and_repeats_is_told(kit: Any, tmp_path: Path) -> None:
+    entries = [*images(20), *states(10), *states(1, "/zero"), *states(2)]
+    record = kit.read(kit.write(tmp_path / "c.mcap", entries))
     assert "topic /joint_states does not cover the whole episode" in record.warnings
     assert "topic /joint_states has stamps that repeat" in record.warnings
-
-
-def test_no_stamps_in_the_headers(kit: Any, tmp_path: Path) -> None:
-    entries = [(topic, schema, at, kit.joints(0, m.position)) for topic, schema, at, m in kit.states()]
-    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
-    assert record.warnings == (
-        "topic /joint_states has messages without header stamps; it goes by publish times",
-    )
-    assert record.episode.rate_hz == 10.0
 
 
 def test_cameras_by_topic_and_depth_left_out(kit: Any, tmp_path: Path) -> None:
     def raw(topic: str, encoding: str, step: int) -> list[Entry]:
         size = {"height": 4, "width": 6, "step": step, "is_bigendian": 0, "data": bytes(4 * step)}
         at = [START + STEP * k for k in range(10)]
-        messages = [Message(header=kit.header(t), encoding=encoding, **size) for t in at]
+        messages = [Message(header=header(t), encoding=encoding, **size) for t in at]
         return [(topic, "sensor_msgs/msg/Image", t, m) for t, m in zip(at, messages, strict=True)]
 
     entries = [
         *raw("/wrist/color/image_raw", "bgr8", 18),
         *raw("/wrist/depth/image_raw", "16UC1", 12),
         *raw("/front/image_raw", "yuv422", 12),
-        *kit.images(topic="/camera/image"),
-        *kit.images(1, topic="/a/map"),
+        *images(topic="/camera/image"),
+        *images(1, topic="/a/map"),
     ]
     record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert [(c.name, c.codec) for c in record.episode.cameras] == [
@@ -309,7 +293,7 @@ def test_cameras_by_topic_and_depth_left_out(kit: Any, tmp_path: Path) -> None:
 
 
 def test_a_camera_that_ran_before_and_after(kit: Any, tmp_path: Path) -> None:
-    entries = [*kit.images(10, "/b/image")[3:8], *kit.images(10, "/c/image")]
+    entries = [*images(10, "/b/image")[3:8], *images(10, "/c/image")]
     cameras = kit.read(kit.write(tmp_path / "a.mcap", entries)).episode.cameras
     assert [(c.name, c.media.num_frames, c.media.start_seconds) for c in cameras] == [
         ("b", 5, 0.0),
@@ -318,17 +302,13 @@ def test_a_camera_that_ran_before_and_after(kit: Any, tmp_path: Path) -> None:
 
 
 def test_a_rate_given_makes_the_steps_even(kit: Any, tmp_path: Path) -> None:
-    record = kit.read(kit.write(tmp_path / "a.mcap", [*kit.images(), *kit.states()]), rate_hz=20.0)
-    assert (record.episode.rate_hz, record.episode.rate_source, record.episode.num_steps) == (
-        20.0,
-        "user",
-        19,
-    )
+    record = kit.read(kit.write(tmp_path / "a.mcap", [*images(), *states()]), rate_hz=20.0)
+    assert (record.episode.rate_hz, record.episode.rate_source) == (20.0, "user")
     assert record.trajectory.timestamps.tolist() == pytest.approx([k / 20 for k in range(19)])
     assert record.trajectory.state is not None
     assert record.trajectory.state.values[:, 0].tolist() == [k // 2 for k in range(19)]
     assert record.warnings == ()
-    single = kit.read(kit.write(tmp_path / "one.mcap", kit.states(1)), rate_hz=50.0)
+    single = kit.read(kit.write(tmp_path / "one.mcap", states(1)), rate_hz=50.0)
     assert (single.episode.rate_hz, single.episode.rate_source, single.episode.num_steps) == (50.0, "user", 1)
 
 
@@ -341,19 +321,10 @@ def test_stamps_that_keep_to_a_whole_rate(
     kit: Any, tmp_path: Path, steps: int, period: int, rate_hz: float
 ) -> None:
     at = [START + k * period + (-1) ** k * 1_000_000 for k in range(steps)]
-    entries = [("/joint_states", "sensor_msgs/msg/JointState", t, kit.joints(t, [1, 2])) for t in at]
+    entries = [("/joint_states", JOINTS, t, joints(t, [1, 2])) for t in at]
     record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert round(record.episode.rate_hz, 4) == pytest.approx(rate_hz, abs=0.01)
     settled = settle_measured_clock(record).episode
     assert settled.measured_rate_hz == pytest.approx(1e9 / period, rel=1e-3)
     assert settled.rate_hz == record.episode.rate_hz
     assert np.array_equal(record.trajectory.timestamps, (np.array(at) - at[0]) / 1e9)  # as they are
-
-
-def test_one_message_without_a_stamp_does_not_move_the_others(kit: Any, tmp_path: Path) -> None:
-    entries = kit.states()
-    topic, schema, at, _ = entries[4]
-    entries[4] = (topic, schema, at, kit.joints(0, [4, -4]))
-    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
-    assert record.episode.num_steps == 10 and record.episode.duration_seconds == pytest.approx(1.0)
-    assert record.warnings == (f"topic {topic} has messages without header stamps; it goes by publish times",)

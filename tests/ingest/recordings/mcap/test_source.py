@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
-from mcap.writer import CompressionType
 
-from ares.errors import MediaError, SourceError
+from ares.errors import SourceError
 from ares.media import frames_at
-from ares.registry import ingesters
-from ares.settings import settings_from_environment
-from ares.workspace import open_workspace
-from ingest.recordings import mcap
-from tests.ingesting import ingest_paths
 
 START = 1_760_000_000 * 10**9
 STEP = 100_000_000
@@ -54,35 +46,6 @@ def test_a_damaged_chunk_costs_its_own_messages(kit: Any, tmp_path: Path) -> Non
     record = kit.read(path)
     assert 300 < record.episode.num_steps < 400
     assert "a chunk is damaged; its messages are lost" in record.warnings
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    offset=st.integers(8, 20_000),
-    size=st.integers(0, 12),
-    inserted=st.binary(max_size=12),
-    checked=st.booleans(),
-)
-def test_damage_of_any_kind_is_said(
-    kit: Any, tmp_path: Path, offset: int, size: int, inserted: bytes, checked: bool
-) -> None:
-    undamaged = tmp_path / f"undamaged_{checked}"
-    if not undamaged.exists():
-        kind = {"compression": CompressionType.NONE, "enable_crcs": checked, "chunk_size": 1024}
-        kit.write(undamaged, [kit.task("lift"), *kit.images(4), *kit.states(30)], **kind)
-    data = undamaged.read_bytes()
-    offset %= len(data)
-    path = tmp_path / "a.mcap"
-    path.write_bytes(data[:offset] + inserted + data[offset + size :])
-    try:
-        record = kit.read(path)
-    except SourceError as error:
-        assert error.reason
-        return
-    assert record.episode.num_steps == len(record.trajectory.timestamps)
-    for camera in record.episode.cameras:
-        with contextlib.suppress(MediaError):
-            assert len(frames_at(camera.media, [0.0, 0.3])) == 2
 
 
 def bag(folder: Path, names: list[str]) -> Path:
@@ -130,38 +93,3 @@ def test_a_listing_that_cannot_be_read_makes_each_file_an_episode(
     (tmp_path / "metadata.yaml").write_text(text)
     source = kit.opened(tmp_path)
     assert source.total == 2 and any("each file is read as one episode" in text for text in source.warnings)
-
-
-def test_what_is_recognised(kit: Any, tmp_path: Path, demo_samples: Path) -> None:
-    path = kit.write(tmp_path / "data" / "deep" / "A.MCAP", kit.states())
-    assert mcap.recognises(str(path)) and mcap.recognises(str(tmp_path))
-    assert not mcap.recognises(str(demo_samples / "video")) and not mcap.recognises(str(tmp_path / "none"))
-    assert not mcap.recognises(str(demo_samples / "rlds"))
-    (tmp_path / "meta").mkdir()
-    (tmp_path / "meta" / "info.json").write_text("{}")
-    assert not mcap.recognises(str(tmp_path))
-    with pytest.raises(SourceError, match="holds no MCAP file"):
-        kit.opened(demo_samples)
-
-
-def test_loaded_once_and_said_once(kit: Any, tmp_path: Path) -> None:
-    kit.write(tmp_path / "data" / "a.mcap", [kit.task("lift"), *kit.images(), *kit.states()])
-    kit.write(tmp_path / "data" / "b.mcap", [kit.task("lift"), *kit.images(), *kit.states(9)])
-    kit.write(tmp_path / "data" / "c.mcap", [kit.task("lift")])
-    known = "mcap" in ingesters.names()
-    if not known:
-        ingesters.add("mcap", mcap)  # type: ignore[arg-type]
-    try:
-        ws = open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
-        first = ingest_paths(ws.stores, [str(tmp_path / "data")], format="mcap", quiet=True).counts
-        again = ingest_paths(ws.stores, [str(tmp_path / "data")], format="mcap", quiet=True).counts
-    finally:
-        if not known:
-            ingesters.remove("mcap")
-    assert (first.planned, first.kept, first.failed) == (3, 2, 1)
-    assert (again.kept, again.already, again.failed) == (0, 2, 1)
-    assert not any("float32" in reason for reason in first.warnings)  # whole numbers lose nothing
-    assert list(first.failures) == ["holds no camera and no signal"]
-    ids = sorted(ws.stores.tables.episodes.ids())
-    assert ws.stores.tables.trajectories.get(ids[0]).state is not None
-    assert all(episode.cameras[0].media.kind == "mcap" for episode in ws.stores.tables.episodes.get(ids))

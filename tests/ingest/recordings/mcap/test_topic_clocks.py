@@ -104,14 +104,6 @@ def test_a_jump_of_the_clock_to_wall_time_is_a_fault(kit: Any, tmp_path: Path) -
     assert find_check_code("A055").severity == "fault"
 
 
-def test_a_state_that_is_one_row_in_every_step_is_a_fault(kit: Any, tmp_path: Path) -> None:
-    entries = [image(kit, k, WALL + k * 10**8, WALL + k * 10**8) for k in range(40)]
-    entries += [joint(kit, 7, WALL + k * 10**8, WALL + k * 10**8) for k in range(40)]
-    record = kit.read(kit.write(tmp_path / "a.mcap", entries))
-    assert "A002" in codes(record)
-    assert find_check_code("A002").severity == "fault"
-
-
 def test_the_reported_bag_with_a_prefix_of_zeros(kit: Any, shared_data: Path) -> None:
     record = kit.read(shared_data / "reported" / "mcap_simclock_prefix" / "a.mcap")
     assert (record.episode.num_steps, round(record.episode.duration_seconds, 2)) == (60, 2.0)
