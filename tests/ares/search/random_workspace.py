@@ -20,7 +20,6 @@ from ares.episode import Camera, Episode, Json, MediaRef, Record, Trajectory, ma
 from ares.search import embed_texts, find_embedding_space, find_signal_layout, name_motion_space
 from ares.settings import Settings
 from ares.store import arrow_type, segment_schema
-from ares.store.vectors import index as recall
 from ares.workspace import Workspace, open_workspace
 from tests.ares.store.random_filters import TEXTS, random_columns
 
@@ -75,7 +74,7 @@ class RandomWorkspace:
         workspaces: The same episodes twice: with rows beyond their indexes, and after compaction.
         columns: Values by column, (N) each.
         ids: (N,) episode ids.
-        frames: (F, D) frame vectors of the spaces "exact" and "indexed".
+        frames: (F, D) frame vectors of the space "exact".
         frame_keys: F keys: number of the episode, camera, second.
         motion_vectors: (N, D) motion vector of each episode.
         captions: Number of the episode, start in seconds and text of each caption.
@@ -98,7 +97,6 @@ def make_random_workspace(folder: Path, episodes: int) -> RandomWorkspace:
     """Write most episodes, build indexes, then change values, add the remaining episodes and delete others."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ares.store.lance_tables._MIN_INDEXED_ROWS", 100)
-        patch.setattr(recall, "_QUERIES", 20)
         return _build(folder, episodes)
 
 
@@ -107,26 +105,17 @@ def _build(folder: Path, episodes: int) -> RandomWorkspace:
     builder = _WorkspaceBuilder(ws, episodes)
     indexed = range(episodes * 4 // 5)
     builder.write(indexed)
-    for space in ("exact", "indexed"):
-        space_document: dict[str, Json] = {
-            "encoder": "odd",
-            "model": "m",
-            "dim": DIM,
-            "created": "2026-01-01",
-        }
-        ws.stores.annotations.put_documents("spaces", {space: space_document})
-        embed_texts(ws.stores, find_embedding_space(ws.stores, space))
-    ws.stores.tables.vectors("indexed").refresh(1_000)
+    space: dict[str, Json] = {"encoder": "odd", "model": "m", "dim": DIM, "created": "2026-01-01"}
+    ws.stores.annotations.put_documents("spaces", {"exact": space})
+    embed_texts(ws.stores, find_embedding_space(ws.stores, "exact"))
     ws.stores.tables.optimize()
     builder.change(range(0, len(indexed), 7))
     builder.write(range(len(indexed), episodes))
     builder.delete(range(0, episodes, 11))
-    for space in ("exact", "indexed"):
-        embed_texts(ws.stores, find_embedding_space(ws.stores, space))
+    embed_texts(ws.stores, find_embedding_space(ws.stores, "exact"))
     shutil.copytree(folder / "ws", folder / "tidy")
     compacted = open_workspace(str(folder / "tidy"), Settings())
     compacted.stores.tables.optimize()
-    compacted.stores.tables.vectors("indexed").refresh(1_000)
     return builder.result((ws, compacted))
 
 
@@ -159,8 +148,7 @@ class _WorkspaceBuilder:
             for values in self._columns.values():
                 values[number] = None
         rows = [self._frame_rows(number) for number in numbers]
-        for space in ("exact", "indexed"):
-            self._ws.stores.tables.vectors(space).add([row for camera_rows in rows for row in camera_rows])
+        self._ws.stores.tables.vectors("exact").add([row for camera_rows in rows for row in camera_rows])
         motion_rows = [self._motion_rows(number) for number in numbers]
         episode = self._records[0].episode
         layout = find_signal_layout(episode.state_names)
@@ -227,14 +215,8 @@ class _WorkspaceBuilder:
         return self._records[number].episode.episode_id
 
     def _set(self, numbers: range, names: Sequence[str]) -> None:
-        columns = {
-            name: pa.array(
-                [self._columns[name][number] for number in numbers],
-                arrow_type(KINDS[name]),
-                from_pandas=False,
-            )
-            for name in names
-        }
+        values = {name: [self._columns[name][number] for number in numbers] for name in names}
+        columns = {name: pa.array(values[name], arrow_type(KINDS[name]), from_pandas=False) for name in names}
         ids = [self._id(number) for number in numbers]
         self._ws.stores.tables.episodes.set_values(pa.table({"episode_id": ids, **columns}))
 
@@ -243,21 +225,14 @@ class _WorkspaceBuilder:
         cameras = (("front", vectors[:3]), ("wrist", vectors[3:]))
         return [
             FrameVectors(
-                episode_id=episode_id,
-                camera=camera,
-                seconds=np.arange(float(len(camera_vectors))) * 2,
-                vectors=camera_vectors,
+                episode_id=episode_id, camera=camera, seconds=np.arange(float(len(own))) * 2, vectors=own
             )
-            for camera, camera_vectors in cameras
+            for camera, own in cameras
         ]
 
     def _motion_rows(self, number: int) -> FrameVectors:
-        return FrameVectors(
-            episode_id=self._id(number),
-            camera="",
-            seconds=np.zeros(1),
-            vectors=self._motion_vectors[number : number + 1],
-        )
+        own = self._motion_vectors[number : number + 1]
+        return FrameVectors(episode_id=self._id(number), camera="", seconds=np.zeros(1), vectors=own)
 
 
 def _record(number: int, rng: random.Random) -> Record:

@@ -1,9 +1,8 @@
-"""For random filters, ids, counts, pages, facets, sets and all rankers agree with plain Python."""
+"""For random filters, ids, counts, pages, sets and rankers agree with plain Python."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from ares.deadline import Deadline, limit_time
 from ares.errors import RequestError
 from ares.jobs import EpisodeSelection
 from ares.registry import encoders
-from ares.search import Hit, compute_facets
+from ares.search import Hit
 from ares.store import conjunction, ids_filter
 from ares.store.lance import episode_snapshot, row_index, text as text_search
 from tests.annotators.runs import estimate_cost
@@ -141,22 +140,6 @@ def _ordered(
     return [str(workspace.ids[row]) for row in rows]
 
 
-@_drawn(15)
-@given(filter_=_FILTERS)
-def test_facets_count_the_rows_of_the_filter(workspace: RandomWorkspace, filter_: RandomFilter) -> None:
-    rows = np.flatnonzero(filter_.matches(workspace.columns))
-    for ws in workspace.workspaces:
-        for facet in compute_facets(ws.stores, filter_.sql, sorted({*KINDS, "dataset", "success"})):
-            values = [workspace.columns[facet.column][row] for row in rows]
-            present = [value for value in values if value is not None]
-            assert facet.missing == len(values) - len(present)
-            if facet.type in ("int64", "float64", "timestamp"):
-                assert sum(facet.histogram) + facet.below + facet.above + facet.unreal == len(present)
-            else:
-                items = (set(value) if isinstance(value, list) else [value] for value in present)
-                assert dict(facet.counts) == Counter(item for value_items in items for item in value_items)
-
-
 @_drawn(8)
 @given(filter_=_FILTERS, numbers=st.lists(st.integers(0, _MANY // 2), max_size=20))
 def test_sets_annotators_and_pages_choose_the_same(
@@ -245,33 +228,6 @@ def _moments(workspace: RandomWorkspace, text: str, episode_id: str) -> list[flo
     return [score for score, _ in best[:3]]
 
 
-def test_an_index_keeps_its_promise_and_leaves_no_row_of_another_filter(workspace: RandomWorkspace) -> None:
-    recalls: list[float] = []
-
-    @_drawn(25)
-    @given(filter_=_FILTERS, number=st.integers(0, 1_000))
-    def check_filter(filter_: RandomFilter, number: int) -> None:
-        scores = _best_frames(workspace, text_vector(str(number)), filter_.matches(workspace.columns))
-        for ws in workspace.workspaces:
-            hits = ws.search(str(number), by="frames", where=filter_.sql, limit=20, space="indexed")
-            hit_ids = [hit.episode_id for hit in hits]
-            assert len(set(hit_ids)) == len(hit_ids) == min(20, len(scores))
-            assert [hit.rank_value for hit in hits] == pytest.approx(
-                [scores.get(episode_id) for episode_id in hit_ids], abs=_SAME
-            )
-            best = sorted(scores.values(), reverse=True)[:20]
-            recalls.append(_recall([hit.rank_value for hit in hits], best))
-
-    check_filter()
-    assert np.mean(recalls) >= 0.95
-
-
-def _recall(scores: list[float], best_scores: list[float]) -> float:
-    return (
-        sum(score >= best_scores[-1] - _SAME for score in scores) / len(best_scores) if best_scores else 1.0
-    )
-
-
 @_drawn(15)
 @given(
     filter_=_FILTERS, text=st.sampled_from(["mug", "drawer", "café", "open drawer"]), limit=st.integers(1, 60)
@@ -310,32 +266,6 @@ def test_words_are_ranked_as_without_a_filter(
         hit_ids = [hit.episode_id for hit in hits]
         assert len(set(hit_ids)) == len(hit_ids) == min(limit, len(matching_ids & candidate_ids))
         assert set(hit_ids) <= matching_ids & candidate_ids
-
-
-@_drawn(12)
-@given(filter_=_FILTERS, text=st.sampled_from(["mug", "☕"]), limit=st.integers(1, 300))
-def test_meaning_is_exact(workspace: RandomWorkspace, filter_: RandomFilter, text: str, limit: int) -> None:
-    query, row_mask = text_vector(text), filter_.matches(workspace.columns)
-    texts = [
-        *enumerate(workspace.columns["instruction"]),
-        *((row, text) for row, _, text in workspace.captions),
-    ]
-    similarities = {text: float(text_vector(text) @ query / np.linalg.norm(query)) for _, text in texts}
-    scores: dict[str, float] = {}
-    for row, document in texts:
-        if row_mask[row]:
-            scores[str(workspace.ids[row])] = max(
-                similarities[document], scores.get(str(workspace.ids[row]), -2.0)
-            )
-    for ws in workspace.workspaces:
-        hits = ws.search(text, by="meaning", where=filter_.sql, limit=limit, space="exact")
-        assert [hit.rank_value for hit in hits] == pytest.approx(
-            sorted(scores.values(), reverse=True)[:limit], abs=1e-3
-        )
-        assert [scores[hit.episode_id] for hit in hits] == pytest.approx(
-            [hit.rank_value for hit in hits], abs=1e-3
-        )
-        assert len({hit.episode_id for hit in hits}) == len(hits)
 
 
 @_drawn(6)

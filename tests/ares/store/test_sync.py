@@ -10,10 +10,9 @@ import pytest
 from ares.annotation import Annotation, Column, Producer
 from ares.episode import Record
 from ares.errors import StoreError
-from ares.store import AnnotationStore, reset_applied_sequence
+from ares.store import AnnotationStore
 from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
-from ares.store.sync import apply, apply as progress
 from ares.store.sync.apply import apply_log
 
 MakeAnnotation = Callable[..., Annotation]
@@ -74,14 +73,6 @@ def _column(tables: Tables, name: str) -> dict[str, object]:
     return {row["episode_id"]: row[name] for batch in batches for row in batch.to_pylist()}
 
 
-def _all(tables: Tables) -> tuple[object, object]:
-    columns = sorted(set(tables.episodes.columns()) - {"ingested"})
-    rows = [
-        row for batch in tables.episodes.scan(columns, order_by="episode_id") for row in batch.to_pylist()
-    ]
-    return rows, tables.segments.read().to_pylist()
-
-
 def test_values_become_columns(
     tables: Tables, sqlite: SqliteAnnotationStore, ids: list[str], motion: MakeAnnotation
 ) -> None:
@@ -98,18 +89,6 @@ def test_values_become_columns(
     assert tables.episodes.count("idle IS NOT NULL AND phase = 'reach'") == 1
     assert "other" not in tables.episodes.columns()
     assert tables.episodes.count() == 5
-
-
-def test_the_latest_annotation_wins(
-    tables: Tables, sqlite: SqliteAnnotationStore, ids: list[str], motion: MakeAnnotation
-) -> None:
-    sqlite.append([motion(ids[0], path_length=1.0, phase="kept"), motion(ids[0], 1.0, path_length=2.0)])
-    apply_log(tables, sqlite)
-    assert _column(tables, "path_length")[ids[0]] == 2.0
-    sqlite.append([motion(ids[0], 2.0, path_length=3.0)])
-    apply_log(tables, sqlite)
-    assert _column(tables, "path_length")[ids[0]] == 3.0
-    assert _column(tables, "phase")[ids[0]] == "kept"
 
 
 def test_nothing_new_is_nothing_to_do(
@@ -156,68 +135,6 @@ def test_captions_and_grades_become_segments(
     apply_log(tables, sqlite)
     first, _ = tables.segments.read().to_pylist()
     assert (first["grade"], first["acceptable"], first["score"]) == ("unsure", None, None)
-
-
-def test_many_batches_are_one_log(
-    tables: Tables,
-    sqlite: SqliteAnnotationStore,
-    ids: list[str],
-    motion: MakeAnnotation,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(apply, "_READ_BATCH", 3)
-    sqlite.append([motion(ids[number % 5], float(number), path_length=float(number)) for number in range(20)])
-    assert apply_log(tables, sqlite) == 20
-    assert _column(tables, "path_length") == {
-        episode_id: 15.0 + number for number, episode_id in enumerate(ids)
-    }
-
-
-@pytest.mark.parametrize("step", ["episodes.set_values", "segments.upsert", "save"])
-def test_a_crash_at_any_step_is_mended(
-    tables: Tables,
-    sqlite: SqliteAnnotationStore,
-    ids: list[str],
-    make_annotation: MakeAnnotation,
-    motion: MakeAnnotation,
-    monkeypatch: pytest.MonkeyPatch,
-    step: str,
-) -> None:
-    """Applying is cut off after each kind of write; the next start ends where an uninterrupted one would."""
-    caption = make_annotation(
-        ids[0], value={"text": "open it", "caption": "open it"}, maker_id=_CAPTION.maker_id
-    )
-    verdict = {"grade": "not_acceptable", "acceptable": False, "score": 0.25}
-    earlier = make_annotation(
-        ids[2], value={"text": "hold it", "caption": "hold it"}, maker_id=_CAPTION.maker_id
-    )
-    sqlite.append([earlier])
-    apply_log(tables, sqlite)
-    # A grade of a caption of the same batch, and one of a caption that the table has.
-    sqlite.append([motion(ids[1], path_length=1.0), caption, _graded(make_annotation, caption, verdict)])
-    sqlite.append([_graded(make_annotation, earlier, verdict)])
-    owner = progress._StateTable if step == "save" else type(getattr(tables, step.split(".")[0]))
-    name = step.split(".")[-1]
-    original = getattr(owner, name)
-
-    def cut(self: object, *arguments: object) -> None:
-        if step != "save":
-            original(self, *arguments)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, name, cut)
-        with pytest.raises(KeyboardInterrupt):
-            apply_log(tables, sqlite)
-
-    assert apply_log(tables, sqlite) == 4
-    repaired = _all(tables)
-    reset_applied_sequence(tables)
-    assert apply_log(tables, sqlite) == 5
-    assert _all(tables) == repaired
-    assert tables.episodes.count("grade = 'not_acceptable' AND caption = 'open it'") == 1
-    assert tables.segments.count("NOT acceptable AND score = 0.25") == 2
-    assert tables.episodes.count() == 5
 
 
 @pytest.mark.parametrize(
@@ -283,15 +200,6 @@ def test_two_producers_that_disagree_on_a_type(
     with pytest.raises(StoreError, match="column 'events' is int64, but its producer declares string"):
         apply_log(tables, sqlite)
     assert _column(tables, "events")[ids[0]] == 3
-
-
-def test_an_annotation_of_an_unknown_producer_is_told(
-    tables: Tables, sqlite: SqliteAnnotationStore, ids: list[str], make_annotation: MakeAnnotation
-) -> None:
-    sqlite.append([make_annotation(ids[0], maker_id="never stored")])
-    with pytest.raises(StoreError, match="producer never stored is unknown"):
-        apply_log(tables, sqlite)
-    assert tables.segments.count() == 0
 
 
 def test_an_unknown_producer_holds_up_no_other_annotation(

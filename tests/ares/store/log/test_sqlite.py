@@ -85,16 +85,6 @@ def test_a_killed_writer_loses_nothing_it_was_told_is_stored(tmp_path: Path, mak
         assert len(written) >= 200 * (acknowledged + 1)
 
 
-def test_several_processes_write_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "log.sqlite"
-    processes = [_writer(path, str(number), 20, 20) for number in range(6)]
-    for process in processes:
-        process.communicate()
-        assert process.returncode == 0
-    with closing(SqliteAnnotationStore(path)) as store:
-        assert len(store.read()) == 6 * 20 * 20
-
-
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "log.sqlite"
     path.write_bytes(b"not a database" * 1000)

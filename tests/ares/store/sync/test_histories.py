@@ -16,9 +16,9 @@ from ares.settings import settings_from_environment
 from ares.store import Stores, open_stores, pin_producers, reset_applied_sequence
 from ares.store.lance.schema import episode_schema
 from ares.store.lance_tables import Tables
+from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync import apply, apply as progress, shown_values
 from ares.store.sync.apply import apply_log
-from tests.ares.store.memory_log import MemoryAnnotationStore
 from tests.ares.store.sync.histories import Step, Writer, histories, play, without_empty
 from tests.ares.store.sync.oracle import Oracle, Row
 from tests.ares.store.sync.producers import OUTCOMES, PRODUCERS
@@ -68,7 +68,7 @@ def test_the_tables_show_what_the_rules_say(
     set_sizes: Callable[[tuple[int, int, int]], None], history: list[Step], sizes: tuple[int, int, int]
 ) -> None:
     set_sizes(sizes)
-    store = MemoryAnnotationStore()
+    store = SqliteAnnotationStore(Path(":memory:"))
     tables = cast("Tables", memory_tables := TablesInMemory(_EPISODES))
     writer = Writer(list(_EPISODES), store)
 
@@ -84,7 +84,7 @@ def test_the_tables_show_what_the_rules_say(
 
 def test_a_pin_is_followed_where_the_log_has_nothing_new() -> None:
     """The outcome of the pinned producer replaces the other, and `conflict` with it."""
-    store, memory_tables = MemoryAnnotationStore(), TablesInMemory(_EPISODES)
+    store, memory_tables = SqliteAnnotationStore(Path(":memory:")), TablesInMemory(_EPISODES)
     tables, writer = cast("Tables", memory_tables), Writer(list(_EPISODES), store)
     for label, value in (("outcome 1", 1), ("outcome 2", 0)):
         writer.annotate(Step("annotate", label, episode=0, subject=0, span=0, variant=0, value=value))

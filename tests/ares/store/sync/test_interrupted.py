@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from ares.store import pin_producers
 from ares.store.lance_tables import Tables
+from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync import apply, apply as progress
 from ares.store.sync.apply import apply_log
-from tests.ares.store.memory_log import MemoryAnnotationStore
 from tests.ares.store.sync.histories import Step, Writer, apply_quietly
 from tests.ares.store.sync.producers import GUESTS
 from tests.ares.store.sync.tables_in_memory import RowsInMemory, StateInMemory, TablesInMemory
@@ -84,7 +85,7 @@ class _Cutter:
 
 def _played(cutter: _Cutter, writes: int | None) -> tuple[Any, bool]:
     """Rows after a history whose second part was cut off after some writes, and whether it was."""
-    store, tables_in_memory = MemoryAnnotationStore(), TablesInMemory(_EPISODES)
+    store, tables_in_memory = SqliteAnnotationStore(Path(":memory:")), TablesInMemory(_EPISODES)
     tables, writer = cast("Tables", tables_in_memory), Writer(list(_EPISODES), store)
     for steps in (_BEFORE, _CUT):
         for step in steps:

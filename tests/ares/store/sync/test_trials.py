@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from ares.annotation import Annotation, Producer
+from ares.annotation import Annotation
 from ares.episode import Record
-from ares.store import pin_producers, read_pins
 from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync import apply as progress
@@ -30,52 +29,6 @@ def _grade_value(decision: bool) -> dict[str, Any]:
         "grade_score": 1.0,
         "grade_verdicts": "VERB=MET" if decision else "VERB=UNMET",
     }
-
-
-def test_a_stopped_trial_of_another_rubric_changes_the_episodes_that_it_has_and_no_others(
-    tables: Tables,
-    sqlite: SqliteAnnotationStore,
-    make_record: Callable[..., Record],
-    make_annotation: MakeAnnotation,
-) -> None:
-    records = [make_record(number) for number in range(ACCEPTED)]
-    tables.episodes.add(records)
-    text = {"caption": "lift", "text": "lift"}
-    captions = [
-        make_annotation(record.episode.episode_id, maker_id=CAPTIONER.maker_id, value=text)
-        for record in records
-    ]
-
-    def grade(members: Sequence[Annotation], judge: Producer, decision: bool) -> None:
-        value, maker_id = _grade_value(decision), judge.maker_id
-        sqlite.append(
-            [
-                make_annotation(
-                    item.episode_id, name="grade", maker_id=maker_id, subject=item.annotation_id, value=value
-                )
-                for item in members
-            ]
-        )
-        apply_log(tables, sqlite)
-
-    for producer in (CAPTIONER, JUDGE, TRIAL):
-        sqlite.add_producer(producer)
-    sqlite.append(captions)
-    grade(captions, JUDGE, True)
-    assert tables.episodes.count("acceptable_unproven") == ACCEPTED
-    grade(captions[:10], TRIAL, False)
-    assert tables.episodes.count("acceptable_unproven") == ACCEPTED - 10, "the others are as they were"
-    assert tables.episodes.count("acceptable_unproven = false") == 10
-    pin_producers(sqlite, {"grade": JUDGE.maker_id})
-    apply_log(tables, sqlite)
-    assert tables.episodes.count("acceptable_unproven") == ACCEPTED, "the trial is not shown"
-    pin_producers(sqlite, {"grade": TRIAL.maker_id})
-    apply_log(tables, sqlite)
-    assert tables.episodes.count("acceptable_unproven = false") == 10, "asked for by name"
-    assert tables.episodes.count("acceptable_unproven IS NULL") == ACCEPTED - 10
-    pin_producers(sqlite, {"grade": "newest"})
-    apply_log(tables, sqlite)
-    assert (read_pins(sqlite), tables.episodes.count("acceptable_unproven")) == ({}, ACCEPTED - 10)
 
 
 def test_what_an_earlier_version_chose_is_chosen_again_by_the_rule_of_today(

@@ -33,7 +33,7 @@ class CameraFrames:
 def _embedded(episodes: int, frames: int = 4, dim: int = 8) -> list[CameraFrames]:
     rng = np.random.default_rng(7)
     rows = []
-    for number, camera in itertools.product(range(episodes), ("front", "wrist")):
+    for number, camera in itertools.product(range(episodes), ("front", "o'clock")):
         vectors = rng.normal(size=(frames, dim)).astype(np.float32)
         # As the table keeps them.
         unit = (
@@ -149,7 +149,7 @@ def test_the_mean_of_an_episode_is_over_all_its_frames_of_all_cameras(tables: Ta
 def test_vectors_of_an_episode_come_back(vectors: VectorTable) -> None:
     front, wrist = _embedded(10)[6:8]
     cameras, seconds, stored = vectors.read("episode3")
-    assert cameras == ["front"] * 4 + ["wrist"] * 4
+    assert cameras == ["front"] * 4 + ["o'clock"] * 4
     assert seconds.tolist() == [0.0, 0.5, 1.0, 1.5] * 2
     assert stored.dtype == np.float32
     assert np.array_equal(stored, np.concatenate([front.vectors, wrist.vectors]))
@@ -176,7 +176,7 @@ def test_adding_again_replaces(vectors: VectorTable) -> None:
     assert vectors.count() == 80
     vectors.add([CameraFrames("episode0", "front", [9.0], np.ones((1, 8), np.float32))])
     assert vectors.count() == 77
-    assert vectors.read("episode0")[0] == ["front"] + ["wrist"] * 4
+    assert vectors.read("episode0")[0] == ["front"] + ["o'clock"] * 4
 
 
 def test_vectors_of_episodes_that_the_log_does_not_know_go(vectors: VectorTable) -> None:
@@ -200,29 +200,6 @@ def test_vectors_of_another_length_are_refused(vectors: VectorTable) -> None:
 def test_a_space_that_no_table_can_be_named_for(tables: Tables, space: str) -> None:
     with pytest.raises(RequestError, match="cannot be the name of a space"):
         tables.vectors(space)
-
-
-def test_ids_with_quotes(tables: Tables) -> None:
-    table = tables.vectors("clip")
-    ids = ["it's", '"', "a' OR '1'='1", "\\"]
-    table.add([CameraFrames(episode_id, "o'clock", [0.0], np.ones((1, 2), np.float32)) for episode_id in ids])
-    for episode_id in ids:
-        assert [moment.episode_id for moment in table.search(np.ones(2, np.float32), 9, [episode_id])] == [
-            episode_id
-        ]
-        assert table.read(episode_id)[0] == ["o'clock"]
-    assert table.search(np.ones(2, np.float32), 9, []) == []
-
-
-def test_optimizing_keeps_the_search_exact(
-    tables: Tables, vectors: VectorTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ares.store.lance_tables._MIN_INDEXED_ROWS", 1)
-    query = np.arange(8, dtype=np.float32)
-    candidates = [f"episode{number}" for number in range(0, 10, 2)]
-    before = vectors.search(query, 30, candidates)
-    tables.optimize()
-    assert vectors.search(query, 30, candidates) == before
 
 
 def test_every_episode_has_the_score_of_its_best_frame(vectors: VectorTable, tables: Tables) -> None:

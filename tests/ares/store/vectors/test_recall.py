@@ -223,17 +223,19 @@ def _status(ws: Workspace) -> dict[str, Any]:
 
 def test_a_job_tells_what_it_indexes_and_the_status_shows_what_was_measured(tmp_path: Path) -> None:
     ws = ares.open(tmp_path / "ws", create=True)
-    scenes = SceneTable(Path(ws.stores.folder, "lance"), 100)
+    scenes, tables = SceneTable(Path(ws.stores.folder, "lance"), 100), ws.stores.tables
     messages: list[str] = []
-    ws.stores.tables.refresh_indexes(messages.append)
-    assert messages == []
+    tables.refresh_indexes(messages.append)
+    assert messages == [], "so few have no index"
+    assert (tables.unindexed_vectors(), tables.unindexed_vectors(_FLAT_ROWS)) == ({}, {"clip": 2_000})
     flat = _status(ws)
     assert (flat["rows"], flat["indexed"], flat["recall"], flat["kind"]) == (2_000, 0, 1.0, "flat")
-    ws.stores.tables.refresh_indexes(messages.append, _FLAT_ROWS)
+    tables.refresh_indexes(messages.append, _FLAT_ROWS)
     started, measured = messages
     assert started == "indexing 2000 vectors of clip; they can be searched meanwhile"
     assert re.fullmatch(r"the index of clip finds \d+\.\d% of the true nearest", measured)
     scenes.add_episodes(1)
+    assert (tables.unindexed_vectors(_FLAT_ROWS), tables.unindexed_vectors(20)) == ({}, {"clip": 20})
     indexed = _status(ws)
     assert (indexed["rows"], indexed["indexed"], indexed["kind"]) == (2_020, 2_000, "IVF_RQ")
     assert indexed["recall"] >= recall.TARGET
@@ -241,23 +243,6 @@ def test_a_job_tells_what_it_indexes_and_the_status_shows_what_was_measured(tmp_
     assert indexed["tuning"]["queries"] == 96
     assert [index["rows"] for index in indexed["indices"]] == [2_000]
     ws.close()
-
-
-def test_vectors_that_wait_for_an_index_are_counted(tmp_path: Path) -> None:
-    ws = ares.open(tmp_path / "ws", create=True)
-    scenes = SceneTable(Path(ws.stores.folder, "lance"), 100)
-    tables = ws.stores.tables
-    assert (tables.unindexed_vectors(), tables.unindexed_vectors(_FLAT_ROWS)) == ({}, {"clip": 2_000})
-    tables.refresh_indexes(lambda line: None, _FLAT_ROWS)
-    scenes.add_episodes(1)
-    assert (tables.unindexed_vectors(_FLAT_ROWS), tables.unindexed_vectors(20)) == ({}, {"clip": 20})
-    ws.close()
-
-
-def test_small_tables_have_no_index(tmp_path: Path) -> None:
-    scenes = SceneTable(tmp_path, 10)
-    assert scenes.table.refresh() is None
-    assert scenes.table.state() == (200, 0, None)
 
 
 def test_an_index_that_finds_too_little_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
