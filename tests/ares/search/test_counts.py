@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
@@ -23,10 +23,9 @@ from ares.settings import Settings
 from ares.store import lance_tables as tables
 from ares.workspace import Workspace, open_workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes
+from tests.ares.store.random_filters import RandomFilter, filters
 
 Row = Mapping[str, Any]
-# A condition in SQL, and the same in Python: None where a missing value leaves it open.
-Condition = tuple[str, Callable[[Row], bool | None]]
 Step = tuple[str, Sequence[Row]]
 
 _MANY = 600
@@ -51,40 +50,13 @@ _TYPES = {
     "things": pa.list_(pa.string()),
     "seen": pa.timestamp("us", "UTC"),
 }
-_ATOMS: list[Condition] = [
-    ("flag", lambda row: row["flag"]),
-    ("flag IS NULL", lambda row: row["flag"] is None),
-    ("word = 'it''s'", lambda row: None if row["word"] is None else row["word"] == "it's"),
-    ("grade IN ('a','b')", lambda row: None if row["grade"] is None else row["grade"] in ("a", "b")),
-    ("whole > 5", lambda row: None if row["whole"] is None else row["whole"] > 5),
-    ("num_steps < 200", lambda row: row["num_steps"] < 200),
-    ("things IS NOT NULL", lambda row: row["things"] is not None),
-    ("seen IS NULL", lambda row: row["seen"] is None),
-    ("true", lambda row: True),
-]
-
-
-def _not(condition: Condition) -> Condition:
-    def expected(row: Row) -> bool | None:
-        value = condition[1](row)
-        return None if value is None else not value
-
-    return f"(NOT {condition[0]})", expected
-
-
-def _both(first: Condition, second: Condition) -> Condition:
-    def expected(row: Row) -> bool | None:
-        values = first[1](row), second[1](row)
-        return False if False in values else None if None in values else True
-
-    return f"({first[0]} AND {second[0]})", expected
-
-
-_conditions = st.recursive(
-    st.sampled_from(_ATOMS),
-    lambda inner: inner.map(_not) | st.tuples(inner, inner).map(lambda pair: _both(*pair)),
-    max_leaves=4,
-)
+_CONDITIONS = filters(
+    {
+        "word": ["it's", "mug"], "real": [0.1, 1e300], "whole": [5, -3], "flag": [True], "grade": ["a", "b"],
+        "num_steps": [100, 200, 300], "seen": [datetime(2000, 1, 1, tzinfo=UTC)],
+    },
+    leaves=4,
+)  # fmt: skip
 _steps = st.tuples(
     st.sampled_from(["add", "update", "delete", "compact"]), st.lists(_values, min_size=1, max_size=25)
 )
@@ -107,22 +79,22 @@ def few_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(
-    steps=st.lists(_steps, min_size=1, max_size=4), conditions=st.lists(_conditions, min_size=1, max_size=3)
+    steps=st.lists(_steps, min_size=1, max_size=4), conditions=st.lists(_CONDITIONS, min_size=1, max_size=3)
 )
 def test_facets_equal_a_count_by_hand_after_every_change(
-    steps: Sequence[Step], conditions: Sequence[Condition]
+    steps: Sequence[Step], conditions: Sequence[RandomFilter]
 ) -> None:
-    # As a page joins its filters; each of them alone is asked too, and remembered.
-    where = " AND ".join(f"({sql})" for sql, _ in conditions)
+    # As a page joins its filters; one of them alone is asked too, and remembered.
+    where = " AND ".join(f"({condition.sql})" for condition in conditions)
     with tempfile.TemporaryDirectory() as folder:
         reader, writer = (open_workspace(folder, Settings()) for _ in range(2))
         add_synthetic_episodes(writer, 20)
         _update(writer, [dict.fromkeys(_TYPES)])
         for number, step in enumerate(steps):
             _do(writer, number, *step)
-            _check(reader, where, lambda row: all(expected(row) for _, expected in conditions))
-            _check(reader, *conditions[-1])
-            _check(reader, "", lambda row: True)
+            _check(reader, where, conditions)
+            _check(reader, conditions[-1].sql, conditions[-1:])
+            _check(reader, "", [])
 
 
 def _do(ws: Workspace, number: int, action: str, rows: Sequence[Row]) -> None:
@@ -146,15 +118,18 @@ def _update(ws: Workspace, rows: Sequence[Row]) -> None:
     ws.stores.tables.episodes.set_values(pa.table({"episode_id": pa.array(ids), **columns, "grade": grades}))
 
 
-def _check(ws: Workspace, where: str, is_expected: Callable[[Row], bool | None]) -> None:
-    rows = ws.stores.tables.episodes.read_columns([*_TYPES, "grade", "dataset", "num_steps"])
-    row_dicts = [dict(zip(rows.column_names, row, strict=True)) for row in _rows(rows)]
-    matching = [row for row in row_dicts if is_expected(row)]
-    assert ws.stores.tables.episodes.count(where) == len(matching)
-    for facet in compute_facets(ws.stores, where, [*_TYPES, "grade", "dataset", "num_steps"]):
-        _is_count_of(facet, [row[facet.column] for row in matching])
+def _check(ws: Workspace, where: str, conditions: Sequence[RandomFilter]) -> None:
+    names = [*_TYPES, "grade", "dataset", "num_steps"]
+    rows = ws.stores.tables.episodes.read_columns(names)
+    columns = {name: rows[name].to_pylist() for name in names}
+    matching = np.ones(len(rows), bool)
+    for condition in conditions:
+        matching &= condition.matches(columns)
+    for facet in compute_facets(ws.stores, where, names):
+        values = columns[facet.column]
+        _is_count_of(facet, [value for value, is_in in zip(values, matching, strict=True) if is_in])
     # What was remembered of the filter says the same.
-    assert ws.stores.tables.episodes.count(where) == len(matching)
+    assert ws.stores.tables.episodes.count(where) == matching.sum()
 
 
 def _is_count_of(facet: Facet, values: Sequence[Any]) -> None:
@@ -164,11 +139,6 @@ def _is_count_of(facet: Facet, values: Sequence[Any]) -> None:
         _same_histogram(facet, [_real(value) for value in present])
     else:
         _same_counts(facet, present)
-
-
-def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    columns = [table[name].to_pylist() for name in table.column_names]
-    return list(zip(*columns, strict=True))
 
 
 def _real(value: float | datetime) -> float:
