@@ -57,6 +57,7 @@ def test_what_controls_say_is_counted_from_them(ws: Workspace) -> None:
     assert run_checks(ws.stores, rebuild=True) == [] and shown(ws) == {("acceptable", None, "untrusted")}
 
 
+@pytest.mark.slow
 def test_controls_of_removed_episodes_are_counted_no_more_at_once(ws: Workspace) -> None:
     ids = sorted(ws.stores.tables.episodes.ids())
     assert shown(ws) == {("acceptable", None, "untrusted")} and run_checks(ws.stores) == []
@@ -83,6 +84,7 @@ def test_a_grade_that_does_not_follow_from_the_controls_is_found_and_rebuilt(ws:
     assert run_checks(ws.stores, rebuild=True) == [] and shown(ws) == {("acceptable", None, "untrusted")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [0, 5])
 def test_a_purge_leaves_no_controls_of_what_is_gone(ws: Workspace, kept: int) -> None:
     """What is kept of a judge follows from the episodes that are left, without a repair."""

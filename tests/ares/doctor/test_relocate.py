@@ -20,6 +20,7 @@ def _relocate(workspace: Workspace, old: Path, new: Path) -> None:
     assert (finding.repaired, finding.count) == (True, 24)
 
 
+@pytest.mark.slow
 def test_moves_in_a_row_and_back(video_ws: Workspace, tmp_path: Path, demo_samples: Path) -> None:
     before, second, third = (
         list(video_ws.stores.tables.episodes.read()),
@@ -35,6 +36,7 @@ def test_moves_in_a_row_and_back(video_ws: Workspace, tmp_path: Path, demo_sampl
     assert list(video_ws.stores.tables.episodes.read()) == before
 
 
+@pytest.mark.slow
 def test_a_dataset_at_the_old_path_is_another_one(
     video_ws: Workspace, tmp_path: Path, demo_samples: Path
 ) -> None:

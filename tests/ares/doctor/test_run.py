@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -254,6 +254,11 @@ REBUILT: dict[str, tuple[Corrupt, str, int]] = {
 }
 
 
+def _first_by_day(cases: Iterable[str]) -> list[Any]:
+    first, *others = cases
+    return [first, *(pytest.param(case, marks=pytest.mark.slow) for case in others)]
+
+
 def test_nothing_is_wrong_with_a_whole_workspace(workspace: Workspace) -> None:
     assert run_checks(workspace.stores) == []
     before = _dump(workspace)
@@ -265,7 +270,7 @@ def _summaries(findings: Sequence[Finding]) -> list[tuple[str, int, bool]]:
     return sorted((finding.check, finding.count, finding.repaired) for finding in findings)
 
 
-@pytest.mark.parametrize("case", REPAIRED)
+@pytest.mark.parametrize("case", _first_by_day(REPAIRED))
 def test_what_was_broken_is_found_and_repaired(workspace: Workspace, case: str) -> None:
     before, expected = _dump(workspace), sorted((check, count) for _, check, count in REPAIRED[case])
     for corrupt, _, _ in REPAIRED[case]:
@@ -279,7 +284,7 @@ def test_what_was_broken_is_found_and_repaired(workspace: Workspace, case: str) 
         assert _without_sequence(_dump(workspace)) == _without_sequence(before)
 
 
-@pytest.mark.parametrize("case", REBUILT)
+@pytest.mark.parametrize("case", _first_by_day(REBUILT))
 def test_what_differs_from_the_log_is_found_and_healed_as_the_finding_advises(
     workspace: Workspace,
     case: str,
@@ -363,6 +368,7 @@ def test_a_vector_without_its_annotation_is_deleted(workspace: Workspace) -> Non
     assert run_checks(workspace.stores) == []
 
 
+@pytest.mark.slow
 def test_vectors_that_a_killed_run_left_are_deleted(workspace: Workspace) -> None:
     """A document names the space as long as a run writes to it; annotated vectors stay."""
     annotated, unannotated = sorted(workspace.stores.tables.episodes.ids())[:2]
@@ -416,6 +422,7 @@ def _delete_producer(workspace: Workspace) -> None:
     _run_sql(workspace, "DELETE FROM makers WHERE body LIKE '%\"embed\"%'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("corrupt", "check"),
     [

@@ -74,6 +74,7 @@ def few_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(ListEncoding, "encode", refuse)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_rows")
 @settings(
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -196,6 +196,7 @@ def test_a_question_that_cannot_be_answered_is_refused(
         ws.search(**options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_motion_finds_the_same_task_across_what_was_recorded_of_one_robot(
     demo_samples: Path, tmp_path: Path
 ) -> None:

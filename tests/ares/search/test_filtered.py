@@ -228,7 +228,7 @@ def _drawn(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]
     return settings(max_examples=examples, deadline=None, suppress_health_check=suppressed, phases=phases)
 
 
-@_drawn(80)
+@_drawn(40)
 @given(filter_=_FILTERS)
 def test_ids_and_counts(contents: _Contents, filter_: RandomFilter) -> None:
     expected = set(contents.ids[filter_.matches(contents.columns)])
@@ -254,6 +254,7 @@ def test_words_among_some_episodes_are_those_of_these_episodes(contents: _Conten
             assert int(ws.stores.tables.episodes.snapshot().row_mask(where).sum()) == len(expected)
 
 
+@pytest.mark.slow
 @_drawn(10)
 @given(filter_=_FILTERS, order=_ORDERS, size=st.integers(_MANY // 8, _MANY))
 def test_pages_lose_no_row_and_show_none_twice(
@@ -292,6 +293,7 @@ def _ordered(contents: _Contents, filter_: RandomFilter, order: Sequence[tuple[s
     return [str(contents.ids[row]) for row in rows]
 
 
+@pytest.mark.slow
 @_drawn(8)
 @given(filter_=_FILTERS, numbers=st.lists(st.integers(0, _MANY // 2), max_size=20))
 def test_sets_annotators_and_pages_choose_the_same(
@@ -344,6 +346,7 @@ def _are_the_best(hits: Sequence[Hit], scores: dict[str, float], limit: int) -> 
         assert best_missing <= hits[-1].rank_value + _SAME
 
 
+@pytest.mark.slow
 @_drawn(20)
 @given(filter_=_FILTERS, text=st.sampled_from(["mug", "a drawer", "☕"]), limit=st.integers(1, 60))
 def test_text_to_moments_is_exact(contents: _Contents, filter_: RandomFilter, text: str, limit: int) -> None:
@@ -378,6 +381,7 @@ def _moments(contents: _Contents, text: str, episode_id: str) -> list[float]:
     return [score for score, _ in best[:3]]
 
 
+@pytest.mark.slow
 @_drawn(6)
 @given(filter_=_FILTERS, limit=st.integers(1, 30), number=st.integers(0, 500))
 def test_like_an_episode_is_exact(
@@ -408,6 +412,7 @@ def test_like_an_episode_is_exact(
             )
 
 
+@pytest.mark.slow
 @_drawn(6)
 @given(
     filter_=_FILTERS,

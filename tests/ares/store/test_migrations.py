@@ -232,6 +232,7 @@ def test_a_workspace_that_cannot_be_written_is_reported(
     assert "cannot be written here" in result.err and os.strerror(number) in result.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("flock") is None, reason="macOS has no flock")
 def test_a_copy_under_flock_and_a_job_wait_for_each_other(old_workspace: Path) -> None:
     """The command of docs/operations.md takes the lock that jobs take."""

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.episode import Record
@@ -45,6 +46,7 @@ def model(steps: list[tuple[str, set[int], int]]) -> tuple[set[int], set[int]]:
     return removed, tagged
 
 
+@pytest.mark.slow
 @given(st.lists(_STEP, min_size=1, max_size=7))
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_tables_show_what_the_model_says(

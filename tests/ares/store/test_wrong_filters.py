@@ -45,7 +45,7 @@ def test_the_statement_that_lance_makes_of_a_filter_is_not_shown(ws: Workspace) 
         ws.stores.tables.episodes.count("(dataset IS NULL) AND (dataset IN (,'it''s'))")
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     correct=filters(_COLUMNS, leaves=4),
     at=st.floats(0, 1),

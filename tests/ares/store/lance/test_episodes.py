@@ -220,6 +220,7 @@ class Clock(datetime):
         return cls.present
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_what_was_stored_first_is_the_original(
     tmp_path: Path, make_record: Make, monkeypatch: pytest.MonkeyPatch, seed: int

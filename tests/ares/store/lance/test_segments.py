@@ -79,11 +79,11 @@ def test_operators_are_words(segments: SegmentTable, text: str) -> None:
 
 
 def test_equal_scores_stand_in_one_order(tables: Tables) -> None:
-    rows = _rows(["push the button"] * 40)
-    for number in random.Random(1).sample(range(40), 40):
+    rows = _rows(["push the button"] * 12)
+    for number in random.Random(1).sample(range(12), 12):
         tables.segments.upsert(rows.slice(number, 1))
-    expected = sorted(f"episode{number}" for number in range(40))
-    for limit in (1, 7, 39, 40, 60):
+    expected = sorted(f"episode{number}" for number in range(12))
+    for limit in (1, 7, 11, 12, 60):
         assert [hit.episode_id for hit in tables.segments.search_text("button", limit)] == expected[:limit]
 
 

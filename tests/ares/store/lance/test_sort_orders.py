@@ -7,6 +7,7 @@ from itertools import chain, product
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -34,14 +35,15 @@ def _change(workspace: Workspace, number: int) -> None:
         table.delete("num_steps % 7 = 0")
 
 
+@pytest.mark.slow
 def test_an_order_is_kept_until_the_table_changes(tmp_path: Path) -> None:
     reader, writer = (open_workspace(str(tmp_path / "ws"), Settings()) for _ in range(2))
     add_synthetic_episodes(writer, 200)
-    orders = ["dataset, key", "speed", "speed DESC", "success, num_steps DESC", "key", "duration_seconds"]
+    orders = ["dataset, key", "speed", "speed DESC", "success, num_steps DESC", "duration_seconds"]
     for number in range(4):
         _change(writer, number)
         # More orders than are cached, each read three times: sorted by Lance, then cached, then from the cache.
-        for order, where in product(orders * 3, ["", "success", "num_steps > 300", "false"]):
+        for order, where in product(orders * 3, ["", "success AND num_steps > 100"]):
             all_rows = writer.stores.tables.episodes.scan(["episode_id", "speed"], where, order_by=order)
             expected = [row["episode_id"] for batch in all_rows for row in batch.to_pylist()][5:29]
             page = reader.stores.tables.episodes.scan(["episode_id"], where, 24, 5, order)

@@ -79,6 +79,7 @@ class _Writing:
                 self.seen.append(annotation.episode_id)
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_before_a_crash_is_there_after_it(
     mongod: Any, make_annotation: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,6 +47,7 @@ def _writer(path: Path, writer: str, size: int, batches: int) -> subprocess.Pope
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_a_journal_that_another_process_deletes_is_said_and_takes_nothing_more(
     tmp_path: Path, make_annotation: Make
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_journal_that_another_process_deletes_is_said_and_takes_nothing_more(
         assert store.append([make_annotation("after")]) == 3 and len(store.read()) == 3
 
 
+@pytest.mark.slow
 def test_a_killed_writer_loses_nothing_it_was_told_is_stored(tmp_path: Path, make_annotation: Make) -> None:
     path = tmp_path / "log.sqlite"
     for life in range(3):
@@ -117,6 +119,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         SqliteAnnotationStore(path)
 
 
+@pytest.mark.slow
 def test_a_full_disk_stores_nothing_of_the_batch_and_loses_nothing(tmp_path: Path) -> None:
     """A limit on the size of files is what a full disk is for SQLite: its write fails half-way."""
     path = tmp_path / "log.sqlite"

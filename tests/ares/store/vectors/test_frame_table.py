@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
 from ares.errors import RequestError, StoreError
-from ares.store import Moment, lance_tables
+from ares.store import Moment
 from ares.store.lance_tables import Tables, open_tables
 from ares.store.vectors.tables import VectorTable
 
@@ -218,29 +216,17 @@ def test_every_episode_has_the_score_of_its_best_frame(vectors: VectorTable, tab
         vectors.score_episodes(query[:3], 3)
 
 
-@pytest.mark.parametrize(
-    ("rows", "indexed", "outcome", "said"),
-    [
-        (10, 4, "flat", ["indexing 6 vectors of x", "an index of x finds 90.0% of the true nearest"]),
-        (10, 4, "rq", ["indexing 6 vectors of x", "the index of x finds 90.0% of the true nearest"]),
-        (10, 10, "", []),
-        (9, 0, "", []),  # so few are all compared
-        (
-            10,
-            0,
-            "fails",
-            ["indexing 10 vectors of x", "the index of x could not be updated and is used as before"],
-        ),
-    ],
-)
-def test_what_becomes_of_an_index_is_told(rows: int, indexed: int, outcome: str, said: list[str]) -> None:
-    def refresh(min_rows: int) -> SimpleNamespace | None:
-        if outcome == "fails":
-            raise StoreError("no room", "")
-        return SimpleNamespace(kind=outcome, recall=0.9) if outcome else None
+def test_an_index_that_cannot_be_updated_is_told(
+    tables: Tables, vectors: VectorTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(table: VectorTable, flat_rows: int) -> None:
+        raise StoreError("no room", "")
 
-    state = SimpleNamespace(rows=rows, indexed=indexed, record=None)
-    table: Any = SimpleNamespace(state=lambda: state, refresh=refresh)
+    monkeypatch.setattr(VectorTable, "refresh", fail)
     lines: list[str] = []
-    lance_tables._refresh_index(table, "x", lines.append, 10)
-    assert len(lines) == len(said) and all(map(str.startswith, lines, said))
+    tables.refresh_indexes(lines.append, 80)
+    assert lines[0] == "indexing 80 vectors of clip-8; they can be searched meanwhile"
+    assert (
+        lines[1].startswith("the index of clip-8 could not be updated and is used as before")
+        and len(lines) == 2
+    )
