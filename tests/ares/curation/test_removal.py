@@ -266,6 +266,6 @@ def test_the_log_of_actions_is_the_same_on_every_store(store: AnnotationStore) -
 @pytest.fixture
 def store(tmp_path: Path) -> AnnotationStore:
     """An empty log in memory."""
-    from tests.ares.store.memory_log import MemoryAnnotationStore
+    from ares.store.log.sqlite import SqliteAnnotationStore
 
-    return MemoryAnnotationStore()
+    return SqliteAnnotationStore(Path(":memory:"))

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from ares.curation import purge_episodes
 from ares.doctor import run_checks
 from ares.episode import Json
 from ares.rubric import JUDGE_TRUST, GradeProjection
-from ares.settings import Settings
-from ares.store import ProducerCatalog
-from ares.workspace import Workspace, open_workspace
+from ares.store import ProducerCatalog, StagedIds
+from ares.workspace import Workspace
 from tests.ares.grade_producers import CAPTIONER, JUDGE, graded_caption
-from tests.ingesting import ingest_paths
 
 
 @pytest.fixture
-def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+def ws(video_ws: Workspace) -> Workspace:
     """A workspace graded by a judge that accepts all false captions, too."""
-    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
-        stores = workspace.stores
-        ingest_paths(stores, [str(demo_samples / "video")], quiet=True)
-        for producer in (CAPTIONER, JUDGE):
-            stores.annotations.add_producer(producer)
-        for episode in sorted(stores.tables.episodes.ids()):
-            stores.annotations.append(graded_caption(episode))
-        stores.sync()
-        yield workspace
+    stores = video_ws.stores
+    for producer in (CAPTIONER, JUDGE):
+        stores.annotations.add_producer(producer)
+    for episode in sorted(stores.tables.episodes.ids()):
+        stores.annotations.append(graded_caption(episode))
+    stores.sync()
+    return video_ws
 
 
 def shown(ws: Workspace) -> set[tuple[Any, ...]]:
@@ -62,21 +57,16 @@ def test_what_controls_say_is_counted_from_them(ws: Workspace) -> None:
     assert run_checks(ws.stores, rebuild=True) == [] and shown(ws) == {("acceptable", None, "untrusted")}
 
 
+@pytest.mark.slow
 def test_controls_of_removed_episodes_are_counted_no_more_at_once(ws: Workspace) -> None:
     ids = sorted(ws.stores.tables.episodes.ids())
+    assert shown(ws) == {("acceptable", None, "untrusted")} and run_checks(ws.stores) == []
     for act, episodes in ((lambda: ws.remove(ids=ids[1:]), 1), (ws.undo, len(ids))):
         act()
         ws.sync()
         ((_, document),) = ws.stores.annotations.find_documents(JUDGE_TRUST)
         assert isinstance(document, dict) and document["kinds"]["foreign"]["total"] == 5 * episodes
         assert run_checks(ws.stores) == []
-
-
-def test_grades_of_an_untrusted_judge_are_as_they_should_be(ws: Workspace) -> None:
-    assert shown(ws) == {("acceptable", None, "untrusted")}
-    assert run_checks(ws.stores) == []
-    assert run_checks(ws.stores, repair=True) == []
-    assert shown(ws) == {("acceptable", None, "untrusted")}
 
 
 def test_a_grade_that_does_not_follow_from_the_controls_is_found_and_rebuilt(ws: Workspace) -> None:
@@ -94,12 +84,10 @@ def test_a_grade_that_does_not_follow_from_the_controls_is_found_and_rebuilt(ws:
     assert run_checks(ws.stores, rebuild=True) == [] and shown(ws) == {("acceptable", None, "untrusted")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [0, 5])
 def test_a_purge_leaves_no_controls_of_what_is_gone(ws: Workspace, kept: int) -> None:
     """What is kept of a judge follows from the episodes that are left, without a repair."""
-    from ares.curation import purge_episodes
-    from ares.store import StagedIds
-
     ids = sorted(ws.stores.tables.episodes.ids())
     with StagedIds(ids[kept:]) as staged:
         purge_episodes(ws.stores, staged, person="Ann")

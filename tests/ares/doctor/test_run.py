@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from annotators.base import FrameVectors
-from app.cli.main import main
 from ares.annotation import Annotation, Column, Producer
 from ares.doctor import Finding, run_checks
 from ares.settings import settings_from_environment
@@ -22,8 +21,7 @@ from ares.store import applied_sequence, reset_applied_sequence
 from ares.store.lance.table import TableWriter
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.workspace import Workspace, open_workspace
-from tests.ingesting import ingest_paths
-from tests.thinning import some_by_day
+from tests.workspaces import CommandResult, copy_workspace
 
 Corrupt = Callable[[Workspace], None]
 SETTINGS = settings_from_environment({})
@@ -63,12 +61,11 @@ def annotation(name: str, episode: str, value: dict[str, Any], **fields: Any) ->
     )
 
 
-@pytest.fixture(scope="session")
-def complete(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory, video_folder: Path) -> Path:
     """Twelve episodes with numbers, captions, grades, vectors, a set and a failure; no test changes it."""
-    folder = tmp_path_factory.mktemp("complete") / "workspace"
+    folder = copy_workspace(video_folder, tmp_path_factory.mktemp("complete") / "workspace")
     with closing(open_workspace(str(folder), SETTINGS)) as workspace:
-        ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
         ids = sorted(workspace.stores.tables.episodes.ids())
         _annotate(workspace, ids)
         workspace.sync()
@@ -101,13 +98,9 @@ def _annotate(workspace: Workspace, ids: Sequence[str]) -> None:
     ]
     workspace.stores.annotations.append(captions)
     verdict: dict[str, Any] = {"grade": "acceptable", "acceptable": True, "score": 1}
-    grades = [
-        annotation("grade", caption.episode_id, verdict, subject=caption.annotation_id)
-        for caption in captions[:6]
-    ]
-    newer = annotation(
-        "grade", ids[0], {"grade": "unsure"}, subject=captions[0].annotation_id, start_seconds=0.5
-    )
+    subjects = {caption.episode_id: caption.annotation_id for caption in captions}
+    grades = [annotation("grade", id, verdict, subject=subjects[id]) for id in ids[:6]]
+    newer = annotation("grade", ids[0], {"grade": "unsure"}, subject=subjects[ids[0]], start_seconds=0.5)
     workspace.stores.annotations.append([*grades, newer])
     workspace.stores.tables.vectors("four").add([vectors(episode_id) for episode_id in ids])
     workspace.stores.annotations.append(
@@ -124,26 +117,20 @@ def vectors(episode: str) -> FrameVectors:
 @pytest.fixture
 def workspace(complete: Path, tmp_path: Path) -> Iterator[Workspace]:
     """A copy of the workspace."""
-    shutil.copytree(complete, tmp_path / "workspace")
-    with closing(open_workspace(str(tmp_path / "workspace"), SETTINGS)) as workspace:
+    path = copy_workspace(complete, tmp_path / "workspace")
+    with closing(open_workspace(str(path), SETTINGS)) as workspace:
         yield workspace
 
 
 def _dump(workspace: Workspace) -> list[object]:
     """All rows of all tables, and all documents."""
+    connection = workspace.stores.tables.connection
     tables = []
-    for name in workspace.stores.tables.connection.table_names():
-        dataset = workspace.stores.tables.connection.open_dataset(name)
-        assert dataset is not None
-        rows = dataset.to_table()
-        tables.append((name, sorted(str(sorted(row.items())) for row in rows.to_pylist())))
-    return [
-        tables,
-        *(
-            list(workspace.stores.annotations.find_documents(name))
-            for name in ("sets", "set_members", "failures")
-        ),
-    ]
+    for name in connection.table_names():
+        rows = connection.newest_version(name).to_table().to_pylist()
+        tables.append((name, sorted(str(sorted(row.items())) for row in rows)))
+    collections = ("sets", "set_members", "failures")
+    return [tables, *(list(workspace.stores.annotations.find_documents(name)) for name in collections)]
 
 
 def _first(workspace: Workspace) -> str:
@@ -151,9 +138,7 @@ def _first(workspace: Workspace) -> str:
 
 
 def _first_rows(workspace: Workspace, table: str, count: int) -> pa.Table:
-    dataset = workspace.stores.tables.connection.open_dataset(table)
-    assert dataset is not None
-    return dataset.to_table().slice(0, count)
+    return workspace.stores.tables.connection.newest_version(table).to_table().slice(0, count)
 
 
 def _writer(workspace: Workspace, table: str) -> TableWriter:
@@ -239,22 +224,23 @@ def _reset_sequence(workspace: Workspace) -> None:
     reset_applied_sequence(workspace.stores.tables)
 
 
-REPAIRED: dict[str, tuple[Corrupt, str, int]] = {
-    "episode twice": (_duplicate_rows("episodes"), "each episode has one row in episodes", 2),
-    "signals twice": (_duplicate_rows("trajectories"), "each episode has one row in trajectories", 2),
-    "signals alone": (_unknown_key("trajectories", "episode_id"), "no signals without an episode", 1),
-    "vectors alone": (_unknown_key("vectors_four", "episode_id"), "no vectors without an episode in four", 1),
-    "caption twice": (_duplicate_rows("segments"), "each segment has one row in segments", 2),
-    "behind": (_unapplied_annotation, "the index has applied every annotation", 1),
-    "forgotten": (_reset_sequence, "the index has applied every annotation", 55),
-    "members": (_orphaned_members, "no members without a set", 1),
-    "failure": (_resolved_failure, "no failure of work that was done later", 1),
-    "files": (_leftover_files, "no incomplete files of killed jobs", 2),
-    "caption of nobody": (
-        _unknown_key("segments", "annotation_id", "episode_id"),
-        "no segments without an episode",
-        1,
-    ),
+# What does not meet is broken at once: how, the check that finds it, and how many cases.
+REPAIRED: dict[str, list[tuple[Corrupt, str, int]]] = {
+    "alone": [
+        (_duplicate_rows("trajectories"), "each episode has one row in trajectories", 2),
+        (_unknown_key("vectors_four", "episode_id"), "no vectors without an episode in four", 1),
+        (_unknown_key("segments", "annotation_id", "episode_id"), "no segments without an episode", 1),
+        (_orphaned_members, "no members without a set", 1),
+        (_resolved_failure, "no failure of work that was done later", 1),
+        (_leftover_files, "no incomplete files of killed jobs", 2),
+    ],
+    "twice": [
+        (_duplicate_rows("episodes"), "each episode has one row in episodes", 2),
+        (_duplicate_rows("segments"), "each segment has one row in segments", 2),
+        (_unknown_key("trajectories", "episode_id"), "no signals without an episode", 1),
+    ],
+    "behind": [(_unapplied_annotation, "the index has applied every annotation", 1)],
+    "forgotten": [(_reset_sequence, "the index has applied every annotation", 55)],
 }
 _SEGMENTS = "the segments are those that the log shows"
 REBUILT: dict[str, tuple[Corrupt, str, int]] = {
@@ -268,6 +254,11 @@ REBUILT: dict[str, tuple[Corrupt, str, int]] = {
 }
 
 
+def _first_by_day(cases: Iterable[str]) -> list[Any]:
+    first, *others = cases
+    return [first, *(pytest.param(case, marks=pytest.mark.slow) for case in others)]
+
+
 def test_nothing_is_wrong_with_a_whole_workspace(workspace: Workspace) -> None:
     assert run_checks(workspace.stores) == []
     before = _dump(workspace)
@@ -279,35 +270,26 @@ def _summaries(findings: Sequence[Finding]) -> list[tuple[str, int, bool]]:
     return sorted((finding.check, finding.count, finding.repaired) for finding in findings)
 
 
-# What does not meet is broken at once, in the order of the checks.
-_TOGETHER = (
-    ("signals twice", "vectors alone", "caption of nobody", "members", "failure", "files"),
-    ("episode twice", "caption twice"),
-    ("signals alone",),
-    ("behind",),
-    ("forgotten",),
-)
-
-
-@pytest.mark.parametrize("cases", some_by_day(_TOGETHER), ids=lambda cases: cases[0])
-def test_what_was_broken_is_found_and_repaired(workspace: Workspace, cases: tuple[str, ...]) -> None:
-    before = _dump(workspace)
-    expected = []
-    for corrupt, check, count in map(REPAIRED.__getitem__, cases):
+@pytest.mark.parametrize("case", _first_by_day(REPAIRED))
+def test_what_was_broken_is_found_and_repaired(workspace: Workspace, case: str) -> None:
+    before, expected = _dump(workspace), sorted((check, count) for _, check, count in REPAIRED[case])
+    for corrupt, _, _ in REPAIRED[case]:
         corrupt(workspace)
-        expected.append((check, count))
-    assert _summaries(run_checks(workspace.stores)) == _sorted(expected, False)
-    # The first run changed nothing; the second repairs.
-    assert _summaries(run_checks(workspace.stores, repair=True)) == _sorted(expected, True)
+    # The first run changes nothing; the second repairs.
+    for repair in (False, True):
+        found = _summaries(run_checks(workspace.stores, repair=repair))
+        assert found == [(check, count, repair) for check, count in expected]
     assert run_checks(workspace.stores) == []
-    if cases != ("behind",):
-        after = _dump(workspace)
-        assert _without_sequence(after) == _without_sequence(before)
+    if case != "behind":
+        assert _without_sequence(_dump(workspace)) == _without_sequence(before)
 
 
-@pytest.mark.parametrize("case", some_by_day(tuple(REBUILT), 3))
+@pytest.mark.parametrize("case", _first_by_day(REBUILT))
 def test_what_differs_from_the_log_is_found_and_healed_as_the_finding_advises(
-    workspace: Workspace, case: str, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace,
+    case: str,
+    monkeypatch: pytest.MonkeyPatch,
+    run_ares: Callable[..., CommandResult],
 ) -> None:
     """A repair leaves it; a rebuild that is killed is completed by whoever opens the workspace."""
     before = _dump(workspace)
@@ -326,7 +308,7 @@ def test_what_differs_from_the_log_is_found_and_healed_as_the_finding_advises(
     workspace.stores.tables.episodes.set_values(
         pa.table({"episode_id": [_first(workspace)], "events": [77], "idle": [True]})
     )
-    assert main(["doctor", "--rebuild", "-w", workspace.path]) == 0
+    assert run_ares("doctor", "--rebuild", "-w", workspace.path).status == 0
     assert _without_sequence(_dump(workspace)) == _without_sequence(before)
 
 
@@ -334,7 +316,8 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("writes", some_by_day(tuple(range(1, 21)), 6))
+@pytest.mark.slow
+@pytest.mark.parametrize("writes", range(1, 21, 3))
 def test_a_rebuild_that_is_killed_before_any_write_is_completed_by_the_next_command(
     workspace: Workspace, writes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,14 +356,6 @@ def test_of_many_episodes_a_sample_is_compared(
     assert "the values of 5 episodes, drawn at random" in capsys.readouterr().err
 
 
-def _sorted(expected: list[tuple[str, int]], is_repaired: bool) -> list[tuple[str, int, bool]]:
-    return sorted((check, count, is_repaired) for check, count in expected)
-
-
-def test_each_fault_is_planted_once() -> None:
-    assert sorted(case for cases in _TOGETHER for case in cases) == sorted(REPAIRED)
-
-
 def _without_sequence(dump: list[Any]) -> list[Any]:
     return [[pair for pair in dump[0] if pair[0] != "index_state"], *dump[1:]]
 
@@ -393,6 +368,7 @@ def test_a_vector_without_its_annotation_is_deleted(workspace: Workspace) -> Non
     assert run_checks(workspace.stores) == []
 
 
+@pytest.mark.slow
 def test_vectors_that_a_killed_run_left_are_deleted(workspace: Workspace) -> None:
     """A document names the space as long as a run writes to it; annotated vectors stay."""
     annotated, unannotated = sorted(workspace.stores.tables.episodes.ids())[:2]
@@ -446,18 +422,16 @@ def _delete_producer(workspace: Workspace) -> None:
     _run_sql(workspace, "DELETE FROM makers WHERE body LIKE '%\"embed\"%'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("corrupt", "check"),
-    some_by_day(
-        [
-            (_delete_signals, "each episode has its signals"),
-            (_delete_vectors, "each annotation of an embedding has its vectors, in four"),
-            (_change_members, "set accepted@1 has the members that it was frozen with"),
-            (_unknown_member, "each member of set strange@1 is an episode of the workspace"),
-            (_delete_producer, "each annotation has a known producer"),
-        ],
-        rows=True,
-    ),
+    [
+        (_delete_signals, "each episode has its signals"),
+        (_delete_vectors, "each annotation of an embedding has its vectors, in four"),
+        (_change_members, "set accepted@1 has the members that it was frozen with"),
+        (_unknown_member, "each member of set strange@1 is an episode of the workspace"),
+        (_delete_producer, "each annotation has a known producer"),
+    ],
 )
 def test_what_cannot_be_repaired_is_reported_with_what_to_do(
     workspace: Workspace, corrupt: Corrupt, check: str
@@ -469,7 +443,7 @@ def test_what_cannot_be_repaired_is_reported_with_what_to_do(
         assert finding.remedy
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_an_older_log_under_a_newer_index(workspace: Workspace, complete: Path) -> None:
     """The annotations were brought back from a backup; the index follows them."""
     _unapplied_annotation(workspace)

@@ -14,7 +14,7 @@ _VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner) | st.dictionaries
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(document=st.dictionaries(st.text(), _VALUES), items=st.lists(_VALUES), name=st.text())
 def test_it_is_the_text_of_json_dumps(document: dict[str, object], items: list[object], name: str) -> None:

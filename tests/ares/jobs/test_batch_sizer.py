@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ingest.pipeline.run import GrowingBatcher
 
 
-def test_batches_grow_to_the_target_time() -> None:
+@pytest.mark.parametrize(
+    ("seconds_per_item", "first_sizes"),
+    [(0.3, [1, 2, 3, 3]), (0.001, [1, 2, 4, 8, 8])],
+    ids=["slow", "quick"],
+)
+def test_batches_grow_to_the_target_time_and_not_beyond_the_limit(
+    seconds_per_item: float, first_sizes: list[int]
+) -> None:
     sizer = GrowingBatcher(1.0, max_size=8)
     sizes = []
     for batch in sizer.batches(range(100)):
         sizes.append(len(batch))
-        sizer.record_duration(len(batch), 0.3 * len(batch))
-    assert sizes[:4] == [1, 2, 3, 3] and sum(sizes) == 100
-
-
-def test_batches_are_never_larger_than_the_limit() -> None:
-    sizer = GrowingBatcher(1.0, max_size=8)
-    sizes = []
-    for batch in sizer.batches(range(100)):
-        sizes.append(len(batch))
-        sizer.record_duration(len(batch), 0.001)
-    assert max(sizes) == 8 and sum(sizes) == 100
+        sizer.record_duration(len(batch), seconds_per_item * len(batch))
+    assert sizes[: len(first_sizes)] == first_sizes
+    assert (max(sizes), sum(sizes)) == (first_sizes[-1], 100)

@@ -21,13 +21,15 @@ from ares.jobs import (
     LocalEngine,
     PoolRequest,
     WorkerLimits,
-    WorkerNeeds,
     WorkerPool,
     engine_or_local,
     open_engine,
 )
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
+
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -190,92 +192,6 @@ def test_an_item_beyond_the_limits_fails_and_the_others_do_not(engine: Engine) -
     pool = engine.pool(PoolRequest(greedy, max_workers=1, on_worker_death=SourceError, limits=limits))
     late, large, last = pool.map([1, 2, 4])
     assert "the record took too long to read" in str(late) and isinstance(large, SourceError) and last == 8
-
-
-def test_workers_fit_into_their_share_of_every_machine() -> None:
-    from ares.jobs.ray_engine import list_worker_needs
-
-    machines = [{"CPU": 8.0, "GPU": 2.0, "memory": 32e9}] * 2
-
-    def list_counts(needs: WorkerNeeds, share: float, gpu_share: float) -> list[int]:
-        return list(map(len, list_worker_needs(needs, share, gpu_share, machines)))
-
-    assert list_counts(WorkerNeeds(cpus=1.0, memory_bytes=int(7.4e9)), 0.5, 1.0) == [2, 2]
-    assert list_counts(WorkerNeeds(cpus=4.0), 0.5, 1.0) == [1, 1]
-    assert list_counts(WorkerNeeds(gpus=0.5), 0.5, 0.5) == [2, 2]
-    assert list_counts(WorkerNeeds(gpus=0.25), 0.5, 1.0) == [4, 4]  # bounded by the cores
-    # Even a worker that is larger than its share, or than a machine, is placed on each.
-    large = list_worker_needs(WorkerNeeds(cpus=99.0, memory_bytes=int(90e9)), 0.5, 0.5, machines)
-    assert large == [[WorkerNeeds(4.0, int(16e9))]] * 2
-    assert list_worker_needs(WorkerNeeds(gpus=1.0), 0.5, 0.5, machines)[0][0].gpus == 0.5
-    # The head of a cluster has no core and gets no worker; where no machine has a GPU, none is asked for.
-    mixed = [{"memory": 8e9}, {"CPU": 1.0}, {"CPU": 4.0}]
-    assert list_worker_needs(WorkerNeeds(cpus=1.0, gpus=1.0), 0.5, 1.0, mixed) == [
-        [],
-        [WorkerNeeds(cpus=0.5)],
-        [WorkerNeeds(cpus=1.0)] * 2,
-    ]
-
-
-@pytest.mark.parametrize(
-    ("needs", "share", "gpu_share", "machines", "counts"),
-    [
-        # Its cores are those of the machine that has the GPU, and so is its memory.
-        (WorkerNeeds(8.0, 0, 1.0), 1 / 2, 1.0, [{"CPU": 64.0}, {"CPU": 8.0, "GPU": 1.0}], [0, 1]),
-        (
-            WorkerNeeds(1.0, 20 * 10**9, 1.0),
-            1 / 2,
-            1.0,
-            [{"CPU": 64.0, "memory": 512e9}, {"CPU": 8.0, "memory": 32e9, "GPU": 1.0}],
-            [0, 1],
-        ),
-        # A machine of two cores has room for three pools.
-        (WorkerNeeds(), 1 / 3, 1.0, [{"CPU": 8.0}] + [{"CPU": 2.0}] * 20, [3] + [1] * 20),
-        # Three pools use all eight cores.
-        (WorkerNeeds(), 1 / 3, 1.0, [{"CPU": 8.0}] * 10, [3] * 10),
-        # What a person asks for is not cut where there is room for it.
-        (WorkerNeeds(cpus=4.0), 1 / 2, 1.0, [{"CPU": 12.0}], [1]),
-    ],
-)
-def test_the_share_of_a_pool_has_room_on_every_machine_that_can_hold_a_worker(
-    needs: WorkerNeeds,
-    share: float,
-    gpu_share: float,
-    machines: list[dict[str, float]],
-    counts: list[int],
-) -> None:
-    from ares.jobs.ray_engine import list_worker_needs
-
-    rooms = list_worker_needs(needs, share, gpu_share, machines)
-    assert list(map(len, rooms)) == counts
-    for machine, workers in zip(machines, rooms, strict=True):
-        assert sum(worker.cpus for worker in workers) <= share * machine["CPU"] + 1e-6
-        assert sum(worker.memory_bytes for worker in workers) <= share * machine.get("memory", 0)
-        assert sum(worker.gpus for worker in workers) <= gpu_share * machine.get("GPU", 0)
-
-
-@pytest.mark.parametrize(
-    ("needs", "machine", "expected"),
-    [
-        # Two GPUs are more than the half of two: the worker is placed where it has room as a whole.
-        (WorkerNeeds(1.0, 0, 2.0), {"CPU": 16.0, "GPU": 2.0, "memory": 64e9}, WorkerNeeds(1.0, 0, 2.0)),
-        # A cluster that has ended all its machines starts one for a worker that waits.
-        (WorkerNeeds(2.0, 10**9, 1.0), {"memory": 8e9}, WorkerNeeds(2.0, 10**9)),
-    ],
-)
-def test_a_pool_without_room_in_its_share_has_one_worker_that_ray_places(
-    needs: WorkerNeeds,
-    machine: dict[str, float],
-    expected: WorkerNeeds,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from ares.jobs.ray_engine import _list_slots
-
-    monkeypatch.setattr(ray, "nodes", lambda: [{"NodeID": "a", "Alive": True, "Resources": machine}])
-    request = PoolRequest(
-        double, max_workers=1, on_worker_death=SourceError, needs=needs, share=1 / 3, gpu_share=1 / 2
-    )
-    assert list(_list_slots(request, 8) or {}) == [(0, "", expected)]
 
 
 @pytest.mark.nightly

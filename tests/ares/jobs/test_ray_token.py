@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +15,23 @@ from ares.jobs import open_engine
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
 
 
+# Prints its address, and ends with its standard input.
+_CLUSTER = """
+import os, sys
+os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="the-token-of-the-cluster")
+from ray.cluster_utils import Cluster
+head = {"num_cpus": 0, "object_store_memory": 80 * 2**20, "include_dashboard": False}
+cluster = Cluster(initialize_head=True, head_node_args=head)
+print("address", cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+
+
 @pytest.fixture
 def address() -> Iterator[str]:
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.ares.jobs.cluster_with_token"],
-        cwd=Path(__file__).parents[3],
+        [sys.executable, "-c", _CLUSTER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

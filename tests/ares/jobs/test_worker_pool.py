@@ -190,6 +190,10 @@ def test_items_of_a_lost_machine_go_to_a_worker_that_is_free() -> None:
     pool = slots.make_pool()
     assert pool.map([1, 2]) == ["1 living", "2 living"]
     assert [worker.is_closed for worker in slots.workers["gone"]] == [True]
+    slots.lost = {"living"}
+    assert str(pool.map([13])[0]) == "its worker died every time: exit status 1, 2 times", (
+        "a loss is no death"
+    )
 
 
 def test_slots_are_listed_again_once_a_worker_is_lost() -> None:
@@ -206,14 +210,6 @@ def test_an_item_whose_workers_are_always_lost_ends(clock: SimpleNamespace) -> N
     (error,) = slots.make_pool().map([1])
     assert str(error) == "its machine was lost 10 times"
     assert len(slots.workers["gone"]) == 11
-
-
-def test_a_lost_machine_is_no_death_of_the_item() -> None:
-    slots = Slots("living", "gone")
-    slots.lost = {"gone"}
-    pool = slots.make_pool()
-    assert str(pool.map([13])[0]) == "its worker died every time: exit status 1, 2 times"
-    assert len(slots.workers["living"]) == 2
 
 
 def test_slots_that_come_and_go_are_followed(clock: SimpleNamespace) -> None:
@@ -276,14 +272,6 @@ def test_a_job_without_any_machine_ends_after_the_wait() -> None:
     with pytest.raises(RequestError, match="no worker came"):
         pool.map([1])
     assert time.monotonic() - started_at >= 0.2
-
-
-def test_a_machine_that_comes_within_the_wait_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ares.jobs.worker_pool._SLOTS_SECONDS", 0.05)
-    slots = Slots()
-    pool = slots.make_pool()
-    threading.Timer(0.2, slots.names.append, ["late"]).start()
-    assert pool.map([1]) == ["1 late"]
 
 
 def test_a_pool_that_had_nothing_to_do_for_long_waits_as_long_as_ever(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +12,7 @@ from PIL import Image
 
 from annotators.base import Options
 from ares.errors import PluginError, RequestError
-from ares.search import Query, compute_facets, find_embedding_space
+from ares.search import Query, find_embedding_space
 from ares.search.encoding import load_encoder
 from ares.search.rankers.base import CheckedRanker
 from ares.settings import settings_from_environment
@@ -156,29 +155,6 @@ def test_by_meaning_texts_are_ranked_as_their_vectors_and_a_filter_loses_none(ws
     assert all(hit.score is not None and scores.get(hit.episode_id, hit.score) == hit.score for hit in narrow)
 
 
-@pytest.mark.parametrize(
-    ("by", "where"),
-    [
-        ("frames,captions,meaning", ""),
-        ("meaning=3,frames=0.5", "success"),
-        ("captions,meaning=0.1,frames", "key < 'f'"),
-    ],
-)
-def test_a_fusion_is_the_sum_of_what_its_parts_say(ws: Workspace, by: str, where: str) -> None:
-    weights = {part.partition("=")[0]: float(part.partition("=")[2] or 1) for part in by.split(",")}
-    scores: dict[str, list[float]] = {}
-    for ranker, weight in weights.items():
-        # Twice as deep as what is shown, and two more.
-        for rank, hit in enumerate(ws.search("open the drawer", by=ranker, where=where, limit=8), start=1):
-            scores.setdefault(hit.episode_id, []).append(weight / (60 + rank))
-    expected = sorted((-math.fsum(summands), episode_id) for episode_id, summands in scores.items())[:3]
-    hits = ws.search("open the drawer", by=by, where=where, limit=3)
-    assert [(-hit.rank_value, hit.episode_id) for hit in hits] == expected
-    reversed_by = ",".join(reversed(by.split(",")))
-    reversed_hits = ws.search("open the drawer", by=reversed_by, where=where, limit=3)
-    assert [hit.episode_id for hit in reversed_hits] == [hit.episode_id for hit in hits]
-
-
 def test_what_is_asked_takes_no_place_of_an_answer(ws: Workspace) -> None:
     """One result is wanted, and both of the nearest two were asked themselves."""
     first, second = ws.stores.tables.episodes.read_columns(["episode_id"], "key LIKE 'drawer-close%'")[
@@ -220,6 +196,7 @@ def test_a_question_that_cannot_be_answered_is_refused(
         ws.search(**options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_motion_finds_the_same_task_across_what_was_recorded_of_one_robot(
     demo_samples: Path, tmp_path: Path
 ) -> None:
@@ -243,13 +220,6 @@ def test_motion_finds_the_same_task_across_what_was_recorded_of_one_robot(
     )
 
 
-@pytest.mark.parametrize(
-    "text", ["' OR 1=1 --", '"drawer', "drawer AND", "💡 çöß", "(", "\x00", "*", "a" * 5000]
-)
-def test_text_is_never_an_operator(ws: Workspace, text: str) -> None:
-    ws.search(text, limit=3)
-
-
 def test_without_vectors_words_still_answer(demo_samples: Path, tmp_path: Path) -> None:
     ws = open_workspace(str(tmp_path / "w"), settings_from_environment({}))
     ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
@@ -257,14 +227,3 @@ def test_without_vectors_words_still_answer(demo_samples: Path, tmp_path: Path) 
     assert len(hits) == 2 and all("drawer" in hit.instruction and hit.camera == "" for hit in hits)
     with pytest.raises(RequestError, match="annotate embed"):
         ws.search("green drawer", by="frames")
-
-
-def test_facets_count_what_the_filter_leaves(ws: Workspace) -> None:
-    facets = {facet.column: facet for facet in compute_facets(ws.stores, "success")}
-    assert facets["dataset"].counts == (("video", 6),)
-    assert dict(facets["success"].counts) == {True: 6}
-    assert sum(facets["num_steps"].histogram) == 6
-    assert len(facets["num_steps"].edges) == len(facets["num_steps"].histogram) + 1
-    assert not {"episode_id", "source_stamp", "camera_stamps"} & set(facets)
-    with pytest.raises(RequestError, match="the columns are"):
-        compute_facets(ws.stores, "sucess")

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from annotators.models import load_hash_encoder
-from app.cli.main import main
 from ares.errors import PluginError
 from ares.registry import encoders, rankers
 from ares.search import Query, search
@@ -18,6 +17,7 @@ from ares.settings import Settings
 from ares.store import Moment
 from ares.workspace import Workspace, open_workspace
 from tests.ingesting import ingest_paths
+from tests.workspaces import CommandResult
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,15 @@ def _returning(ranked: Any) -> Callable[[str], Any]:
     return lambda name: ["encoded"] if name == "encode" else ranked
 
 
-@pytest.mark.parametrize("step", ["make", "encode", "rank"])
-@pytest.mark.parametrize("error", [ValueError("no\nway"), SystemExit(3), IndexError()])
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        ("make", ValueError("no\nway")),
+        ("encode", SystemExit(3)),
+        ("rank", IndexError()),
+        ("rank", SystemExit(3)),
+    ],
+)
 def test_an_exception_is_an_error_that_names_the_ranker(
     step: str, error: BaseException, ws: Workspace, enter: Callable[..., None]
 ) -> None:
@@ -104,14 +111,12 @@ def test_an_episode_that_does_not_exist_is_left_out(ws: Workspace, enter: Callab
 
 
 def test_the_terminal_gets_one_line(
-    ws: Workspace, enter: Callable[..., None], capsys: pytest.CaptureFixture[str]
+    ws: Workspace, enter: Callable[..., None], run_ares: Callable[..., CommandResult]
 ) -> None:
     enter(_fail_at("rank", KeyError("gripper")))
-    assert main(["search", "drawer", "--by", "faulty", "-w", ws.path]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("ares search: ranker 'faulty' raised KeyError: 'gripper' (test_faults.py:")
-    assert printed.err.count("\n") == 1
+    result = run_ares("search", "drawer", "--by", "faulty", "-w", ws.path)
+    assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
+    assert result.err.startswith("ares search: ranker 'faulty' raised KeyError: 'gripper' (test_faults.py:")
 
 
 def test_a_fault_of_an_encoder_names_the_encoder(ws: Workspace) -> None:

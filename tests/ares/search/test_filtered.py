@@ -1,70 +1,223 @@
-"""For random filters, ids, counts, pages, facets, sets and all rankers agree with plain Python."""
+"""For random filters, ids, counts, pages, sets and rankers agree with plain Python."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+import hashlib
+import random
+import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from numpy.typing import NDArray
 
-from annotators.base import Options
+from annotators.base import FrameVectors, Options
 from ares.curation import selected_ids
 from ares.deadline import Deadline, limit_time
+from ares.episode import Json, Record
 from ares.errors import RequestError
 from ares.jobs import EpisodeSelection
 from ares.registry import encoders
-from ares.search import Hit, compute_facets
-from ares.store import conjunction, ids_filter
+from ares.search import Hit, find_signal_layout, name_motion_space
+from ares.settings import Settings
+from ares.store import arrow_type, conjunction, ids_filter
 from ares.store.lance import episode_snapshot, row_index, text as text_search
+from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import estimate_cost
-from tests.ares.search.random_workspace import (
-    DATASETS,
-    INSTRUCTIONS,
-    KINDS,
-    RandomWorkspace,
-    SeededEncoder,
-    make_random_workspace,
-    text_vector,
-)
-from tests.ares.store.random_filters import RandomFilter, filters, order_key, random_columns
+from tests.ares.store.random_filters import TEXTS, RandomFilter, filters, order_key, random_columns
 
-_MANY = 1_500
+_MANY, _DIM = 600, 16
+_TYPES = {
+    "note": "string", "grade": "string", "score": "float64", "events": "int64", "acceptable": "bool",
+    "seen": "timestamp", "objects": "list<string>", "order": "int64",
+}  # fmt: skip
+_DATASETS = ("it's", "b_%", "set\\3", "ü")
+_INSTRUCTIONS = (*(text for text in TEXTS if text.strip("'\\")), "close the drawer", "lift the mug")
+_SOURCE = ("episode_id", "dataset", "key", "instruction", "num_steps", "success")
 _FILTERS = filters(
     random_columns(300, 0)
     | {
-        "dataset": [*DATASETS, "b"],
-        "instruction": list(INSTRUCTIONS),
+        "dataset": [*_DATASETS, "b"],
+        "instruction": list(_INSTRUCTIONS),
         "num_steps": list(range(60)),
         "success": [True, False],
+        "episode_id": ["0", "00ff", "f0a1b2c3d4e5f607"],
+        "key": ["0", "17", "999", "1_"],
     }
-    | {"episode_id": ["0", "00ff", "f0a1b2c3d4e5f607"], "key": ["0", "17", "999", "1_"]}
 )
-_BY = st.sampled_from(["dataset", "success", "num_steps", "instruction", *KINDS])
+_BY = st.sampled_from(["dataset", "success", "num_steps", "instruction", *_TYPES])
 _ORDERS = st.lists(st.tuples(_BY, st.booleans()), min_size=1, max_size=3, unique_by=lambda item: item[0])
 # The last digits of a score depend on how it is computed.
 _SAME = 3e-6
 
 
+def _unit(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    unit = (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype(np.float16)
+    rounded: NDArray[np.float32] = unit.astype(np.float32)
+    return rounded
+
+
+def _text_vector(text: str) -> NDArray[np.float32]:
+    seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
+    return _unit(np.random.default_rng(seed).normal(size=_DIM))
+
+
+class _Encoder:
+    """Computes vectors that depend only on the text."""
+
+    dim = _DIM
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.stack([_text_vector(text) for text in texts])
+
+    def encode_images(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        raise AssertionError("no test asks for the vector of an image")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Contents:
+    """Workspaces, and what they hold.
+
+    Attributes:
+        workspaces: The same episodes twice: with rows beyond their indexes, and after compaction.
+        columns: Values by column, (N) each.
+        ids: (N,) episode ids.
+        frames: (F, D) vectors of the space "exact".
+        moments: The number of the episode and the second of each of these.
+        motion_vectors: (N, D) motion vector of each episode.
+    """
+
+    workspaces: Sequence[Workspace]
+    columns: dict[str, list[Any]]
+    ids: NDArray[Any]
+    frames: NDArray[np.float32]
+    moments: list[tuple[int, float]]
+    motion_vectors: NDArray[np.float32]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Let hypothesis not print every value."""
+        printer.text(f"{len(self.ids)} episodes")
+
+
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RandomWorkspace]:
-    """Fifteen hundred episodes, before and after compaction."""
-    encoders.add("odd", lambda spec, device: SeededEncoder())
-    yield make_random_workspace(tmp_path_factory.mktemp("odd"), _MANY)
+def contents(
+    tmp_path_factory: pytest.TempPathFactory, make_record: Callable[..., Record]
+) -> Iterator[_Contents]:
+    """Episodes that were written, indexed, changed, added to and deleted from, before and after compaction."""
+    encoders.add("odd", lambda spec, device: _Encoder())
+    folder, rng, generator = tmp_path_factory.mktemp("odd"), random.Random(1), np.random.default_rng(2)
+    columns, names = random_columns(_MANY, 0), ("x", "y", "z")
+    records = [
+        make_record(
+            number,
+            dataset=rng.choice(_DATASETS),
+            instruction=rng.choice(_INSTRUCTIONS),
+            num_steps=rng.randrange(1, 60),
+            success=rng.choice((True, False, None)),
+            state_names=names,
+        )
+        for number in range(_MANY)
+    ]
+    ids = [record.episode.episode_id for record in records]
+    # Many frames are equal, and every tenth episode has none.
+    pool = _unit(generator.normal(size=(60, _DIM)))
+    frames = [
+        np.concatenate([_unit(generator.normal(size=(3, _DIM))), pool[generator.integers(0, 60, 2)]])
+        for _ in range(_MANY)
+    ]
+    frames = [vectors if number % 10 else vectors[:0] for number, vectors in enumerate(frames)]
+    motion_vectors, layout = _unit(generator.normal(size=(_MANY, _DIM))), find_signal_layout(names)
+    assert layout is not None
+    motion_space = name_motion_space("state", layout, records[0].episode)
+
+    def vectors_of(number: int) -> list[FrameVectors]:
+        parts = (("front", frames[number][:3]), ("wrist", frames[number][3:]))
+        return [
+            FrameVectors(
+                episode_id=ids[number], camera=camera, seconds=np.arange(float(len(own))) * 2, vectors=own
+            )
+            for camera, own in parts
+        ]
+
+    def motion_of(number: int) -> FrameVectors:
+        own = motion_vectors[number : number + 1]
+        return FrameVectors(episode_id=ids[number], camera="", seconds=np.zeros(1), vectors=own)
+
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        open_workspace(str(folder / "ws"), Settings(), create=True) as ws,
+    ):
+        patch.setattr("ares.store.lance_tables._MIN_INDEXED_ROWS", 100)
+        tables = ws.stores.tables
+
+        def set_values(numbers: range, names: Sequence[str]) -> None:
+            values = {name: [columns[name][number] for number in numbers] for name in names}
+            arrays = {
+                name: pa.array(values[name], arrow_type(_TYPES[name]), from_pandas=False) for name in names
+            }
+            table = pa.table({"episode_id": [ids[number] for number in numbers], **arrays})
+            tables.episodes.set_values(table)
+
+        def write(numbers: range) -> None:
+            tables.episodes.add([records[number] for number in numbers])
+            with_values = range(numbers.start, (numbers.start + 4 * numbers.stop) // 5)
+            set_values(with_values, list(_TYPES))
+            for values in columns.values():
+                values[with_values.stop : numbers.stop] = [None] * (numbers.stop - with_values.stop)
+            tables.vectors("exact").add([row for number in numbers for row in vectors_of(number)])
+            tables.vectors(motion_space).add([motion_of(number) for number in numbers])
+
+        indexed = range(_MANY * 4 // 5)
+        write(indexed)
+        space: dict[str, Json] = {"encoder": "odd", "model": "m", "dim": _DIM, "created": "2026-01-01"}
+        ws.stores.annotations.put_documents("spaces", {"exact": space})
+        tables.optimize()
+        # Some have an index, others have none.
+        changed = random_columns(_MANY, 5)
+        for name in ("grade", "note", "score"):
+            columns[name][: indexed.stop : 7] = changed[name][: indexed.stop : 7]
+            set_values(indexed[::7], [name])
+        write(range(indexed.stop, _MANY))
+        # No command deletes episodes, but the repair after a crash may.
+        for name in ("episodes", "trajectories", "vectors_exact", f"vectors_{motion_space}"):
+            table = tables.connection.open_table(name)
+            assert table is not None
+            table.delete(f"episode_id IN ({', '.join(map(repr, ids[::11]))})")
+        shutil.copytree(folder / "ws", folder / "tidy")
+        with open_workspace(str(folder / "tidy"), Settings()) as compacted:
+            compacted.stores.tables.optimize()
+            patch.undo()
+            left = [number for number in range(_MANY) if number % 11]
+            moments = [
+                (row, second)
+                for row, number in enumerate(left)
+                for vectors in vectors_of(number)
+                for second in vectors.seconds.tolist()
+            ]
+            source = {name: [getattr(records[number].episode, name) for number in left] for name in _SOURCE}
+            yield _Contents(
+                workspaces=(ws, compacted),
+                columns=source
+                | {name: [values[number] for number in left] for name, values in columns.items()},
+                ids=np.array(source["episode_id"]),
+                frames=np.concatenate([frames[number] for number in left]),
+                moments=moments,
+                motion_vectors=motion_vectors[left],
+            )
     encoders.remove("odd")
 
 
 @pytest.fixture(autouse=True)
 def _large_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done for a million rows alone is done for these: sorting, shared texts, threads of a filter."""
-    monkeypatch.setattr(episode_snapshot, "DEEP_OFFSET", 400)
-    monkeypatch.setattr(episode_snapshot, "LEAST_SHARED_ROWS", 100)
-    monkeypatch.setattr(text_search, "_MAX_SCANNED_ROWS", 300)
-    monkeypatch.setattr(row_index, "_PART_ROWS", 400)
+    monkeypatch.setattr(episode_snapshot, "DEEP_OFFSET", 150)
+    monkeypatch.setattr(episode_snapshot, "LEAST_SHARED_ROWS", 50)
+    monkeypatch.setattr(text_search, "_MAX_SCANNED_ROWS", 120)
+    monkeypatch.setattr(row_index, "_PART_ROWS", 150)
 
 
 def _drawn(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -75,11 +228,11 @@ def _drawn(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]
     return settings(max_examples=examples, deadline=None, suppress_health_check=suppressed, phases=phases)
 
 
-@_drawn(80)
+@_drawn(40)
 @given(filter_=_FILTERS)
-def test_ids_and_counts(workspace: RandomWorkspace, filter_: RandomFilter) -> None:
-    expected = set(workspace.ids[filter_.matches(workspace.columns)])
-    for ws in workspace.workspaces:
+def test_ids_and_counts(contents: _Contents, filter_: RandomFilter) -> None:
+    expected = set(contents.ids[filter_.matches(contents.columns)])
+    for ws in contents.workspaces:
         assert ws.stores.tables.episodes.ids(filter_.sql) == expected
         assert ws.stores.tables.episodes.count(filter_.sql) == len(expected)
         with limit_time(Deadline(60.0)):  # as a page asks
@@ -88,27 +241,28 @@ def test_ids_and_counts(workspace: RandomWorkspace, filter_: RandomFilter) -> No
             assert ws.stores.tables.episodes.count(either) == len(ws.stores.tables.episodes.ids(either))
 
 
-def test_words_among_some_episodes_are_those_of_these_episodes(workspace: RandomWorkspace) -> None:
-    ids, instructions = workspace.ids[:300], workspace.columns["instruction"][:300]
+def test_words_among_some_episodes_are_those_of_these_episodes(contents: _Contents) -> None:
+    ids, instructions = contents.ids[:300], contents.columns["instruction"][:300]
     where = conjunction([ids_filter([str(name) for name in ids]), "contains(lower(instruction), 'drawer')"])
     expected = {
         str(name) for name, text in zip(ids, instructions, strict=True) if "drawer" in (text or "").lower()
     }
     assert expected
-    for ws in workspace.workspaces:
+    for ws in contents.workspaces:
         with limit_time(Deadline(60.0)):
             assert ws.stores.tables.episodes.count(where) == len(expected)
             assert int(ws.stores.tables.episodes.snapshot().row_mask(where).sum()) == len(expected)
 
 
+@pytest.mark.slow
 @_drawn(10)
 @given(filter_=_FILTERS, order=_ORDERS, size=st.integers(_MANY // 8, _MANY))
 def test_pages_lose_no_row_and_show_none_twice(
-    workspace: RandomWorkspace, filter_: RandomFilter, order: list[tuple[str, bool]], size: int
+    contents: _Contents, filter_: RandomFilter, order: list[tuple[str, bool]], size: int
 ) -> None:
     text = ", ".join(name + (" DESC" if descending else "") for name, descending in order)
-    expected = _ordered(workspace, filter_, order)
-    for ws in workspace.workspaces:
+    expected = _ordered(contents, filter_, order)
+    for ws in contents.workspaces:
         scan = ws.stores.tables.episodes.scan
         pages = [
             [
@@ -122,15 +276,13 @@ def test_pages_lose_no_row_and_show_none_twice(
         assert {len(page) for page in pages[:-1]} <= {size}
 
 
-def _ordered(
-    workspace: RandomWorkspace, filter_: RandomFilter, order: Sequence[tuple[str, bool]]
-) -> list[str]:
+def _ordered(contents: _Contents, filter_: RandomFilter, order: Sequence[tuple[str, bool]]) -> list[str]:
     """Ids by some columns, missing values last, -0.0 before 0.0."""
     rows = sorted(
-        np.flatnonzero(filter_.matches(workspace.columns)).tolist(), key=lambda row: workspace.ids[row]
+        np.flatnonzero(filter_.matches(contents.columns)).tolist(), key=lambda row: contents.ids[row]
     )
     for name, descending in reversed(order):
-        values = workspace.columns[name]
+        values = contents.columns[name]
 
         def key(row: int, values: list[Any] = values) -> Any:
             value = values[row]
@@ -138,33 +290,18 @@ def _ordered(
 
         present = sorted((row for row in rows if values[row] is not None), key=key, reverse=descending)
         rows = present + [row for row in rows if values[row] is None]
-    return [str(workspace.ids[row]) for row in rows]
+    return [str(contents.ids[row]) for row in rows]
 
 
-@_drawn(15)
-@given(filter_=_FILTERS)
-def test_facets_count_the_rows_of_the_filter(workspace: RandomWorkspace, filter_: RandomFilter) -> None:
-    rows = np.flatnonzero(filter_.matches(workspace.columns))
-    for ws in workspace.workspaces:
-        for facet in compute_facets(ws.stores, filter_.sql, sorted({*KINDS, "dataset", "success"})):
-            values = [workspace.columns[facet.column][row] for row in rows]
-            present = [value for value in values if value is not None]
-            assert facet.missing == len(values) - len(present)
-            if facet.type in ("int64", "float64", "timestamp"):
-                assert sum(facet.histogram) + facet.below + facet.above + facet.unreal == len(present)
-            else:
-                items = (set(value) if isinstance(value, list) else [value] for value in present)
-                assert dict(facet.counts) == Counter(item for value_items in items for item in value_items)
-
-
+@pytest.mark.slow
 @_drawn(8)
 @given(filter_=_FILTERS, numbers=st.lists(st.integers(0, _MANY // 2), max_size=20))
 def test_sets_annotators_and_pages_choose_the_same(
-    workspace: RandomWorkspace, filter_: RandomFilter, numbers: list[int]
+    contents: _Contents, filter_: RandomFilter, numbers: list[int]
 ) -> None:
-    expected = {str(episode_id) for episode_id in workspace.ids[filter_.matches(workspace.columns)]}
-    listed = [str(workspace.ids[number]) for number in numbers]
-    for ws in workspace.workspaces:
+    expected = {str(episode_id) for episode_id in contents.ids[filter_.matches(contents.columns)]}
+    listed = [str(contents.ids[number]) for number in numbers]
+    for ws in contents.workspaces:
         selected = list(selected_ids(ws.stores, EpisodeSelection(where=filter_.sql)))
         assert (len(selected), set(selected)) == (len(expected), expected)
         if listed and set(listed) <= expected:
@@ -180,15 +317,15 @@ def test_sets_annotators_and_pages_choose_the_same(
 
 
 def _best_frames(
-    workspace: RandomWorkspace, query: NDArray[np.float32], rows: NDArray[np.bool_]
+    contents: _Contents, query: NDArray[np.float32], rows: NDArray[np.bool_]
 ) -> dict[str, float]:
     """The score of the best frame of each episode that has one; a query is kept as the vectors are."""
     query = query.astype(np.float16).astype(np.float32)
     best: dict[str, float] = {}
-    similarities = workspace.frames @ query / np.linalg.norm(query) / np.linalg.norm(workspace.frames, axis=1)
-    for score, (row, _, _) in zip(similarities.tolist(), workspace.frame_keys, strict=True):
+    similarities = contents.frames @ query / np.linalg.norm(query) / np.linalg.norm(contents.frames, axis=1)
+    for score, (row, _) in zip(similarities.tolist(), contents.moments, strict=True):
         if rows[row]:
-            best[str(workspace.ids[row])] = max(score, best.get(str(workspace.ids[row]), -2.0))
+            best[str(contents.ids[row])] = max(score, best.get(str(contents.ids[row]), -2.0))
     return best
 
 
@@ -209,13 +346,12 @@ def _are_the_best(hits: Sequence[Hit], scores: dict[str, float], limit: int) -> 
         assert best_missing <= hits[-1].rank_value + _SAME
 
 
+@pytest.mark.slow
 @_drawn(20)
 @given(filter_=_FILTERS, text=st.sampled_from(["mug", "a drawer", "☕"]), limit=st.integers(1, 60))
-def test_text_to_moments_is_exact(
-    workspace: RandomWorkspace, filter_: RandomFilter, text: str, limit: int
-) -> None:
-    scores = _best_frames(workspace, text_vector(text), filter_.matches(workspace.columns))
-    for ws in workspace.workspaces:
+def test_text_to_moments_is_exact(contents: _Contents, filter_: RandomFilter, text: str, limit: int) -> None:
+    scores = _best_frames(contents, _text_vector(text), filter_.matches(contents.columns))
+    for ws in contents.workspaces:
         hits = ws.search(text, by="frames", where=filter_.sql, limit=limit, space="exact")
         _are_the_best(hits, scores, limit)
         for hit in hits:
@@ -224,16 +360,16 @@ def test_text_to_moments_is_exact(
                 hit.rank_value, abs=_SAME
             )
             assert [score for *_, score in hit.moments] == pytest.approx(
-                _moments(workspace, text, hit.episode_id), abs=_SAME
+                _moments(contents, text, hit.episode_id), abs=_SAME
             )
 
 
-def _moments(workspace: RandomWorkspace, text: str, episode_id: str) -> list[float]:
+def _moments(contents: _Contents, text: str, episode_id: str) -> list[float]:
     """The scores of the best three frames of an episode that are more than a second apart."""
-    query, (row,) = text_vector(text), np.flatnonzero(workspace.ids == episode_id)
+    query, (row,) = _text_vector(text), np.flatnonzero(contents.ids == episode_id)
     frames = [
         (vector, second)
-        for vector, (episode_row, _, second) in zip(workspace.frames, workspace.frame_keys, strict=True)
+        for vector, (episode_row, second) in zip(contents.frames, contents.moments, strict=True)
         if episode_row == row
     ]
     norm = float(np.linalg.norm(query))
@@ -245,120 +381,28 @@ def _moments(workspace: RandomWorkspace, text: str, episode_id: str) -> list[flo
     return [score for score, _ in best[:3]]
 
 
-def test_an_index_keeps_its_promise_and_leaves_no_row_of_another_filter(workspace: RandomWorkspace) -> None:
-    recalls: list[float] = []
-
-    @_drawn(25)
-    @given(filter_=_FILTERS, number=st.integers(0, 1_000))
-    def check_filter(filter_: RandomFilter, number: int) -> None:
-        scores = _best_frames(workspace, text_vector(str(number)), filter_.matches(workspace.columns))
-        for ws in workspace.workspaces:
-            hits = ws.search(str(number), by="frames", where=filter_.sql, limit=20, space="indexed")
-            hit_ids = [hit.episode_id for hit in hits]
-            assert len(set(hit_ids)) == len(hit_ids) == min(20, len(scores))
-            assert [hit.rank_value for hit in hits] == pytest.approx(
-                [scores.get(episode_id) for episode_id in hit_ids], abs=_SAME
-            )
-            best = sorted(scores.values(), reverse=True)[:20]
-            recalls.append(_recall([hit.rank_value for hit in hits], best))
-
-    check_filter()
-    assert np.mean(recalls) >= 0.95
-
-
-def _recall(scores: list[float], best_scores: list[float]) -> float:
-    return (
-        sum(score >= best_scores[-1] - _SAME for score in scores) / len(best_scores) if best_scores else 1.0
-    )
-
-
-@_drawn(15)
-@given(
-    filter_=_FILTERS, text=st.sampled_from(["mug", "drawer", "café", "open drawer"]), limit=st.integers(1, 60)
-)
-def test_words_are_ranked_as_without_a_filter(
-    workspace: RandomWorkspace, filter_: RandomFilter, text: str, limit: int
-) -> None:
-    candidate_ids = set(workspace.ids[filter_.matches(workspace.columns)].tolist())
-    patterns = [re.compile(rf"\b{word}\b") for word in text.split()]
-
-    def matches(document: str) -> bool:
-        return any(word.search(document.lower()) for word in patterns)
-
-    matching_ids = {
-        episode_id
-        for episode_id, document in zip(workspace.ids.tolist(), workspace.columns["instruction"], strict=True)
-        if matches(document)
-    }
-    matching_ids |= {str(workspace.ids[row]) for row, _, document in workspace.captions if matches(document)}
-    for ws in workspace.workspaces:
-        captions, episodes = ws.stores.tables.segments, ws.stores.tables.episodes
-        all_captions, all_instructions = (
-            captions.search_text(text, 9_999),
-            episodes.search_instruction(text, 9_999),
-        )
-        candidate_captions = [hit for hit in all_captions if hit.episode_id in candidate_ids]
-        assert captions.search_text(text, limit, candidate_ids) == candidate_captions[:limit]
-        assert (
-            episodes.search_instruction(text, limit, candidate_ids)
-            == [episode_id for episode_id in all_instructions if episode_id[0] in candidate_ids][:limit]
-        )
-        assert {hit.episode_id for hit in all_captions} | {
-            episode_id for episode_id, _ in all_instructions
-        } == matching_ids
-        hits = ws.search(text, by="captions", where=filter_.sql, limit=limit)
-        hit_ids = [hit.episode_id for hit in hits]
-        assert len(set(hit_ids)) == len(hit_ids) == min(limit, len(matching_ids & candidate_ids))
-        assert set(hit_ids) <= matching_ids & candidate_ids
-
-
-@_drawn(12)
-@given(filter_=_FILTERS, text=st.sampled_from(["mug", "☕"]), limit=st.integers(1, 300))
-def test_meaning_is_exact(workspace: RandomWorkspace, filter_: RandomFilter, text: str, limit: int) -> None:
-    query, row_mask = text_vector(text), filter_.matches(workspace.columns)
-    texts = [
-        *enumerate(workspace.columns["instruction"]),
-        *((row, text) for row, _, text in workspace.captions),
-    ]
-    similarities = {text: float(text_vector(text) @ query / np.linalg.norm(query)) for _, text in texts}
-    scores: dict[str, float] = {}
-    for row, document in texts:
-        if row_mask[row]:
-            scores[str(workspace.ids[row])] = max(
-                similarities[document], scores.get(str(workspace.ids[row]), -2.0)
-            )
-    for ws in workspace.workspaces:
-        hits = ws.search(text, by="meaning", where=filter_.sql, limit=limit, space="exact")
-        assert [hit.rank_value for hit in hits] == pytest.approx(
-            sorted(scores.values(), reverse=True)[:limit], abs=1e-3
-        )
-        assert [scores[hit.episode_id] for hit in hits] == pytest.approx(
-            [hit.rank_value for hit in hits], abs=1e-3
-        )
-        assert len({hit.episode_id for hit in hits}) == len(hits)
-
-
+@pytest.mark.slow
 @_drawn(6)
 @given(filter_=_FILTERS, limit=st.integers(1, 30), number=st.integers(0, 500))
 def test_like_an_episode_is_exact(
-    workspace: RandomWorkspace, filter_: RandomFilter, limit: int, number: int
+    contents: _Contents, filter_: RandomFilter, limit: int, number: int
 ) -> None:
-    rows = [row for row, _, _ in workspace.frame_keys]
-    row, row_mask = rows[number], filter_.matches(workspace.columns)
+    rows = [row for row, _ in contents.moments]
+    row, row_mask = rows[number], filter_.matches(contents.columns)
     is_own = np.array(rows) == row
-    mean_vector = workspace.frames[is_own].mean(axis=0)
-    frame_scores = _best_frames(workspace, mean_vector / np.linalg.norm(mean_vector), row_mask)
+    mean_vector = contents.frames[is_own].mean(axis=0)
+    frame_scores = _best_frames(contents, mean_vector / np.linalg.norm(mean_vector), row_mask)
     similarities = (
-        workspace.motion_vectors
-        @ workspace.motion_vectors[row]
-        / np.linalg.norm(workspace.motion_vectors, axis=1)
-        / np.linalg.norm(workspace.motion_vectors[row])
+        contents.motion_vectors
+        @ contents.motion_vectors[row]
+        / np.linalg.norm(contents.motion_vectors, axis=1)
+        / np.linalg.norm(contents.motion_vectors[row])
     )
     motion_scores = {
-        str(workspace.ids[other]): float(similarities[other]) for other in np.flatnonzero(row_mask)
+        str(contents.ids[other]): float(similarities[other]) for other in np.flatnonzero(row_mask)
     }
-    own_id = str(workspace.ids[row])
-    for ws in workspace.workspaces:
+    own_id = str(contents.ids[row])
+    for ws in contents.workspaces:
         for by, scores in (("frames", frame_scores), ("state", motion_scores)):
             hits = ws.search(like=own_id, by=by, where=filter_.sql, limit=limit, space="exact")
             _are_the_best(
@@ -368,6 +412,7 @@ def test_like_an_episode_is_exact(
             )
 
 
+@pytest.mark.slow
 @_drawn(6)
 @given(
     filter_=_FILTERS,
@@ -376,10 +421,10 @@ def test_like_an_episode_is_exact(
     text=st.sampled_from(["", "mug"]),
 )
 def test_a_mixture_is_the_sum_of_its_ranks(
-    workspace: RandomWorkspace, filter_: RandomFilter, limit: int, frame_weight: float, text: str
+    contents: _Contents, filter_: RandomFilter, limit: int, frame_weight: float, text: str
 ) -> None:
-    like = str(workspace.ids[workspace.frame_keys[100][0]])
-    for ws in workspace.workspaces:
+    like = str(contents.ids[contents.moments[100][0]])
+    for ws in contents.workspaces:
         where = f"({filter_.sql}) AND episode_id <> '{like}'"
         options: dict[str, Any] = {"like": like, "where": where, "space": "exact"}
         fused = ws.search(text, by=f"frames={frame_weight},state", limit=limit, **options)

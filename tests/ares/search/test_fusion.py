@@ -61,18 +61,9 @@ def test_equals_stay_equal_whatever_the_order_of_the_rankings(order: list[tuple[
 
 def test_a_weight_decides_between_rankings_that_disagree() -> None:
     by_frames, by_captions = [_moment("a", "front", 1.0, 0.9)], [_moment("b", "", 0.0, 7.0)]
-    assert [
-        moment.episode_id for moment in fuse_rankings([Ranking(by_frames), Ranking(by_captions, 2.0)])
-    ] == [
-        "b",
-        "a",
-    ]
-    assert [
-        moment.episode_id for moment in fuse_rankings([Ranking(by_frames, 2.0), Ranking(by_captions)])
-    ] == [
-        "a",
-        "b",
-    ]
+    for weights, expected in (((1.0, 2.0), ["b", "a"]), ((2.0, 1.0), ["a", "b"])):
+        fused = fuse_rankings([Ranking(by_frames, weights[0]), Ranking(by_captions, weights[1])])
+        assert [moment.episode_id for moment in fused] == expected
 
 
 def _moment(episode_id: str, camera: str, seconds: float, score: float) -> Moment:

@@ -81,6 +81,7 @@ def test_simulated_tasks_by_looks_words_and_both(simulated: Workspace, by: str, 
     assert hit_rate >= minimum
 
 
+@pytest.mark.slow
 def test_real_rollouts_by_their_words(shared_data: Path, tmp_path: Path) -> None:
     ws = open_workspace(str(tmp_path / "w"), settings_from_environment({}))
     ingest_paths(ws.stores, [str(shared_data / "openvla_rollout_videos")], quiet=True)

@@ -75,26 +75,6 @@ def test_scores_are_the_share_of_the_words_by_their_rarity(drawers: Workspace, s
         assert score_of[episode.episode_id] == pytest.approx(share, abs=1e-4)
 
 
-def test_pages_follow_each_other_to_the_last_episode(scores: EpisodeScores) -> None:
-    everything, values = scores.ranked_ids(0.0)
-    pages = [list(scores.ranked_ids(0.0, first=first, limit=400)[0]) for first in range(0, 2_000, 400)]
-    assert [id for page in pages for id in page] == list(everything)
-    assert len(set(everything)) == EPISODES
-    pairs = list(zip((-values).tolist(), everything, strict=True))
-    assert pairs == sorted(pairs)
-
-
-def test_a_filter_changes_no_score_and_histograms_count_what_it_leaves(scores: EpisodeScores) -> None:
-    all_ids, all_values = scores.ranked_ids(0.0)
-    ids, values = scores.ranked_ids(0.0, "success")
-    score_of = dict(zip(all_ids, all_values.tolist(), strict=True))
-    assert 0 < len(ids) < EPISODES
-    assert [score_of[id] for id in ids] == values.tolist()
-    assert sum(scores.histogram()) == EPISODES
-    assert sum(scores.histogram("success")) == len(ids)
-    assert scores.histogram("success")[-1] == scores.count(0.98, "success")
-
-
 def test_facets_count_what_passes_the_cut(
     drawers: Workspace, scores: EpisodeScores, relevant: set[str]
 ) -> None:

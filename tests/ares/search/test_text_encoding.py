@@ -22,7 +22,6 @@ from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
-from tests.thinning import some_by_day
 
 # Searches in a new process and prints the vector of the text, and which libraries were imported.
 _SEARCH = """
@@ -109,6 +108,7 @@ def _stored(folder: Path) -> Path:
     return next((folder / TEXT_ENCODER_FOLDER).glob("*.safetensors"))
 
 
+@pytest.mark.slow
 def test_embedding_stores_the_text_encoder_and_searches_load_no_model(folder: Path, ws: Workspace) -> None:
     first, second, other = Searched(folder), Searched(folder), Searched(folder, "open a window")
     assert first.libraries == second.libraries == other.libraries == ["tokenizers"]
@@ -127,7 +127,8 @@ def test_a_workspace_without_one_loads_the_model_a_single_time(
     assert "stored" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("damage", some_by_day(["cut", "empty", "other"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ["cut", "empty", "other"])
 def test_a_damaged_file_is_written_again(
     ws: Workspace, folder: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_damaged_file_is_written_again(
     assert not _loads_model(ws, "open a window", monkeypatch)
 
 
+@pytest.mark.slow
 def test_texts_are_found_where_the_model_is_not(ws: Workspace, embedded: Path) -> None:
     expected = search(ws.stores, Query(text=_TEXT))
     model, elsewhere = embedded / "reference-clip", embedded / "elsewhere"
@@ -151,6 +153,7 @@ def test_texts_are_found_where_the_model_is_not(ws: Workspace, embedded: Path) -
         elsewhere.rename(model)
 
 
+@pytest.mark.slow
 def test_a_model_that_was_exchanged_is_not_stored(
     ws: Workspace,
     folder: Path,

@@ -41,6 +41,7 @@ def test_a_comparison_without_items_is_refused() -> None:
         compare_paired([], [], [], seed=0)
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_difference_covers_it() -> None:
     random, covered = np.random.default_rng(9), 0
     for run in range(120):

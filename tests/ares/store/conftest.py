@@ -13,26 +13,16 @@ from pymongo import MongoClient
 from ares.store import AnnotationStore
 from ares.store.log.mongo import MongoAnnotationStore
 from ares.store.log.sqlite import SqliteAnnotationStore
-from tests.ares.store.memory_log import MemoryAnnotationStore
 
 OpenStore = Callable[[], AnnotationStore]
 
 
-@pytest.fixture(params=["sqlite", "mongo", "memory"])
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
-    """Opens the annotation store of this test; every call is one more handle on the same log."""
-    if request.param == "sqlite":
-        yield from _open_sqlite(tmp_path / "annotations.sqlite")
-    elif request.param == "mongo":
-        yield from _open_mongo(request.getfixturevalue("mongo_uri"))
-    else:
-        store = MemoryAnnotationStore()
-        yield lambda: store
-
-
 @pytest.fixture(params=["sqlite", "mongo"])
-def open_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
-    """Opens a store that several processes can share; `code` is the Python code with which another opens it."""
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
+    """Opens the annotation store of this test, each time one more handle on the same log.
+
+    Its `code` is the Python code with which another process opens it.
+    """
     if request.param == "sqlite":
         yield from _open_sqlite(tmp_path / "annotations.sqlite")
     else:
@@ -67,6 +57,12 @@ def _open_mongo(uri: str) -> Iterator[OpenStore]:
         yield open_handle
     with MongoClient[dict[str, object]](uri) as client:
         client.drop_database(f"ares_{workspace[:12]}")
+
+
+@pytest.fixture
+def open_database(open_store: OpenStore) -> OpenStore:
+    """The same, for what several processes share."""
+    return open_store
 
 
 @pytest.fixture

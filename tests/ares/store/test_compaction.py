@@ -16,7 +16,7 @@ from ares.store import lance_tables as compaction
 from ares.store.lance_tables import Tables
 
 Make = Callable[..., Record]
-_NUM_EPISODES = 24
+_NUM_EPISODES = 14
 
 
 def _files(tables: Tables, name: str) -> list[Path]:
@@ -86,13 +86,13 @@ def test_a_full_fragment_is_never_written_again(
     monkeypatch.setattr(compaction, "_FRAGMENT_ROWS_RANGE", (20, 20))
     tables.episodes.add([make_record(number) for number in range(20)])
     (full,) = _files(tables, "trajectories")
-    for number in range(20, 45):
+    for number in range(20, 32):
         tables.episodes.add([make_record(number)])
         tables.optimize()
     dataset = tables.connection.open_dataset("trajectories")
     assert dataset is not None
     assert Path(dataset.get_fragments()[0].data_files()[0].path).name == full.name
-    assert tables.trajectories.count() == 45
+    assert tables.trajectories.count() == 32
 
 
 def test_deleted_rows_go_when_they_are_many(tables: Tables, make_record: Make) -> None:

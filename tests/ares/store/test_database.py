@@ -31,6 +31,7 @@ tables.segments.upsert(pa.table(rows))
 """
 
 
+@pytest.mark.slow
 def test_processes_may_make_the_same_tables_at_once(tmp_path: Path) -> None:
     uri = str(tmp_path / "lance")
     commands = [[sys.executable, "-c", _CREATE_TABLES, uri, str(number)] for number in range(3)]

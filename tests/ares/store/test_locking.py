@@ -73,6 +73,7 @@ def _lock_elsewhere(code: str) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 def test_the_second_waits_and_says_for_whom(
     workspace_lock: tuple[Lock, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +99,7 @@ def test_the_second_waits_and_says_for_whom(
         pass
 
 
+@pytest.mark.slow
 def test_a_killed_holder_is_waited_for_by_nobody(
     workspace_lock: tuple[Lock, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,6 +145,15 @@ def test_a_lease_that_another_took_stops_its_old_holder(
         sleeper.append([make_annotation("episode3")])
         assert [annotation.episode_id for _, annotation in sleeper.read()] == ["episode1", "episode3"]
         sleeper._server._client.drop_database(f"ares_{workspace[:12]}")
+
+
+def test_a_folder_that_is_locked_is_refused_to_whom_does_not_wait(tmp_path: Path) -> None:
+    with lock_folder(tmp_path, "ares ingest"):
+        holder = rf"^ares ingest \(process {os.getpid()} on "
+        with pytest.raises(WorkspaceBusy, match=holder), lock_folder(tmp_path, "ares annotate", wait=False):
+            raise AssertionError
+    with lock_folder(tmp_path, "ares annotate", wait=False):
+        pass
 
 
 def test_a_network_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,6 @@ import pytest
 from pymongo import MongoClient
 
 import ares
-from app.cli.main import main
 from ares.doctor import run_checks
 from ares.episode import Record
 from ares.errors import StoreError
@@ -33,12 +32,11 @@ from ares.store.folder_lock import WorkspaceBusy, lock_folder
 from ares.store.log.mongo import MongoAnnotationStore
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.manifest import FORMAT
-from tests.thinning import some_by_day
+from tests.workspaces import CommandResult
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "workspace_v1.tar.xz"
-# Keys of producers and columns that layout 1 did not have.
-_NEW_PRODUCER_KEYS = ("kind", "subject_kind", "after", "fills_segments")
-_NEW_COLUMN_KEYS = ("rollup", "needs_current_maker", "is_outcome")
+# Keys of producers and of their columns that layout 1 did not have.
+_NEW_KEYS = ("kind", "subject_kind", "after", "fills_segments", "rollup", "needs_current_maker", "is_outcome")
 
 # Opens a workspace, and kills itself just before or after the Nth call of a function.
 KILLER = """
@@ -71,22 +69,14 @@ from ares.store import open_stores
 open_stores(sys.argv[1], settings_from_environment({})).close()
 """
 MIGRATIONS, EPISODES = "ares.store.stores", "ares.store.lance.episodes"
-# One of each kind of write, and the others by night, when `make torture` kills migrations anywhere too.
+# One of each kind of write; `make torture` kills migrations anywhere.
 KILL_POINTS = [
     ("ares.store.lance_tables", "LanceConnection.drop_table", "before", 1),
     ("ares.store.sync.apply", "write_changes", "after", 1),
-    (MIGRATIONS, "reset_applied_sequence", "after", 1),
-    (MIGRATIONS, "write_format", "before", 1),
-    (EPISODES, "EpisodeTable.set_values", "before", 1),
-    ("pathlib", "Path.replace", "before", 1),
-    ("ares.store.log.sqlite", "SqliteAnnotationStore.add_producer", "after", 2),
-    ("ares.store.lance_tables", "LanceConnection.drop_table", "after", 1),
     ("ares.store.sync.apply", "save_applied_state", "before", 2),
-    ("ares.store.sync.apply", "refresh_conflicts", "before", 1),
-    (MIGRATIONS, "write_format", "after", 1),
-    (EPISODES, "EpisodeTable._add_columns", "after", 1),
-    (EPISODES, "EpisodeTable.set_values", "after", 1),
     (MIGRATIONS, "write_format", "before", 2),
+    (EPISODES, "EpisodeTable._add_columns", "after", 1),
+    ("pathlib", "Path.replace", "before", 1),
 ]
 
 
@@ -133,7 +123,8 @@ def test_an_old_workspace_is_migrated(migrated: dict[str, Any]) -> None:
     assert all(row["segment_id"] for row in migrated["segments"])
 
 
-@pytest.mark.parametrize("kill_point", some_by_day(KILL_POINTS, kept=KILL_POINTS[:2]))
+@pytest.mark.slow
+@pytest.mark.parametrize("kill_point", KILL_POINTS)
 def test_a_killed_migration_is_taken_up(
     kill_point: tuple[str, str, str, int], old_workspace: Path, migrated: dict[str, Any]
 ) -> None:
@@ -157,7 +148,7 @@ def test_a_value_that_fits_no_column_is_told_and_stops_nothing(
     stores.close()
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_two_processes_migrate_at_once(old_workspace: Path, migrated: dict[str, Any]) -> None:
     command = [sys.executable, "-c", OPENER, str(old_workspace)]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
@@ -167,7 +158,7 @@ def test_two_processes_migrate_at_once(old_workspace: Path, migrated: dict[str, 
     assert content(old_workspace) == migrated
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_mongodb_of_layout_1(
     old_workspace: Path, migrated: dict[str, Any], mongo_uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,7 +170,8 @@ def test_mongodb_of_layout_1(
     for name in ("sets", "failures", "jobs", "spaces"):
         store.put_documents(name, dict(log.find_documents(name)))
     for maker_id, body in log._rows("SELECT maker_id, body FROM makers"):
-        store._producers.insert_one({"_id": maker_id, "body": _as_layout_1(body)})
+        assert not any(f'"{name}"' in body for name in _NEW_KEYS), "the fixture is of layout 1"
+        store._producers.insert_one({"_id": maker_id, "body": body})
     for opened in (log, store):
         opened.close()
     (old_workspace / "annotations.sqlite").unlink()
@@ -192,36 +184,18 @@ def test_mongodb_of_layout_1(
     assert "migrating" in capsys.readouterr().err
 
 
-def _as_layout_1(body: str) -> str:
-    producer = json.loads(body)
-    assert not set(_NEW_PRODUCER_KEYS) & producer.keys()
-    assert not any(set(_NEW_COLUMN_KEYS) & column.keys() for column in producer["columns"])
-    return body
-
-
-def test_a_newer_layout_is_refused(old_workspace: Path) -> None:
-    manifest = json.loads((old_workspace / "workspace.json").read_text())
-    (old_workspace / "workspace.json").write_text(
-        json.dumps(manifest | {"format": FORMAT + 1, "ares": "9.1.0"})
-    )
-    before = _hashes(old_workspace)
-    process = _status(old_workspace)
-    assert process.returncode != 0
-    assert process.stderr.strip().count("\n") == 0
-    assert f"the workspace has format {FORMAT + 1}, written by ARES 9.1.0" in process.stderr
-    assert f"this is ARES {ares.__version__}, which reads formats 1 to {FORMAT}" in process.stderr
-    assert _hashes(old_workspace) == before, "nothing is touched"
-
-
-@pytest.mark.parametrize("layout", [True, "3", 2.0, 0, None])
-def test_a_layout_that_is_no_number_of_one_is_one_line(
-    old_workspace: Path, layout: object, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("layout", [FORMAT + 1, True, "3", 2.0, 0, None])
+def test_a_layout_that_cannot_be_read_is_one_line_and_nothing_is_touched(
+    old_workspace: Path, layout: object, run_ares: Callable[..., CommandResult]
 ) -> None:
     manifest = json.loads((old_workspace / "workspace.json").read_text())
-    (old_workspace / "workspace.json").write_text(json.dumps(manifest | {"format": layout}))
-    assert main(["status", "-w", str(old_workspace)]) == 2
-    message = capsys.readouterr().err.strip()
-    assert f"the workspace has format {layout!r}" in message and "\n" not in message
+    (old_workspace / "workspace.json").write_text(json.dumps(manifest | {"format": layout, "ares": "9.1.0"}))
+    before = _hashes(old_workspace)
+    result = run_ares("status", "-w", old_workspace)
+    assert (result.status, result.err.count("\n")) == (2, 1)
+    assert f"the workspace has format {layout!r}, written by ARES 9.1.0" in result.err
+    assert f"this is ARES {ares.__version__}, which reads formats 1 to {FORMAT}" in result.err
+    assert _hashes(old_workspace) == before
 
 
 def test_a_workspace_says_which_version_wrote_its_layout(old_workspace: Path, tmp_path: Path) -> None:
@@ -237,29 +211,12 @@ def _hashes(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-@pytest.mark.nightly
-def test_a_copy_from_before_the_upgrade_is_what_it_was(
-    old_workspace: Path, tmp_path: Path, migrated: dict[str, Any], demo_samples: Path
-) -> None:
-    """As docs/operations.md has it: a copy, the upgrade, work with it, and back to the copy."""
-    saved, before = tmp_path / "saved", _hashes(old_workspace)
-    shutil.copytree(old_workspace, saved)
-    assert content(old_workspace) == migrated
-    assert main(["ingest", str(demo_samples / "rlds"), "--rate", "10", "-w", str(old_workspace), "-q"]) == 0
-    assert _hashes(saved) == before
-    old_workspace.rename(tmp_path / "upgraded")
-    shutil.copytree(saved, old_workspace)
-    assert content(old_workspace) == migrated
-
-
-def _status(path: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "app.cli.main", "status", "-w", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
-
-
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
 def test_a_workspace_that_cannot_be_written_is_reported(
-    old_workspace: Path, monkeypatch: pytest.MonkeyPatch, number: int, capsys: pytest.CaptureFixture[str]
+    old_workspace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    run_ares: Callable[..., CommandResult],
 ) -> None:
     """Whoever runs the tests may write everywhere, so that the system refuses it here by itself."""
     open_file = os.open
@@ -270,16 +227,14 @@ def test_a_workspace_that_cannot_be_written_is_reported(
         return open_file(path, flags, *arguments, **options)
 
     monkeypatch.setattr(os, "open", refuse)
-    assert main(["status", "-w", str(old_workspace)]) != 0
-    message = capsys.readouterr().err.strip()
-    assert "cannot be written here" in message and os.strerror(number) in message
-    assert message.count("\n") == 0
+    result = run_ares("status", "-w", old_workspace)
+    assert result.status != 0 and result.err.count("\n") == 1
+    assert "cannot be written here" in result.err and os.strerror(number) in result.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("flock") is None, reason="macOS has no flock")
-def test_a_copy_under_flock_and_a_job_wait_for_each_other(
-    old_workspace: Path,
-) -> None:
+def test_a_copy_under_flock_and_a_job_wait_for_each_other(old_workspace: Path) -> None:
     """The command of docs/operations.md takes the lock that jobs take."""
     stores = open_stores(str(old_workspace), settings_from_environment({}))
     copy = ["flock", "-n", str(old_workspace / ".writing.lock"), "true"]
@@ -317,12 +272,7 @@ def test_an_episode_whose_trajectory_is_missing_keeps_its_rate(old_workspace: Pa
     [
         ("lerobot", "spec", "index", 20.0),
         ("mcap", "source", "stamp", 20.0),
-        (
-            "rlds",
-            "source",
-            "index",
-            10.0,
-        ),  # it stores no stamps: those that are there were counted by the rate
+        ("rlds", "source", "index", 10.0),  # the stamps that are there were counted by the rate
         ("lerobot", "assumed", "index", 10.0),
     ],
 )

@@ -1,47 +1,41 @@
-"""Filters return what SQL says; anything else is refused in one line with the offset of the fault."""
+"""What a filter may say; anything else is refused in one line with the offset of the fault."""
 
 from __future__ import annotations
 
 import pickle
-import sqlite3
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.episode import Record
 from ares.errors import FilterError
 from ares.store import EpisodeTable
 from ares.store.filters import check_filter, parse_condition
-from ares.store.lance_tables import Tables, open_tables
+from ares.store.lance_tables import open_tables
 
-Make = Callable[..., Record]
+
+@pytest.fixture(scope="module")
+def episodes(tmp_path_factory: pytest.TempPathFactory, make_record: Callable[..., Record]) -> EpisodeTable:
+    """Thirty episodes."""
+    tables = open_tables(str(tmp_path_factory.mktemp("filters")))
+    tables.episodes.add([make_record(number, steps=5 + number % 7) for number in range(30)])
+    return tables.episodes
 
 
 @pytest.mark.parametrize(
     ("where", "message", "pointed"),
     [
         ("nope = 1", "no column named 'nope': the columns are ", "nope"),
-        (
-            "datset = 'set1'",
-            "no column named 'datset': did you mean 'dataset'? the columns are dataset, ",
-            "datset",
-        ),
+        ("datset = 'set1'", "did you mean 'dataset'? the columns are dataset, ", "datset"),
         ("success AND\n  datset = 'a'", "did you mean 'dataset'", "datset"),
-        (
-            "Numsteps > 3",
-            "no column named 'numsteps': did you mean 'num_steps'? the columns are num_steps, ",
-            "N",
-        ),
+        ("Numsteps > 3", "no column named 'numsteps': did you mean 'num_steps'?", "N"),
         ("`Success`", "no column named 'Success'", "`Success`"),
         ("dataset.key = 'a'", "no column named 'dataset.key'", "dataset.key"),
         ("_rowid > 5", "no column named '_rowid'", "_rowid"),
         ("success AND ingested > CURRENT_DATE", "no column named 'current_date'", "CURRENT_DATE"),
         ("dataset = ", "a value or a condition is missing at the end", ""),
-        ("dataset = 'set1' AND", "missing at the end", ""),
         ("dataset = AND success", "unexpected 'AND'", "AND"),
         ("\x00", "no column named", "\x00"),
         ("dataset = 'set1", "this quote is never closed", "'set1"),
@@ -59,11 +53,7 @@ Make = Callable[..., Record]
         ("num_steps > ?", "one condition", "?"),
         ("success AND :name", "one condition", ":name"),
         ("num_steps > $1", "one condition", "$1"),
-        (
-            "num_steps > 'many'",
-            "'many' does not fit: num_steps is int64, to be compared with a whole number",
-            "'many'",
-        ),
+        ("num_steps > 'many'", "num_steps is int64, to be compared with a whole number", "'many'"),
         ("num_steps > 2.5", "2.5 does not fit: num_steps is int64", "2.5"),
         ("success AND num_steps = 1e2", "1e2 does not fit", "1e2"),
         ("num_steps = 99999999999999999999", "does not fit: num_steps is int64", "9999"),
@@ -73,17 +63,9 @@ Make = Callable[..., Record]
         ("5 = key", "5 does not fit: key is string", "5"),
         ("key = num_steps", "num_steps does not fit: key is string", "num_steps"),
         ("lower(key) = 5", "5 does not fit: it is compared with text", "5"),
-        (
-            "success = 'yes'",
-            "'yes' does not fit: success is bool, to be compared with true or false",
-            "'yes'",
-        ),
+        ("success = 'yes'", "success is bool, to be compared with true or false", "'yes'"),
         ("ingested > '2026-01-01'", "compared with a time such as TIMESTAMP '2026-11-21'", "'2026-01-01'"),
-        (
-            "instructions = 'pull'",
-            "instructions is list<string>, to be compared with a list of text",
-            "'pull'",
-        ),
+        ("instructions = 'pull'", "list<string>, to be compared with a list of text", "'pull'"),
         ("num_steps", "num_steps is a number, not true or false", "num_steps"),
         ("success OR 1", "1 is a number, not true or false", "1"),
         ("success AND lower(num_steps) = 'a'", "num_steps is a number, not text", "num_steps"),
@@ -127,11 +109,7 @@ Make = Callable[..., Record]
     ],
 )
 def test_a_filter_that_cannot_be_read(episodes: EpisodeTable, where: str, message: str, pointed: str) -> None:
-    for evaluate in (
-        episodes.count,
-        episodes.ids,
-        lambda where: list(episodes.read(where)),
-    ):
+    for evaluate in (episodes.count, episodes.ids, lambda where: list(episodes.read(where))):
         with pytest.raises(FilterError) as caught:
             evaluate(where)
         error = caught.value
@@ -176,11 +154,10 @@ def test_a_filter_that_cannot_be_read(episodes: EpisodeTable, where: str, messag
         ("regexp_match(instruction, 'drawer (5)') IS NOT NULL", 1),
         ("split_part(instruction, ' ', 3) = '7'", 1),
         ("coalesce(success, false) OR greatest(num_steps, 7) = 7 AND nullif(dataset, 'set1') IS NULL", 15),
-        (
-            "abs(round(rate_hz)) = 10 AND power(rate_hz, 2) = 100 AND sqrt(rate_hz) > 3 AND NOT isnan(rate_hz)",
-            30,
-        ),
+        ("abs(round(rate_hz)) = 10 AND power(rate_hz, 2) = 100 AND sqrt(rate_hz) > 3", 30),
+        ("NOT isnan(rate_hz) AND instruction <> 'what; is it? $5 -- ''so'' it is'", 30),
         ("true", 30),
+        (" \n", 30),
     ],
 )
 def test_what_a_filter_may_say(episodes: EpisodeTable, where: str, count: int) -> None:
@@ -221,84 +198,8 @@ def test_a_filter_without_measure_is_refused_soon(episodes: EpisodeTable, name: 
     assert peak < 100 * 2**20
 
 
-def test_a_check_takes_no_time_and_nested_functions_are_evaluated_once(episodes: EpisodeTable) -> None:
-    types = episodes.columns()
-    nested = "lower(" * 18 + "key" + ")" * 18 + " = 'a'"
+def test_nested_functions_are_checked_once(episodes: EpisodeTable) -> None:
+    """Twice at every level would be a quarter of a million times."""
     started = time.process_time()
-    for number in range(50):
-        check_filter(f"success AND num_steps > {number} AND array_has(state_names, 'gripper')", types)
-        check_filter(nested.replace("'a'", f"'{number}'"), types)
-    assert (time.process_time() - started) / 100 < 0.02
-
-
-def test_signs_of_sql_are_text_inside_quotes(filled: Tables, make_record: Make) -> None:
-    filled.episodes.add([make_record(200, instruction="what; is it? $5 -- 'so'")])
-    assert filled.episodes.count("instruction = 'what; is it? $5 -- ''so'''") == 1
-    assert filled.episodes.count("array_has(instructions, 'pull the handle')") == 31
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(where=st.text(st.sampled_from("()'\"`;-/*?$ =<>aé5.,%_\n") | st.characters(), max_size=30))
-def test_no_text_is_more_than_a_condition(
-    module_tables: tuple[Tables, sqlite3.Connection], where: str
-) -> None:
-    """Whatever is typed either counts episodes or is refused in one line."""
-    tables, _ = module_tables
-    try:
-        assert 0 <= tables.episodes.count(where) <= 30
-    except FilterError as error:
-        assert error.reason == "the filter cannot be read"
-
-
-def test_a_blank_filter_is_none(episodes: EpisodeTable) -> None:
-    assert episodes.count(" \n") == len(episodes.ids(" ")) == 30
-
-
-_conditions = st.recursive(
-    st.one_of(
-        st.builds("num_steps {} {}".format, st.sampled_from(["<", ">=", "=", "<>"]), st.integers(4, 12)),
-        st.builds("dataset = 'set{}'".format, st.integers(0, 3)),
-        st.builds("key LIKE '{}%'".format, st.integers(0, 3)),
-        st.sampled_from(["success", "success IS NULL", "success IS NOT TRUE", "instruction <> ''"]),
-        st.builds("num_steps BETWEEN {} AND {}".format, st.integers(4, 8), st.integers(6, 12)),
-    ),
-    lambda inner: (
-        st.builds("({} AND {})".format, inner, inner)
-        | st.builds("({} OR {})".format, inner, inner)
-        | st.builds("(NOT {})".format, inner)
-    ),
-    max_leaves=6,
-)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(where=_conditions)
-def test_filters_return_what_sql_says(module_tables: tuple[Tables, sqlite3.Connection], where: str) -> None:
-    """SQLite reads the same conditions by the same three-valued logic."""
-    tables, connection = module_tables
-    expected = {row[0] for row in connection.execute(f"SELECT episode_id FROM episodes WHERE {where}")}
-    assert tables.episodes.ids(where) == expected
-    assert tables.episodes.count(where) == len(expected)
-
-
-@pytest.fixture(scope="module")
-def module_tables(
-    tmp_path_factory: pytest.TempPathFactory, make_record: Make
-) -> Iterator[tuple[Tables, sqlite3.Connection]]:
-    """Thirty episodes in Lance and the same in SQLite."""
-    tables = open_tables(str(tmp_path_factory.mktemp("filters")))
-    records = [make_record(number, steps=5 + number % 7) for number in range(30)]
-    tables.episodes.add(records)
-    columns = ["episode_id", "num_steps", "dataset", "key", "success", "instruction"]
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("PRAGMA case_sensitive_like = ON")
-        connection.execute(f"CREATE TABLE episodes ({', '.join(columns)})")
-        rows = [[getattr(record.episode, name) for name in columns] for record in records]
-        connection.executemany("INSERT INTO episodes VALUES (?, ?, ?, ?, ?, ?)", rows)
-        yield tables, connection
-
-
-@pytest.fixture(scope="module")
-def episodes(module_tables: tuple[Tables, sqlite3.Connection]) -> EpisodeTable:
-    """The same thirty episodes."""
-    return module_tables[0].episodes
+    check_filter("lower(" * 18 + "key" + ")" * 18 + " = 'a'", episodes.columns())
+    assert time.process_time() - started < 1

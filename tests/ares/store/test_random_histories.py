@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.episode import Record
@@ -17,8 +18,8 @@ from ares.store import (
     write_action_members,
 )
 from ares.store.lance_tables import open_tables
+from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync.apply import apply_log
-from tests.ares.store.memory_log import MemoryAnnotationStore
 
 _COUNT = 5
 # What is done, the episodes or the number that it is about, and whether the tables follow at once or start over.
@@ -45,6 +46,7 @@ def model(steps: list[tuple[str, set[int], int]]) -> tuple[set[int], set[int]]:
     return removed, tagged
 
 
+@pytest.mark.slow
 @given(st.lists(_STEP, min_size=1, max_size=7))
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_tables_show_what_the_model_says(
@@ -52,7 +54,7 @@ def test_the_tables_show_what_the_model_says(
 ) -> None:
     records = [make_record(number) for number in range(_COUNT)]
     ids = [record.episode.episode_id for record in records]
-    log, history = MemoryAnnotationStore(), list[tuple[str, set[int], int]]()
+    log, history = SqliteAnnotationStore(Path(":memory:")), list[tuple[str, set[int], int]]()
     with tempfile.TemporaryDirectory() as folder:
         tables = open_tables(str(Path(folder) / "lance"))
         tables.episodes.add(records)
@@ -79,7 +81,7 @@ def test_the_tables_show_what_the_model_says(
         assert with_tag == {ids[number] for number in tagged - removed}
 
 
-def _record(log: MemoryAnnotationStore, kind: str, members: list[str], target: int) -> None:
+def _record(log: SqliteAnnotationStore, kind: str, members: list[str], target: int) -> None:
     kinds: dict[str, ActionKind] = {"remove": "remove", "tag": "tag", "untag": "untag", "undo": "undo"}
     if kind == "undo":
         record_action(log, "undo", "Ann", count=1, details={"undoes": target})

@@ -38,12 +38,13 @@ def test_streams_are_sorted_and_joined_while_others_are_asked() -> None:
         assert database.has_table("sorted") and not database.has_table("few")
 
 
+@pytest.mark.slow
 def test_more_than_fits_goes_to_disk_and_is_gone_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("ares.store.temp_db._MEMORY", "80MB")
-    rows = 1_500_000
+    monkeypatch.setattr("ares.store.temp_db._MEMORY", "40MB")
+    rows = 600_000
     with TempDatabase() as database:
         database.insert("ids", _SCHEMA, _batches(rows))
         before, seen, spilled = "", 0, 0

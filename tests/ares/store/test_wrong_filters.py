@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -44,11 +45,11 @@ def test_the_statement_that_lance_makes_of_a_filter_is_not_shown(ws: Workspace) 
         ws.stores.tables.episodes.count("(dataset IS NULL) AND (dataset IN (,'it''s'))")
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     correct=filters(_COLUMNS, leaves=4),
     at=st.floats(0, 1),
-    sign=st.sampled_from(_SIGNS),
+    sign=st.sampled_from(_SIGNS) | st.text(max_size=6),
     cut=st.integers(0, 2),
 )
 def test_a_filter_with_a_typing_error_is_evaluated_or_refused(
@@ -74,17 +75,19 @@ def test_a_filter_with_a_typing_error_is_evaluated_or_refused(
 
 
 @pytest.mark.parametrize(
-    "where", ["success) OR (true", "success OR true) AND (true", "(success", "success -- ", "'a"]
+    "where",
+    ["success) OR (true", "success OR true) AND (true", "(success", "success -- ", "'a", "success; DROP", ""],
 )
 def test_a_filter_that_is_joined_with_others_stays_inside_its_parentheses(ws: Workspace, where: str) -> None:
-    episode_id = next(iter(ws.stores.tables.episodes.ids("NOT success")))
-    with pytest.raises(FilterError):
-        list(selected_ids(ws.stores, EpisodeSelection(where=where, ids=[episode_id])))
-    with pytest.raises(RequestError):
-        compute_facets(ws.stores, where)
-    for joined in ("success) OR (true", "(success", "success -- "):
+    with pytest.raises(FilterError) as caught:
+        parenthesize(where)
+    assert pickle.loads(pickle.dumps(caught.value)).pointer == caught.value.pointer
+    if where:
+        episode_id = next(iter(ws.stores.tables.episodes.ids("NOT success")))
         with pytest.raises(FilterError):
-            parenthesize(joined)
+            list(selected_ids(ws.stores, EpisodeSelection(where=where, ids=[episode_id])))
+        with pytest.raises(RequestError):
+            compute_facets(ws.stores, where)
 
 
 def test_two_lists_of_one_column_leave_no_row_without_a_value(ws: Workspace) -> None:
@@ -96,31 +99,22 @@ def test_two_lists_of_one_column_leave_no_row_without_a_value(ws: Workspace) -> 
         "NOT (grade IN ('error') AND Grade IN ('unsure', 'in (x'))",
         "NOT (grade IN ('error') AND `grade` IN ('unsure') AND grade IN ('acceptable'))",
     ):
-        assert (
-            ws.stores.tables.episodes.count(where) == len(ws.stores.tables.episodes.ids(where)) == num_graded
-        )
-        assert (
-            sum(compute_facets(ws.stores, where, ["grade"])[0].counts[number][1] for number in range(2))
-            <= num_graded
-        )
+        assert ws.stores.tables.episodes.count(where) == num_graded
+        assert len(ws.stores.tables.episodes.ids(where)) == num_graded
+        (facet,) = compute_facets(ws.stores, where, ["grade"])
+        assert sum(count for _, count in facet.counts) == num_graded
 
 
-def test_a_name_in_capitals_is_the_column_everywhere(ws: Workspace) -> None:
-    for capitals, plain in (
-        (
-            "Num_Steps > 3 AND array_length(Instructions) > 0",
-            "num_steps > 3 AND array_length(instructions) > 0",
-        ),
-        (
-            "lower(GRADE) IN ('error') OR length(Dataset) > 2",
-            "lower(grade) IN ('error') OR length(dataset) > 2",
-        ),
-        (
-            "in_polygon(NUM_STEPS, num_steps, '0 0, 9 0, 9 99')",
-            "in_polygon(num_steps, num_steps, '0 0, 9 0, 9 99')",
-        ),
-    ):
-        assert ws.stores.tables.episodes.ids(capitals) == ws.stores.tables.episodes.ids(plain)
+@pytest.mark.parametrize(
+    "where",
+    [
+        "Num_Steps > 3 AND array_length(Instructions) > 0",
+        "lower(GRADE) IN ('error') OR length(Dataset) > 2",
+        "in_polygon(NUM_STEPS, num_steps, '0 0, 9 0, 9 99')",
+    ],
+)
+def test_a_name_in_capitals_is_the_column_everywhere(ws: Workspace, where: str) -> None:
+    assert ws.stores.tables.episodes.ids(where) == ws.stores.tables.episodes.ids(where.lower())
 
 
 _LONG_FILTERS = [
@@ -132,6 +126,7 @@ _LONG_FILTERS = [
 ]
 
 
+@pytest.mark.slow
 def test_long_filters_are_answered_soon(ws: Workspace) -> None:
     """In another process, because a stack overflow would end it."""
     program = f"""
@@ -144,14 +139,7 @@ for where in json.load(sys.stdin):
     except FilterError:
         print("refused")
 """
-    documents = json.dumps(_LONG_FILTERS)
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        input=documents,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    command, filters_as_json = [sys.executable, "-c", program], json.dumps(_LONG_FILTERS)
+    ended = subprocess.run(command, input=filters_as_json, capture_output=True, text=True, timeout=300)
     successes = ws.stores.tables.episodes.count("success AND num_steps < 3000")
     assert ended.stdout.split() == ["refused", "refused", str(successes), "refused", "0"], ended.stderr[-500:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -77,16 +76,3 @@ def test_a_ranker_of_another_package_is_used_by_its_name(ws: Workspace) -> None:
         Query(image="mug.png", by="length")
     with pytest.raises(RequestError, match=r"no ranker 'size': there are: action, .*length"):
         Query(text="a", by="size")
-
-
-def test_scores_of_several_rankers_are_fused(ws: Workspace, tmp_path: Path) -> None:
-    rankers.add("length", LengthRanker)
-    text = ws.stores.tables.episodes.read_columns(["instruction"], limit=1)["instruction"][0].as_py()
-    fused = ws.search(text, by="length=2,captions", limit=50)
-    by_length = [hit.episode_id for hit in ws.search(text, by="length", limit=100)]
-    by_captions = [hit.episode_id for hit in ws.search(text, by="captions", limit=100)]
-    for hit in fused:
-        expected = 2 / (61 + by_length.index(hit.episode_id))
-        if hit.episode_id in by_captions:
-            expected += 1 / (61 + by_captions.index(hit.episode_id))
-        assert hit.rank_value == pytest.approx(expected)

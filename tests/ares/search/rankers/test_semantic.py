@@ -101,7 +101,7 @@ def _best(moments: list[tuple[float, float]]) -> tuple[float, set[float]]:
     return best, {min(second for score, second in moments if best - score <= 1e-9), *close}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32),
     share=st.none() | st.sampled_from([0.0, 0.02, 0.3, 0.9]),

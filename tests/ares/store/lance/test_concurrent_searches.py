@@ -87,6 +87,7 @@ print(counts, rounds)
 """
 
 
+@pytest.mark.slow
 def test_searches_at_once_end_and_are_right_while_a_writer_appends_and_indexes(tmp_path: Path) -> None:
     program = [sys.executable, "-X", "faulthandler", "-c", _SEARCHES, str(tmp_path)]
     ended = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False)

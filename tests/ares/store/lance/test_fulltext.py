@@ -68,7 +68,7 @@ def _expected_scores(
     return best
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     query=st.lists(st.sampled_from(_WORDS), min_size=1, max_size=3, unique=True).map(" ".join),
     candidates=st.none() | st.sets(st.sampled_from(_EPISODES), max_size=30),

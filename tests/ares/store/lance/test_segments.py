@@ -78,31 +78,12 @@ def test_operators_are_words(segments: SegmentTable, text: str) -> None:
     assert {"episode2", "episode3"} <= hits
 
 
-def test_only_captions_of_given_episodes(segments: SegmentTable) -> None:
-    assert [hit.episode_id for hit in segments.search_text("spoon", 10, ["episode3", "x' OR '1'='1"])] == [
-        "episode3"
-    ]
-    assert segments.search_text("spoon", 10, []) == []
-
-
-def test_new_captions_are_found_at_once(tables: Tables, segments: SegmentTable) -> None:
-    tables.optimize()
-    fresh = _rows([*_CAPTIONS, "fold the towel"]).slice(6)
-    segments.upsert(fresh)
-    assert [hit.episode_id for hit in segments.search_text("towel", 5)] == ["episode6"]
-    episode_ids = [f"episode{number}" for number in range(6)]
-    assert segments.search_text("towel", 5, episode_ids) == []
-    assert [
-        hit.episode_id for hit in segments.search_text("fold the towel", 5, ["episode6", *episode_ids])
-    ] == ["episode6"]
-
-
 def test_equal_scores_stand_in_one_order(tables: Tables) -> None:
-    rows = _rows(["push the button"] * 40)
-    for number in random.Random(1).sample(range(40), 40):
+    rows = _rows(["push the button"] * 12)
+    for number in random.Random(1).sample(range(12), 12):
         tables.segments.upsert(rows.slice(number, 1))
-    expected = sorted(f"episode{number}" for number in range(40))
-    for limit in (1, 7, 39, 40, 60):
+    expected = sorted(f"episode{number}" for number in range(12))
+    for limit in (1, 7, 11, 12, 60):
         assert [hit.episode_id for hit in tables.segments.search_text("button", limit)] == expected[:limit]
 
 

@@ -156,6 +156,7 @@ def test_a_writer_that_slept_numbers_its_annotations_anew(
     assert len(store.read()) == 4
 
 
+@pytest.mark.slow
 def test_a_killed_writer_of_this_machine_holds_up_nobody(
     mongo_uri: str, workspace: str, store: MongoAnnotationStore, make_annotation: Make
 ) -> None:
@@ -184,6 +185,7 @@ store.append([Annotation(episode_id=str(n), name="caption", value={{}}, maker_id
     assert sorted(episode_ids[:-1], key=int) == [str(number) for number in range(1000)]
 
 
+@pytest.mark.slow
 def test_a_large_batch(store: MongoAnnotationStore, make_annotation: Make) -> None:
     """60 MB in one append are more than one message to the server may hold."""
     store.append([make_annotation(f"{number}", value={"text": "x" * 3_000_000}) for number in range(20)])

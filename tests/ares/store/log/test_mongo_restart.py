@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ares.annotation import Annotation
-from ares.errors import StoreError
 from ares.store.log import mongo_connection as mongo_client
 from ares.store.log.mongo import MongoAnnotationStore
 
@@ -80,6 +79,7 @@ class _Writing:
                 self.seen.append(annotation.episode_id)
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_before_a_crash_is_there_after_it(
     mongod: Any, make_annotation: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,33 +102,3 @@ def test_what_was_acknowledged_before_a_crash_is_there_after_it(
     # An annotation whose batch was numbered again may come up twice; none is left out.
     assert set(writing.seen) == set(writing.written)
     assert "waiting: MongoDB server '127.0.0.1:" in capsys.readouterr().err
-
-
-@pytest.mark.nightly
-def test_without_patience_it_is_one_line_and_the_work_can_be_done_again(
-    mongod: Any, make_annotation: Make
-) -> None:
-    annotations = [make_annotation(f"{number:05}") for number in range(3000)]
-    with closing(MongoAnnotationStore(mongod.uri, "resume")) as store:
-        insert, sent = store._insert, list[int]()
-
-        def insert_then_crash(documents: list[dict[str, Any]]) -> None:
-            insert(documents)
-            sent.append(len(documents))
-            if len(sent) == 2:
-                mongod.kill()
-
-        store._insert = insert_then_crash  # type: ignore[method-assign]
-        with pytest.raises(
-            StoreError, match=r"^MongoDB cannot be reached: server '127.0.0.1:\d+'; start it"
-        ) as caught:
-            store.append(annotations)
-        assert "\n" not in str(caught.value)
-        mongod.start()
-        store._insert = insert  # type: ignore[method-assign]
-        store.retry_seconds = 600.0
-        # What the lost batch had written are annotations already; its numbers are closed once it has been silent.
-        store._sequence._close(1)
-        assert [annotation for _, annotation in store.read()] == annotations[:2000]
-        store.append(annotations)
-        assert [annotation for _, annotation in store.read()] == annotations

@@ -22,7 +22,7 @@ _QUERY_COMMANDS = ("find", "aggregate", "update", "delete")
 
 def _call_every_method(store: AnnotationStore, make_annotation: Make) -> None:
     """Call every method that queries the database."""
-    store.append([make_annotation(f"{number:05}", name=f"name{number % 3}") for number in range(2000)])
+    store.append([make_annotation(f"{number:05}", name=f"name{number % 3}") for number in range(300)])
     store.read(after=100, limit=10)
     store.last_sequence()
     store.find_done_subjects(make_annotation("").maker_id, ["00005", "00007"])
@@ -37,9 +37,9 @@ def _call_every_method(store: AnnotationStore, make_annotation: Make) -> None:
     store.count_annotations([make_annotation("").maker_id])
     store.add_producer(Producer(annotator="a", version="1"))
     store.producers()
-    store.put_documents("sets", {f"{number:05}": number for number in range(2000)})
+    store.put_documents("sets", {f"{number:05}": number for number in range(300)})
     store.get_document("sets", "00007")
-    assert len(list(store.find_documents("sets"))) == 2000
+    assert len(list(store.find_documents("sets"))) == 300
     store.claim_document("sets", "00008", {})
     store.drop_documents("sets", ["00007"])
 

@@ -47,6 +47,7 @@ def _writer(path: Path, writer: str, size: int, batches: int) -> subprocess.Pope
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_a_journal_that_another_process_deletes_is_said_and_takes_nothing_more(
     tmp_path: Path, make_annotation: Make
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_journal_that_another_process_deletes_is_said_and_takes_nothing_more(
         assert store.append([make_annotation("after")]) == 3 and len(store.read()) == 3
 
 
+@pytest.mark.slow
 def test_a_killed_writer_loses_nothing_it_was_told_is_stored(tmp_path: Path, make_annotation: Make) -> None:
     path = tmp_path / "log.sqlite"
     for life in range(3):
@@ -83,16 +85,6 @@ def test_a_killed_writer_loses_nothing_it_was_told_is_stored(tmp_path: Path, mak
             f"life{life}/{batch}/{number}" for batch in range(len(written) // 200) for number in range(200)
         ]
         assert len(written) >= 200 * (acknowledged + 1)
-
-
-def test_several_processes_write_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "log.sqlite"
-    processes = [_writer(path, str(number), 20, 20) for number in range(6)]
-    for process in processes:
-        process.communicate()
-        assert process.returncode == 0
-    with closing(SqliteAnnotationStore(path)) as store:
-        assert len(store.read()) == 6 * 20 * 20
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
@@ -127,6 +119,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         SqliteAnnotationStore(path)
 
 
+@pytest.mark.slow
 def test_a_full_disk_stores_nothing_of_the_batch_and_loses_nothing(tmp_path: Path) -> None:
     """A limit on the size of files is what a full disk is for SQLite: its write fails half-way."""
     path = tmp_path / "log.sqlite"

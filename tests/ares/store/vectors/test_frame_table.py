@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
 from ares.errors import RequestError, StoreError
-from ares.store import Moment, lance_tables
+from ares.store import Moment
 from ares.store.lance_tables import Tables, open_tables
 from ares.store.vectors.tables import VectorTable
 
@@ -33,7 +31,7 @@ class CameraFrames:
 def _embedded(episodes: int, frames: int = 4, dim: int = 8) -> list[CameraFrames]:
     rng = np.random.default_rng(7)
     rows = []
-    for number, camera in itertools.product(range(episodes), ("front", "wrist")):
+    for number, camera in itertools.product(range(episodes), ("front", "o'clock")):
         vectors = rng.normal(size=(frames, dim)).astype(np.float32)
         # As the table keeps them.
         unit = (
@@ -149,7 +147,7 @@ def test_the_mean_of_an_episode_is_over_all_its_frames_of_all_cameras(tables: Ta
 def test_vectors_of_an_episode_come_back(vectors: VectorTable) -> None:
     front, wrist = _embedded(10)[6:8]
     cameras, seconds, stored = vectors.read("episode3")
-    assert cameras == ["front"] * 4 + ["wrist"] * 4
+    assert cameras == ["front"] * 4 + ["o'clock"] * 4
     assert seconds.tolist() == [0.0, 0.5, 1.0, 1.5] * 2
     assert stored.dtype == np.float32
     assert np.array_equal(stored, np.concatenate([front.vectors, wrist.vectors]))
@@ -176,7 +174,7 @@ def test_adding_again_replaces(vectors: VectorTable) -> None:
     assert vectors.count() == 80
     vectors.add([CameraFrames("episode0", "front", [9.0], np.ones((1, 8), np.float32))])
     assert vectors.count() == 77
-    assert vectors.read("episode0")[0] == ["front"] + ["wrist"] * 4
+    assert vectors.read("episode0")[0] == ["front"] + ["o'clock"] * 4
 
 
 def test_vectors_of_episodes_that_the_log_does_not_know_go(vectors: VectorTable) -> None:
@@ -202,29 +200,6 @@ def test_a_space_that_no_table_can_be_named_for(tables: Tables, space: str) -> N
         tables.vectors(space)
 
 
-def test_ids_with_quotes(tables: Tables) -> None:
-    table = tables.vectors("clip")
-    ids = ["it's", '"', "a' OR '1'='1", "\\"]
-    table.add([CameraFrames(episode_id, "o'clock", [0.0], np.ones((1, 2), np.float32)) for episode_id in ids])
-    for episode_id in ids:
-        assert [moment.episode_id for moment in table.search(np.ones(2, np.float32), 9, [episode_id])] == [
-            episode_id
-        ]
-        assert table.read(episode_id)[0] == ["o'clock"]
-    assert table.search(np.ones(2, np.float32), 9, []) == []
-
-
-def test_optimizing_keeps_the_search_exact(
-    tables: Tables, vectors: VectorTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ares.store.lance_tables._MIN_INDEXED_ROWS", 1)
-    query = np.arange(8, dtype=np.float32)
-    candidates = [f"episode{number}" for number in range(0, 10, 2)]
-    before = vectors.search(query, 30, candidates)
-    tables.optimize()
-    assert vectors.search(query, 30, candidates) == before
-
-
 def test_every_episode_has_the_score_of_its_best_frame(vectors: VectorTable, tables: Tables) -> None:
     query = np.arange(1, 9, dtype=np.float32)
     found, scores = vectors.score_episodes(query, 3)
@@ -241,29 +216,17 @@ def test_every_episode_has_the_score_of_its_best_frame(vectors: VectorTable, tab
         vectors.score_episodes(query[:3], 3)
 
 
-@pytest.mark.parametrize(
-    ("rows", "indexed", "outcome", "said"),
-    [
-        (10, 4, "flat", ["indexing 6 vectors of x", "an index of x finds 90.0% of the true nearest"]),
-        (10, 4, "rq", ["indexing 6 vectors of x", "the index of x finds 90.0% of the true nearest"]),
-        (10, 10, "", []),
-        (9, 0, "", []),  # so few are all compared
-        (
-            10,
-            0,
-            "fails",
-            ["indexing 10 vectors of x", "the index of x could not be updated and is used as before"],
-        ),
-    ],
-)
-def test_what_becomes_of_an_index_is_told(rows: int, indexed: int, outcome: str, said: list[str]) -> None:
-    def refresh(min_rows: int) -> SimpleNamespace | None:
-        if outcome == "fails":
-            raise StoreError("no room", "")
-        return SimpleNamespace(kind=outcome, recall=0.9) if outcome else None
+def test_an_index_that_cannot_be_updated_is_told(
+    tables: Tables, vectors: VectorTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(table: VectorTable, flat_rows: int) -> None:
+        raise StoreError("no room", "")
 
-    state = SimpleNamespace(rows=rows, indexed=indexed, record=None)
-    table: Any = SimpleNamespace(state=lambda: state, refresh=refresh)
+    monkeypatch.setattr(VectorTable, "refresh", fail)
     lines: list[str] = []
-    lance_tables._refresh_index(table, "x", lines.append, 10)
-    assert len(lines) == len(said) and all(map(str.startswith, lines, said))
+    tables.refresh_indexes(lines.append, 80)
+    assert lines[0] == "indexing 80 vectors of clip-8; they can be searched meanwhile"
+    assert (
+        lines[1].startswith("the index of clip-8 could not be updated and is used as before")
+        and len(lines) == 2
+    )

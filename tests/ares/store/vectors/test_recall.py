@@ -127,6 +127,7 @@ def test_what_was_measured_is_what_holds(scenes: SceneTable) -> None:
     assert np.mean(episodes) >= recall.TARGET
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0.001, 1), seed=st.integers(0, 10_000))
 def test_a_filter_keeps_the_promise_and_only_its_episodes(
@@ -154,6 +155,7 @@ def test_frames_newer_than_the_index_are_found_exactly(scenes: SceneTable) -> No
         assert best.score == pytest.approx(1, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_equal_scores_stand_in_one_order_with_an_index_too(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 80)
     frozen = np.repeat(scenes.vectors[:1], 60, axis=0).astype(np.float16)
@@ -173,7 +175,7 @@ def test_equal_scores_stand_in_one_order_with_an_index_too(tmp_path: Path) -> No
     assert len(best) == 10
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_job_extends_the_index_and_trains_it_again_when_the_table_has_doubled(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 100)
     first = scenes.table.refresh(_FLAT_ROWS)
@@ -190,7 +192,7 @@ def test_a_job_extends_the_index_and_trains_it_again_when_the_table_has_doubled(
     assert scenes.table._snapshots.require().vector_indices() == [fourth.index]
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_compaction_and_deletion_move_rows_but_lose_none(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 150)
     assert scenes.table.refresh(_FLAT_ROWS)
@@ -223,17 +225,19 @@ def _status(ws: Workspace) -> dict[str, Any]:
 
 def test_a_job_tells_what_it_indexes_and_the_status_shows_what_was_measured(tmp_path: Path) -> None:
     ws = ares.open(tmp_path / "ws", create=True)
-    scenes = SceneTable(Path(ws.stores.folder, "lance"), 100)
+    scenes, tables = SceneTable(Path(ws.stores.folder, "lance"), 100), ws.stores.tables
     messages: list[str] = []
-    ws.stores.tables.refresh_indexes(messages.append)
-    assert messages == []
+    tables.refresh_indexes(messages.append)
+    assert messages == [], "so few have no index"
+    assert (tables.unindexed_vectors(), tables.unindexed_vectors(_FLAT_ROWS)) == ({}, {"clip": 2_000})
     flat = _status(ws)
     assert (flat["rows"], flat["indexed"], flat["recall"], flat["kind"]) == (2_000, 0, 1.0, "flat")
-    ws.stores.tables.refresh_indexes(messages.append, _FLAT_ROWS)
+    tables.refresh_indexes(messages.append, _FLAT_ROWS)
     started, measured = messages
     assert started == "indexing 2000 vectors of clip; they can be searched meanwhile"
     assert re.fullmatch(r"the index of clip finds \d+\.\d% of the true nearest", measured)
     scenes.add_episodes(1)
+    assert (tables.unindexed_vectors(_FLAT_ROWS), tables.unindexed_vectors(20)) == ({}, {"clip": 20})
     indexed = _status(ws)
     assert (indexed["rows"], indexed["indexed"], indexed["kind"]) == (2_020, 2_000, "IVF_RQ")
     assert indexed["recall"] >= recall.TARGET
@@ -243,23 +247,7 @@ def test_a_job_tells_what_it_indexes_and_the_status_shows_what_was_measured(tmp_
     ws.close()
 
 
-def test_vectors_that_wait_for_an_index_are_counted(tmp_path: Path) -> None:
-    ws = ares.open(tmp_path / "ws", create=True)
-    scenes = SceneTable(Path(ws.stores.folder, "lance"), 100)
-    tables = ws.stores.tables
-    assert (tables.unindexed_vectors(), tables.unindexed_vectors(_FLAT_ROWS)) == ({}, {"clip": 2_000})
-    tables.refresh_indexes(lambda line: None, _FLAT_ROWS)
-    scenes.add_episodes(1)
-    assert (tables.unindexed_vectors(_FLAT_ROWS), tables.unindexed_vectors(20)) == ({}, {"clip": 20})
-    ws.close()
-
-
-def test_small_tables_have_no_index(tmp_path: Path) -> None:
-    scenes = SceneTable(tmp_path, 10)
-    assert scenes.table.refresh() is None
-    assert scenes.table.state() == (200, 0, None)
-
-
+@pytest.mark.slow
 def test_an_index_that_finds_too_little_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenes = SceneTable(tmp_path, 300)
     lines: list[str] = []
@@ -300,6 +288,7 @@ def _store_earlier_record(scenes: SceneTable, index: knn.IndexRecord, **settings
     scenes.table._snapshots.require().writable_dataset().update_config({"ares.tuning": json.dumps(tuned)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{"nprobes": 17, "candidates": 60}, {"nprobes": 4, "candidates": 101}, {}]
 )
@@ -320,6 +309,7 @@ def test_an_index_that_an_earlier_version_searched_further_is_measured_again(
     assert scenes.table._snapshots.require().params_for(None) is not None
 
 
+@pytest.mark.slow
 def test_an_index_that_an_earlier_version_tuned_is_used(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 150)
     index = scenes.table.refresh(_FLAT_ROWS)
@@ -338,6 +328,7 @@ def test_a_filter_that_keeps_fewer_rows_searches_more_partitions() -> None:
     assert probed == [50, 100, 500, 1_000, 1_000]
 
 
+@pytest.mark.slow
 def test_an_index_that_was_not_measured_is_not_used(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 300)
     table = scenes.tables.connection.open_table("vectors_clip")
@@ -362,7 +353,7 @@ open_tables(sys.argv[1]).vectors("clip").refresh(1)
 """
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_build_that_is_killed_leaves_the_old_index_at_work(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 150)
     first = scenes.table.refresh(_FLAT_ROWS)
@@ -384,6 +375,7 @@ def test_a_build_that_is_killed_leaves_the_old_index_at_work(tmp_path: Path) -> 
     assert scenes.table._snapshots.require().vector_indices() == [rebuilt.index]
 
 
+@pytest.mark.slow
 def test_a_table_of_an_older_version_keeps_single_precision(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path / "new", 60)
     tables = open_tables(str(tmp_path / "old"))
