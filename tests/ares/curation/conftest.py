@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -16,6 +15,7 @@ from ares.episode import Json
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.ingesting import ingest_paths
+from tests.workspaces import copy_workspace
 
 CAPTION = Producer(
     annotator="caption",
@@ -79,7 +79,7 @@ def _annotation(producer: Producer, episode_id: str, value: Mapping[str, Json]) 
 def open_curated(curated_folder: Path, tmp_path: Path) -> Iterator[Callable[[], Workspace]]:
     """Opens a copy of the workspace of this test; every call is one more handle on it."""
     folder = tmp_path / "workspace"
-    shutil.copytree(curated_folder, folder)
+    copy_workspace(curated_folder, folder)
     with ExitStack() as stack:
         yield lambda: stack.enter_context(closing(open_workspace(str(folder), Settings())))
 

@@ -23,12 +23,12 @@ Values = dict[str, dict[str, np.ndarray[Any, Any]]]
 
 
 def merge(seed: int, folder: Path) -> tuple[Workspace, list[FeatureSource], Path, dict[str, Any]]:
-    """A workspace with the set "mix" of drawn sources, and its plan."""
+    """A workspace with the set "made" of drawn sources, and its plan."""
     ws, sources = open_workspace(folder / "ws", create=True), make_feature_sources(folder, seed)
     for source in sources:
         options: dict[str, Any] = {"rate_hz": RATE_HZ} if source.format == "hdf5" else {}
         ws.ingest(str(source.path), quiet=True, **options)
-    ws.sets.create("mix", sorted(ws.stores.tables.episodes.ids()), {})
+    ws.sets.create("made", sorted(ws.stores.tables.episodes.ids()), {})
     return ws, sources, *write_plan(ws, folder)
 
 
@@ -144,7 +144,7 @@ def test_drawn_features_are_asked_for_masked_and_never_lost(seed: int, tmp_path:
         assert (f"{source.path.name} v2.1 was ingested without: column event" in text) == source.has_events
     save(path, plan)
     for format in ("lerobot", "lerobot-v2.1", "rlds"):
-        report = ws.export("mix", tmp_path / format, format=format, plan=path, quiet=True)
+        report = ws.export("made", tmp_path / format, format=format, plan=path, quiet=True)
         assert (report.failed, len(report.datasets)) == (0, 1)
         for own, name, words in expected:
             if words == "is dropped":

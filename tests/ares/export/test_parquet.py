@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 
 from ares.annotation import Annotation, Column, Cost, Producer
-from ares.episode import Record
-from ares.errors import MediaError
 from ares.workspace import Workspace
+from tests.ares.export.made_episodes import make_record, make_set, read_json
 
 PRODUCER = Producer(
     annotator="grade",
@@ -65,47 +62,26 @@ def test_both_samples_come_out_as_rows(sample_workspace: Workspace, tmp_path: Pa
     assert "signal discount" in report.left_out
 
 
-def test_annotations_of_the_set_are_all_there_and_no_others(
-    empty_workspace: Workspace,
-    make_record: Callable[..., Record],
-    make_set: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
-    make_set(empty_workspace, [make_record(number) for number in range(3)])
+def test_annotations_of_the_set_are_all_there_and_no_others(ws: Workspace, tmp_path: Path) -> None:
+    make_set(ws, [make_record(number) for number in range(3)])
     ids = [f"{number:016x}" for number in range(3)]
     annotations = [make_annotation(id, "grade", {"acceptable": True, "words": ["<b>", "ü"]}) for id in ids]
-    empty_workspace.stores.annotations.add_producer(PRODUCER)
-    empty_workspace.stores.annotations.append(annotations)
-    empty_workspace.sync()
-    selection = empty_workspace.sets.create("two", ids[:2], {})
-    empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
+    ws.stores.annotations.add_producer(PRODUCER)
+    ws.stores.annotations.append(annotations)
+    ws.sync()
+    selection = ws.sets.create("two", ids[:2], {})
+    ws.export(selection, tmp_path / "out", format="parquet", quiet=True)
     rows = pq.read_table(tmp_path / "out" / "annotations.parquet").to_pylist()
     assert [row["episode_id"] for row in rows] == ids[:2]
     assert rows[0]["annotation_id"] == annotations[0].annotation_id and rows[0]["frames"] == [0.0, 1.25]
     assert json.loads(rows[0]["value"]) == {"acceptable": True, "words": ["<b>", "ü"]}
     assert (rows[0]["tokens_in"], rows[0]["usd"]) == (10, None)
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    manifest = read_json(tmp_path / "out" / "manifest.json")
     assert manifest["makers"][PRODUCER.maker_id]["model"] == "judge" and manifest["rubrics"] == {
         PRODUCER.maker_id: "abc"
     }
     episodes = pq.read_table(tmp_path / "out" / "episodes.parquet").to_pylist()
     assert [row["acceptable"] for row in episodes] == [True, True]
-
-
-def test_a_lost_episode_leaves_no_folder(
-    empty_workspace: Workspace,
-    make_record: Callable[..., Record],
-    make_set: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
-    make_set(empty_workspace, [make_record(0)])
-    selection = empty_workspace.sets.create("more", [f"{0:016x}", "feed" * 4], {})
-    with pytest.raises(MediaError, match="1 of 2 episodes fail: feedfeedfeedfeed"):
-        empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True, strict=True)
-    assert not (tmp_path / "out").exists() and not (tmp_path / "out.tmp").exists()
-    report = empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
-    assert (report.episodes, report.failed) == (1, 1)
-    assert "feedfeedfeedfeed" in (tmp_path / "out" / "manifest.failed.jsonl").read_text()
 
 
 SEGMENTER = Producer(
@@ -132,22 +108,15 @@ def phase(episode_id: str, start_seconds: float, label: str, revision: int = 0) 
     )
 
 
-def test_segments_come_in_the_order_of_the_set_and_of_time(
-    empty_workspace: Workspace,
-    make_record: Callable[..., Record],
-    make_set: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
+def test_segments_come_in_the_order_of_the_set_and_of_time(ws: Workspace, tmp_path: Path) -> None:
     ids = [f"{number:016x}" for number in range(3)]
-    make_set(empty_workspace, [make_record(number) for number in range(3)])
-    empty_workspace.stores.annotations.add_producer(SEGMENTER)
+    make_set(ws, [make_record(number) for number in range(3)])
+    ws.stores.annotations.add_producer(SEGMENTER)
     shown = [phase(ids[2], 2.0, "close"), phase(ids[2], 0.5, "open", revision=7), phase(ids[0], 0.0, "lift")]
-    empty_workspace.stores.annotations.append(
-        [phase(ids[1], 0.0, "turn"), phase(ids[2], 0.5, "shut"), *shown]
-    )
-    empty_workspace.sync()
-    selection = empty_workspace.sets.create("two", [ids[2], ids[0]], {})
-    empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
+    ws.stores.annotations.append([phase(ids[1], 0.0, "turn"), phase(ids[2], 0.5, "shut"), *shown])
+    ws.sync()
+    selection = ws.sets.create("two", [ids[2], ids[0]], {})
+    ws.export(selection, tmp_path / "out", format="parquet", quiet=True)
     segments = pq.read_table(tmp_path / "out" / "segments.parquet")
     assert segments.column_names == SEGMENT_COLUMNS
     rows = [
@@ -157,22 +126,17 @@ def test_segments_come_in_the_order_of_the_set_and_of_time(
         ids[0]: [(ids[0], 0.0, "lift it", "lift")],
         ids[2]: [(ids[2], 0.5, "open it", "open"), (ids[2], 2.0, "close it", "close")],
     }
-    assert rows == [row for id in empty_workspace.sets.ids(selection) for row in by_id[id]]
+    assert rows == [row for id in ws.sets.ids(selection) for row in by_id[id]]
     annotations = pq.read_table(tmp_path / "out" / "annotations.parquet")
     assert annotations.column_names[-4:] == ["subject_kind", "part", "ordinal", "revision"]
     assert sorted(row["revision"] for row in annotations.to_pylist()) == [0, 0, 0, 7]
     assert {(row["subject_kind"], row["part"]) for row in annotations.to_pylist()} == {("episode", "")}
 
 
-def test_without_segments_there_is_a_file_with_their_columns(
-    empty_workspace: Workspace,
-    make_record: Callable[..., Record],
-    make_set: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
-    selection = make_set(empty_workspace, [make_record(0)])
-    empty_workspace.stores.annotations.add_producer(SEGMENTER)
-    empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
+def test_without_segments_there_is_a_file_with_their_columns(ws: Workspace, tmp_path: Path) -> None:
+    selection = make_set(ws, [make_record(0)])
+    ws.stores.annotations.add_producer(SEGMENTER)
+    ws.export(selection, tmp_path / "out", format="parquet", quiet=True)
     segments = pq.read_table(tmp_path / "out" / "segments.parquet")
     assert (segments.num_rows, segments.column_names) == (0, SEGMENT_COLUMNS)
 

@@ -76,16 +76,6 @@ def test_lerobot_opens_the_samples(
     check(sample_workspace, opened, tmp_path / "frames.npz", least_psnr)
 
 
-def test_lerobot_opens_both_halves_of_a_mixed_set(sample_workspace: Workspace, tmp_path: Path) -> None:
-    report = sample_workspace.export(sample_workspace.sets["all"], tmp_path / "out", quiet=True)
-    for dataset in report.datasets:
-        opened = open_with_lerobot(tmp_path / "out" / str(dataset["path"]), tmp_path / "frames.npz")
-        assert (opened["episodes"], opened["frames"]) == (
-            dataset["episodes"],
-            dataset["frames"],
-        )
-
-
 def test_lerobot_opens_the_real_bridge_sample(shared_data: Path, tmp_path: Path) -> None:
     ws = open_workspace(tmp_path / "ws", create=True)
     ingest_paths(ws.stores, [str(shared_data / "bridge_rlds")], quiet=True)
