@@ -6,14 +6,17 @@ import pytest
 
 from ares.curation import (
     FailureSelection,
+    SelectedEpisodes,
     accept_failures,
     clear_failures,
     failures_of,
     list_failures,
+    remove_episodes,
     undo,
 )
 from ares.doctor import run_checks
 from ares.errors import RequestError
+from ares.jobs import EpisodeSelection
 from ares.workspace import Workspace
 
 
@@ -40,7 +43,8 @@ def test_undo_goes_back_step_by_step_and_an_undo_can_be_taken_back(
 
 def test_overlapping_removals_are_taken_back_one_by_one(curated: Workspace, ids: list[str]) -> None:
     first = curated.remove(ids[:2]).number
-    curated.remove(ids[1:3])
+    with SelectedEpisodes(EpisodeSelection(ids=ids[1:3]), ids[1:3]) as selected_before:
+        remove_episodes(curated.stores, selected_before)
     undo(curated.stores, first)
     assert curated.stores.tables.episodes.ids() == {ids[0], *ids[3:]}
 

@@ -127,16 +127,6 @@ def test_forked_workers_read_after_their_parent_has_decoded(workspace: Workspace
     assert answer.stdout.strip() == "True", answer.stderr
 
 
-def test_ranks_share_the_steps_without_repetition(workspace: Workspace) -> None:
-    dataset = workspace.torch_dataset("rlds", cameras=[])
-    rows = [
-        list(torch.utils.data.DistributedSampler(dataset, num_replicas=2, rank=rank, shuffle=True, seed=3))
-        for rank in range(2)
-    ]
-    assert sorted({*rows[0], *rows[1]}) == list(range(len(dataset)))
-    assert len(set(rows[0]) & set(rows[1])) <= 1  # the sampler repeats one step of an odd number
-
-
 def test_a_pickled_dataset_reads_the_same_and_the_files_go_with_the_first(workspace: Workspace) -> None:
     dataset = workspace.torch_dataset("rlds", cameras=[])
     copy: StepDataset = pickle.loads(pickle.dumps(dataset))

@@ -76,11 +76,6 @@ def test_ranks_of_a_training_are_told_that_they_read_the_same(
     monkeypatch.setenv("WORLD_SIZE", "2")
     dataset.stream(8)
     assert capsys.readouterr().err.count("a stream gives each of 2 ranks the same batches") == 1
-    # The advice: each rank has its own half.
-    halves = [
-        set(torch.utils.data.DistributedSampler(dataset, num_replicas=2, rank=rank)) for rank in range(2)
-    ]
-    assert sorted(halves[0] | halves[1]) == list(range(len(dataset)))
 
 
 @pytest.mark.nightly
