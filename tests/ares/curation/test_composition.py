@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from app.cli.main import main
-from ares.curation.composition import CompositionRules, combine_members, round_shares
+from ares.curation.composition import combine_members, round_shares
 from ares.curation.copies import LinkedItems, choose_kept, find_copies
 from ares.curation.splits import assign_groups
 from ares.episode import Episode, Record, Signal, Span, Trajectory, make_episode_id
@@ -338,16 +338,6 @@ def test_recipes_keep_their_words(stored: Workspace) -> None:
         "control": stored.sets.controls("words")[0]["random"],
     }
     compare_words("words-recipes.json", {kind: sorted(frozen.recipe) for kind, frozen in sets.items()})
-
-
-def test_rules_say_what_was_set() -> None:
-    assert CompositionRules().describe() == {}
-    assert CompositionRules(balance=["task"], cap=3).describe() == {
-        "balance": ["task"],
-        "floor": None,
-        "cap": 3,
-        "seed": 0,
-    }
 
 
 def draw_film(seed: int, *, scene: int = 0, steps: int = 50) -> NDArray[np.uint8]:

@@ -15,7 +15,6 @@ from ares.episode import Camera, MediaRef, Record
 from ares.media import VideoEncoding, encode_mp4
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from benchmarks.video_copies import write_world
 from tests.ares.curation.test_composition import draw_course, draw_film, make_record
 
 
@@ -133,21 +132,6 @@ def test_parts_share_no_linked_episodes(filmed: Workspace) -> None:
     assert "other signals or speeds, crops over 8 % and large overlays are not found" in str(
         parts["val"].recipe["known"]
     )
-
-
-def test_episodes_that_were_damaged_at_random_are_found_and_no_others(tmp_path: Path) -> None:
-    """A few of what `python -m benchmarks.video_copies worlds` measures: see benchmarks/RESULTS.md."""
-    planted = write_world(tmp_path / "films", 7, 12)
-    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
-        workspace.ingest(tmp_path / "films", quiet=True)
-        keys = key_of(workspace)
-        copies = find_copies(workspace.stores, list(keys))
-    told = {tuple(sorted((keys[pair.first], keys[pair.second]))): pair for pair in copies.linked}
-    wanted = {tuple(sorted(names)): change for names, change in planted.items()}
-    assert not {names: pair for names, pair in told.items() if names not in wanted and pair.is_copy}
-    assert len(told.keys() & wanted.keys()) >= len(wanted) - 1, {
-        change for names, change in wanted.items() if names not in told
-    }
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-4, 0.01])

@@ -16,7 +16,8 @@ from ares.curation import choose_shown_producers, freeze_selection, purge, undo
 from ares.doctor import run_checks
 from ares.errors import StoreError
 from ares.jobs import EpisodeSelection
-from ares.store import read_history
+from ares.store import EpisodeTable, read_history
+from ares.store.lance.segments import SegmentTable
 from ares.store.sync import apply
 from ares.workspace import Workspace
 from tests.ares.curation.conftest import CAPTION
@@ -37,14 +38,14 @@ _STEPS = (
 
 
 @contextmanager
-def interrupted(monkeypatch: pytest.MonkeyPatch, step: str) -> Iterator[None]:
+def interrupted(monkeypatch: pytest.MonkeyPatch, step: str, owner: Any = apply) -> Iterator[None]:
     """Within the block a function that brings the tables up to date ends the command instead."""
 
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(apply, step, stop)
+        patch.setattr(owner, step, stop)
         with pytest.raises(KeyboardInterrupt):
             yield
 
@@ -65,6 +66,27 @@ def test_a_reader_after_an_interrupted_undo_shows_all_that_came_back(
     again = open_curated()
     assert rows(again) == before
     assert again.sets.create("all", where=_ALL).episodes == 12
+    assert run_checks(again.stores) == []
+
+
+_REMOVAL_STEPS = [
+    (EpisodeTable, "delete"),
+    (SegmentTable, "delete_episodes"),
+    (apply, "move_out_removed_episodes"),
+    (apply, "save_applied_state"),
+]
+
+
+@pytest.mark.parametrize(("owner", "step"), some_by_day(_REMOVAL_STEPS, 2, rows=True))
+def test_a_reader_after_an_interrupted_removal_shows_none_of_the_removed(
+    open_curated: Open, monkeypatch: pytest.MonkeyPatch, owner: Any, step: str
+) -> None:
+    first = open_curated()
+    with interrupted(monkeypatch, step, owner):
+        first.remove(where="episode_id < '8'")
+    again = open_curated()
+    left = [row["episode_id"] for row in rows(again)]
+    assert 0 < len(left) < 12 and min(left) >= "8" and again.stores.tables.segments.count() == len(left)
     assert run_checks(again.stores) == []
 
 

@@ -19,12 +19,10 @@ from ares.registry import rankers
 from ares.search import Query, compute_facets
 from ares.settings import Settings
 from ares.store import Moment, StagedIds, Stores
-from ares.store.lance.segments import SegmentTable
 from ares.workspace import Workspace, open_workspace
 from ares.workspace.summary import describe_episode
 from tests.ares.curation.conftest import annotate
 from tests.ingesting import ingest_paths
-from tests.thinning import some_by_day
 
 
 def rows(workspace: Workspace) -> list[dict[str, Any]]:
@@ -148,34 +146,6 @@ def test_annotations_that_come_meanwhile_are_shown_after_the_undo(curated: Works
     undo(curated.stores)
     assert rows(curated)[0]["caption"] == "push the door"
     assert run_checks(curated.stores) == []
-
-
-@pytest.mark.parametrize("step", some_by_day(["episodes", "segments", "state"]))
-def test_a_removal_that_is_killed_is_completed_by_the_next_job(
-    open_curated: Callable[[], Workspace], ids: list[str], monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    from ares.store import EpisodeTable
-    from ares.store.sync import apply
-
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    workspace = open_curated()
-    target = {
-        "segments": (SegmentTable, "delete_episodes"),
-        "episodes": (EpisodeTable, "delete"),
-        "state": (apply, "save_applied_state"),
-    }[step]
-    with monkeypatch.context() as patch:
-        patch.setattr(*target, killed)
-        with pytest.raises(KeyboardInterrupt):
-            workspace.remove(ids[:3])
-    again = open_curated()
-    assert run_checks(again.stores), "the doctor sees it"
-    again.sync()
-    assert [row["episode_id"] for row in rows(again)] == ids[3:]
-    assert again.stores.tables.segments.count() == 9
-    assert run_checks(again.stores) == []
 
 
 def test_a_duplicate_of_a_removed_episode_is_none_any_more(curated: Workspace, demo_samples: Path) -> None:

@@ -16,7 +16,6 @@ from hypothesis import given, settings, strategies as st
 
 from app.cli.main import main
 from ares import open as open_workspace
-from ares.annotation import Annotation, Producer
 from ares.episode import Camera, Record, Signal
 from ares.errors import RequestError
 from ares.export import OpenQuestionsError, open_questions, propose_merge_plan, read_merge_plan
@@ -34,6 +33,7 @@ from tests.ares.export.made_episodes import (
     read_info,
     read_manifest,
 )
+from tests.ares.export.segments import append, segment, source_producer
 from tests.generators.merged_sources import merged_sources
 
 JOINTS = ("shoulder", "elbow", "wrist", "gripper")
@@ -349,26 +349,20 @@ def test_segments_of_a_merged_parquet_export_name_its_cameras(ws: Workspace, tmp
     cameras = [replace(FRONT, name="cam_high"), replace(WRIST, name="cam_hand")]
     records = [*first, *source("two", [2], cameras)]
     make_set(ws, records)
-    producer = Producer(annotator="source_vqa", version="1", fills_segments=True)
-    ws.stores.annotations.add_producer(producer)
-    ws.stores.annotations.append(
-        [
-            Annotation(
-                episode_id=records[2].episode.episode_id,
-                name="source_vqa",
-                value={"text": f"what does {camera} see?", "style": "vqa", "role": "user"},
-                maker_id=producer.maker_id,
-                subject=records[2].episode.episode_id,
-                start_seconds=0.5,
-                stop_seconds=0.5,
-                created="2026-01-01T00:00:00+00:00",
-                camera=camera,
-                part=camera,
-            )
-            for camera in ("cam_high", "cam_hand", "")
-        ]
-    )
-    ws.sync()
+    producer = source_producer("vqa")
+    episode_id = records[2].episode.episode_id
+    made = [
+        segment(
+            producer,
+            episode_id,
+            (0.5, 0.5),
+            {"text": f"what does {camera} see?", "style": "vqa", "role": "user"},
+            camera=camera,
+            part=camera,
+        )
+        for camera in ("cam_high", "cam_hand", "")
+    ]
+    append(ws, [producer], made)
     path, plan = write_plan(ws, tmp_path)
     ws.export("made", tmp_path / "out", format="parquet", plan=save(path, plan), quiet=True)
     rows = pq.read_table(tmp_path / "out" / "segments.parquet").to_pylist()

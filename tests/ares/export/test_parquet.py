@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from ares.annotation import Annotation, Column, Cost, Producer
+from ares.annotation import Column, Cost, Producer
 from ares.workspace import Workspace
 from tests.ares.export.made_episodes import make_record, make_set, read_json
+from tests.ares.export.segments import append, segment
 
 PRODUCER = Producer(
     annotator="grade",
@@ -21,21 +23,6 @@ PRODUCER = Producer(
     settings={"rubric": "caption"},
     columns=(Column(name="acceptable", type="bool", meaning="whether it is"),),
 )
-
-
-def make_annotation(episode_id: str, name: str, value: dict[str, Any]) -> Annotation:
-    return Annotation(
-        episode_id=episode_id,
-        name=name,
-        value=value,
-        maker_id=PRODUCER.maker_id,
-        subject=episode_id,
-        start_seconds=0.0,
-        stop_seconds=2.5,
-        created="2026-01-01T00:00:00+00:00",
-        frames=(0.0, 1.25),
-        cost=Cost(calls=1, tokens_in=10, tokens_out=2, usd=None),
-    )
 
 
 def test_both_samples_come_out_as_rows(sample_workspace: Workspace, tmp_path: Path) -> None:
@@ -65,10 +52,11 @@ def test_both_samples_come_out_as_rows(sample_workspace: Workspace, tmp_path: Pa
 def test_annotations_of_the_set_are_all_there_and_no_others(ws: Workspace, tmp_path: Path) -> None:
     make_set(ws, [make_record(number) for number in range(3)])
     ids = [f"{number:016x}" for number in range(3)]
-    annotations = [make_annotation(id, "grade", {"acceptable": True, "words": ["<b>", "ü"]}) for id in ids]
-    ws.stores.annotations.add_producer(PRODUCER)
-    ws.stores.annotations.append(annotations)
-    ws.sync()
+    value: dict[str, Any] = {"acceptable": True, "words": ["<b>", "ü"]}
+    cost = Cost(calls=1, tokens_in=10, tokens_out=2, usd=None)
+    made = [segment(PRODUCER, id, (0.0, 2.5), value) for id in ids]
+    annotations = [replace(annotation, frames=(0.0, 1.25), cost=cost) for annotation in made]
+    append(ws, [PRODUCER], annotations)
     selection = ws.sets.create("two", ids[:2], {})
     ws.export(selection, tmp_path / "out", format="parquet", quiet=True)
     rows = pq.read_table(tmp_path / "out" / "annotations.parquet").to_pylist()
@@ -94,27 +82,16 @@ SEGMENT_COLUMNS = ["annotation_id", "episode_id", "annotator", "segment_id", "st
 SEGMENT_COLUMNS += ["camera", "text", "maker_id", "style", "author", "phases"]
 
 
-def phase(episode_id: str, start_seconds: float, label: str, revision: int = 0) -> Annotation:
-    return Annotation(
-        episode_id=episode_id,
-        name="phase",
-        value={"text": f"{label} it", "phases": label},
-        maker_id=SEGMENTER.maker_id,
-        subject=episode_id,
-        start_seconds=start_seconds,
-        stop_seconds=start_seconds + 1,
-        created="2026-01-01T00:00:00+00:00",
-        revision=revision,
-    )
-
-
 def test_segments_come_in_the_order_of_the_set_and_of_time(ws: Workspace, tmp_path: Path) -> None:
     ids = [f"{number:016x}" for number in range(3)]
     make_set(ws, [make_record(number) for number in range(3)])
-    ws.stores.annotations.add_producer(SEGMENTER)
-    shown = [phase(ids[2], 2.0, "close"), phase(ids[2], 0.5, "open", revision=7), phase(ids[0], 0.0, "lift")]
-    ws.stores.annotations.append([phase(ids[1], 0.0, "turn"), phase(ids[2], 0.5, "shut"), *shown])
-    ws.sync()
+    said = [(1, 0.0, "turn"), (2, 0.5, "shut"), (2, 2.0, "close"), (2, 0.5, "open"), (0, 0.0, "lift")]
+    made = [
+        segment(SEGMENTER, ids[number], (start, start + 1), {"text": f"{label} it", "phases": label})
+        for number, start, label in said
+    ]
+    made[3] = replace(made[3], revision=7)
+    append(ws, [SEGMENTER], made)
     selection = ws.sets.create("two", [ids[2], ids[0]], {})
     ws.export(selection, tmp_path / "out", format="parquet", quiet=True)
     segments = pq.read_table(tmp_path / "out" / "segments.parquet")

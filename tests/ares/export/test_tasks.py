@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import product
+from dataclasses import replace
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from ares.export import TaskSource
 from ares.formats import RecordLocation, parse_tf_example, read_record, scan_record_file
 from ares.workspace import Workspace
 from tests.ares.export.made_episodes import make_record, make_set, read_json, read_rows
+from tests.ares.export.segments import append, segment
 
 COLUMNS = {
     "caption": Column(name="caption", type="string", meaning="what is seen"),
@@ -75,16 +77,8 @@ def annotations_of(number: int, history: History) -> list[Annotation]:
         is_caption = isinstance(event, str)
         name = "caption" if is_caption else "grade"
         value: dict[str, Any] = {"text": event, "caption": event} if is_caption else {"acceptable": event}
-        annotation = Annotation(
-            episode_id=episode_id(number),
-            name=name,
-            value=value,
-            maker_id=PRODUCERS[name, order].maker_id,
-            subject=episode_id(number) if is_caption else caption,
-            start_seconds=0.0,
-            stop_seconds=5.35,
-            created="2026-01-01T00:00:00+00:00",
-        )
+        annotation = segment(PRODUCERS[name, order], episode_id(number), (0.0, 5.35), value)
+        annotation = annotation if is_caption else replace(annotation, subject=caption)
         caption = annotation.annotation_id if is_caption else caption
         annotations.append(annotation)
     return annotations
@@ -110,12 +104,8 @@ def cases(ws: Workspace) -> tuple[Workspace, CurationSet]:
         for number, (instruction, _) in enumerate(CASES)
     ]
     selection = make_set(ws, records)
-    store = ws.stores.annotations
-    for producer in PRODUCERS.values():
-        store.add_producer(producer)
-    for number, (_, history) in enumerate(CASES):
-        store.append(annotations_of(number, history))
-    ws.sync()
+    made = [annotations_of(number, history) for number, (_, history) in enumerate(CASES)]
+    append(ws, list(PRODUCERS.values()), list(chain.from_iterable(made)))
     return ws, selection
 
 

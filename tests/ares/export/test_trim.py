@@ -23,16 +23,9 @@ from ares.export.retime import cut_record
 from ares.media import encode_mp4, frames_at
 from ares.media.video.encode import VideoEncoding
 from ares.workspace import Workspace
-from tests.ares.export.made_episodes import (
-    make_record,
-    make_set,
-    read_again,
-    read_json,
-    read_manifest,
-    read_rows,
-)
+from tests.ares.export.made_episodes import make_record, make_set, read_again, read_json, read_manifest
 from tests.ares.export.rlds.test_exporter import records, values
-from tests.ares.export.segments import PERSON, SCORER, append, segment
+from tests.ares.export.segments import PERSON, append, segment
 from tests.thinning import some_by_day
 
 STEPS, RATE = 107, 20.0
@@ -206,35 +199,6 @@ def test_progress_of_an_export_in_parts_ends_at_the_number_of_episodes(
         assert sum(counts) == 2 and min(counts) >= 0
 
 
-def test_what_is_said_of_the_whole_is_not_said_of_the_parts_that_a_person_keeps(
-    filled: Workspace, tmp_path: Path
-) -> None:
-    first, second = f"{0:016x}", f"{1:016x}"
-    made = [
-        segment(PERSON, first, (2.0, 3.0), {"text": "wait"}),
-        segment(PERSON, first, (3.0, 5.35), {"text": "lift"}),
-        segment(PERSON, second, (1.0, 5.35), {"text": "push"}),
-    ]
-    scores = [
-        replace(segment(SCORER, id, (0.0, 5.35), {"score": 0.7}), name="scorer") for id in (first, second)
-    ]
-    append(filled, [PERSON, SCORER], [*made, *scores])
-    filled.sets.create("made", [first, second])
-    rows = [(first, 0.0, 2.0), (first, 3.0, 5.35), (second, 1.0, 5.35)]
-    trim = TrimRequest(keep_spans=write_spans(tmp_path / "spans.csv", rows))
-    export(filled, tmp_path / "out", "lerobot", trim)
-    lines = read_manifest(tmp_path / "out")
-    assert [(line["episode_id"], *line["source_steps"]) for line in lines] == [
-        (first, 0, 40), (first, 60, 107), (second, 20, 107),
-    ]  # fmt: skip
-    assert [episode.success for episode in read_again(tmp_path / "out")] == [None, None, None]
-    rows_read = read_rows(tmp_path / "out")
-    names = pq.read_table(tmp_path / "out" / "meta" / "subtasks.parquet").to_pydict()
-    by_number = dict(zip(names["subtask_index"], names["subtask"], strict=True))
-    texts = [by_number[row["subtask_index"]] for row in rows_read]
-    assert texts == [""] * 40 + ["lift"] * 47 + ["push"] * 87, "texts are cut with the steps"
-
-
 def test_rlds_and_parquet_have_the_kept_steps_and_the_outcome(filled: Workspace, tmp_path: Path) -> None:
     export(filled, tmp_path / "rlds", "rlds", IDLE)
     (folder,) = (path.parent for path in (tmp_path / "rlds").rglob("features.json"))
@@ -262,6 +226,8 @@ def test_spans_to_keep_of_other_episodes_are_counted(filled: Workspace, tmp_path
     spans = write_spans(tmp_path / "spans.csv", [(f"{2:016x}", 0, 1), *others])
     report = export(filled, tmp_path / "out", "lerobot", TrimRequest(keep_spans=spans))
     assert "3 spans to keep whose episode_id is of no episode of the set" in report.left_out
+    (part,) = read_again(tmp_path / "out")
+    assert part.success is None, "what is said of the whole is not said of a part that a person keeps"
     with pytest.raises(
         RequestError, match=r"nothing of the set is left: .*3 spans to keep whose episode_id is of no"
     ):

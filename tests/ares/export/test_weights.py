@@ -14,14 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from ares import open as open_workspace
-from ares.annotation import Annotation
 from ares.episode import Signal
 from ares.errors import RequestError
 from ares.export import TrimRequest
 from ares.workspace import Workspace
 from tests.ares.export.made_episodes import make_record, make_set, read_info, read_json, read_rows
 from tests.ares.export.rlds.test_exporter import records, values
-from tests.ares.export.segments import SCORER, append
+from tests.ares.export.segments import SCORER, append, segment
 from tests.ingesting import ingest_paths
 
 COUNT = 12
@@ -30,19 +29,6 @@ COUNT = 12
 def score(number: int) -> float:
     """Larger for the later episodes; the last has none."""
     return number / 10
-
-
-def scored(number: int) -> Annotation:
-    return Annotation(
-        episode_id=f"{number:016x}",
-        name="scorer",
-        value={"score": score(number)},
-        maker_id=SCORER.maker_id,
-        subject=f"{number:016x}",
-        start_seconds=0.0,
-        stop_seconds=1.0,
-        created="2026-01-01T00:00:00+00:00",
-    )
 
 
 @pytest.fixture
@@ -56,7 +42,14 @@ def ws(ws: Workspace) -> Workspace:
         extra["far"] = Signal(course * 3, ("p",))
         made.append(replace(record, trajectory=replace(record.trajectory, extra=extra)))
     make_set(ws, made)
-    append(ws, [SCORER], [scored(number) for number in range(COUNT - 1)])
+    append(
+        ws,
+        [SCORER],
+        [
+            segment(SCORER, f"{number:016x}", (0.0, 1.0), {"score": score(number)})
+            for number in range(COUNT - 1)
+        ],
+    )
     return ws
 
 

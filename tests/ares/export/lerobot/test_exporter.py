@@ -87,26 +87,6 @@ def test_a_set_of_two_kinds_becomes_two_datasets(full_export: tuple[ExportReport
     assert not list(dest.rglob("*.tmp")) and not list(dest.glob(".*"))
 
 
-def test_signals_are_exported_exactly(
-    full_export: tuple[ExportReport, Path], sample_workspace: Workspace
-) -> None:
-    folder = full_export[1] / "metaworld_sawyer"
-    data, episode_rows = read_rows(folder), read_rows(folder, "meta/episodes")
-    for row in episode_rows:
-        steps = data[row["dataset_from_index"] : row["dataset_to_index"]]
-        expected = sample_workspace.stores.tables.trajectories.get(row["ares/episode_id"])
-        assert expected.state and expected.action and expected.reward is not None
-        np.testing.assert_array_equal(
-            np.array([step["observation.state"] for step in steps], np.float32), expected.state.values
-        )
-        np.testing.assert_array_equal(
-            np.array([step["action"] for step in steps], np.float32), expected.action.values
-        )
-        np.testing.assert_array_equal(
-            np.array([step["next.reward"] for step in steps], np.float32), expected.reward
-        )
-
-
 def test_rows_are_numbered_as_lerobot_numbers_them(full_export: tuple[ExportReport, Path]) -> None:
     folder = full_export[1] / "metaworld_sawyer"
     data, episode_rows = read_rows(folder), read_rows(folder, "meta/episodes")

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ares import open as open_workspace
-from ares.annotation import Annotation, Producer
 from ares.workspace import Workspace
+from tests.ares.export.segments import PERSON, append, segment
 from tests.ingest.lerobot.test_language import TOP, at_frames, every_frame, make_dataset, row, stamp
 from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day
@@ -124,24 +124,11 @@ def test_authors_arms_and_ends_are_read_back_from_an_export(format: str, tmp_pat
     with open_workspace(tmp_path / "first", create=True) as ws:
         ingest_paths(ws.stores, [str(source)], quiet=True)
         (id,) = ws.stores.tables.episodes.ids()
-        producer = Producer(annotator="spans", version="1", kind="person", fills_segments=True)
-        ws.stores.annotations.add_producer(producer)
-        ws.stores.annotations.append(
-            [
-                Annotation(
-                    episode_id=id,
-                    name=producer.annotator,
-                    value={"style": style, "text": text, "author": author, "arm": arm},
-                    maker_id=producer.maker_id,
-                    subject=id,
-                    start_seconds=start,
-                    stop_seconds=stop,
-                    created="2026-01-01T00:00:00+00:00",
-                )
-                for style, text, start, stop, author, arm in _SAID
-            ]
-        )
-        ws.sync()
+        made = [
+            segment(PERSON, id, (start, stop), {"style": style, "text": text, "author": author, "arm": arm})
+            for style, text, start, stop, author, arm in _SAID
+        ]
+        append(ws, [PERSON], made)
         ws.export(ws.sets.create("all", [id], {}), tmp_path / "out1", format=format, quiet=True)
     for number in (1, 2):
         with open_workspace(tmp_path / f"ws{number}", create=True) as ws:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,7 @@ import cv2
 import numpy as np
 import pytest
 
-from ares import open as open_workspace
-from ares.annotation import Annotation, Column, Producer
+from ares.annotation import Column, Producer
 from ares.episode import Json, Signal
 from ares.errors import MediaError
 from ares.export.rlds import exporter as writer
@@ -22,13 +21,10 @@ from ares.formats import RecordLocation, parse_tf_example, read_record, scan_rec
 from ares.input import decode_image, parse_image_header
 from ares.media import encoded_frames, frames_at
 from ares.workspace import Workspace
-from tests.ares.export.made_episodes import make_record, make_set, read_json, read_manifest
+from tests.ares.export.made_episodes import ingest_again, make_record, make_set, read_json, read_manifest
+from tests.ares.export.segments import append, segment
 from tests.ingest.image_folders.conftest import write_images
 from tests.ingesting import ingest_paths
-
-# Read before the tests' environment is cleaned.
-_TENSORFLOW = os.environ.get("ARES_TENSORFLOW_PYTHON", "")
-_SCRIPT = Path(__file__).resolve().parents[4] / "scripts" / "check_rlds.py"
 
 _SPEED = Producer(
     annotator="speed",
@@ -127,33 +123,17 @@ def test_images_of_another_kind_are_encoded_and_those_of_another_size_refused(
 def test_signals_and_columns_are_written_and_names_that_clash_get_numbers(
     ws: Workspace, tmp_path: Path
 ) -> None:
-    force, log, made = (
-        np.arange(107 * 2, dtype=np.float32).reshape(107, 2),
-        ws.stores.annotations,
-        [],
-    )
+    force, made = np.arange(107 * 2, dtype=np.float32).reshape(107, 2), []
     for number, dataset in enumerate(("b a", "b-a", "b.a")):
         record = make_record(number, names=tuple("xyz"[: number + 1]), cameras=(), dataset=dataset)
         extra = {"force": Signal(force + number, ("x", "y"))}
         made.append(replace(record, trajectory=replace(record.trajectory, extra=extra)))
     frozen = make_set(ws, made)
-    log.add_producer(_SPEED)
-    log.append(
-        [
-            Annotation(
-                episode_id=record.episode.episode_id,
-                subject=record.episode.episode_id,
-                name="speed",
-                value=_SPEED_VALUES,
-                maker_id=_SPEED.maker_id,
-                start_seconds=0.0,
-                stop_seconds=5.35,
-                created="",
-            )
-            for record in made
-        ]
+    append(
+        ws,
+        [_SPEED],
+        [segment(_SPEED, record.episode.episode_id, (0, 5.35), _SPEED_VALUES) for record in made],
     )
-    ws.sync()
     ws.export(frozen, tmp_path / "out", format="rlds", quiet=True)
     folders = sorted(path.parent for path in (tmp_path / "out").rglob("dataset_info.json"))
     assert [folder.parent.name for folder in folders] == ["b_a", "b_a_2", "b_a_3"]
@@ -193,53 +173,21 @@ def test_outcome_and_rate_come_back(ws: Workspace, tmp_path: Path) -> None:
     frozen = make_set(ws, made)
     report = ws.export(frozen, tmp_path / "out", format="rlds", quiet=True)
     assert not [line for line in report.left_out if line.startswith("robot")]
-    again = open_workspace(tmp_path / "again", create=True)
-    ingest_paths(again.stores, [str(tmp_path / "out")], quiet=True)
-    episodes = sorted(again.stores.tables.episodes.read(), key=lambda episode: episode.key)
+    episodes = sorted(ingest_again(tmp_path / "out").episodes, key=lambda episode: episode.key)
     assert [episode.success for episode in episodes] == outcomes
     assert [episode.robot for episode in episodes] == ["arm 0", "arm 1", "arm 2"]
     assert {(episode.rate_hz, episode.state_names) for episode in episodes} == {(30000 / 1001, ("x", "y"))}
-    again.close()
 
 
-def test_a_record_that_has_changed_is_left_out(demo_samples: Path, tmp_path: Path) -> None:
-    import shutil
-
+def test_a_record_that_has_changed_is_left_out(ws: Workspace, demo_samples: Path, tmp_path: Path) -> None:
     shutil.copytree(demo_samples / "rlds", tmp_path / "rlds")
-    workspace = open_workspace(tmp_path / "ws", create=True)
-    ingest_paths(workspace.stores, [str(tmp_path / "rlds")], quiet=True)
-    frozen = workspace.sets.create("all", workspace.stores.tables.episodes.ids(), {})
+    ingest_paths(ws.stores, [str(tmp_path / "rlds")], quiet=True)
+    frozen = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
     shard = next((tmp_path / "rlds").rglob("*.tfrecord-*"))
     data = bytearray(shard.read_bytes())
     data[spans_of(shard)[3].offset + 1000] ^= 1
     times = shard.stat()
     shard.write_bytes(data)
     os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))
-    report = workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+    report = ws.export(frozen, tmp_path / "out", format="rlds", quiet=True)
     assert (report.episodes, report.failed) == (11, 1)
-    workspace.close()
-
-
-@pytest.mark.skipif(not _TENSORFLOW, reason="no TensorFlow: name its Python in ARES_TENSORFLOW_PYTHON")
-@pytest.mark.parametrize(
-    ("name", "task"), [("rlds", "instruction"), ("rlds", "caption"), ("video", "instruction")]
-)
-def test_tensorflow_reads_what_is_exported(
-    name: str, task: Any, sample_workspace: Workspace, tmp_path: Path
-) -> None:
-    sample_workspace.export(name, tmp_path / "out", format="rlds", task=task, quiet=True)
-    process = subprocess.run(
-        [_TENSORFLOW, str(_SCRIPT), str(tmp_path / "out")], capture_output=True, text=True, check=True
-    )
-    opened = json.loads(process.stdout)
-    assert len(opened) == 12
-    for entry in opened:
-        episode = sample_workspace.stores.tables.episodes.get_episode(entry["id"])
-        trajectory = sample_workspace.stores.tables.trajectories.get(entry["id"])
-        assert trajectory is not None
-        assert (entry["steps"], entry["language"]) == (episode.num_steps, [episode.instruction])
-        if trajectory.action is not None:
-            assert np.array_equal(np.array(entry["action"], np.float32), trajectory.action.values)
-        assert entry["images"] == {
-            camera.name: [episode.num_steps, camera.height, camera.width, 3] for camera in episode.cameras
-        }
