@@ -134,6 +134,7 @@ def test_parts_share_no_linked_episodes(filmed: Workspace) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 1e-4, 0.01])
 def test_all_of_many_copies_are_one_group(tmp_path: Path, noise: float) -> None:
     """A window has more near ones than are looked at; the copies still hang together, and no other hangs on them."""
@@ -179,6 +180,7 @@ def test_episodes_whose_videos_cannot_be_read_are_no_copies_of_one_motion(
     assert "the videos of 1 episode cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_copies_are_found_among_many_recordings_of_one_motion(tmp_path: Path) -> None:
     """One script was replayed before two scenes, and the recordings of both were encoded twice."""
     motion = draw_course(13, 50)

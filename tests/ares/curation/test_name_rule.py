@@ -126,11 +126,14 @@ def _round_trip(workspace: Workspace, name: str, folder: Path) -> None:
     sets.delete(name)
 
 
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize(
+    "name", [*GOOD[:3], *(pytest.param(name, marks=pytest.mark.slow) for name in GOOD[3:])]
+)
 def test_names_in_any_script_and_with_any_sign_go_round(name: str, kept: Workspace, tmp_path: Path) -> None:
     _round_trip(kept, name, tmp_path)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.text(_SIGNS, min_size=1, max_size=20))
 def test_whatever_is_no_control_and_no_path_goes_round(name: str, kept: Workspace, tmp_path: Path) -> None:
@@ -143,6 +146,7 @@ def test_whatever_is_no_control_and_no_path_goes_round(name: str, kept: Workspac
     _round_trip(kept, name, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["厨房/b, it's; e:f", 'Say "hi" $HOME `id` \\ *'])
 def test_commands_take_the_same_names(
     name: str, curated: Workspace, ids: list[str], tmp_path: Path, run_ares: Callable[..., CommandResult]

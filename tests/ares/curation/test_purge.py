@@ -82,6 +82,7 @@ def test_nothing_of_a_purged_episode_is_left_but_a_hash(
     assert curated.stores.tables.episodes.count() == 11
 
 
+@pytest.mark.slow
 def test_words_about_purged_episodes_go_with_them(curated: Workspace, ids: list[str]) -> None:
     """Replies that were kept, notes, recipes, and what was made of an instruction that nobody else has."""
     log = curated.stores.annotations
@@ -117,6 +118,7 @@ def test_failures_that_name_a_purged_episode_in_their_key_or_in_their_words_go_w
         assert not gone.keys() & dict(log.find_documents(collection)).keys()
 
 
+@pytest.mark.slow
 def test_near_duplicates_of_a_purged_episode_keep_their_group_without_it(
     curated: Workspace, ids: list[str]
 ) -> None:
@@ -168,6 +170,7 @@ def test_files_of_jobs_that_name_a_purged_episode_go_with_it(curated: Workspace,
     assert left == {"a1.lock", "d4.json", "d4.out", "uploads/answers.csv"}
 
 
+@pytest.mark.slow
 def test_a_purge_frees_the_bytes_of_its_rows_in_every_table(curated: Workspace, ids: list[str]) -> None:
     """One version of each table is left, whose files have the rows that are shown and no others."""
     spread(curated, ids[1])
@@ -195,6 +198,7 @@ def _size(table: Any) -> int:
     return sum(path.stat().st_size for path in Path(table.uri).rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_sets_and_actions_say_how_many_were_purged(curated: Workspace, ids: list[str]) -> None:
     removal = curated.remove(ids[:3])
     purge(curated, ids[:2])
@@ -244,6 +248,7 @@ STEPS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", some_by_day(STEPS, 6))
 @pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
 def test_a_purge_that_is_killed_is_completed_by_the_doctor(

@@ -107,6 +107,7 @@ def test_ingesting_the_source_again_does_not_bring_them_back(
     assert run_checks(curated.stores) == []
 
 
+@pytest.mark.slow
 def test_a_rebuilt_index_shows_the_same(
     open_curated: Callable[[], Workspace], demo_samples: Path, ids: list[str]
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_rebuilt_index_shows_the_same(
     assert [row["episode_id"] for row in rows(rebuilt)] == ids
 
 
+@pytest.mark.slow
 def test_the_log_applied_anew_makes_no_segments_of_removed_episodes(
     curated: Workspace, ids: list[str]
 ) -> None:
@@ -148,6 +150,7 @@ def test_annotations_that_come_meanwhile_are_shown_after_the_undo(curated: Works
     assert run_checks(curated.stores) == []
 
 
+@pytest.mark.slow
 def test_a_duplicate_of_a_removed_episode_is_none_any_more(curated: Workspace, demo_samples: Path) -> None:
     from ingest.base import SourceOptions
 
@@ -161,6 +164,7 @@ def test_a_duplicate_of_a_removed_episode_is_none_any_more(curated: Workspace, d
     assert episodes.count("duplicate_of IS NOT NULL") == 12
 
 
+@pytest.mark.slow
 def test_a_workspace_with_mongodb_removes_brings_back_and_purges(
     tmp_path: Path, demo_samples: Path, mongo_uri: str
 ) -> None:

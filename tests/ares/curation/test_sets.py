@@ -84,7 +84,7 @@ def test_an_unknown_set_names_those_there_are(sqlite: SqliteAnnotationStore) -> 
         sets["good@7"]
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(a=st.sets(st.integers(0, 30), min_size=1), b=st.sets(st.integers(0, 30), min_size=1))
 def test_a_diff_counts_and_lists_what_changed(tmp_path: Path, a: set[int], b: set[int]) -> None:
     store = SqliteAnnotationStore(tmp_path / f"{uuid.uuid4().hex}.sqlite")

@@ -117,6 +117,7 @@ def test_tags_and_notes_of_removed_episodes_come_back_with_them(curated: Workspa
     assert run_checks(curated.stores) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["tags", "notes"])
 def test_the_doctor_repairs_tags_and_notes_from_the_log(
     curated: Workspace, ids: list[str], column: str

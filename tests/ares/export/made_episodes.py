@@ -114,4 +114,4 @@ def ingest_again(folder: Path) -> Workspace:
 
 def read_again(folder: Path) -> list[Any]:
     """The episodes of an export in its order, as a new workspace has them."""
-    return sorted(ingest_again(folder).episodes, key=lambda episode: int(episode.key))
+    return sorted(ingest_again(folder).episodes, key=lambda episode: int(episode.key.rpartition("/")[2]))

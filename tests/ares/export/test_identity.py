@@ -68,6 +68,7 @@ def test_a_lerobot_export_and_an_export_of_it_in_the_other_version_are_recognise
     assert hashes(ingest_again(tmp_path / "two")) == hashes_of_few(sample_workspace)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "format"), [("v3.0", "lerobot-v2.1"), ("v2.1", "lerobot")])
 def test_videos_that_are_cut_joined_and_encoded_again_are_recognised(
     ws: Workspace, tmp_path: Path, version: Literal["v3.0", "v2.1"], format: str
@@ -93,6 +94,7 @@ def exported_few(sample_workspace: Workspace, tmp_path_factory: pytest.TempPathF
     return next(path for path in sorted(folder.iterdir()) if (path / "meta").is_dir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["a number of the state", "the clock", "the video", "the stated hash"])
 def test_a_lerobot_export_that_was_changed_is_another(
     sample_workspace: Workspace, exported_few: Path, tmp_path: Path, change: str
@@ -127,6 +129,7 @@ def change_one_number(path: Path, column: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["lerobot", "rlds"])
 def test_episodes_at_another_rate_are_others(
     sample_workspace: Workspace, tmp_path: Path, format: str
@@ -157,6 +160,7 @@ def test_a_record_that_was_changed_after_the_export_is_another(
     assert not set(hashes(again).values()) & set(hashes(sample_workspace).values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["rlds", "lerobot", "parquet"])
 def test_the_same_export_at_another_time_is_the_same_bytes(
     sample_workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str

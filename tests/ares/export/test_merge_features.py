@@ -14,7 +14,7 @@ from ares import open as open_workspace
 from ares.episode import Record, Signal
 from ares.errors import RequestError
 from ares.workspace import Workspace
-from tests.ares.export.made_episodes import FRONT, make_set
+from tests.ares.export.made_episodes import FRONT, make_set, read_again, read_manifest
 from tests.ares.export.test_merge_plan import confirmation_texts, make_plan, rows_of, save, source, write_plan
 
 EFFORT, TOUCH = ("j0", "j1"), ("thumb",)
@@ -104,6 +104,7 @@ def test_two_features_whose_names_differ_in_a_mark_are_two(ws: Workspace, tmp_pa
         assert np.array_equal(own, record.trajectory.extra[name].values)
 
 
+@pytest.mark.slow
 def test_what_was_padded_once_is_padded_in_every_later_merge(ws: Workspace, tmp_path: Path) -> None:
     whole = [with_extra(own, effort=numbers(EFFORT, 1)) for own in source("one", range(2), [])]
     part = source("two", [2], [], names=("shoulder", "elbow", "wrist"))
@@ -148,3 +149,63 @@ def test_a_reward_that_is_no_number_fails_alone_with_its_reason(ws: Workspace, t
         assert (report.episodes, report.failed) == (1, 1)
         failures = (tmp_path / format / "manifest.failed.jsonl").read_text()
         assert "the reward holds values that are not finite" in failures
+
+
+def test_features_that_differ_between_sources_are_told_ordered_and_masked_in_every_format(
+    ws: Workspace, tmp_path: Path
+) -> None:
+    """Another order and unit, whole numbers beside others, steps without a value, an episode without the signal."""
+    count = Signal(np.arange(107, dtype=np.float32)[:, None], ("n",))
+    one = [
+        with_extra(
+            record,
+            effort=numbers(EFFORT, number),
+            touch=numbers(("tip",), number),
+            force=numbers(("f",), number),
+            counter=count,
+        )
+        for number, record in enumerate(source("one", range(3), []))
+    ]
+    two = source("two", [3, 4], [])
+    force = Signal(1000 * numbers(("f",), 8).values, ("f",))
+    force.values[5:8] = np.nan
+    two[0] = with_extra(
+        two[0],
+        effort=numbers(("j1", "j0"), 3),
+        touch=numbers(("thumb",), 4),
+        force=force,
+        counter=numbers(("n",), 9),
+        note=count,
+    )
+    path, plan = make_plan(ws, tmp_path, [*one, *two])
+    said = confirmation_texts(plan)
+    for words in (
+        "feature touch of two: thumb are tip of one, by their order",
+        "unit and sign are taken as the same; else write 'drop'",
+        "feature counter: whole numbers in one, others in two, are taken as the same",
+        "feature note of two is in 1 of 2",
+        "feature force of two has values that are not finite in 1 sampled episode: 0 is written",
+        "one lacks feature feature.note: zeros are written, and mask.feature says so",
+    ):
+        assert words in said, said
+    for format in ("lerobot", "lerobot-v2.1", "rlds"):
+        report = ws.export("made", tmp_path / format, format=format, plan=save(path, plan), quiet=True)
+        assert (report.failed, len(report.datasets)) == (0, 1)
+        assert "values of force of two that are not finite, 0 with a mask" in str(report.left_out)
+        ids = {line["index"]: line["episode_id"] for line in read_manifest(tmp_path / format)}
+        for number, episode in enumerate(read_again(tmp_path / format)):
+            extra = {record.episode.episode_id: record.trajectory.extra for record in (*one, *two)}[
+                ids[number]
+            ]
+            written, mask = episode.trajectory.extra, np.zeros((107, len(plan["features"])))
+            for column, (goal, names) in enumerate(plan["features"].items()):
+                own = extra.get(goal.removeprefix("feature."))
+                if own is None:
+                    assert not written[goal].values.any()
+                    continue
+                values = own.values[
+                    :, [*range(len(names))] if goal == "feature.touch" else list(map(own.names.index, names))
+                ]
+                mask[:, column] = np.isfinite(values).all(axis=1)
+                assert np.array_equal(written[goal].values, np.nan_to_num(values)), (format, goal)
+            assert np.array_equal(written["mask.feature"].values, mask), format

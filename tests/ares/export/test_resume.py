@@ -51,7 +51,7 @@ def fill_disk_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: i
     monkeypatch.setattr(owner, name, failing)
 
 
-@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1"])
+@pytest.mark.parametrize("format", ["lerobot", pytest.param("lerobot-v2.1", marks=pytest.mark.slow)])
 def test_the_same_export_again_prepares_only_what_is_missing(
     sample_workspace: Workspace, tmp_path: Path, format: str
 ) -> None:
@@ -75,6 +75,7 @@ def test_the_same_export_again_prepares_only_what_is_missing(
     assert not (tmp_path / "out.tmp").exists()
 
 
+@pytest.mark.slow
 def test_files_that_are_whole_are_not_written_again(
     sample_workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +108,7 @@ def _stamp(path: Path, folder: Path) -> int:
     return final.stat().st_mtime_ns if final.exists() else 0
 
 
+@pytest.mark.slow
 def test_shards_that_are_whole_are_not_written_again(
     sample_workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +126,7 @@ def test_shards_that_are_whole_are_not_written_again(
     assert read_files(tmp_path / "out") == read_files(tmp_path / "undisturbed")
 
 
+@pytest.mark.slow
 def test_another_request_and_a_damaged_unit_start_anew(
     sample_workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +149,7 @@ def test_another_request_and_a_damaged_unit_start_anew(
     assert read_files(tmp_path / "damaged").keys() == read_files(tmp_path / "out").keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("format", "fault", "share"),
     [

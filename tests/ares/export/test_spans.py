@@ -176,6 +176,7 @@ BAD = [((FIRST, 9.0, 10.0), "not within its episode"), ((FIRST, 5.0, 9.0), "not 
        ((FIRST, 1.0, 1.05), "fewer than two steps"), ((FIRST, 2.0, 2.0), "fewer than two steps")]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1", "rlds", "parquet", "jsonl"], 2))
 def test_a_span_that_cannot_be_cut_costs_itself_alone(ws: Workspace, tmp_path: Path, format: str) -> None:
     freeze(ws, [*[span for span, _ in BAD], SPANS[1], ("f" * 16, 0.0, 1.0)])

@@ -121,6 +121,7 @@ def test_statistics_are_those_of_the_kept_steps_and_no_check_finds_stillness(
     assert codes[0] >= {"A010", "A011"} and not codes[1] & {"A010", "A011"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", some_by_day(["libsvtav1", "libx264"]))
 def test_any_parts_of_a_video_with_few_keyframes_are_copied(
     codec: str, ws: Workspace, tmp_path: Path

@@ -115,6 +115,7 @@ def test_weights_of_episodes_that_are_not_exported_are_counted(ws: Workspace, tm
     assert "weights of 1 episode outside the export, such as ffffffffffffffff" in report.left_out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_a_table_weighs_episodes_and_their_steps_and_the_list_of_an_export_is_one(
     ws: Workspace, tmp_path: Path, suffix: str
@@ -140,6 +141,7 @@ def test_an_episode_without_a_score_has_the_mean_and_the_list_says_so(ws: Worksp
     assert [rows[3]["reason"], rows[-1]["reason"]] == ["score 0.3", f"no score, mean {MEAN:g}"]
 
 
+@pytest.mark.slow
 def test_weights_are_cut_with_the_steps_in_every_format(ws: Workspace, tmp_path: Path) -> None:
     rows = [*weight_rows(), {**weight_rows()[2], "weight": 0.5, "start_seconds": 0.5, "stop_seconds": 1.0}]
     table = write_table(tmp_path / "mine.csv", rows)

@@ -89,6 +89,7 @@ def test_a_window_of_frames_has_the_frames_of_its_steps(workspace: Workspace) ->
     assert sorted(plain[5]) == sorted({*item} - {f"{key}_is_pad"})
 
 
+@pytest.mark.slow
 def test_workers_read_the_same_items(workspace: Workspace) -> None:
     dataset = workspace.torch_dataset("video", delta_seconds={})
     rows = list(range(0, len(dataset), 97))
@@ -127,6 +128,7 @@ def test_forked_workers_read_after_their_parent_has_decoded(workspace: Workspace
     assert answer.stdout.strip() == "True", answer.stderr
 
 
+@pytest.mark.slow
 def test_a_pickled_dataset_reads_the_same_and_the_files_go_with_the_first(workspace: Workspace) -> None:
     dataset = workspace.torch_dataset("rlds", cameras=[])
     copy: StepDataset = pickle.loads(pickle.dumps(dataset))

@@ -124,7 +124,7 @@ def test_a_state_of_another_order_is_refused(workspace: Workspace) -> None:
         dataset.stream(8, lanes=0)
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("shuffle", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_items_of_a_stream_are_those_of_the_dataset(workspace: Workspace, shuffle: bool) -> None:
     windows = {FRONT: [-0.1, 0.0, 0.05]}
     dataset = workspace.torch_dataset("video", cameras=["front"], delta_seconds=windows)
@@ -225,7 +225,10 @@ def test_a_view_is_read_as_a_set_is(workspace: Workspace) -> None:
     assert [entry.name for entry in workspace.sets.values()] == ["rlds", "video"]
 
 
-@pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1", "rlds"], 2))
+@pytest.mark.parametrize(
+    "format",
+    ["lerobot", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lerobot-v2.1", "rlds"))],
+)
 def test_an_export_is_read_without_a_workspace(workspace: Workspace, tmp_path: Path, format: str) -> None:
     workspace.export("rlds", tmp_path / "out", format=format, quiet=True)
     windows = {ACTION: [0.0, 0.1]}
@@ -248,6 +251,7 @@ def test_an_export_is_read_without_a_workspace(workspace: Workspace, tmp_path: P
         ares.torch_dataset(tmp_path / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shuffle", "most"), [(True, 2 * (2 + 2) * (4 + 2)), (False, 2 * 4)])
 def test_a_stream_holds_few_frames(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, shuffle: bool, most: int

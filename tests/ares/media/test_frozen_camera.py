@@ -46,11 +46,11 @@ def flags(path: Path, first: int = 0, count: int = FRAMES) -> tuple[str, ...]:
     ("codec", "gop"),
     [
         ("libx264", 250),
-        ("libx264", 2),
-        ("libx264", 1),
-        ("libx265", 12),
         ("libsvtav1", 2),
-        ("mpeg4", 12),
+        *(
+            pytest.param(codec, gop, marks=pytest.mark.slow)
+            for codec, gop in (("libx264", 2), ("libx264", 1), ("libx265", 12), ("mpeg4", 12))
+        ),
     ],
 )
 def test_frozen_black_and_moving(tmp_path: Path, codec: str, gop: int) -> None:

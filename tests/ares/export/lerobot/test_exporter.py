@@ -119,6 +119,7 @@ def test_data_files_are_laid_out_as_lerobot_writes_them(full_export: tuple[Expor
     assert descriptions["observation.state"]["length"] == size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dataset", some_by_day(["metaworld_sawyer", "video"]))
 def test_pictures_are_those_of_the_source(
     full_export: tuple[ExportReport, Path], sample_workspace: Workspace, dataset: str
@@ -251,6 +252,7 @@ def test_groups_of_one_dataset_get_numbers(ws: Workspace, tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.slow
 def test_a_camera_that_is_always_black_and_a_reward_that_some_lack_are_left_out(
     ws: Workspace, tmp_path: Path
 ) -> None:
@@ -272,6 +274,7 @@ def test_a_camera_that_is_always_black_and_a_reward_that_some_lack_are_left_out(
     assert "next.reward" not in features
 
 
+@pytest.mark.slow
 def test_files_roll_over_by_size_and_by_time(
     ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +295,7 @@ def test_files_roll_over_by_size_and_by_time(
         assert all(np.array_equal(a, b) for a, b in zip(frames, source, strict=True))
 
 
+@pytest.mark.slow
 def test_a_camera_at_another_rate_is_encoded_and_said_so(ws: Workspace, tmp_path: Path) -> None:
     selection = make_set(ws, [make_record(0, steps=53, rate_hz=10.0)])
     report = export(ws, selection.name, tmp_path / "out")

@@ -118,6 +118,7 @@ def stored_value(ws: Workspace, annotation_id: str) -> Mapping[str, Any]:
     return {own.annotation_id: own.value for own in found}[annotation_id]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1", "rlds"], 2))
 def test_authors_arms_and_ends_are_read_back_from_an_export(format: str, tmp_path: Path) -> None:
     source = make_dataset(tmp_path / "source", {})
@@ -138,6 +139,7 @@ def test_authors_arms_and_ends_are_read_back_from_an_export(format: str, tmp_pat
             ws.export(chosen, tmp_path / f"out{number + 1}", format=format, quiet=True)
 
 
+@pytest.mark.slow
 def test_a_list_of_segments_of_other_episodes_is_not_read(tmp_path: Path) -> None:
     once = export_again(write_source(tmp_path / "source"), tmp_path / "once")
     before = texts_of(once)
@@ -148,6 +150,7 @@ def test_a_list_of_segments_of_other_episodes_is_not_read(tmp_path: Path) -> Non
     assert texts_of(export_again(once, tmp_path / "twice")) == before
 
 
+@pytest.mark.slow
 def test_a_subtask_that_stands_in_both_forms_is_read_once_and_keeps_its_end(tmp_path: Path) -> None:
     persistent = [row("subtask", "reach", stamp(0)), row("subtask", "grasp", stamp(4))]
     numbers = [0, 0, 0, 2, 1, 1, 1, 1, 2, 2]

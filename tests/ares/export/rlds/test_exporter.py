@@ -83,6 +83,7 @@ def test_records_written_anew_keep_the_images_of_the_source(
         assert values(payload, "steps/is_last") == last and values(payload, "steps/is_first") == last[::-1]
 
 
+@pytest.mark.slow
 def test_videos_become_jpegs_near_their_frames(sample_workspace: Workspace, tmp_path: Path) -> None:
     report = sample_workspace.export("video", tmp_path / "out", format="rlds", quiet=True)
     assert report.encoded_frames == 2 * report.frames and sum(report.reencoded.values()) == 24

@@ -159,6 +159,7 @@ def test_damage_is_reported(store_images: Callable[..., MediaRef], tmp_path: Pat
     assert outcome(ref) == "HDF5 file is cut or damaged"
 
 
+@pytest.mark.slow
 def test_a_file_that_another_process_writes_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "a.hdf5"
     code = f"import h5py; file = h5py.File({str(path)!r}, 'w'); file['a'] = 1; file.flush(); print(flush=True); input()"

@@ -309,6 +309,7 @@ def test_a_topic_has_a_browser_video_and_thumbnails(images: Path, tmp_path: Path
     assert thumbnail(topic_ref(images), 0.5, 24, cache).read_bytes()[:2] == b"\xff\xd8"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "topic"), [("ros2", "/camera/head/image/compressed"), ("foxglove_video", "/camera/head/video")]
 )
