@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from app.dashboard.user_limits import choose_export_destination
 from ares.curation import (
@@ -21,7 +20,6 @@ from ares.curation import (
 )
 from ares.curation.lock_files import parse_lock, read_lock_document
 from ares.errors import RequestError
-from ares.names import check_name
 from ares.review import QueueRequest
 from ares.settings import Settings
 from ares.store import quote_literal, record_action
@@ -62,7 +60,6 @@ WRONG = {
     "x" * 81: "at most 80 characters",
     "🤖" * 51: "200 bytes",
 }
-_SIGNS = st.characters(categories=("L", "M", "N", "P", "S", "Zs"), exclude_characters="@")
 
 
 @pytest.fixture(scope="module")
@@ -130,19 +127,6 @@ def _round_trip(workspace: Workspace, name: str, folder: Path) -> None:
     "name", [*GOOD[:3], *(pytest.param(name, marks=pytest.mark.slow) for name in GOOD[3:])]
 )
 def test_names_in_any_script_and_with_any_sign_go_round(name: str, kept: Workspace, tmp_path: Path) -> None:
-    _round_trip(kept, name, tmp_path)
-
-
-@pytest.mark.slow
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(name=st.text(_SIGNS, min_size=1, max_size=20))
-def test_whatever_is_no_control_and_no_path_goes_round(name: str, kept: Workspace, tmp_path: Path) -> None:
-    try:
-        check_name("set", name)
-    except RequestError:
-        assume(False)
-    # The number of a deleted version is not used again.
-    assume(name not in {key.partition("@")[0] for key in Sets(kept.stores.annotations).stored_keys()})
     _round_trip(kept, name, tmp_path)
 
 

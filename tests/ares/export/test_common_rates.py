@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from ares.episode import Record
-from ares.export import ExportReport, ExportRequest
-from ares.export.run import export_set
+from ares.export import ExportReport
 from ares.workspace import Workspace
 from tests.ares.export.made_episodes import make_record, make_set
 from tests.thinning import some_by_day
@@ -38,8 +37,7 @@ def recorded_at(number: int, rate_hz: float, spread: float = 0.02) -> Record:
 
 
 def exported(workspace: Workspace, records: Sequence[Record], folder: Path, format: str) -> ExportReport:
-    request = ExportRequest(set=make_set(workspace, records), destination=folder, format=format)
-    return export_set(request, workspace.stores, lambda count: None)
+    return workspace.export(make_set(workspace, records), folder, format=format, quiet=True)
 
 
 @pytest.mark.parametrize("seed", some_by_day(range(4), 4))

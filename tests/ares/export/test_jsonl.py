@@ -10,8 +10,7 @@ import pytest
 
 from ares.annotation import Producer
 from ares.errors import RequestError
-from ares.export import ExportReport, ExportRequest, open_reader
-from ares.export.jsonl import export_jsonl
+from ares.export import ExportReport
 from ares.media import frames_at
 from ares.rubric import JUDGE_TRUST
 from ares.workspace import Workspace
@@ -38,11 +37,11 @@ def filled(ws: Workspace) -> Workspace:
     return ws
 
 
-def export(filled: Workspace, folder: Path, segments: Sequence[str] = (), **options: Any) -> ExportReport:
-    request = ExportRequest(
-        set=filled.sets["made"], destination=folder, format="jsonl", segments=segments, **options
+def export(workspace: Workspace, folder: Path, segments: Sequence[str] = (), **options: Any) -> ExportReport:
+    report: ExportReport = workspace.export(
+        "made", folder, format="jsonl", segments=segments, quiet=True, **options
     )
-    return export_jsonl(request, open_reader(request, filled.stores), lambda count: None)
+    return report
 
 
 def put_graded(filled: Workspace, verdicts: dict[str, str], trust: str = "trusted") -> None:

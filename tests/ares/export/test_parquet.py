@@ -25,30 +25,6 @@ PRODUCER = Producer(
 )
 
 
-def test_both_samples_come_out_as_rows(sample_workspace: Workspace, tmp_path: Path) -> None:
-    selection = sample_workspace.sets["all"]
-    report = sample_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
-    episodes = pq.read_table(tmp_path / "out" / "episodes.parquet").to_pylist()
-    steps = pq.read_table(tmp_path / "out" / "steps.parquet").to_pylist()
-    assert (report.episodes, report.frames) == (len(episodes), len(steps)) == (24, 1819)
-    assert [row["episode_id"] for row in episodes] == list(sample_workspace.sets.ids(selection))
-    for row in episodes:
-        episode_steps = [step for step in steps if step["episode_id"] == row["episode_id"]]
-        expected = sample_workspace.stores.tables.trajectories.get(row["episode_id"])
-        assert [step["step"] for step in episode_steps] == list(range(row["num_steps"]))
-        np.testing.assert_array_equal([step["timestamp"] for step in episode_steps], expected.timestamps)
-        if expected.state is None:
-            assert {step["state"] for step in episode_steps} == {None}
-        else:
-            np.testing.assert_array_equal(
-                np.array([step["state"] for step in episode_steps], np.float32), expected.state.values
-            )
-    assert episodes[0]["cameras"][0]["name"] in ("front", "image")
-    assert "signal discount" in report.left_out
-
-
 def test_annotations_of_the_set_are_all_there_and_no_others(ws: Workspace, tmp_path: Path) -> None:
     make_set(ws, [make_record(number) for number in range(3)])
     ids = [f"{number:016x}" for number in range(3)]

@@ -6,36 +6,20 @@ import gc
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ares import open as open_workspace
 from ares.clock import camera_seconds
 from ares.errors import RequestError
 from ares.loader import StepDataset
 from ares.media import frames_at
 from ares.workspace import Workspace
-from ingest.base import SourceOptions
-from tests.ingesting import ingest_paths
 
 torch = pytest.importorskip("torch")
 
 ACTION, FRONT = "action", "observation.images.corner"
-
-
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
-    ws = open_workspace(tmp_path_factory.mktemp("torch") / "ws", create=True)
-    ingest_paths(ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), limit=4, quiet=True)
-    ingest_paths(ws.stores, [str(demo_samples / "video")], limit=3, quiet=True)
-    for format in ("rlds", "video"):
-        ws.sets.create(format, ws.stores.tables.episodes.ids(f"format = '{format}'"), {})
-    ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
-    yield ws
-    ws.close()
 
 
 @pytest.mark.parametrize("name", ["rlds", "video"])

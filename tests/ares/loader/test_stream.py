@@ -14,15 +14,12 @@ import numpy as np
 import pytest
 
 import ares
-from ares import open as open_workspace
 from ares.errors import RequestError
 from ares.loader import StepStream
 from ares.media import frames_at
 from ares.media.video import codec
 from ares.media.video.probe import open_video_stream
 from ares.workspace import Workspace
-from ingest.base import SourceOptions
-from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day
 
 torch = pytest.importorskip("torch")
@@ -32,17 +29,6 @@ FRONT = "observation.images.front"
 VIDEO = "format = 'video'"
 # The frozen order: whoever sees this fail has changed the order of trainings that are under way.
 FIRST_ROWS = [260, 110, 65, 73, 77, 256, 164, 106]
-
-
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
-    ws = open_workspace(tmp_path_factory.mktemp("stream") / "ws", create=True)
-    ingest_paths(ws.stores, [str(demo_samples / "video")], limit=3, quiet=True)
-    ws.sets.create("video", ws.stores.tables.episodes.ids(), {})
-    ingest_paths(ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), limit=2, quiet=True)
-    ws.sets.create("rlds", ws.stores.tables.episodes.ids("format = 'rlds'"), {})
-    yield ws
-    ws.close()
 
 
 def read_rows(stream: StepStream, workers: int = 0, batch_size: int = 8) -> list[list[int]]:
@@ -222,7 +208,7 @@ def test_a_view_is_read_as_a_set_is(workspace: Workspace) -> None:
     assert list(dict.fromkeys(dataset[row]["episode_id"] for row in range(len(dataset)))) == ids
     with pytest.raises(RequestError, match="the view has no episodes"):
         workspace.torch_dataset(workspace.episodes.where("num_steps < 0"))
-    assert [entry.name for entry in workspace.sets.values()] == ["rlds", "video"]
+    assert [entry.name for entry in workspace.sets.values()] == ["all", "rlds", "video"]
 
 
 @pytest.mark.parametrize(

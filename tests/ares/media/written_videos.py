@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from ares.episode import MediaRef
 from ares.media import probe_video
 
+A_QUARTER_TO_THE_RIGHT = (0, 1 << 16, 0, -(1 << 16), 0, 0, 0, 0, 1 << 30)  # a display matrix
+
 
 def picture(number: int) -> NDArray[np.uint8]:
     """A picture of 64x48 that differs from those of neighbouring numbers in every pixel."""

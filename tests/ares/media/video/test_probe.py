@@ -26,7 +26,13 @@ from ares.media import (
     thumbnail,
 )
 from ares.media.video.probe import Orientation, matrix_orientation
-from tests.ares.media.written_videos import span_ref, video_ref, write_sound, write_video
+from tests.ares.media.written_videos import (
+    A_QUARTER_TO_THE_RIGHT,
+    span_ref,
+    video_ref,
+    write_sound,
+    write_video,
+)
 
 PHONE = [0, 33, 66, 133, 166, 200, 400, 433, 466, 1000, 1033, 1066]
 UNIT = 1 << 16
@@ -61,7 +67,7 @@ def shade_numbers(pictures: NDArray[np.uint8]) -> list[int]:
 
 ORIENTATIONS = {
     "as it lies": ((UNIT, 0, 0, 0, UNIT, 0, 0, 0, 1 << 30), "rgb-"),
-    "a quarter to the right": ((0, UNIT, 0, -UNIT, 0, 0, 0, 0, 1 << 30), "br-g"),
+    "a quarter to the right": (A_QUARTER_TO_THE_RIGHT, "br-g"),
     "upside down": ((-UNIT, 0, 0, 0, -UNIT, 0, 0, 0, 1 << 30), "-bgr"),
     "a quarter to the left": ((0, -UNIT, 0, UNIT, 0, 0, 0, 0, 1 << 30), "g-rb"),
     "mirrored": ((-UNIT, 0, 0, 0, UNIT, 0, 0, 0, 1 << 30), "gr-b"),
