@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from annotators.base import FrameVectors
-from ares.annotation import Annotation, Column, Producer
-from ares.episode import Json
+from ares.annotation import Column, Producer
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.ares.export.segments import segment
 from tests.ingesting import ingest_paths
 from tests.workspaces import copy_workspace
 
@@ -50,8 +50,8 @@ def annotate(workspace: Workspace, ids: list[str]) -> None:
         workspace.stores.tables.vectors("m").add([rows])
         log.append(
             [
-                _annotation(CAPTION, episode_id, value),
-                _annotation(EMBED, episode_id, {"space": "m", "frames": 1}),
+                segment(CAPTION, episode_id, (0.0, 1.0), value),
+                segment(EMBED, episode_id, (0.0, 1.0), {"space": "m", "frames": 1}),
             ]
         )
         log.put_documents(
@@ -60,19 +60,6 @@ def annotate(workspace: Workspace, ids: list[str]) -> None:
         )
         workspace.stores.tables.texts("m").add([text], vectors)
     workspace.sync()
-
-
-def _annotation(producer: Producer, episode_id: str, value: Mapping[str, Json]) -> Annotation:
-    return Annotation(
-        episode_id=episode_id,
-        name=producer.annotator,
-        value=value,
-        maker_id=producer.maker_id,
-        subject=episode_id,
-        start_seconds=0.0,
-        stop_seconds=1.0,
-        created="",
-    )
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ares import check
 from ares.clock import time_tolerance
-from ares.episode import Camera, MediaRef, Record, Signal
+from ares.episode import Camera, Record, Signal
 from ares.errors import RequestError
 from ares.export import ExportReport, ExportRequest, TrimRequest, export_set, open_reader
 from ares.export.base import ExportFailures
@@ -26,6 +26,7 @@ from ares.workspace import Workspace
 from tests.ares.export.made_episodes import make_record, make_set, read_again, read_json, read_manifest
 from tests.ares.export.rlds.test_exporter import records, values
 from tests.ares.export.segments import PERSON, append, segment
+from tests.ares.media.written_videos import span_ref
 from tests.thinning import some_by_day
 
 STEPS, RATE = 107, 20.0
@@ -133,10 +134,7 @@ def test_any_parts_of_a_video_with_few_keyframes_are_copied(
     made = []
     for number, first in enumerate((0, 40)):  # two episodes of one file, the second from between keyframes
         rate = 30000 / 1001
-        media = MediaRef(
-            kind="mp4", uri=str(tmp_path / "long.mp4"), start_seconds=first / rate,
-            stop_seconds=(first + 40) / rate, num_frames=40, rate_hz=rate,
-        )  # fmt: skip
+        media = span_ref(tmp_path / "long.mp4", 40, rate, first / rate)
         camera = Camera(name="front", role="front", width=64, height=64, codec="h264", media=media)
         made.append(make_record(number, 40, cameras=(camera,), rate_hz=rate))
     make_set(ws, made)

@@ -15,10 +15,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.formats.tf_example import make_tf_example_class
-from ares.formats.tfrecord import write_tfrecords
 from ares.media import all_frames, encoded_frames, frames_at
-from tests.ares.media.written_videos import decode, make_video, video_ref
+from tests.ares.media.written_videos import decode, make_video, span_ref, video_ref, write_record
 
 VIDEOS: dict[str, tuple[str, int, int, str, dict[str, Any]]] = {
     "b-frames": ("a.mp4", 60, 20, "libx264", {"bf": 3, "g": 17}),
@@ -64,14 +62,7 @@ def test_each_frame_is_shown_at_its_own_second(video: Any) -> None:
 def test_a_fast_camera_shows_a_frame_until_the_next_one_begins(tmp_path: Path, rate: int) -> None:
     images = np.arange(40, dtype=np.uint8)[:, None, None, None].repeat(8, 1).repeat(8, 2).repeat(3, 3)
     np.save(tmp_path / "eye.npy", images)
-    ref = MediaRef(
-        kind="npy",
-        uri=str(tmp_path / "eye.npy"),
-        start_seconds=0.0,
-        stop_seconds=40 / rate,
-        num_frames=40,
-        rate_hz=float(rate),
-    )
+    ref = span_ref(tmp_path / "eye.npy", 40, rate, kind="npy")
     for share in (0.0, 0.5, 0.85):
         shown = frames_at(ref, [(number + share) / rate for number in range(40)])
         assert shown[:, 0, 0, 0].tolist() == list(range(40))
@@ -163,22 +154,8 @@ def test_files_that_cannot_be_decoded_raise_media_errors(tmp_path: Path) -> None
 
 def test_images_of_a_record_by_second(tmp_path: Path) -> None:
     images = [np.full((6, 8, 3), 20 * number, np.uint8) for number in range(10)]
-    example = make_tf_example_class()()
     encoded = [cv2.imencode(".png", image)[1].tobytes() for image in images]
-    example.features.feature["steps/image"].bytes_list.value.extend(encoded)
-    path = tmp_path / "a.tfrecord"
-    (record_span,) = write_tfrecords(path, [example.SerializeToString()])
-    ref = MediaRef(
-        kind="tfrecord",
-        uri=str(path),
-        start_seconds=0.0,
-        stop_seconds=10 / 3,
-        num_frames=10,
-        rate_hz=3.0,
-        byte_offset=record_span.offset,
-        byte_size=record_span.size,
-        key="steps/image",
-    )
+    ref = write_record(tmp_path / "a.tfrecord", encoded, 3.0)
     numbers = [9, 0, 4, 4]
     frames = frames_at(ref, [number / 3.0 for number in numbers])
     assert np.array_equal(frames, np.stack([images[number] for number in numbers]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ares.episode import MediaRef
+from ares.formats.tf_example import make_tf_example_class
+from ares.formats.tfrecord import write_tfrecords
 from ares.media import probe_video
 
 A_QUARTER_TO_THE_RIGHT = (0, 1 << 16, 0, -(1 << 16), 0, 0, 0, 0, 1 << 30)  # a display matrix
@@ -82,19 +85,12 @@ def _silence() -> av.AudioFrame:
 def video_ref(path: Path) -> MediaRef:
     """A reference to all of a video file."""
     info = probe_video(path)
-    return MediaRef(
-        kind="mp4",
-        uri=str(path),
-        start_seconds=0.0,
-        stop_seconds=info.duration_seconds,
-        num_frames=info.num_frames,
-        rate_hz=info.rate_hz,
-    )
+    return span_ref(path, info.num_frames, info.rate_hz, stop_seconds=info.duration_seconds)
 
 
-def span_ref(path: Path, frames: int, rate_hz: float, start: float = 0.0) -> MediaRef:
-    """A reference to a number of frames of a video file, at a rate, from a second on."""
-    return MediaRef(
+def span_ref(path: Path, frames: int, rate_hz: float, start: float = 0.0, **fields: Any) -> MediaRef:
+    """A reference to a number of frames of a file, at a rate, from a second on; keywords replace its fields."""
+    ref = MediaRef(
         kind="mp4",
         uri=str(path),
         start_seconds=start,
@@ -102,6 +98,16 @@ def span_ref(path: Path, frames: int, rate_hz: float, start: float = 0.0) -> Med
         num_frames=frames,
         rate_hz=rate_hz,
     )
+    return replace(ref, **fields)
+
+
+def write_record(path: Path, images: Sequence[bytes], rate_hz: float, **fields: Any) -> MediaRef:
+    """A TFRecord of one episode with encoded images, and the reference to them."""
+    example = make_tf_example_class()()
+    example.features.feature["steps/image"].bytes_list.value.extend(images)
+    (place,) = write_tfrecords(path, [example.SerializeToString()])
+    fields |= {"kind": "tfrecord", "key": "steps/image", "byte_offset": place.offset, "byte_size": place.size}
+    return span_ref(path, len(images), rate_hz, **fields)
 
 
 def decode(path: Path) -> tuple[list[float], list[NDArray[np.uint8]]]:

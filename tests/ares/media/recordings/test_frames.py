@@ -20,6 +20,7 @@ from ares.episode import MediaRef
 from ares.errors import MediaError
 from ares.media import all_frames, frames_at
 from ares.media.recordings.images import decode_access_units, is_keyframe
+from tests.ares.media.written_videos import span_ref
 
 HEADER = (
     "\n" + 80 * "=" + "\nMSG: std_msgs/Header\nbuiltin_interfaces/Time stamp\nstring frame_id\n"
@@ -80,16 +81,7 @@ def image_entries(count: int = COUNT, topic: str = "/cam") -> list[Entry]:
 
 
 def topic_ref(path: Path, **changes: Any) -> MediaRef:
-    full_ref = MediaRef(
-        kind="mcap",
-        uri=str(path),
-        start_seconds=0.0,
-        stop_seconds=COUNT / 20,
-        num_frames=COUNT,
-        rate_hz=20.0,
-        key="/cam",
-    )
-    return dataclasses.replace(full_ref, **changes)
+    return dataclasses.replace(span_ref(path, COUNT, 20.0, kind="mcap", key="/cam"), **changes)
 
 
 def encode_access_units(codec: str, count: int, **options: str) -> list[bytes]:
