@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -11,11 +10,12 @@ import numpy as np
 import pytest
 
 from annotators.base import FrameVectors
-from ares.annotation import Annotation, Column, Producer
-from ares.episode import Json
+from ares.annotation import Column, Producer
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.ares.export.segments import segment
 from tests.ingesting import ingest_paths
+from tests.workspaces import copy_workspace
 
 CAPTION = Producer(
     annotator="caption",
@@ -50,8 +50,8 @@ def annotate(workspace: Workspace, ids: list[str]) -> None:
         workspace.stores.tables.vectors("m").add([rows])
         log.append(
             [
-                _annotation(CAPTION, episode_id, value),
-                _annotation(EMBED, episode_id, {"space": "m", "frames": 1}),
+                segment(CAPTION, episode_id, (0.0, 1.0), value),
+                segment(EMBED, episode_id, (0.0, 1.0), {"space": "m", "frames": 1}),
             ]
         )
         log.put_documents(
@@ -62,24 +62,11 @@ def annotate(workspace: Workspace, ids: list[str]) -> None:
     workspace.sync()
 
 
-def _annotation(producer: Producer, episode_id: str, value: Mapping[str, Json]) -> Annotation:
-    return Annotation(
-        episode_id=episode_id,
-        name=producer.annotator,
-        value=value,
-        maker_id=producer.maker_id,
-        subject=episode_id,
-        start_seconds=0.0,
-        stop_seconds=1.0,
-        created="",
-    )
-
-
 @pytest.fixture
 def open_curated(curated_folder: Path, tmp_path: Path) -> Iterator[Callable[[], Workspace]]:
     """Opens a copy of the workspace of this test; every call is one more handle on it."""
     folder = tmp_path / "workspace"
-    shutil.copytree(curated_folder, folder)
+    copy_workspace(curated_folder, folder)
     with ExitStack() as stack:
         yield lambda: stack.enter_context(closing(open_workspace(str(folder), Settings())))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,14 +14,15 @@ from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from app.cli.main import main
-from ares.curation.composition import CompositionRules, combine_members, round_shares
+from ares.curation.composition import combine_members, round_shares
 from ares.curation.copies import LinkedItems, choose_kept, find_copies
 from ares.curation.splits import assign_groups
-from ares.episode import Episode, Record, Signal, Span, Trajectory, make_episode_id
+from ares.episode import Record, Signal, Span, make_episode_id
 from ares.errors import RequestError
 from ares.media import VideoEncoding, encode_mp4
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.ares.export.made_episodes import make_record as make_export_record
 from tests.recordings import compare_words
 
 _NAMES = ("x", "y", "z", "gripper")
@@ -36,30 +38,26 @@ def make_record(
     **extra: str,
 ) -> Record:
     """An episode of ten steps a second with a course (T, 4)."""
-    episode = Episode(
+    record = make_export_record(
+        0,
+        len(course),
+        reward=False,
+        names=_NAMES,
         episode_id=make_episode_id(format="f", dataset=dataset, version="", split="", key=key),
         format="f",
         dataset=dataset,
-        version="",
-        split="",
         key=key,
-        source=f"/{dataset}/{key}",
         content_hash=f"{dataset}/{key}",
         instruction=task,
         instructions=(task,) if task else (),
-        robot="arm",
-        num_steps=len(course),
         rate_hz=10.0,
-        rate_source="source",
         cameras=(),
-        state_names=_NAMES,
+        action_names=(),
         success=success,
         metadata=extra,
     )
-    signal = Signal(course.astype(np.float32), names=_NAMES)
-    return Record(
-        episode=episode, trajectory=Trajectory(timestamps=np.arange(len(course)) / 10, state=signal)
-    )
+    state = Signal(course.astype(np.float32), names=_NAMES)
+    return replace(record, trajectory=replace(record.trajectory, state=state, action=None))
 
 
 def draw_course(seed: int, steps: int = 60) -> NDArray[np.float64]:
@@ -340,16 +338,6 @@ def test_recipes_keep_their_words(stored: Workspace) -> None:
     compare_words("words-recipes.json", {kind: sorted(frozen.recipe) for kind, frozen in sets.items()})
 
 
-def test_rules_say_what_was_set() -> None:
-    assert CompositionRules().describe() == {}
-    assert CompositionRules(balance=["task"], cap=3).describe() == {
-        "balance": ["task"],
-        "floor": None,
-        "cap": 3,
-        "seed": 0,
-    }
-
-
 def draw_film(seed: int, *, scene: int = 0, steps: int = 50) -> NDArray[np.uint8]:
     """(T, 64, 64, 3) of a disc that moves before a picture, ten frames a second; another motion for each seed."""
     import cv2
@@ -377,7 +365,9 @@ def _stamp_film(film: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return stamped
 
 
-def test_videos_are_copies_whatever_was_changed_but_not_of_another_motion_or_scene(tmp_path: Path) -> None:
+def test_videos_are_copies_whatever_was_changed_but_not_of_another_motion_or_scene(
+    ws: Workspace, tmp_path: Path
+) -> None:
     first, second = draw_film(1), draw_film(2)
     films = {
         "first": first,
@@ -394,15 +384,14 @@ def test_videos_are_copies_whatever_was_changed_but_not_of_another_motion_or_sce
     for name, film in films.items():
         options = {"crf": "35" if name == "cropped" else "21", "preset": "veryfast"}
         encode_mp4(film, tmp_path / "films" / f"{name}.mp4", 10.0, VideoEncoding("libx264", options))
-    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
-        workspace.ingest(tmp_path / "films", quiet=True)
-        name_of = {ids_of(workspace, f"key = '{name}.mp4'")[0]: name for name in films}
-        copies = find_copies(workspace.stores, list(name_of))
-        groups = {frozenset(name_of[episode_id] for episode_id in group) for group in copies.groups()}
-        assert groups == {
-            frozenset({"first", "mirrored", "cropped", "stamped"}),
-            frozenset({"second", "late"}),
-        }
-        assert len(copies.linked) == len(copies.pairs) and copies.compared["pixels"] == len(films) - 1
-        kept = {name_of[kept] for kept, _ in choose_kept(workspace.stores, copies).values()}
-        assert kept <= {"first", "stamped", "second", "late"}, "neither mirrored nor a part"
+    ws.ingest(tmp_path / "films", quiet=True)
+    name_of = {ids_of(ws, f"key = '{name}.mp4'")[0]: name for name in films}
+    copies = find_copies(ws.stores, list(name_of))
+    groups = {frozenset(name_of[episode_id] for episode_id in group) for group in copies.groups()}
+    assert groups == {
+        frozenset({"first", "mirrored", "cropped", "stamped"}),
+        frozenset({"second", "late"}),
+    }
+    assert len(copies.linked) == len(copies.pairs) and copies.compared["pixels"] == len(films) - 1
+    kept = {name_of[kept] for kept, _ in choose_kept(ws.stores, copies).values()}
+    assert kept <= {"first", "stamped", "second", "late"}, "neither mirrored nor a part"

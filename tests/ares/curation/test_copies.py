@@ -11,25 +11,18 @@ import pytest
 from numpy.typing import NDArray
 
 from ares.curation.copies import choose_kept, find_copies
-from ares.episode import Camera, MediaRef, Record
+from ares.episode import Camera, Record
 from ares.media import VideoEncoding, encode_mp4
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from benchmarks.video_copies import write_world
 from tests.ares.curation.test_composition import draw_course, draw_film, make_record
+from tests.ares.media.written_videos import span_ref
 
 
 def add_film(record: Record, path: Path, film: NDArray[np.uint8], quality: int = 15) -> Record:
     """The record with one camera of ten frames a second, in a separate file."""
     encode_mp4(film, path, 10.0, VideoEncoding("libx264", {"crf": str(quality), "preset": "veryfast"}))
-    media = MediaRef(
-        kind="mp4",
-        uri=str(path),
-        start_seconds=0.0,
-        stop_seconds=len(film) / 10,
-        num_frames=len(film),
-        rate_hz=10.0,
-    )
+    media = span_ref(path, len(film), 10.0)
     height, width = film.shape[1:3]
     camera = Camera(name="front", role="front", width=width, height=height, codec="h264", media=media)
     return replace(record, episode=replace(record.episode, cameras=(camera,)))
@@ -78,23 +71,22 @@ def test_the_best_copy_is_kept(filmed: Workspace) -> None:
     assert decided.counts() == {"kept": 3, "near duplicate": 3}
 
 
-def test_a_larger_copy_is_kept_of_two(tmp_path: Path) -> None:
+def test_a_larger_copy_is_kept_of_two(ws: Workspace, tmp_path: Path) -> None:
     film, motion = draw_film(4), draw_course(4, 50)
     large = film.repeat(2, axis=1).repeat(2, axis=2)
-    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
-        records = [
-            add_film(make_record("first", motion), tmp_path / "first.mp4", film, quality=5),
-            add_film(make_record("large", motion), tmp_path / "large.mp4", large, quality=30),
-        ]
-        workspace.stores.tables.episodes.add(records)
-        keys = key_of(workspace)
-        (left_out,) = choose_kept(workspace.stores, find_copies(workspace.stores, list(keys)))
-        assert keys[left_out] == "first"
+    records = [
+        add_film(make_record("first", motion), tmp_path / "first.mp4", film, quality=5),
+        add_film(make_record("large", motion), tmp_path / "large.mp4", large, quality=30),
+    ]
+    ws.stores.tables.episodes.add(records)
+    keys = key_of(ws)
+    (left_out,) = choose_kept(ws.stores, find_copies(ws.stores, list(keys)))
+    assert keys[left_out] == "first"
 
 
 @pytest.mark.parametrize("jump_seconds", [1e13, -5.0, -50.0])
 def test_copies_with_a_clock_that_jumps_are_compared_in_bounded_memory(
-    tmp_path: Path, jump_seconds: float
+    ws: Workspace, jump_seconds: float
 ) -> None:
     """At ten rows a second the first one would have 10^14 rows."""
     motion, rng = draw_course(5, 60), np.random.default_rng(0)
@@ -107,10 +99,9 @@ def test_copies_with_a_clock_that_jumps_are_compared_in_bounded_memory(
     stamps = records[1].trajectory.timestamps.copy()
     stamps[30:] += jump_seconds
     records[1] = replace(records[1], trajectory=replace(records[1].trajectory, timestamps=stamps))
-    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
-        workspace.stores.tables.episodes.add(records)
-        keys = key_of(workspace)
-        copies = find_copies(workspace.stores, list(keys))
+    ws.stores.tables.episodes.add(records)
+    keys = key_of(ws)
+    copies = find_copies(ws.stores, list(keys))
     assert {frozenset((keys[pair.first], keys[pair.second])) for pair in copies.pairs} == {
         frozenset({"good", "jumps"}),
         frozenset({"other", "other copy"}),
@@ -135,81 +126,62 @@ def test_parts_share_no_linked_episodes(filmed: Workspace) -> None:
     )
 
 
-def test_episodes_that_were_damaged_at_random_are_found_and_no_others(tmp_path: Path) -> None:
-    """A few of what `python -m benchmarks.video_copies worlds` measures: see benchmarks/RESULTS.md."""
-    planted = write_world(tmp_path / "films", 7, 12)
-    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
-        workspace.ingest(tmp_path / "films", quiet=True)
-        keys = key_of(workspace)
-        copies = find_copies(workspace.stores, list(keys))
-    told = {tuple(sorted((keys[pair.first], keys[pair.second]))): pair for pair in copies.linked}
-    wanted = {tuple(sorted(names)): change for names, change in planted.items()}
-    assert not {names: pair for names, pair in told.items() if names not in wanted and pair.is_copy}
-    assert len(told.keys() & wanted.keys()) >= len(wanted) - 1, {
-        change for names, change in wanted.items() if names not in told
-    }
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 1e-4, 0.01])
-def test_all_of_many_copies_are_one_group(tmp_path: Path, noise: float) -> None:
+def test_all_of_many_copies_are_one_group(ws: Workspace, noise: float) -> None:
     """A window has more near ones than are looked at; the copies still hang together, and no other hangs on them."""
     rng = np.random.default_rng(11)
     motion = draw_course(1, 60)
     records = [make_record(f"copy {n}", motion + noise * rng.normal(size=motion.shape)) for n in range(120)]
     records += [make_record(f"other {n}", draw_course(100 + n, 60)) for n in range(60)]
-    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
-        workspace.stores.tables.episodes.add(records)
-        keys = key_of(workspace)
-        (group,) = find_copies(workspace.stores, list(keys)).groups()
-        assert {keys[id] for id in group} == {f"copy {n}" for n in range(120)}
+    ws.stores.tables.episodes.add(records)
+    keys = key_of(ws)
+    (group,) = find_copies(ws.stores, list(keys)).groups()
+    assert {keys[id] for id in group} == {f"copy {n}" for n in range(120)}
 
 
-def test_two_cameras_of_one_episode_are_no_copies(tmp_path: Path) -> None:
-    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
-        records = []
-        for number in (5, 6):
-            film = draw_film(number)
-            record = make_record(f"stereo {number}", draw_course(number))
-            record = replace(record, trajectory=replace(record.trajectory, state=None))
-            left = add_film(record, tmp_path / f"{number}.mp4", film)
-            right = add_film(left, tmp_path / f"{number} right.mp4", np.roll(film, 1, axis=2))
-            cameras = (*left.episode.cameras, replace(right.episode.cameras[0], name="right"))
-            records.append(replace(left, episode=replace(left.episode, cameras=cameras)))
-        workspace.stores.tables.episodes.add(records)
-        assert not find_copies(workspace.stores, list(key_of(workspace))).linked
+def test_two_cameras_of_one_episode_are_no_copies(ws: Workspace, tmp_path: Path) -> None:
+    records = []
+    for number in (5, 6):
+        film = draw_film(number)
+        record = make_record(f"stereo {number}", draw_course(number))
+        record = replace(record, trajectory=replace(record.trajectory, state=None))
+        left = add_film(record, tmp_path / f"{number}.mp4", film)
+        right = add_film(left, tmp_path / f"{number} right.mp4", np.roll(film, 1, axis=2))
+        cameras = (*left.episode.cameras, replace(right.episode.cameras[0], name="right"))
+        records.append(replace(left, episode=replace(left.episode, cameras=cameras)))
+    ws.stores.tables.episodes.add(records)
+    assert not find_copies(ws.stores, list(key_of(ws))).linked
 
 
 def test_episodes_whose_videos_cannot_be_read_are_no_copies_of_one_motion(
-    filmed: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    filmed: Workspace, ws: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     motion = draw_course(9, 50)
-    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
-        records = [
-            add_film(make_record(f"scene {n}", motion), tmp_path / f"{n}.mp4", draw_film(9, scene=n))
-            for n in (1, 2)
-        ]
-        workspace.stores.tables.episodes.add(records)
-        (tmp_path / "2.mp4").unlink()
-        copies = find_copies(workspace.stores, list(key_of(workspace)))
-        assert [pair.is_copy for pair in copies.linked] == [False]
+    records = [
+        add_film(make_record(f"scene {n}", motion), tmp_path / f"{n}.mp4", draw_film(9, scene=n))
+        for n in (1, 2)
+    ]
+    ws.stores.tables.episodes.add(records)
+    (tmp_path / "2.mp4").unlink()
+    copies = find_copies(ws.stores, list(key_of(ws)))
+    assert [pair.is_copy for pair in copies.linked] == [False]
     assert "the videos of 1 episode cannot be read" in capsys.readouterr().err
 
 
-def test_copies_are_found_among_many_recordings_of_one_motion(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_copies_are_found_among_many_recordings_of_one_motion(ws: Workspace, tmp_path: Path) -> None:
     """One script was replayed before two scenes, and the recordings of both were encoded twice."""
     motion = draw_course(13, 50)
-    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
-        records = []
-        for number in range(24):
-            name, film = f"{number % 2} {number}", draw_film(13, scene=number % 2 + 1)
-            noisy = motion + 0.01 * np.random.default_rng(number // 2 % 2).normal(size=motion.shape)
-            records.append(
-                add_film(make_record(name, noisy), tmp_path / f"{name}.mp4", film, quality=5 + number)
-            )
-        workspace.stores.tables.episodes.add(records)
-        keys = key_of(workspace)
-        copies = find_copies(workspace.stores, list(keys))
-        assert sorted(sorted(keys[id][0] for id in group) for group in copies.groups()) == [
-            ["0"] * 12,
-            ["1"] * 12,
-        ]
+    records = []
+    for number in range(24):
+        name, film = f"{number % 2} {number}", draw_film(13, scene=number % 2 + 1)
+        noisy = motion + 0.01 * np.random.default_rng(number // 2 % 2).normal(size=motion.shape)
+        records.append(add_film(make_record(name, noisy), tmp_path / f"{name}.mp4", film, quality=5 + number))
+    ws.stores.tables.episodes.add(records)
+    keys = key_of(ws)
+    copies = find_copies(ws.stores, list(keys))
+    assert sorted(sorted(keys[id][0] for id in group) for group in copies.groups()) == [
+        ["0"] * 12,
+        ["1"] * 12,
+    ]

@@ -71,6 +71,7 @@ def test_the_same_search_again_writes_nothing(copied: Workspace) -> None:
     assert copied.stores.annotations.last_sequence() == last
 
 
+@pytest.mark.slow
 def test_a_removed_copy_leaves_its_group_with_the_next_search(copied: Workspace) -> None:
     copied.episodes.find_duplicates()
     copied.remove(where="key IN ('1b', '0b')")
@@ -81,6 +82,7 @@ def test_a_removed_copy_leaves_its_group_with_the_next_search(copied: Workspace)
     assert sorted(map(len, shown_keys(copied).values())) == [2, 3]
 
 
+@pytest.mark.slow
 def test_a_search_of_some_episodes_keeps_the_pairs_with_others(copied: Workspace) -> None:
     copied.episodes.find_duplicates()
     before = shown_keys(copied)

@@ -17,14 +17,8 @@ from ares.workspace.answers import Reviews
 from ares.workspace.sets import SetCollection, StoredSet
 
 ACTS: dict[str, Callable[[Workspace, list[str]], object]] = {
-    "remove": lambda ws, ids: ws.remove(ids=ids[:1]),
     "tag": lambda ws, ids: ws.tag("t", ids=ids[:1]),
-    "untag": lambda ws, ids: ws.untag("t", ids=ids[:1]),
-    "note": lambda ws, ids: ws.note("n", ids=ids[:1]),
-    "set_values": lambda ws, ids: ws.set_values("mine", {ids[0]: 1.0}),
     "undo": lambda ws, ids: ws.undo(),
-    "sync": lambda ws, ids: ws.sync(),
-    "use": lambda ws, ids: ws.use(caption="newest"),
     "delete": lambda ws, ids: ws.sets.delete("good"),
 }
 

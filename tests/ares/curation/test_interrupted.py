@@ -16,7 +16,8 @@ from ares.curation import choose_shown_producers, freeze_selection, purge, undo
 from ares.doctor import run_checks
 from ares.errors import StoreError
 from ares.jobs import EpisodeSelection
-from ares.store import read_history
+from ares.store import EpisodeTable, read_history
+from ares.store.lance.segments import SegmentTable
 from ares.store.sync import apply
 from ares.workspace import Workspace
 from tests.ares.curation.conftest import CAPTION
@@ -37,14 +38,14 @@ _STEPS = (
 
 
 @contextmanager
-def interrupted(monkeypatch: pytest.MonkeyPatch, step: str) -> Iterator[None]:
+def interrupted(monkeypatch: pytest.MonkeyPatch, step: str, owner: Any = apply) -> Iterator[None]:
     """Within the block a function that brings the tables up to date ends the command instead."""
 
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(apply, step, stop)
+        patch.setattr(owner, step, stop)
         with pytest.raises(KeyboardInterrupt):
             yield
 
@@ -68,6 +69,28 @@ def test_a_reader_after_an_interrupted_undo_shows_all_that_came_back(
     assert run_checks(again.stores) == []
 
 
+_REMOVAL_STEPS = [
+    (EpisodeTable, "delete"),
+    (SegmentTable, "delete_episodes"),
+    (apply, "move_out_removed_episodes"),
+    (apply, "save_applied_state"),
+]
+
+
+@pytest.mark.parametrize(("owner", "step"), some_by_day(_REMOVAL_STEPS, 2, rows=True))
+def test_a_reader_after_an_interrupted_removal_shows_none_of_the_removed(
+    open_curated: Open, monkeypatch: pytest.MonkeyPatch, owner: Any, step: str
+) -> None:
+    first = open_curated()
+    with interrupted(monkeypatch, step, owner):
+        first.remove(where="episode_id < '8'")
+    again = open_curated()
+    left = [row["episode_id"] for row in rows(again)]
+    assert 0 < len(left) < 12 and min(left) >= "8" and again.stores.tables.segments.count() == len(left)
+    assert run_checks(again.stores) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["write_changes", "refresh_conflicts"])
 @pytest.mark.parametrize("number", [2, None])
 def test_the_same_undo_again_takes_back_nothing_else(
@@ -85,6 +108,7 @@ def test_the_same_undo_again_takes_back_nothing_else(
     assert again.undo().undone.number == 1, "a new undo is one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tag", "untag", "note"])
 def test_the_same_action_again_is_recorded_once(
     open_curated: Open, monkeypatch: pytest.MonkeyPatch, name: str
@@ -113,6 +137,7 @@ def test_the_same_removal_again_is_answered(
     assert kinds(open_curated()) == ["remove"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "is_same"), [("delete_rows_of", False), ("erase_deleted_table_rows", True)])
 def test_a_purge_is_completed_by_the_next_command_and_by_the_same_one(
     open_curated: Open,
@@ -140,6 +165,7 @@ def test_a_purge_is_completed_by_the_next_command_and_by_the_same_one(
     assert main(["doctor", "-w", first.path]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", [["--where", _ALL], ["--ids", "IDS"]])
 def test_a_purge_given_again_is_already_done(
     open_curated: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str], selection: list[str]
@@ -183,6 +209,7 @@ def test_an_open_workspace_is_read_while_the_log_cannot_be_reached(
     assert said.count("the tables may lack something: the server does not answer") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["write_changes", "refresh_conflicts"])
 def test_a_choice_of_producers_is_followed_by_the_next_reader(
     open_curated: Open, monkeypatch: pytest.MonkeyPatch, step: str
@@ -195,6 +222,7 @@ def test_a_choice_of_producers_is_followed_by_the_next_reader(
     assert run_checks(again.stores) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", some_by_day([["search", "zebra"], ["search", "--where", _ALL], ["status"]])
 )
@@ -223,6 +251,7 @@ def test_a_reader_that_cannot_complete_it_says_so(
     assert kinds(open_curated()) == ["remove", "undo"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_recorded", [False, True])
 def test_a_disk_that_fails_during_an_action_is_told_and_whether_the_action_is_recorded(
     open_curated: Open,
@@ -248,6 +277,7 @@ def test_a_disk_that_fails_during_an_action_is_told_and_whether_the_action_is_re
     assert kinds(again) == ["remove"] * is_recorded and len(again.episodes) == 12 * (not is_recorded)
 
 
+@pytest.mark.slow
 def test_what_a_running_job_will_show_is_named_and_not_frozen(
     open_curated: Open, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -264,6 +294,7 @@ def test_what_a_running_job_will_show_is_named_and_not_frozen(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "act",
     [

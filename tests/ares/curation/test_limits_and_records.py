@@ -192,6 +192,7 @@ def test_an_undo_says_what_it_took_back_and_whose_the_last_action_is(
     assert report.action.count == 2 and report.to_json()["undone"] == report.undone.to_json()
     again = undo(stores, 1)
     assert (again.already, again.action.number, again.undone.number) == (True, 3, 1)
+    assert read_history(stores.annotations).last == 3, "nothing was recorded"
     assert undo(stores, 3, person="Cy").undone.number == 3
     assert stores.tables.episodes.count() == 10
     with StagedIds(ids[2:4]) as staged:
@@ -207,7 +208,7 @@ def test_a_preview_and_a_set_count_what_goes(curated: Workspace, stage: Stage, i
     stores = curated.stores
     curated.sets.create("good", ids[:1], {})
     curated.sets.create("rest", ids[6:], {})
-    with StagedIds(ids[:4]) as staged:
+    with StagedIds([*ids[:4], ids[0]]) as staged:
         preview = preview_removal(stores, staged)
     assert preview.to_json() == {
         "episodes": 4,
@@ -360,6 +361,12 @@ def test_episodes_are_selected_in_the_order_that_was_asked_for(curated: Workspac
     with pytest.raises(RequestError) as error:
         select(ids=["f" * 16, ids[0], "e" * 16])
     assert _said(error) == ("2 ids are not among the episodes", f"first: {'f' * 16!r}")
+    assert sorted(select(set="good")) == ids[:5] and select(dataset="video", ids=ids[:2]) == ids[:2]
+    assert select(set="good", where=f"episode_id = '{ids[3]}'") == [ids[3]]
+    with pytest.raises(RequestError, match="as a whole"):
+        select(set="good", ids=ids[:1])
+    with pytest.raises(RequestError, match="no set 'bad'"):
+        select(set="bad")
     with pytest.raises(RequestError) as error:
         select(dataset="x")
     assert _said(error) == ("no dataset 'x'", "there are: video")
@@ -374,15 +381,8 @@ def test_episodes_are_selected_in_the_order_that_was_asked_for(curated: Workspac
     assert hash_request(EpisodeSelection(ids=ids[:2])) == hash_request(EpisodeSelection(ids=ids[1::-1]))
 
 
-def test_views_and_sets_say_what_there_is(curated: Workspace, ids: list[str], tmp_path: Path) -> None:
-    stores, sets = curated.stores, Sets(curated.stores.annotations)
-    for name in ("b", "a"):
-        save_view(stores, name, {"q": [name]}, person="Ann")
-    save_view(stores, "b", {"q": ["new"]}, person="Bob")
-    assert [(view.name, view.query, view.person) for view in list_views(stores)] == [
-        ("a", {"q": ["a"]}, "Ann"),
-        ("b", {"q": ["new"]}, "Bob"),
-    ]
+def test_a_set_says_what_it_is(curated: Workspace, tmp_path: Path) -> None:
+    sets = Sets(curated.stores.annotations)
     document = sets["good"].to_json()
     assert document == {
         "name": "good",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-from app.cli.main import main
 from app.dashboard.user_limits import choose_export_destination
 from ares.curation import (
     Sets,
@@ -21,11 +20,11 @@ from ares.curation import (
 )
 from ares.curation.lock_files import parse_lock, read_lock_document
 from ares.errors import RequestError
-from ares.names import check_name
 from ares.review import QueueRequest
 from ares.settings import Settings
 from ares.store import quote_literal, record_action
 from ares.workspace import Workspace, open_workspace
+from tests.workspaces import CommandResult, copy_workspace
 
 # Letters of several scripts, signs of SQL, shells, globs, addresses and Markdown, and what needs a joiner.
 GOOD = [
@@ -61,28 +60,25 @@ WRONG = {
     "x" * 81: "at most 80 characters",
     "🤖" * 51: "200 bytes",
 }
-_SIGNS = st.characters(categories=("L", "M", "N", "P", "S", "Zs"), exclude_characters="@")
 
 
 @pytest.fixture(scope="module")
 def kept(curated_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    """One workspace for all examples of a property."""
-    import shutil
-
-    folder = tmp_path_factory.mktemp("names") / "workspace"
-    shutil.copytree(curated_folder, folder)
+    """One workspace for all names, each of which is taken back."""
+    folder = copy_workspace(curated_folder, tmp_path_factory.mktemp("names") / "workspace")
     with open_workspace(str(folder), Settings()) as opened:
         yield opened
 
 
 @pytest.mark.parametrize(("name", "fault"), WRONG.items())
 def test_a_wrong_name_is_refused_in_the_same_words_everywhere(
-    name: str, fault: str, curated: Workspace, ids: list[str], tmp_path: Path
+    name: str, fault: str, kept: Workspace, tmp_path: Path
 ) -> None:
-    stores, sets = curated.stores, curated.sets
+    stores, sets = kept.stores, kept.sets
+    ids = sorted(stores.tables.episodes.ids())
     attempts: list[Callable[[], object]] = [
-        lambda: curated.tag(name, ids=ids[:1]),
-        lambda: curated.untag(name, ids=ids[:1]),
+        lambda: kept.tag(name, ids=ids[:1]),
+        lambda: kept.untag(name, ids=ids[:1]),
         lambda: save_view(stores, name, {"q": ["x"]}),
         lambda: sets.create(name, ids=ids[:1]),
         lambda: sets.rename("good", name),
@@ -100,8 +96,9 @@ def test_a_wrong_name_is_refused_in_the_same_words_everywhere(
     assert list(sets) == ["good"] and not list_tags(stores) and not list_views(stores)
 
 
-def _round_trip(workspace: Workspace, name: str, ids: list[str], folder: Path) -> None:
+def _round_trip(workspace: Workspace, name: str, folder: Path) -> None:
     """Set, filter, lock; tag, filter, facet; view; then all is taken back."""
+    ids = sorted(workspace.stores.tables.episodes.ids())
     stores, sets, where = workspace.stores, workspace.sets, f"in_set({quote_literal(name)})"
     frozen = sets.create(name, ids=ids[:2])
     assert (frozen.name, sets[f"{name}@1"].label) == (name, f"{name}@1") and name in sets
@@ -126,47 +123,34 @@ def _round_trip(workspace: Workspace, name: str, ids: list[str], folder: Path) -
     sets.delete(name)
 
 
-@pytest.mark.parametrize("name", GOOD)
-def test_names_in_any_script_and_with_any_sign_go_round(
-    name: str, curated: Workspace, ids: list[str], tmp_path: Path
-) -> None:
-    _round_trip(curated, name, ids, tmp_path)
+@pytest.mark.parametrize(
+    "name", [*GOOD[:3], *(pytest.param(name, marks=pytest.mark.slow) for name in GOOD[3:])]
+)
+def test_names_in_any_script_and_with_any_sign_go_round(name: str, kept: Workspace, tmp_path: Path) -> None:
+    _round_trip(kept, name, tmp_path)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(name=st.text(_SIGNS, min_size=1, max_size=20))
-def test_whatever_is_no_control_and_no_path_goes_round(name: str, kept: Workspace, tmp_path: Path) -> None:
-    try:
-        check_name("set", name)
-    except RequestError:
-        assume(False)
-    # The number of a deleted version is not used again.
-    assume(name not in {key.partition("@")[0] for key in Sets(kept.stores.annotations).stored_keys()})
-    _round_trip(kept, name, sorted(kept.stores.tables.episodes.ids()), tmp_path)
-
-
-@pytest.mark.parametrize("name", ["🤖 it's", 'Say "hi" (twice)', "厨房/b, c=d; e:f", "$HOME `id` \\ *"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["厨房/b, it's; e:f", 'Say "hi" $HOME `id` \\ *'])
 def test_commands_take_the_same_names(
-    name: str, curated: Workspace, ids: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, curated: Workspace, ids: list[str], tmp_path: Path, run_ares: Callable[..., CommandResult]
 ) -> None:
-    def run(*words: str) -> object:
-        assert main([*words, "-w", curated.path, "--json", "-q"]) == 0
-        return json.loads(capsys.readouterr().out)
+    def run(*words: object) -> Any:
+        result = run_ares(*words, "-w", curated.path, "--json", "-q")
+        assert result.status == 0, result.err
+        return result.json
 
-    where = f"in_set({quote_literal(name)})"
     run("set", "create", name, "--where", f"episode_id = '{ids[0]}'")
-    assert [row["name"] for row in run("set", "list") if row["episodes"] == 1] == [name]  # type: ignore[attr-defined]
+    assert [row["name"] for row in run("set", "list") if row["episodes"] == 1] == [name]
     run("tag", "add", name, "--set", name)
-    assert [row["tag"] for row in run("tag", "list")] == [name]  # type: ignore[attr-defined]
-    save_view(curated.stores, name, {"f.grade": ["acceptable"]})
-    run("export", f"{name}@1", str(tmp_path / "export"), "--format", "parquet")
+    assert [row["tag"] for row in run("tag", "list")] == [name]
+    run("export", f"{name}@1", tmp_path / "export", "--format", "parquet")
     manifest = json.loads((tmp_path / "export" / "manifest.json").read_text())
     assert manifest["set"]["name"] == name
-    run("set", "lock", name, str(tmp_path / "lock.json"), "--export", str(tmp_path / "export"))
+    run("set", "lock", name, tmp_path / "lock.json", "--export", tmp_path / "export")
     assert json.loads((tmp_path / "lock.json").read_text())["name"] == name
-    run("note", "fine", "--where", f"{where} AND tagged({quote_literal(name)})")
+    run("note", "fine", "--where", f"in_set({quote_literal(name)}) AND tagged({quote_literal(name)})")
     run("tag", "remove", name)
-    delete_view(curated.stores, name)
     run("set", "delete", name, "--yes")
 
 

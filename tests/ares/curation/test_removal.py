@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ares.curation import (
-    SelectedEpisodes,
-    count_removed_members,
-    preview_removal,
-    remove_episodes,
-    undo,
-)
+from ares.curation import count_removed_members, finish_purges, purge_episodes, undo
 from ares.doctor import run_checks
 from ares.errors import RequestError
 from ares.export.base import FAILURES_FILE
-from ares.jobs import EpisodeSelection
 from ares.registry import rankers
 from ares.search import Query, compute_facets
 from ares.settings import Settings
-from ares.store import AnnotationStore, Moment, StagedIds, Stores
-from ares.store.lance.segments import SegmentTable
+from ares.store import Moment, StagedIds, Stores
 from ares.workspace import Workspace, open_workspace
 from ares.workspace.summary import describe_episode
 from tests.ares.curation.conftest import annotate
 from tests.ingesting import ingest_paths
-from tests.thinning import some_by_day
 
 
 def rows(workspace: Workspace) -> list[dict[str, Any]]:
@@ -40,16 +32,10 @@ def rows(workspace: Workspace) -> list[dict[str, Any]]:
     return list(table.sort_by("episode_id").to_pylist())
 
 
-def remove(workspace: Workspace, episode_ids: list[str]) -> int:
-    """Remove episodes. Returns the number of the action."""
-    with SelectedEpisodes(EpisodeSelection(ids=episode_ids), episode_ids) as staged:
-        return remove_episodes(workspace.stores, staged, person="Ann").number
-
-
 def test_removed_episodes_vanish_and_come_back_as_they_were(curated: Workspace, ids: list[str]) -> None:
     stores = curated.stores
     before, segments = rows(curated), stores.tables.segments.read().to_pylist()
-    remove(curated, ids[:3])
+    curated.remove(ids[:3])
     assert [row["episode_id"] for row in rows(curated)] == ids[3:]
     assert not stores.tables.segments.search_text("zebra01x", 5)
     assert "lift zebra01x quickly" not in str(compute_facets(stores, columns=["caption"]))
@@ -58,7 +44,7 @@ def test_removed_episodes_vanish_and_come_back_as_they_were(curated: Workspace, 
     with pytest.raises(RequestError, match="was removed"):
         describe_episode(stores, ids[0])
     assert run_checks(stores) == []
-    undo(stores, person="Ann")
+    undo(stores)
     assert rows(curated) == before
     assert stores.tables.segments.read().to_pylist() == segments
     assert run_checks(stores) == []
@@ -88,28 +74,21 @@ def test_a_search_by_vectors_leaves_removed_episodes_out_and_still_fills_its_lim
     rankers.add("second", VectorRanker)
     assert curated.search("1", by="second", limit=1)[0].episode_id == ids[1]
     # Four moments are ranked for one hit: with five removed episodes ahead of the others none would be left.
-    remove(curated, ids[:5])
+    curated.remove(ids[:5])
     assert [hit.episode_id for hit in curated.search("1", by="second", limit=1)] == [ids[5]]
 
 
 def test_status_counts_removed_episodes_apart(curated: Workspace, ids: list[str]) -> None:
-    remove(curated, ids[:3])
+    curated.remove(ids[:3])
     document: Any = curated.status().to_json()
     assert (document["episodes"], document["removed"]) == (9, 3)
     assert document["annotations"]["caption"] == {"done": 9, "missing": 0, "failed": 0}
 
 
-def test_a_preview_says_what_goes(curated: Workspace, ids: list[str]) -> None:
-    with StagedIds([*ids[4:7], ids[4]]) as staged:
-        preview = preview_removal(curated.stores, staged)
-    assert preview.episodes == 3 and preview.datasets == {"video": 3} and preview.sets == {"good@1": 1}
-    assert preview.annotations["caption"] == 3
-
-
 def test_a_set_keeps_removed_members_and_an_export_leaves_them_out(
     curated: Workspace, ids: list[str], tmp_path: Path
 ) -> None:
-    remove(curated, ids[:2])
+    curated.remove(ids[:2])
     good = curated.sets["good"]
     assert good.episodes == 5 and count_removed_members(curated.stores, [good]) == {"good@1": 2}
     report = curated.export(good, tmp_path / "export", format="parquet", quiet=True)
@@ -120,7 +99,7 @@ def test_a_set_keeps_removed_members_and_an_export_leaves_them_out(
 def test_ingesting_the_source_again_does_not_bring_them_back(
     curated: Workspace, ids: list[str], demo_samples: Path
 ) -> None:
-    remove(curated, ids[:2])
+    curated.remove(ids[:2])
     report = ingest_paths(curated.stores, [str(demo_samples / "video")], quiet=True).to_json()
     assert (report["already"], report["kept"], report["failed"]) == (12, 0, 0)
     assert "removed earlier" in str(report["warnings"]) and "'count': 2" in str(report["warnings"])
@@ -128,28 +107,30 @@ def test_ingesting_the_source_again_does_not_bring_them_back(
     assert run_checks(curated.stores) == []
 
 
+@pytest.mark.slow
 def test_a_rebuilt_index_shows_the_same(
     open_curated: Callable[[], Workspace], demo_samples: Path, ids: list[str]
 ) -> None:
     workspace = open_curated()
-    remove(workspace, ids[:2])
+    workspace.remove(ids[:2])
     before = [row["episode_id"] for row in rows(workspace)]
     shutil.rmtree(Path(workspace.location) / "lance")
     rebuilt = open_curated()
     ingest_paths(rebuilt.stores, [str(demo_samples / "video")], quiet=True)
     assert [row["episode_id"] for row in rows(rebuilt)] == before
-    report = undo(rebuilt.stores, person="Ann")
+    report = undo(rebuilt.stores)
     assert report.absent == 2, "their rows were lost with the index"
     ingest_paths(rebuilt.stores, [str(demo_samples / "video")], quiet=True)
     assert [row["episode_id"] for row in rows(rebuilt)] == ids
 
 
+@pytest.mark.slow
 def test_the_log_applied_anew_makes_no_segments_of_removed_episodes(
     curated: Workspace, ids: list[str]
 ) -> None:
     from ares.store import reset_applied_sequence
 
-    remove(curated, ids[:2])
+    curated.remove(ids[:2])
     reset_applied_sequence(curated.stores.tables)
     curated.sync()
     assert curated.stores.tables.segments.count() == 10
@@ -159,67 +140,17 @@ def test_the_log_applied_anew_makes_no_segments_of_removed_episodes(
 def test_annotations_that_come_meanwhile_are_shown_after_the_undo(curated: Workspace, ids: list[str]) -> None:
     from dataclasses import replace
 
-    remove(curated, ids[:1])
+    curated.remove(ids[:1])
     (caption,) = curated.stores.annotations.find_annotations(ids[:1], ["caption"])
     newer = {"text": "push the door", "caption": "push the door"}
     curated.stores.annotations.append([replace(caption, value=newer, revision=1)])
     curated.sync()
-    undo(curated.stores, person="Ann")
+    undo(curated.stores)
     assert rows(curated)[0]["caption"] == "push the door"
     assert run_checks(curated.stores) == []
 
 
-@pytest.mark.parametrize("step", some_by_day(["episodes", "segments", "state"]))
-def test_a_removal_that_is_killed_is_completed_by_the_next_job(
-    open_curated: Callable[[], Workspace], ids: list[str], monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    from ares.store import EpisodeTable
-    from ares.store.sync import apply
-
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    workspace = open_curated()
-    target = {
-        "segments": (SegmentTable, "delete_episodes"),
-        "episodes": (EpisodeTable, "delete"),
-        "state": (apply, "save_applied_state"),
-    }[step]
-    with monkeypatch.context() as patch:
-        patch.setattr(*target, killed)
-        with pytest.raises(KeyboardInterrupt):
-            remove(workspace, ids[:3])
-    again = open_curated()
-    assert run_checks(again.stores), "the doctor sees it"
-    again.sync()
-    assert [row["episode_id"] for row in rows(again)] == ids[3:]
-    assert again.stores.tables.segments.count() == 9
-    assert run_checks(again.stores) == []
-
-
-@pytest.mark.parametrize("step", some_by_day(["forget", "resolve"]))
-def test_an_undo_that_is_killed_is_completed_by_the_next_job(
-    open_curated: Callable[[], Workspace], ids: list[str], monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    from ares.store.sync import apply
-
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    workspace = open_curated()
-    before = rows(workspace)
-    remove(workspace, ids[:3])
-    with monkeypatch.context() as patch:
-        patch.setattr(apply, {"resolve": "write_changes", "forget": "forget_restored_episodes"}[step], killed)
-        with pytest.raises(KeyboardInterrupt):
-            undo(workspace.stores, person="Ann")
-    again = open_curated()
-    again.sync()
-    assert rows(again) == before
-    assert again.stores.tables.removed.count() == 0
-    assert run_checks(again.stores) == []
-
-
+@pytest.mark.slow
 def test_a_duplicate_of_a_removed_episode_is_none_any_more(curated: Workspace, demo_samples: Path) -> None:
     from ingest.base import SourceOptions
 
@@ -227,45 +158,28 @@ def test_a_duplicate_of_a_removed_episode_is_none_any_more(curated: Workspace, d
     episodes = curated.stores.tables.episodes
     assert episodes.count("duplicate_of IS NOT NULL") == 12
     first = sorted(episodes.ids("dataset = 'video'"))[:2]
-    remove(curated, first)
+    curated.remove(first)
     assert episodes.count("duplicate_of IS NOT NULL") == 10
-    undo(curated.stores, person="Ann")
+    undo(curated.stores)
     assert episodes.count("duplicate_of IS NOT NULL") == 12
 
 
-def test_a_workspace_with_mongodb_removes_and_brings_back(
+@pytest.mark.slow
+def test_a_workspace_with_mongodb_removes_brings_back_and_purges(
     tmp_path: Path, demo_samples: Path, mongo_uri: str
 ) -> None:
-    with open_workspace_on_mongo(tmp_path, mongo_uri) as workspace:
+    with closing(open_workspace(str(tmp_path / "ws"), Settings(mongo_uri=mongo_uri))) as workspace:
         ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
-        episode_ids = sorted(workspace.stores.tables.episodes.ids())
-        annotate(workspace, episode_ids)
+        ids = sorted(workspace.stores.tables.episodes.ids())
+        annotate(workspace, ids)
         before = rows(workspace)
-        remove(workspace, episode_ids[:3])
+        workspace.remove(ids[:3])
         assert workspace.stores.tables.episodes.count() == 9
-        undo(workspace.stores, person="Ann")
+        undo(workspace.stores)
         assert rows(workspace) == before
-        assert run_checks(workspace.stores) == []
-
-
-def open_workspace_on_mongo(folder: Path, uri: str) -> Any:
-    """A new workspace whose log is on a MongoDB server."""
-    from contextlib import closing
-
-    return closing(open_workspace(str(folder / "mongo-workspace"), Settings(mongo_uri=uri)))
-
-
-def test_the_log_of_actions_is_the_same_on_every_store(store: AnnotationStore) -> None:
-    from ares.store import read_history, record_action
-
-    first = record_action(store, "remove", "Ann", count=1)
-    second = record_action(store, "undo", "Bob", count=1, details={"undoes": first.number})
-    assert read_history(store).actions == [first, second]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> AnnotationStore:
-    """An empty log in memory."""
-    from ares.store.log.sqlite import SqliteAnnotationStore
-
-    return SqliteAnnotationStore(Path(":memory:"))
+        with StagedIds(ids[:2]) as staged:
+            purge_episodes(workspace.stores, staged)
+        log = workspace.stores.annotations
+        documents = [str(item) for collection in log.collections() for item in log.find_documents(collection)]
+        assert log.find_annotations(ids[:2]) == [] and not [text for text in documents if ids[0] in text]
+        assert finish_purges(workspace.stores) == [] and run_checks(workspace.stores) == []

@@ -66,15 +66,15 @@ def test_names_are_told_apart_from_their_beginnings(store: AnnotationStore) -> N
     assert list(sets.ids(sets["good"])) == ["good"]
 
 
-def test_an_empty_set_says_what_matched_nothing(store: AnnotationStore) -> None:
-    sets = Sets(store)
+def test_an_empty_set_says_what_matched_nothing(sqlite: SqliteAnnotationStore) -> None:
+    sets = Sets(sqlite)
     with pytest.raises(RequestError, match="grade = 'no'"):
         sets.create("none", [], {"where": "grade = 'no'"})
     assert list(sets) == []
 
 
-def test_an_unknown_set_names_those_there_are(store: AnnotationStore) -> None:
-    sets = Sets(store)
+def test_an_unknown_set_names_those_there_are(sqlite: SqliteAnnotationStore) -> None:
+    sets = Sets(sqlite)
     with pytest.raises(RequestError, match="none yet"):
         sets["good"]
     sets.create("good", ["a"], {})
@@ -84,7 +84,7 @@ def test_an_unknown_set_names_those_there_are(store: AnnotationStore) -> None:
         sets["good@7"]
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(a=st.sets(st.integers(0, 30), min_size=1), b=st.sets(st.integers(0, 30), min_size=1))
 def test_a_diff_counts_and_lists_what_changed(tmp_path: Path, a: set[int], b: set[int]) -> None:
     store = SqliteAnnotationStore(tmp_path / f"{uuid.uuid4().hex}.sqlite")
@@ -97,8 +97,8 @@ def test_a_diff_counts_and_lists_what_changed(tmp_path: Path, a: set[int], b: se
     store.close()
 
 
-def test_a_lock_file_brings_the_set_back(store: AnnotationStore, tmp_path: Path) -> None:
-    sets, path = Sets(store), tmp_path / "locks" / "good.lock.json"
+def test_a_lock_file_brings_the_set_back(sqlite: SqliteAnnotationStore, tmp_path: Path) -> None:
+    sets, path = Sets(sqlite), tmp_path / "locks" / "good.lock.json"
     selection = sets.create("good", ["b", "a"], {"where": "success"})
     sets.write_lock(selection, path)
     # A lock is for another laboratory, and does not name who has frozen it.
@@ -106,8 +106,8 @@ def test_a_lock_file_brings_the_set_back(store: AnnotationStore, tmp_path: Path)
 
 
 @pytest.mark.parametrize("change", ["drop", "add", "swap"])
-def test_a_changed_lock_file_is_refused(store: AnnotationStore, tmp_path: Path, change: str) -> None:
-    sets, path = Sets(store), tmp_path / "good.lock.json"
+def test_a_changed_lock_file_is_refused(sqlite: SqliteAnnotationStore, tmp_path: Path, change: str) -> None:
+    sets, path = Sets(sqlite), tmp_path / "good.lock.json"
     sets.write_lock(sets.create("good", ["a", "b"], {}), path)
     document = json.loads(path.read_text())
     document["ids"] = {"drop": ["a"], "add": ["a", "b", "c"], "swap": ["a", "c"]}[change]

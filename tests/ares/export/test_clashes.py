@@ -11,13 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.cli.main import main
-from ares import open as open_workspace
 from ares.contract import ClashError, find_contracts_of_episodes
-from ares.curation import CurationSet
-from ares.episode import Episode, Record, Signal, Trajectory
+from ares.episode import Record, Signal
 from ares.errors import RequestError
 from ares.registry import exporters
 from ares.workspace import Workspace
+from tests.ares.export.made_episodes import make_record, make_set
 from tests.thinning import some_by_day
 
 JOINTS = tuple(f"joint_{number}" for number in range(6))
@@ -42,41 +41,9 @@ def gripper_record(number: int, dataset: str, is_high_open: bool) -> Record:
 def record(
     number: int, dataset: str, names: tuple[str, ...], state: np.ndarray, action: np.ndarray
 ) -> Record:
-    episode = Episode(
-        episode_id=f"{number:016x}",
-        format="test",
-        dataset=dataset,
-        version="",
-        split="",
-        key=str(number),
-        source="/nowhere",
-        content_hash=f"{number:032x}",
-        instruction="reach",
-        instructions=("reach",),
-        robot="arm",
-        num_steps=len(state),
-        rate_hz=20.0,
-        rate_source="user",
-        cameras=(),
-        state_names=names,
-        action_names=names,
-    )
-    trajectory = Trajectory(
-        timestamps=np.arange(len(state)) / 20,
-        state=Signal(state.astype(np.float32), names),
-        action=Signal(action.astype(np.float32), names),
-    )
-    return Record(episode=episode, trajectory=trajectory)
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return open_workspace(tmp_path / "ws", create=True)
-
-
-def make_set(workspace: Workspace, records: Sequence[Record]) -> CurationSet:
-    workspace.stores.tables.episodes.add(records)
-    return workspace.sets.create("all", [record.episode.episode_id for record in records], {})
+    made = make_record(number, len(state), reward=False, names=names, dataset=dataset, cameras=())
+    own_state, own_action = (Signal(values.astype(np.float32), names) for values in (state, action))
+    return replace(made, trajectory=replace(made.trajectory, state=own_state, action=own_action))
 
 
 def exported_states(folder: Path) -> dict[str, np.ndarray]:
@@ -89,13 +56,13 @@ def exported_states(folder: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("format", some_by_day(exporters.names(), kept=("lerobot", "rlds")))
 def test_degrees_and_radians_are_refused_until_a_conversion_is_named(
-    workspace: Workspace, tmp_path: Path, format: str
+    ws: Workspace, tmp_path: Path, format: str
 ) -> None:
     records = [arm_record(1, "radians"), arm_record(2, "radians"), arm_record(3, "degrees", 180 / np.pi)]
-    frozen = make_set(workspace, records)
+    frozen = make_set(ws, records)
     out = tmp_path / "out"
     with pytest.raises(ClashError) as refusal:
-        workspace.export(frozen, out, format=format, quiet=True)
+        ws.export(frozen, out, format=format, quiet=True)
     assert refusal.value.lines == tuple(
         f"unit of {signal}.arm: deg in degrees; rad in radians; name the conversion "
         f"(--convert {signal}.arm=rad), or split the set by dataset; or sign that they mean the same "
@@ -103,10 +70,10 @@ def test_degrees_and_radians_are_refused_until_a_conversion_is_named(
         for signal in ("state", "action")
     )
     with pytest.raises(ClashError, match=r"unit of action\.arm"):
-        workspace.export(frozen, out, format=format, convert=["state.arm=rad"], quiet=True)
+        ws.export(frozen, out, format=format, convert=["state.arm=rad"], quiet=True)
     assert not out.exists()
     convert = ["state.arm=rad", "action.arm=rad"]
-    report = workspace.export(frozen, out, format=format, convert=convert, quiet=True)
+    report = ws.export(frozen, out, format=format, convert=convert, quiet=True)
     # Lines of texts have no signals that could be converted.
     converted = () if format == "jsonl" else ("action", "state")
     assert [dict(change) for change in report.changed] == [
@@ -122,135 +89,130 @@ def test_degrees_and_radians_are_refused_until_a_conversion_is_named(
 
 
 def test_two_gripper_conventions_are_refused_until_a_conversion_is_named(
-    workspace: Workspace, tmp_path: Path
+    ws: Workspace, tmp_path: Path
 ) -> None:
     records = [gripper_record(1, "opens", True), gripper_record(2, "closes", False)]
-    frozen = make_set(workspace, records)
+    frozen = make_set(ws, records)
     with pytest.raises(ClashError) as refusal:
-        workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+        ws.export(frozen, tmp_path / "out", format="parquet", quiet=True)
     assert len(refusal.value.lines) == 2
     assert "high is closed in closes; fraction, high is open in opens" in refusal.value.lines[0]
     assert "--convert state.gripper=open1" in refusal.value.lines[0]
     convert = ["state.gripper=open1", "action.gripper=open1"]
-    workspace.export(frozen, tmp_path / "out", format="parquet", convert=convert, quiet=True)
+    ws.export(frozen, tmp_path / "out", format="parquet", convert=convert, quiet=True)
     first, second = exported_states(tmp_path / "out").values()
     np.testing.assert_allclose(first, second, atol=1e-6)
 
 
-def test_one_episode_in_degrees_is_left_out_of_radians(workspace: Workspace, tmp_path: Path) -> None:
+def test_one_episode_in_degrees_is_left_out_of_radians(ws: Workspace, tmp_path: Path) -> None:
     """The contract is of a sample: an episode that is not in it is looked at when it is exported."""
-    workspace.stores.tables.episodes.add([arm_record(number, "radians") for number in range(1, 70)])
+    ws.stores.tables.episodes.add([arm_record(number, "radians") for number in range(1, 70)])
     late = arm_record(0xFFFF, "radians", 180 / np.pi)
-    workspace.stores.tables.episodes.add([late])
-    frozen = workspace.sets.create("all", workspace.stores.tables.episodes.ids(), {})
-    report = workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+    ws.stores.tables.episodes.add([late])
+    frozen = ws.sets.create("made", ws.stores.tables.episodes.ids(), {})
+    report = ws.export(frozen, tmp_path / "out", format="parquet", quiet=True)
     assert report.episodes == 69
     assert "another unit than its dataset" in str(report.failures)
 
 
-def test_degrees_and_radians_within_one_dataset_are_refused(workspace: Workspace, tmp_path: Path) -> None:
+def test_degrees_and_radians_within_one_dataset_are_refused(ws: Workspace, tmp_path: Path) -> None:
     records = [arm_record(1, "both"), arm_record(2, "both"), arm_record(3, "both", 180 / np.pi)]
     with pytest.raises(ClashError, match=r"unit of state\.arm: deg in both; rad in both"):
-        workspace.export(make_set(workspace, records), tmp_path / "out", format="parquet", quiet=True)
+        ws.export(make_set(ws, records), tmp_path / "out", format="parquet", quiet=True)
 
 
-def test_absolute_and_delta_actions_are_refused_and_converted(workspace: Workspace, tmp_path: Path) -> None:
+def test_absolute_and_delta_actions_are_refused_and_converted(ws: Workspace, tmp_path: Path) -> None:
     absolute, moved = arm_record(1, "absolute"), arm_record(2, "delta")
     state = moved.trajectory.state
     assert state is not None
     changes = np.diff(state.values, axis=0, append=state.values[-1:])
     delta = replace(moved, trajectory=replace(moved.trajectory, action=Signal(changes, JOINTS)))
-    frozen = make_set(workspace, [absolute, delta])
+    frozen = make_set(ws, [absolute, delta])
     with pytest.raises(ClashError, match=r"mode of action.arm: absolute in absolute; delta in delta"):
-        workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
-    workspace.export(frozen, tmp_path / "out", format="parquet", convert=["action.arm=absolute"], quiet=True)
+        ws.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+    ws.export(frozen, tmp_path / "out", format="parquet", convert=["action.arm=absolute"], quiet=True)
     table = pq.read_table(tmp_path / "out" / "steps.parquet").to_pandas()
     actions = np.stack(table[table.episode_id == delta.episode.episode_id].action)
     np.testing.assert_allclose(actions[:-1], state.values[1:], atol=1e-4)
 
 
-def test_dimensions_in_another_order_are_refused_and_converted(workspace: Workspace, tmp_path: Path) -> None:
+def test_dimensions_in_another_order_are_refused_and_converted(ws: Workspace, tmp_path: Path) -> None:
     usual = arm_record(3, "turned").trajectory
     assert usual.state is not None and usual.action is not None
     turned = record(3, "turned", JOINTS[::-1], usual.state.values[:, ::-1], usual.action.values[:, ::-1])
     records = [arm_record(1, "usual"), arm_record(2, "usual"), turned]
-    frozen = make_set(workspace, records)
+    frozen = make_set(ws, records)
     with pytest.raises(ClashError, match=r"order of state: .*--convert state=order"):
-        workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+        ws.export(frozen, tmp_path / "out", format="parquet", quiet=True)
     convert = ["state=order", "action=order"]
-    report = workspace.export(frozen, tmp_path / "out", format="lerobot", convert=convert, quiet=True)
+    report = ws.export(frozen, tmp_path / "out", format="lerobot", convert=convert, quiet=True)
     assert len(report.datasets) == 1
 
 
-def test_what_cannot_be_converted_or_is_unknown_is_told(workspace: Workspace, tmp_path: Path) -> None:
-    frozen = make_set(workspace, [arm_record(1, "radians"), arm_record(2, "some", 0.0)])
-    report = workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+def test_what_cannot_be_converted_or_is_unknown_is_told(ws: Workspace, tmp_path: Path) -> None:
+    frozen = make_set(ws, [arm_record(1, "radians"), arm_record(2, "some", 0.0)])
+    report = ws.export(frozen, tmp_path / "out", format="parquet", quiet=True)
     assert "unit of state.arm: unknown in some" in report.unknown
     with pytest.raises(RequestError, match=r"the unit of state.arm in some is not known"):
-        workspace.export(frozen, tmp_path / "b", format="parquet", convert=["state.arm=deg"], quiet=True)
+        ws.export(frozen, tmp_path / "b", format="parquet", convert=["state.arm=deg"], quiet=True)
     with pytest.raises(RequestError, match=r"the set has no signal 'state\.gripper'"):
-        workspace.export(
-            frozen, tmp_path / "b", format="parquet", convert=["state.gripper=open1"], quiet=True
-        )
+        ws.export(frozen, tmp_path / "b", format="parquet", convert=["state.gripper=open1"], quiet=True)
 
 
 def test_the_set_is_made_and_the_command_warns(
-    workspace: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ws: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = [arm_record(1, "radians"), arm_record(3, "degrees", 180 / np.pi)]
-    workspace.stores.tables.episodes.add(records)
-    path = str(tmp_path / "ws")
-    assert main(["set", "create", "mix", "-w", path]) == 0
+    ws.stores.tables.episodes.add(records)
+    assert main(["set", "create", "mix", "-w", ws.path]) == 0
     printed = capsys.readouterr()
     assert "set mix@1: 2 episodes" in printed.out
     assert "warning: unit of state.arm: deg in degrees; rad in radians" in printed.err
-    assert main(["export", "mix", str(tmp_path / "out"), "--format", "parquet", "-w", path]) == 2
+    assert main(["export", "mix", str(tmp_path / "out"), "--format", "parquet", "-w", ws.path]) == 2
     refused = [line for line in capsys.readouterr().err.splitlines() if line.startswith("ares export:")]
     assert len(refused) == 2
 
 
 def test_sets_of_many_members_have_the_contracts_of_small_ones(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of many members are counted in a scan of the table, those of few are read by their ids."""
     records = [arm_record(1, "radians"), arm_record(2, "radians"), arm_record(3, "degrees", 180 / np.pi)]
     others = [arm_record(4, "radians"), arm_record(5, "others")]
-    workspace.stores.tables.episodes.add(others)
-    frozen = make_set(workspace, records)
-    contracts = find_contracts_of_episodes(workspace.stores, workspace.sets.ids(frozen))
+    ws.stores.tables.episodes.add(others)
+    frozen = make_set(ws, records)
+    contracts = find_contracts_of_episodes(ws.stores, ws.sets.ids(frozen))
     assert [(layout.key.dataset, layout.num_episodes) for layout in contracts] == [
         ("degrees", 1),
         ("radians", 2),
     ]
     monkeypatch.setattr("ares.contract.set_contracts._READ_BY_ID", 2)
-    assert find_contracts_of_episodes(workspace.stores, workspace.sets.ids(frozen)) == contracts
-    assert find_contracts_of_episodes(workspace.stores, []) == []
+    assert find_contracts_of_episodes(ws.stores, ws.sets.ids(frozen)) == contracts
+    assert find_contracts_of_episodes(ws.stores, []) == []
 
 
-def test_a_person_states_what_nothing_infers(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_person_states_what_nothing_infers(ws: Workspace, tmp_path: Path) -> None:
     """The factor shows, the unit does not: 35 is degrees or a percentage."""
     records = [arm_record(1, "radians"), arm_record(2, "radians"), arm_record(3, "other", 10.0)]
-    frozen = make_set(workspace, records)
+    frozen = make_set(ws, records)
     with pytest.raises(ClashError) as refusal:
-        workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+        ws.export(frozen, tmp_path / "out", format="parquet", quiet=True)
     assert "or sign that they mean the same" in refusal.value.lines[0]
     convert = [f"other/{signal}.arm: times 0.1" for signal in ("state", "action")]
-    report = workspace.export(frozen, tmp_path / "out", format="parquet", convert=convert, quiet=True)
+    report = ws.export(frozen, tmp_path / "out", format="parquet", convert=convert, quiet=True)
     assert [change["episodes"] for change in report.changed] == [1, 1]
     states = exported_states(tmp_path / "out")
     assert max(np.abs(values).max() for values in states.values()) < 4
     stated = [f"other/{signal}.arm: as in radians" for signal in ("state", "action")]
-    workspace.export(frozen, tmp_path / "signed", format="parquet", convert=stated, quiet=True)
+    ws.export(frozen, tmp_path / "signed", format="parquet", convert=stated, quiet=True)
     assert max(np.abs(values).max() for values in exported_states(tmp_path / "signed").values()) > 10
 
 
-def test_a_stated_unit_converts_only_the_dataset_that_may_have_it(
-    workspace: Workspace, tmp_path: Path
-) -> None:
+def test_a_stated_unit_converts_only_the_dataset_that_may_have_it(ws: Workspace, tmp_path: Path) -> None:
     records = [arm_record(1, "radians"), arm_record(2, "degrees", 180 / np.pi / 1.5)]
-    frozen = make_set(workspace, records)
+    frozen = make_set(ws, records)
     convert = [f"{signal}.arm: deg -> rad" for signal in ("state", "action")]
-    workspace.export(frozen, tmp_path / "out", format="parquet", convert=convert, quiet=True)
+    ws.export(frozen, tmp_path / "out", format="parquet", convert=convert, quiet=True)
     states = exported_states(tmp_path / "out")
     stored = records[0].trajectory.state
     assert stored is not None
@@ -258,14 +220,14 @@ def test_a_stated_unit_converts_only_the_dataset_that_may_have_it(
     assert np.abs(states[records[1].episode.episode_id]).max() < 3
 
 
-def test_one_odd_episode_does_not_turn_the_unit_and_is_left_out(workspace: Workspace, tmp_path: Path) -> None:
+def test_one_odd_episode_does_not_turn_the_unit_and_is_left_out(ws: Workspace, tmp_path: Path) -> None:
     records = [arm_record(number, "radians") for number in range(1, 56)]
     records[30] = arm_record(31, "radians", 600.0)
-    frozen = make_set(workspace, records)
-    contract = find_contracts_of_episodes(workspace.stores, workspace.sets.ids(frozen))[0].contract
+    frozen = make_set(ws, records)
+    contract = find_contracts_of_episodes(ws.stores, ws.sets.ids(frozen))[0].contract
     assert contract is not None
     arm = contract.signal("state.arm")
     assert arm is not None and arm.estimate("unit").value == "rad"
     assert contract.outlier_episodes == (records[30].episode.episode_id,)
-    report = workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+    report = ws.export(frozen, tmp_path / "out", format="parquet", quiet=True)
     assert report.episodes == 54 and "another unit than its dataset" in str(report.failures)

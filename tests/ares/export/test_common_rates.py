@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ares.curation import CurationSet
 from ares.episode import Record
-from ares.export import ExportReport, ExportRequest
-from ares.export.run import export_set
+from ares.export import ExportReport
 from ares.workspace import Workspace
+from tests.ares.export.made_episodes import make_record, make_set
 from tests.thinning import some_by_day
 
-MakeRecord = Callable[..., Record]
-MakeSet = Callable[[Workspace, Sequence[Record]], CurationSet]
 
-
-def recorded_at(make_record: MakeRecord, number: int, rate_hz: float, spread: float = 0.02) -> Record:
+def recorded_at(number: int, rate_hz: float, spread: float = 0.02) -> Record:
     """An episode without cameras whose stamps have a rate that was measured."""
     rng = np.random.default_rng(number)
     record = make_record(number)
@@ -40,48 +36,36 @@ def recorded_at(make_record: MakeRecord, number: int, rate_hz: float, spread: fl
     return replace(record, episode=episode, trajectory=replace(record.trajectory, timestamps=seconds))
 
 
-def exported(
-    workspace: Workspace, make_set: MakeSet, records: Sequence[Record], folder: Path, format: str
-) -> ExportReport:
-    request = ExportRequest(set=make_set(workspace, records), destination=folder, format=format)
-    return export_set(request, workspace.stores, lambda count: None)
+def exported(workspace: Workspace, records: Sequence[Record], folder: Path, format: str) -> ExportReport:
+    return workspace.export(make_set(workspace, records), folder, format=format, quiet=True)
 
 
 @pytest.mark.parametrize("seed", some_by_day(range(4), 4))
 @pytest.mark.parametrize("format", ["lerobot", "rlds"])
 def test_rates_within_the_spread_are_one_dataset(
-    empty_workspace: Workspace,
-    make_record: MakeRecord,
-    make_set: MakeSet,
-    tmp_path: Path,
-    seed: int,
-    format: str,
+    ws: Workspace, tmp_path: Path, seed: int, format: str
 ) -> None:
     rng = random.Random(seed)
     middle = rng.choice((14.9, 18.5, 29.4, 9.7))
     rates = [middle * (1 + offset) for offset in (-0.006, 0.0, 0.005, rng.uniform(-0.005, 0.005))]
-    records = [recorded_at(make_record, number, rate) for number, rate in enumerate(rates)]
-    report = exported(empty_workspace, make_set, records, tmp_path / "out", format)
+    records = [recorded_at(number, rate) for number, rate in enumerate(rates)]
+    report = exported(ws, records, tmp_path / "out", format)
     assert len(report.datasets) == 1
     assert report.episodes == 4
     joined = [change for change in report.changed if "are one rate" in str(change["reason"])]
     assert len(joined) == 1 and joined[0]["episodes"] in (1, 2, 3)
 
 
-def test_rates_beyond_the_spread_stay_datasets_of_their_own(
-    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
-) -> None:
-    records = [recorded_at(make_record, number, rate) for number, rate in enumerate((18.4, 18.6, 21.0))]
-    report = exported(empty_workspace, make_set, records, tmp_path / "out", "lerobot")
+def test_rates_beyond_the_spread_stay_datasets_of_their_own(ws: Workspace, tmp_path: Path) -> None:
+    records = [recorded_at(number, rate) for number, rate in enumerate((18.4, 18.6, 21.0))]
+    report = exported(ws, records, tmp_path / "out", "lerobot")
     assert sorted(str(dataset["episodes"]) for dataset in report.datasets) == ["1", "2"]
 
 
-def test_rates_that_were_stated_are_never_joined(
-    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
-) -> None:
+def test_rates_that_were_stated_are_never_joined(ws: Workspace, tmp_path: Path) -> None:
     stated = [
         replace(record, episode=replace(record.episode, rate_source="user"))
-        for record in (recorded_at(make_record, number, 18.4 + number / 10) for number in range(2))
+        for record in (recorded_at(number, 18.4 + number / 10) for number in range(2))
     ]
-    report = exported(empty_workspace, make_set, stated, tmp_path / "out", "lerobot")
+    report = exported(ws, stated, tmp_path / "out", "lerobot")
     assert len(report.datasets) == 2

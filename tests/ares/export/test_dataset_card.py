@@ -15,9 +15,8 @@ from ares.export.dataset_card import describe_licence_conflicts, write_dataset_c
 from ares.workspace import Workspace
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
-from tests.thinning import some_by_day
 
-FORMATS = ["lerobot", "lerobot-v2.1", "rlds", "parquet", "jsonl"]
+FORMATS = ["lerobot", "lerobot-v2.1", "rlds", "parquet"]
 
 
 @pytest.fixture
@@ -35,7 +34,9 @@ def workspace(tmp_path: Path) -> Workspace:
     return workspace
 
 
-@pytest.mark.parametrize("format", some_by_day(FORMATS, 2))
+@pytest.mark.parametrize(
+    "format", ["jsonl", *(pytest.param(name, marks=pytest.mark.slow) for name in FORMATS)]
+)
 def test_every_export_has_a_card_and_a_table_of_its_episodes(
     workspace: Workspace, tmp_path: Path, format: str
 ) -> None:
@@ -103,6 +104,7 @@ def test_datasets_of_one_name_keep_their_licences(tmp_path: Path) -> None:
     assert "cc-by-nc-4.0 (lerobot mugs v2.1); mit (lerobot mugs v3.0)" in text
 
 
+@pytest.mark.slow
 def test_a_purge_names_the_sets_and_exports_that_held_the_episode(
     workspace: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

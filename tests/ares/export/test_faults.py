@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,7 @@ import pytest
 
 from ares.errors import PluginError
 from ares.registry import exporters
-from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
-from tests.ingesting import ingest_paths
-
-
-@pytest.fixture(scope="module")
-def ws(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
-    workspace = open_workspace(str(tmp_path_factory.mktemp("faults") / "ws"), Settings())
-    ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=4, quiet=True)
-    workspace.sets.create("all", workspace.stores.tables.episodes.ids(), {"where": ""})
-    yield workspace
-    workspace.close()
+from ares.workspace import Workspace
 
 
 def _raise(error: BaseException) -> Any:
@@ -37,23 +25,25 @@ def _raise(error: BaseException) -> Any:
         (lambda *arguments: {"episodes": 4}, "exporter 'faulty' returned no ExportReport: got a dict"),
     ],
 )
-def test_a_fault_names_the_exporter(exporter: Any, message: str, ws: Workspace, tmp_path: Path) -> None:
+def test_a_fault_names_the_exporter(
+    exporter: Any, message: str, sample_workspace: Workspace, tmp_path: Path
+) -> None:
     exporters.add("faulty", exporter)
     try:
         with pytest.raises(PluginError, match=message):
-            ws.export("all", tmp_path / "out", format="faulty", quiet=True)
+            sample_workspace.export("few", tmp_path / "out", format="faulty", quiet=True)
     finally:
         exporters.remove("faulty")
     assert not (tmp_path / "out").exists()
 
 
 def test_an_episode_whose_video_fails_in_a_library_is_left_out(
-    ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample_workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ares.export.lerobot import exporter
     from ares.export.lerobot.writer import prepare_video
 
-    bad_id = min(ws.stores.tables.episodes.ids())
+    bad_id = min(sample_workspace.sets["few"].ids())
 
     def prepare_most(camera: Any, retimed: Any, rate_hz: float, scratch: Path, can_point: bool) -> Any:
         if scratch.name.startswith(bad_id):
@@ -61,6 +51,6 @@ def test_an_episode_whose_video_fails_in_a_library_is_left_out(
         return prepare_video(camera, retimed, rate_hz, scratch, can_point)
 
     monkeypatch.setattr(exporter, "prepare_video", prepare_most)
-    report = ws.export("all", tmp_path / "out", format="lerobot", quiet=True)
+    report = sample_workspace.export("few", tmp_path / "out", format="lerobot", quiet=True)
     assert (report.episodes, report.failed) == (3, 1)
     assert "raised ValueError" in str(report.failures)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from ares.episode import Record
@@ -16,22 +13,11 @@ from ares.errors import MediaError
 from ares.export import ExportRequest, export_set
 from ares.export.base import ExportReport
 from ares.workspace import Workspace
-
-MakeRecord = Callable[..., Record]
-MakeSet = Callable[..., Any]
+from tests.ares.export.made_episodes import make_record, make_set, read_info, read_json, read_rows
 
 
 def export(ws: Workspace, name: str, dest: Path, strict: bool = False) -> ExportReport:
     return ws.export(ws.sets[name], dest, quiet=True, strict=strict)
-
-
-def read(folder: Path, name: str) -> Any:
-    return json.loads((folder / "meta" / name).read_text())
-
-
-def rows(folder: Path, under: str = "data") -> list[dict[str, Any]]:
-    files = sorted((folder / under).glob("*/*.parquet"))
-    return [row for file in files for row in pq.read_table(file).to_pylist()]
 
 
 def without_video(record: Record, uri: str) -> Record:
@@ -41,27 +27,25 @@ def without_video(record: Record, uri: str) -> Record:
 
 
 def test_with_strict_missing_sources_are_counted_and_nothing_is_written(
-    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
+    ws: Workspace, tmp_path: Path
 ) -> None:
     missing = [without_video(make_record(number), f"/gone/{number}.mp4") for number in (1, 2)]
-    make_set(empty_workspace, [make_record(0), *missing])
+    make_set(ws, [make_record(0), *missing])
     with pytest.raises(MediaError, match=r"2 of 3 episodes fail.*/gone/1\.mp4.*/gone/2\.mp4"):
-        export(empty_workspace, "made", tmp_path / "out", strict=True)
+        export(ws, "made", tmp_path / "out", strict=True)
     assert not (tmp_path / "out").exists() and not (tmp_path / "out.tmp").exists()
 
 
-def test_episodes_that_fail_are_left_out_counted_and_listed(
-    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
-) -> None:
+def test_episodes_that_fail_are_left_out_counted_and_listed(ws: Workspace, tmp_path: Path) -> None:
     """The first has no video, the third is the only one of its layout, the last is not in the workspace."""
     single = without_video(make_record(2, names=("x", "y", "z")), "/gone/b.mp4")
     records = [without_video(make_record(0), "/gone/a.mp4"), make_record(1), single, make_record(3)]
-    make_set(empty_workspace, records)
-    empty_workspace.sets.create("more", [*(f"{number:016x}" for number in range(4)), "feed" * 4], {})
+    make_set(ws, records)
+    ws.sets.create("more", [*(f"{number:016x}" for number in range(4)), "feed" * 4], {})
     progress_counts: list[int] = []
     report = export_set(
-        ExportRequest(set=empty_workspace.sets["more"], destination=tmp_path / "out", format="lerobot"),
-        empty_workspace.stores,
+        ExportRequest(set=ws.sets["more"], destination=tmp_path / "out", format="lerobot"),
+        ws.stores,
         progress_counts.append,
     )
     assert (report.episodes, report.failed, sum(progress_counts)) == (2, 3, 4 + 1)
@@ -69,20 +53,20 @@ def test_episodes_that_fail_are_left_out_counted_and_listed(
         ("file is missing", 2),
         ("the workspace does not have the episode any more", 1),
     ]
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    manifest = read_json(tmp_path / "out" / "manifest.json")
     assert manifest["failed"] == {"file": "manifest.failed.jsonl", "count": 3}
     assert manifest["episodes"]["count"] == 2 and manifest["counts"]["failed"] == 3
     failed_lines = [
         json.loads(line) for line in (tmp_path / "out" / "manifest.failed.jsonl").read_text().splitlines()
     ]
     assert {entry["episode_id"] for entry in failed_lines} == {f"{0:016x}", f"{2:016x}", "feed" * 4}
-    info = read(tmp_path / "out", "info.json")
+    info = read_info(tmp_path / "out")
     assert (info["total_episodes"], info["total_frames"]) == (2, report.frames)
-    assert [row["ares/episode_id"] for row in rows(tmp_path / "out", "meta/episodes")] == [
+    assert [row["ares/episode_id"] for row in read_rows(tmp_path / "out", "meta/episodes")] == [
         f"{1:016x}",
         f"{3:016x}",
     ]
-    assert sorted({row["episode_index"] for row in rows(tmp_path / "out")}) == [0, 1]
+    assert sorted({row["episode_index"] for row in read_rows(tmp_path / "out")}) == [0, 1]
 
 
 def with_longer_reference(record: Record) -> Record:
@@ -92,34 +76,30 @@ def with_longer_reference(record: Record) -> Record:
     return replace(record, episode=replace(record.episode, cameras=(longer,)))
 
 
-def test_a_source_that_has_become_shorter_fails(
-    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
-) -> None:
-    make_set(empty_workspace, [make_record(0), with_longer_reference(make_record(1, steps=200))])
+def test_a_source_that_has_become_shorter_fails(ws: Workspace, tmp_path: Path) -> None:
+    make_set(ws, [make_record(0), with_longer_reference(make_record(1, steps=200))])
     with pytest.raises(MediaError, match="1 of 2 episodes fail: 0000000000000001"):
-        export(empty_workspace, "made", tmp_path / "out", strict=True)
+        export(ws, "made", tmp_path / "out", strict=True)
     assert not (tmp_path / "out").exists()
-    report = export(empty_workspace, "made", tmp_path / "out")
+    report = export(ws, "made", tmp_path / "out")
     assert (report.episodes, report.failed) == (1, 1)
-    assert read(tmp_path / "out", "info.json")["total_frames"] == report.frames
+    assert read_info(tmp_path / "out")["total_frames"] == report.frames
 
 
 def test_a_kind_of_which_all_fail_while_they_are_written_leaves_no_folder(
-    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
+    ws: Workspace, tmp_path: Path
 ) -> None:
     make_set(
-        empty_workspace,
+        ws,
         [make_record(0), with_longer_reference(make_record(1, steps=200, names=("x", "y", "z")))],
     )
-    report = export(empty_workspace, "made", tmp_path / "out")
+    report = export(ws, "made", tmp_path / "out")
     assert [entry["path"] for entry in report.datasets] == ["made"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.is_dir()) == ["made"]
 
 
-def test_a_set_of_which_all_fail_is_refused(
-    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
-) -> None:
-    make_set(empty_workspace, [without_video(make_record(0), "/gone/a.mp4")])
+def test_a_set_of_which_all_fail_is_refused(ws: Workspace, tmp_path: Path) -> None:
+    make_set(ws, [without_video(make_record(0), "/gone/a.mp4")])
     with pytest.raises(MediaError, match="no episode can be exported: 1 of 1 episode fail"):
-        export(empty_workspace, "made", tmp_path / "out")
+        export(ws, "made", tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from ares import open as open_workspace
-from ares.episode import Camera, Record, Signal
+from ares.episode import Record, Signal
 from ares.errors import RequestError
 from ares.workspace import Workspace
-from tests.ares.export.conftest import MakeRecord
-from tests.ares.export.test_merge_plan import confirmation_texts, freeze, rows_of, save, source, write_plan
+from tests.ares.export.made_episodes import FRONT, make_set, read_again, read_manifest
+from tests.ares.export.test_merge_plan import confirmation_texts, make_plan, rows_of, save, source, write_plan
 
 EFFORT, TOUCH = ("j0", "j1"), ("thumb",)
 
@@ -29,34 +29,26 @@ def numbers(names: tuple[str, ...], seed: int) -> Signal:
 
 
 @pytest.fixture
-def records(make_record: MakeRecord, front_camera: Camera) -> list[Record]:
+def records() -> list[Record]:
     """Three episodes with efforts, one of them also with a touch, and one of another source with a touch of 2."""
-    first = source(make_record, "one", range(3), [front_camera])
-    (second,) = source(make_record, "two", [3], [front_camera])
+    first = source("one", range(3), [FRONT])
+    (second,) = source("two", [3], [FRONT])
     efforts = [with_extra(record, effort=numbers(EFFORT, number)) for number, record in enumerate(first[:2])]
     both = with_extra(first[2], effort=numbers(EFFORT, 2), touch=numbers(TOUCH, 5))
     return [*efforts, both, with_extra(second, touch=numbers(("a", "b"), 6))]
 
 
-def propose(
-    records: list[Record], workspace: Workspace, folder: Path
-) -> tuple[Workspace, Path, dict[str, Any]]:
-    """The workspace with a set of the records, and the plan of its merge with its file."""
-    freeze(workspace, records)
-    return workspace, *write_plan(workspace, folder)
-
-
 def test_a_feature_of_one_source_is_kept_with_a_mask(
-    records: list[Record], empty_workspace: Workspace, tmp_path: Path
+    records: list[Record], ws: Workspace, tmp_path: Path
 ) -> None:
-    ws, path, plan = propose(records, empty_workspace, tmp_path)
+    path, plan = make_plan(ws, tmp_path, records)
     assert plan["features"] == {"feature.effort": [*EFFORT], "feature.touch": [*TOUCH]}
     said = confirmation_texts(plan)
     assert (
         "two lacks feature feature.effort, feature.touch: zeros are written, and mask.feature says so" in said
     )
     assert "feature touch of two has 2 numbers, not 1: it is dropped" in said
-    report = ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+    report = ws.export("made", tmp_path / "out", plan=save(path, plan), quiet=True)
     assert "feature of two that the plan drops: touch" in report.left_out
     assert not [line for line in report.left_out if "signal" in line]
     rows = rows_of(tmp_path / "out")
@@ -77,35 +69,30 @@ def test_a_feature_of_one_source_is_kept_with_a_mask(
 
 
 def test_a_feature_that_a_person_drops_is_reported_and_rlds_keeps_the_other(
-    records: list[Record], empty_workspace: Workspace, tmp_path: Path
+    records: list[Record], ws: Workspace, tmp_path: Path
 ) -> None:
-    ws, path, plan = propose(records, empty_workspace, tmp_path)
+    path, plan = make_plan(ws, tmp_path, records)
     del plan["features"]["feature.touch"]
     with pytest.raises(RequestError, match=r"feature 'feature.touch' is not in the merged dataset"):
-        ws.export("mix", tmp_path / "early", plan=save(path, plan), quiet=True)
+        ws.export("made", tmp_path / "early", plan=save(path, plan), quiet=True)
     plan["sources"][0]["features"]["touch"] = "drop"
     plan["sources"][1]["pad"] = ["feature"]
-    report = ws.export("mix", tmp_path / "out", format="rlds", plan=save(path, plan), quiet=True)
+    report = ws.export("made", tmp_path / "out", format="rlds", plan=save(path, plan), quiet=True)
     assert report.episodes == 4 and "feature of one that the plan drops: touch" in report.left_out
     features = next((tmp_path / "out").rglob("features.json")).read_text()
     assert "feature.effort" in features and "mask.feature" in features and "touch" not in features
     plan["features"] = {"effort": [*EFFORT]}
     with pytest.raises(RequestError, match=r"feature 'effort' begins with 'feature\.'"):
-        ws.export("mix", tmp_path / "name", plan=save(path, plan), quiet=True)
+        ws.export("made", tmp_path / "name", plan=save(path, plan), quiet=True)
 
 
-def test_two_features_whose_names_differ_in_a_mark_are_two(
-    make_record: MakeRecord, empty_workspace: Workspace, tmp_path: Path
-) -> None:
-    one, two = (
-        source(make_record, name, [number], [], names=("x", "y"))
-        for number, name in enumerate(("one", "two"))
-    )
+def test_two_features_whose_names_differ_in_a_mark_are_two(ws: Workspace, tmp_path: Path) -> None:
+    one, two = (source(name, [number], [], names=("x", "y")) for number, name in enumerate(("one", "two")))
     first = with_extra(one[0], **{"touch.tip": numbers(("t",), 1), "touch/tip": numbers(("t",), 2)})
     second = with_extra(two[0], **{"touch/tip": numbers(("t",), 3)})
-    ws, path, plan = propose([first, second], empty_workspace, tmp_path)
+    path, plan = make_plan(ws, tmp_path, [first, second])
     assert plan["sources"][1]["features"]["touch/tip"] == plan["sources"][0]["features"]["touch/tip"]
-    ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+    ws.export("made", tmp_path / "out", plan=save(path, plan), quiet=True)
     rows = rows_of(tmp_path / "out")
     assert {name for name in rows if name.startswith("feature.")} == {
         "feature.touch.tip",
@@ -117,25 +104,24 @@ def test_two_features_whose_names_differ_in_a_mark_are_two(
         assert np.array_equal(own, record.trajectory.extra[name].values)
 
 
-def test_what_was_padded_once_is_padded_in_every_later_merge(
-    make_record: MakeRecord, empty_workspace: Workspace, tmp_path: Path
-) -> None:
-    whole = [with_extra(own, effort=numbers(EFFORT, 1)) for own in source(make_record, "one", range(2), [])]
-    part = source(make_record, "two", [2], [], names=("shoulder", "elbow", "wrist"))
-    ws, path, plan = propose([*whole, *part], empty_workspace, tmp_path)
-    ws.export("mix", tmp_path / "first", plan=save(path, plan), quiet=True)
+@pytest.mark.slow
+def test_what_was_padded_once_is_padded_in_every_later_merge(ws: Workspace, tmp_path: Path) -> None:
+    whole = [with_extra(own, effort=numbers(EFFORT, 1)) for own in source("one", range(2), [])]
+    part = source("two", [2], [], names=("shoulder", "elbow", "wrist"))
+    path, plan = make_plan(ws, tmp_path, [*whole, *part])
+    ws.export("made", tmp_path / "first", plan=save(path, plan), quiet=True)
     again = open_workspace(tmp_path / "again", create=True)
     again.ingest(tmp_path / "first", quiet=True)
-    (third,) = source(make_record, "three", [3], [])
+    (third,) = source("three", [3], [])
     again.stores.tables.episodes.add([with_extra(third, effort=numbers(EFFORT[::-1], 4))])
-    again.sets.create("mix", again.stores.tables.episodes.ids(), {})
+    again.sets.create("made", again.stores.tables.episodes.ids(), {})
     (tmp_path / "second").mkdir()
     path, plan = write_plan(again, tmp_path / "second")
     assert plan["masks"] == ["state", "action", "feature"]
     assert list(plan["features"]) == ["feature.effort"]
     assert "feature effort of three is feature.effort of first v3.0, by its name" in confirmation_texts(plan)
     for format in ("lerobot", "rlds"):
-        report = again.export("mix", tmp_path / format, format=format, plan=save(path, plan), quiet=True)
+        report = again.export("made", tmp_path / format, format=format, plan=save(path, plan), quiet=True)
         assert (report.episodes, report.failed) == (4, 0)
     rows = rows_of(tmp_path / "lerobot")
     lacking = (rows["mask.state"] == (1, 1, 1, 0)).all(axis=1)
@@ -153,15 +139,73 @@ def state_of(record: Record) -> np.ndarray[Any, Any]:
     return record.trajectory.state.values
 
 
-def test_a_reward_that_is_no_number_fails_alone_with_its_reason(
-    make_record: MakeRecord, empty_workspace: Workspace, tmp_path: Path
-) -> None:
-    records = source(make_record, "one", range(2), [], reward=True)
+def test_a_reward_that_is_no_number_fails_alone_with_its_reason(ws: Workspace, tmp_path: Path) -> None:
+    records = source("one", range(2), [], reward=True)
     reward = np.full(107, np.nan, np.float32)
     records[1] = replace(records[1], trajectory=replace(records[1].trajectory, reward=reward))
-    freeze(empty_workspace, records)
+    make_set(ws, records)
     for format in ("lerobot", "lerobot-v2.1", "rlds"):
-        report = empty_workspace.export("mix", tmp_path / format, format=format, quiet=True)
+        report = ws.export("made", tmp_path / format, format=format, quiet=True)
         assert (report.episodes, report.failed) == (1, 1)
         failures = (tmp_path / format / "manifest.failed.jsonl").read_text()
         assert "the reward holds values that are not finite" in failures
+
+
+def test_features_that_differ_between_sources_are_told_ordered_and_masked_in_every_format(
+    ws: Workspace, tmp_path: Path
+) -> None:
+    """Another order and unit, whole numbers beside others, steps without a value, an episode without the signal."""
+    count = Signal(np.arange(107, dtype=np.float32)[:, None], ("n",))
+    one = [
+        with_extra(
+            record,
+            effort=numbers(EFFORT, number),
+            touch=numbers(("tip",), number),
+            force=numbers(("f",), number),
+            counter=count,
+        )
+        for number, record in enumerate(source("one", range(3), []))
+    ]
+    two = source("two", [3, 4], [])
+    force = Signal(1000 * numbers(("f",), 8).values, ("f",))
+    force.values[5:8] = np.nan
+    two[0] = with_extra(
+        two[0],
+        effort=numbers(("j1", "j0"), 3),
+        touch=numbers(("thumb",), 4),
+        force=force,
+        counter=numbers(("n",), 9),
+        note=count,
+    )
+    path, plan = make_plan(ws, tmp_path, [*one, *two])
+    said = confirmation_texts(plan)
+    for words in (
+        "feature touch of two: thumb are tip of one, by their order",
+        "unit and sign are taken as the same; else write 'drop'",
+        "feature counter: whole numbers in one, others in two, are taken as the same",
+        "feature note of two is in 1 of 2",
+        "feature force of two has values that are not finite in 1 sampled episode: 0 is written",
+        "one lacks feature feature.note: zeros are written, and mask.feature says so",
+    ):
+        assert words in said, said
+    for format in ("lerobot", "lerobot-v2.1", "rlds"):
+        report = ws.export("made", tmp_path / format, format=format, plan=save(path, plan), quiet=True)
+        assert (report.failed, len(report.datasets)) == (0, 1)
+        assert "values of force of two that are not finite, 0 with a mask" in str(report.left_out)
+        ids = {line["index"]: line["episode_id"] for line in read_manifest(tmp_path / format)}
+        for number, episode in enumerate(read_again(tmp_path / format)):
+            extra = {record.episode.episode_id: record.trajectory.extra for record in (*one, *two)}[
+                ids[number]
+            ]
+            written, mask = episode.trajectory.extra, np.zeros((107, len(plan["features"])))
+            for column, (goal, names) in enumerate(plan["features"].items()):
+                own = extra.get(goal.removeprefix("feature."))
+                if own is None:
+                    assert not written[goal].values.any()
+                    continue
+                values = own.values[
+                    :, [*range(len(names))] if goal == "feature.touch" else list(map(own.names.index, names))
+                ]
+                mask[:, column] = np.isfinite(values).all(axis=1)
+                assert np.array_equal(written[goal].values, np.nan_to_num(values)), (format, goal)
+            assert np.array_equal(written["mask.feature"].values, mask), format

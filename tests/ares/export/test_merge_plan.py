@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,6 @@ from hypothesis import given, settings, strategies as st
 
 from app.cli.main import main
 from ares import open as open_workspace
-from ares.annotation import Annotation, Producer
-from ares.curation import CurationSet
 from ares.episode import Camera, Record, Signal
 from ares.errors import RequestError
 from ares.export import OpenQuestionsError, open_questions, propose_merge_plan, read_merge_plan
@@ -26,35 +25,36 @@ from ares.export.merge_plan import ASK, DROP, match_dimensions
 from ares.export.segments import EpisodeSegments, ExportSegment
 from ares.media import all_frames
 from ares.workspace import Workspace
-from tests.ares.export.conftest import MakeRecord
+from tests.ares.export.made_episodes import (
+    FRONT,
+    WRIST,
+    make_record,
+    make_set,
+    read_again,
+    read_info,
+    read_manifest,
+)
+from tests.ares.export.segments import append, segment, source_producer
 from tests.generators.merged_sources import merged_sources
 
 JOINTS = ("shoulder", "elbow", "wrist", "gripper")
 
 
-@pytest.fixture(scope="session")
-def wrist_camera(front_camera: Camera) -> Camera:
-    """The other view of the sample."""
-    uri = front_camera.media.uri.replace("_front", "_wrist")
-    return replace(front_camera, name="wrist", role="wrist", media=replace(front_camera.media, uri=uri))
-
-
-def source(
-    make_record: MakeRecord, dataset: str, numbers: Sequence[int], cameras: Sequence[Camera], **fields: Any
-) -> list[Record]:
+def source(dataset: str, numbers: Sequence[int], cameras: Sequence[Camera], **fields: Any) -> list[Record]:
     """Episodes of one dataset with these cameras."""
     fields = {"steps": 107, "names": JOINTS, "reward": False, **fields}
     return [make_record(number, dataset=dataset, cameras=tuple(cameras), **fields) for number in numbers]
 
 
-def freeze(ws: Workspace, records: Sequence[Record]) -> CurationSet:
-    ws.stores.tables.episodes.add(records)
-    return ws.sets.create("mix", [record.episode.episode_id for record in records], {})
+def make_plan(ws: Workspace, folder: Path, records: Sequence[Record]) -> tuple[Path, dict[str, Any]]:
+    """The plan of the merge of these episodes, as the set "made"."""
+    make_set(ws, records)
+    return write_plan(ws, folder)
 
 
-def write_plan(ws: Workspace, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
-    path = tmp_path / "plan.yaml"
-    ws.write_merge_plan("mix", path)
+def write_plan(ws: Workspace, folder: Path) -> tuple[Path, dict[str, Any]]:
+    path = folder / "plan.yaml"
+    ws.write_merge_plan("made", path)
     return path, yaml.safe_load(path.read_text())
 
 
@@ -75,85 +75,49 @@ def rows_of(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def test_renamed_cameras_and_joints_become_one_dataset_with_copied_packets(
-    make_record: MakeRecord,
-    front_camera: Camera,
-    wrist_camera: Camera,
-    empty_workspace: Workspace,
-    tmp_path: Path,
+    ws: Workspace, tmp_path: Path
 ) -> None:
-    ws = empty_workspace
-    first = source(make_record, "one", range(3), [front_camera, wrist_camera])
-    others = [replace(front_camera, name="cam_high"), replace(wrist_camera, name="cam_hand")]
-    second = source(make_record, "two", range(3, 5), others, names=("j1", "j2", "j3", "jaw"))
-    freeze(ws, [*first, *second])
-    path, plan = write_plan(ws, tmp_path)
+    first = source("one", range(3), [FRONT, WRIST])
+    others = [replace(FRONT, name="cam_high"), replace(WRIST, name="cam_hand")]
+    second = source("two", range(3, 5), others, names=("j1", "j2", "j3", "jaw"))
+    path, plan = make_plan(ws, tmp_path, [*first, *second])
     assert "cam_high of two is front" in confirmation_texts(
         plan
     ) and "j1, j2, j3 are shoulder, elbow, wrist" in confirmation_texts(plan)
     with pytest.raises(OpenQuestionsError, match="confirm"):
-        ws.export("mix", tmp_path / "early", plan=path, quiet=True)
+        ws.export("made", tmp_path / "early", plan=path, quiet=True)
     assert not (tmp_path / "early").exists()
     save(path, plan)
-    report = ws.export("mix", tmp_path / "out", plan=path, quiet=True)
+    report = ws.export("made", tmp_path / "out", plan=path, quiet=True)
     assert (report.episodes, report.failed, [part["path"] for part in report.datasets]) == (5, 0, ["."])
     assert report.encoded_frames == 0 and report.copied_packets == 5 * 2 * 107
-    info = json.loads((tmp_path / "out/meta/info.json").read_text())
+    info = read_info(tmp_path / "out")
     assert info["features"]["observation.state"]["names"] == list(JOINTS)
     assert {"observation.images.front", "observation.images.wrist"} <= info["features"].keys()
     rows = rows_of(tmp_path / "out")
     expected = {record.episode.episode_id: record.trajectory.state for record in (*first, *second)}
-    manifest = [
-        json.loads(line) for line in (tmp_path / "out/manifest.episodes.jsonl").read_text().splitlines()
-    ]
+    manifest = read_manifest(tmp_path / "out")
     for entry in manifest:
         signal = expected[entry["episode_id"]]
         assert signal is not None
         written = rows["observation.state"][rows["episode_index"] == entry["index"]]
         assert np.array_equal(written, signal.values)
     assert yaml.safe_load((tmp_path / "out/plan.yaml").read_text())["sources"] == plan["sources"]
+    own = {camera.name: next(all_frames(camera.media)).tobytes() for camera in (FRONT, WRIST)}
+    episodes = read_again(tmp_path / "out")
+    assert len(episodes) == 5
+    for episode in episodes:
+        assert {camera.name: next(all_frames(camera.media)).tobytes() for camera in episode.cameras} == own
 
 
-def test_a_merged_dataset_is_read_again_with_the_frames_of_its_sources(
-    make_record: MakeRecord,
-    front_camera: Camera,
-    wrist_camera: Camera,
-    empty_workspace: Workspace,
-    tmp_path: Path,
-) -> None:
-    ws = empty_workspace
-    records = [
-        *source(make_record, "one", range(2), [front_camera]),
-        *source(make_record, "two", [2], [replace(wrist_camera, name="top", role="front")]),
-    ]
-    freeze(ws, records)
-    path, plan = write_plan(ws, tmp_path)
-    ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
-    again = open_workspace(tmp_path / "again", create=True)
-    again.ingest(tmp_path / "out", quiet=True)
-    episodes = list(again.stores.tables.episodes.get(sorted(again.stores.tables.episodes.ids())))
-    assert len(episodes) == 3 and {camera.name for episode in episodes for camera in episode.cameras} == {
-        "front"
-    }
-    own = {next(all_frames(camera.media)).tobytes() for camera in (front_camera, wrist_camera)}
-    assert {next(all_frames(episode.cameras[0].media)).tobytes() for episode in episodes} == own
-
-
-def test_what_a_source_lacks_is_padded_and_a_mask_says_so(
-    make_record: MakeRecord,
-    front_camera: Camera,
-    wrist_camera: Camera,
-    empty_workspace: Workspace,
-    tmp_path: Path,
-) -> None:
-    ws = empty_workspace
-    whole = source(make_record, "one", range(2), [front_camera, wrist_camera])
-    part = source(make_record, "two", [2], [front_camera], names=JOINTS[:3])
-    freeze(ws, [*whole, *part])
-    path, plan = write_plan(ws, tmp_path)
+def test_what_a_source_lacks_is_padded_and_a_mask_says_so(ws: Workspace, tmp_path: Path) -> None:
+    whole = source("one", range(2), [FRONT, WRIST])
+    part = source("two", [2], [FRONT], names=JOINTS[:3])
+    path, plan = make_plan(ws, tmp_path, [*whole, *part])
     assert "two lacks camera wrist: black pictures" in confirmation_texts(
         plan
     ) and "two lacks state gripper" in confirmation_texts(plan)
-    ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+    ws.export("made", tmp_path / "out", plan=save(path, plan), quiet=True)
     rows = rows_of(tmp_path / "out")
     of_two = np.isclose(rows["mask.camera"], [1, 0]).all(axis=1)
     assert of_two.sum() == 107
@@ -161,54 +125,41 @@ def test_what_a_source_lacks_is_padded_and_a_mask_says_so(
         rows["mask.state"][of_two] == [1, 1, 1, 0]
     ).all()
     assert (rows["mask.state"][~of_two] == 1).all() and (rows["mask.camera"][~of_two] == 1).all()
-    again = open_workspace(tmp_path / "again", create=True)
-    again.ingest(tmp_path / "out", quiet=True)
-    episodes = again.stores.tables.episodes.get(sorted(again.stores.tables.episodes.ids()))
-    pictures = [next(all_frames(episode.camera("wrist").media)) for episode in episodes]
+    pictures = [next(all_frames(episode.camera("wrist").media)) for episode in read_again(tmp_path / "out")]
     assert sorted(int(picture.max()) < 8 for picture in pictures) == [False, False, True]
 
 
-def test_pictures_of_another_size_keep_their_sides(
-    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
-) -> None:
-    ws = empty_workspace
-    freeze(ws, source(make_record, "one", [0], [front_camera]))
-    path, plan = write_plan(ws, tmp_path)
+@pytest.mark.slow
+def test_pictures_of_another_size_keep_their_sides(ws: Workspace, tmp_path: Path) -> None:
+    path, plan = make_plan(ws, tmp_path, source("one", [0], [FRONT]))
     plan["cameras"]["front"] |= {"width": 128, "height": 64}
-    report = ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+    report = ws.export("made", tmp_path / "out", plan=save(path, plan), quiet=True)
     assert report.reencoded == {"the plan has another size": 1}
-    again = open_workspace(tmp_path / "again", create=True)
-    again.ingest(tmp_path / "out", quiet=True)
-    (episode,) = again.stores.tables.episodes.get(sorted(again.stores.tables.episodes.ids()))
+    (episode,) = read_again(tmp_path / "out")
     frame = next(all_frames(episode.cameras[0].media)).astype(float)
     assert frame.shape == (64, 128, 3)
     assert frame[:, :28].max() < 40 and frame[:, 100:].max() < 40 and frame[:, 32:96].mean() > 40
 
 
-def test_units_that_differ_are_converted_where_a_person_confirms_it(
-    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
-) -> None:
-    ws = empty_workspace
-    radians = moving_source(make_record, "rad", range(8), front_camera, 1.0)
-    degrees = moving_source(make_record, "deg", range(8, 12), front_camera, 180 / np.pi)
-    freeze(ws, [*radians, *degrees])
-    path, plan = write_plan(ws, tmp_path)
+@pytest.mark.slow
+def test_units_that_differ_are_converted_where_a_person_confirms_it(ws: Workspace, tmp_path: Path) -> None:
+    radians = moving_source("rad", range(8), FRONT, 1.0)
+    degrees = moving_source("deg", range(8, 12), FRONT, 180 / np.pi)
+    path, plan = make_plan(ws, tmp_path, [*radians, *degrees])
     assert plan["convert"] and "unit" in confirmation_texts(plan)
     with pytest.raises(OpenQuestionsError):
-        ws.export("mix", tmp_path / "early", plan=save(path, plan, confirm=False), quiet=True)
-    ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+        ws.export("made", tmp_path / "early", plan=save(path, plan, confirm=False), quiet=True)
+    ws.export("made", tmp_path / "out", plan=save(path, plan), quiet=True)
     assert np.abs(rows_of(tmp_path / "out")["observation.state"]).max() < 4
     del plan["convert"]
     with pytest.raises(RequestError, match="mean different things"):
-        ws.export("mix", tmp_path / "none", plan=save(path, plan), quiet=True)
+        ws.export("made", tmp_path / "none", plan=save(path, plan), quiet=True)
 
 
-def moving_source(
-    make_record: MakeRecord, dataset: str, numbers: Sequence[int], camera: Camera, factor: float
-) -> list[Record]:
+def moving_source(dataset: str, numbers: Sequence[int], camera: Camera, factor: float) -> list[Record]:
     """Episodes of an arm that moves slowly within a radian and a half, times a factor."""
     records = []
-    for record in source(make_record, dataset, numbers, [camera], names=("joint_0", "joint_1", "joint_2")):
+    for record in source(dataset, numbers, [camera], names=("joint_0", "joint_1", "joint_2")):
         rng = np.random.default_rng(int(record.episode.key))
         ends = rng.uniform(-1.5, 1.5, (4, 3))
         times = np.linspace(0, 3, 107)
@@ -219,109 +170,67 @@ def moving_source(
     return records
 
 
-def test_exchanged_cameras_are_asked_for(
-    make_record: MakeRecord,
-    front_camera: Camera,
-    wrist_camera: Camera,
-    empty_workspace: Workspace,
-    tmp_path: Path,
-) -> None:
-    ws = empty_workspace
-    exchanged = [replace(front_camera, name="wrist"), replace(wrist_camera, name="front")]
-    freeze(
-        ws,
-        [
-            *source(make_record, "one", range(3), [front_camera, wrist_camera]),
-            *source(make_record, "two", range(3, 5), exchanged),
-        ],
-    )
-    path, plan = write_plan(ws, tmp_path)
+def test_exchanged_cameras_are_asked_for(ws: Workspace, tmp_path: Path) -> None:
+    exchanged = [replace(FRONT, name="wrist"), replace(WRIST, name="front")]
+    records = [
+        *source("one", range(3), [FRONT, WRIST]),
+        *source("two", range(3, 5), exchanged),
+    ]
+    path, plan = make_plan(ws, tmp_path, records)
     assert plan["sources"][1]["cameras"] == {"front": ASK, "wrist": ASK}
     assert "look exchanged" in confirmation_texts(plan)
     with pytest.raises(OpenQuestionsError, match="which camera is 'wrist', 'front'"):
         read_merge_plan(save(path, plan))
 
 
-def test_a_source_that_is_not_used_is_counted(
-    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path, capsys: Any
-) -> None:
-    ws = empty_workspace
-    freeze(
-        ws,
-        [
-            *source(make_record, "one", range(2), [front_camera]),
-            *source(make_record, "raw", [2], [front_camera], names=("qpos_17", "qpos_18")),
-        ],
-    )
-    path, plan = write_plan(ws, tmp_path)
+def test_a_source_that_is_not_used_is_counted(ws: Workspace, tmp_path: Path, capsys: Any) -> None:
+    records = [
+        *source("one", range(2), [FRONT]),
+        *source("raw", [2], [FRONT], names=("qpos_17", "qpos_18")),
+    ]
+    path, plan = make_plan(ws, tmp_path, records)
     assert plan["sources"][1]["state"] == {"qpos_17": ASK, "qpos_18": ASK}
     plan["sources"][1]["use"] = False
-    out = str(tmp_path / "out")
-    arguments = [
-        "export",
-        "mix",
-        out,
-        "--format",
-        "lerobot",
-        "--plan",
-        str(save(path, plan)),
-        "-w",
-        str(ws.path),
-    ]
-    assert main(arguments) == 0
+    line = ["export", "made", str(tmp_path / "out"), "--format", "lerobot", "-w", str(ws.path)]
+    assert main([*line, "--plan", str(save(path, plan))]) == 0
     assert "episodes of raw that the plan does not use: 1" in capsys.readouterr().out
 
 
-def test_wordings_of_one_task_are_offered_and_written_as_one(
-    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
-) -> None:
-    ws = empty_workspace
+@pytest.mark.slow
+def test_wordings_of_one_task_are_offered_and_written_as_one(ws: Workspace, tmp_path: Path) -> None:
     texts = ["Pick up the mug.", "pick up the mug", "take the mug", "open the drawer"]
     records = [
-        make_record(number, dataset="one", cameras=(front_camera,), instruction=text, instructions=(text,))
+        make_record(number, dataset="one", cameras=(FRONT,), instruction=text, instructions=(text,))
         for number, text in enumerate([texts[0], *texts])
     ]
-    freeze(ws, records)
-    path, plan = write_plan(ws, tmp_path)
+    path, plan = make_plan(ws, tmp_path, records)
     assert plan["tasks"] == {"Pick up the mug.": ["Pick up the mug.", "pick up the mug", "take the mug"]}
-    report = ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+    report = ws.export("made", tmp_path / "out", plan=save(path, plan), quiet=True)
     assert report.tasks == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda plan: plan["sources"][0]["cameras"].update(front="top"),
-            "camera 'top' is not in the merged dataset",
-        ),
-        (
-            lambda plan: plan["sources"][0]["state"].update(elbow="shoulder"),
-            "two state names become 'shoulder'",
-        ),
-        (lambda plan: plan["sources"][0]["state"].update(elbow=DROP), "nothing becomes state 'elbow'"),
-        (
-            lambda plan: plan["sources"][0].update(pad=["state nose"]),
-            "'state nose' is no camera or dimension",
-        ),
-        (lambda plan: plan["sources"][0].update(use=False), "no source is used"),
-        (lambda plan: plan["sources"].append(plan["sources"][0]), "the same source is listed twice"),
-        (lambda plan: plan.update(fps=-3), "fps"),
-        (lambda plan: plan.update(fps=float("inf")), "fps"),
-        (lambda plan: plan.update(colour="red"), "colour"),
-        (lambda plan: plan.update(tasks={"a": ["x"], "b": ["x"]}), "'x' stands for two tasks"),
-    ],
-)
-def test_a_plan_that_contradicts_itself_is_one_line(
-    change: Any, message: str, make_record: MakeRecord, front_camera: Camera, tmp_path: Path
-) -> None:
-    ws = open_workspace(tmp_path / "ws", create=True)
-    freeze(ws, source(make_record, "one", [0], [front_camera]))
-    path, plan = write_plan(ws, tmp_path)
-    change(plan)
-    with pytest.raises(RequestError) as caught:
-        read_merge_plan(save(path, plan))
-    assert message in str(caught.value) and "\n" not in str(caught.value)
+CONTRADICTIONS: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda plan: plan["sources"][0]["cameras"].update(front="top"), "camera 'top' is not in the merged"),
+    (lambda plan: plan["sources"][0]["state"].update(elbow="shoulder"), "two state names become 'shoulder'"),
+    (lambda plan: plan["sources"][0]["state"].update(elbow=DROP), "nothing becomes state 'elbow'"),
+    (lambda plan: plan["sources"][0].update(pad=["state nose"]), "'state nose' is no camera or dimension"),
+    (lambda plan: plan["sources"][0].update(use=False), "no source is used"),
+    (lambda plan: plan["sources"].append(plan["sources"][0]), "the same source is listed twice"),
+    (lambda plan: plan.update(fps=-3), "fps"),
+    (lambda plan: plan.update(fps=float("inf")), "fps"),
+    (lambda plan: plan.update(colour="red"), "colour"),
+    (lambda plan: plan.update(tasks={"a": ["x"], "b": ["x"]}), "'x' stands for two tasks"),
+]
+
+
+def test_a_plan_that_contradicts_itself_is_one_line(ws: Workspace, tmp_path: Path) -> None:
+    path, plan = make_plan(ws, tmp_path, source("one", [0], [FRONT]))
+    for change, message in CONTRADICTIONS:
+        changed = deepcopy(plan)
+        change(changed)
+        with pytest.raises(RequestError) as caught:
+            read_merge_plan(save(path, changed))
+        assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -334,27 +243,21 @@ def test_a_file_that_is_no_plan_is_one_line(text: str, tmp_path: Path) -> None:
         read_merge_plan(path)
 
 
-def test_a_plan_is_never_written_over(
-    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
-) -> None:
-    freeze(empty_workspace, source(make_record, "one", [0], [front_camera]))
+def test_a_plan_is_never_written_over(ws: Workspace, tmp_path: Path) -> None:
+    make_set(ws, source("one", [0], [FRONT]))
     path = tmp_path / "plan.yaml"
     path.write_text("mine")
     with pytest.raises(RequestError, match="exists already"):
-        empty_workspace.write_merge_plan("mix", path)
+        ws.write_merge_plan("made", path)
     assert path.read_text() == "mine"
 
 
-def test_an_episode_of_a_source_that_the_plan_lacks_fails_alone(
-    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
-) -> None:
-    ws = empty_workspace
+def test_an_episode_of_a_source_that_the_plan_lacks_fails_alone(ws: Workspace, tmp_path: Path) -> None:
     one, two = (
-        source(make_record, "one", [0], [front_camera]),
-        source(make_record, "two", [1], [front_camera]),
+        source("one", [0], [FRONT]),
+        source("two", [1], [FRONT]),
     )
-    freeze(ws, one)
-    path, plan = write_plan(ws, tmp_path)
+    path, plan = make_plan(ws, tmp_path, one)
     save(path, plan)
     ws.stores.tables.episodes.add(two)
     ws.sets.create("both", [record.episode.episode_id for record in (*one, *two)], {})
@@ -388,34 +291,22 @@ def test_nothing_is_guessed_in_silence(goals: list[str], own: list[str]) -> None
 
 
 def test_two_kinds_of_episodes_of_one_dataset_do_not_get_the_same_names(
-    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
+    ws: Workspace, tmp_path: Path
 ) -> None:
     """One of them may be in degrees: a conversion for the dataset could not distinguish them."""
-    ws = empty_workspace
-    freeze(
-        ws,
-        [
-            *source(make_record, "one", range(2), [front_camera]),
-            *source(make_record, "one", [2], [front_camera], names=("j1", "j2", "j3", "jaw")),
-        ],
-    )
-    path, plan = write_plan(ws, tmp_path)
+    records = [
+        *source("one", range(2), [FRONT]),
+        *source("one", [2], [FRONT], names=("j1", "j2", "j3", "jaw")),
+    ]
+    path, plan = make_plan(ws, tmp_path, records)
     assert "2 kinds of episodes of one the same names" in confirmation_texts(plan)
     with pytest.raises(RequestError, match="2 kinds of episodes of one the same names"):
-        ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+        ws.export("made", tmp_path / "out", plan=save(path, plan), quiet=True)
 
 
-def test_a_text_about_a_camera_follows_it_to_its_new_name(
-    make_record: MakeRecord,
-    front_camera: Camera,
-    wrist_camera: Camera,
-    empty_workspace: Workspace,
-    tmp_path: Path,
-) -> None:
-    ws = empty_workspace
-    records = source(make_record, "one", [0], [front_camera, wrist_camera])
-    freeze(ws, records)
-    path, plan = write_plan(ws, tmp_path)
+def test_a_text_about_a_camera_follows_it_to_its_new_name(ws: Workspace, tmp_path: Path) -> None:
+    records = source("one", [0], [FRONT, WRIST])
+    path, plan = make_plan(ws, tmp_path, records)
     plan["sources"][0]["cameras"] = {"front": "wrist", "wrist": "front"}
     episode = records[0].episode
     texts = [
@@ -447,40 +338,28 @@ def test_a_text_about_a_camera_follows_it_to_its_new_name(
     assert [segment.camera for segment in renamed] == ["wrist", "wrist of one", ""]
 
 
-def test_segments_of_a_merged_parquet_export_name_its_cameras(
-    make_record: MakeRecord,
-    front_camera: Camera,
-    wrist_camera: Camera,
-    empty_workspace: Workspace,
-    tmp_path: Path,
-) -> None:
-    ws = empty_workspace
-    first = source(make_record, "one", range(2), [front_camera, wrist_camera])
-    cameras = [replace(front_camera, name="cam_high"), replace(wrist_camera, name="cam_hand")]
-    records = [*first, *source(make_record, "two", [2], cameras)]
-    freeze(ws, records)
-    producer = Producer(annotator="source_vqa", version="1", fills_segments=True)
-    ws.stores.annotations.add_producer(producer)
-    ws.stores.annotations.append(
-        [
-            Annotation(
-                episode_id=records[2].episode.episode_id,
-                name="source_vqa",
-                value={"text": f"what does {camera} see?", "style": "vqa", "role": "user"},
-                maker_id=producer.maker_id,
-                subject=records[2].episode.episode_id,
-                start_seconds=0.5,
-                stop_seconds=0.5,
-                created="2026-01-01T00:00:00+00:00",
-                camera=camera,
-                part=camera,
-            )
-            for camera in ("cam_high", "cam_hand", "")
-        ]
-    )
-    ws.sync()
+@pytest.mark.slow
+def test_segments_of_a_merged_parquet_export_name_its_cameras(ws: Workspace, tmp_path: Path) -> None:
+    first = source("one", range(2), [FRONT, WRIST])
+    cameras = [replace(FRONT, name="cam_high"), replace(WRIST, name="cam_hand")]
+    records = [*first, *source("two", [2], cameras)]
+    make_set(ws, records)
+    producer = source_producer("vqa")
+    episode_id = records[2].episode.episode_id
+    made = [
+        segment(
+            producer,
+            episode_id,
+            (0.5, 0.5),
+            {"text": f"what does {camera} see?", "style": "vqa", "role": "user"},
+            camera=camera,
+            part=camera,
+        )
+        for camera in ("cam_high", "cam_hand", "")
+    ]
+    append(ws, [producer], made)
     path, plan = write_plan(ws, tmp_path)
-    ws.export("mix", tmp_path / "out", format="parquet", plan=save(path, plan), quiet=True)
+    ws.export("made", tmp_path / "out", format="parquet", plan=save(path, plan), quiet=True)
     rows = pq.read_table(tmp_path / "out" / "segments.parquet").to_pylist()
     assert {(row["text"].split()[2], row["camera"]) for row in rows} == {
         ("cam_high", "front"),
@@ -489,18 +368,15 @@ def test_segments_of_a_merged_parquet_export_name_its_cameras(
     }
 
 
-def test_tasks_that_one_source_alone_has_are_asked_for(
-    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
-) -> None:
+def test_tasks_that_one_source_alone_has_are_asked_for(ws: Workspace, tmp_path: Path) -> None:
     """Another wording that no table knows is no other task in silence."""
-    ws = empty_workspace
     for dataset, text, numbers in (
         ("one", "pick up the mug", range(4)),
         ("two", "grab the mug", range(4, 7)),
     ):
         texts = {"instruction": text, "instructions": (text,)}
-        ws.stores.tables.episodes.add(source(make_record, dataset, numbers, [front_camera], **texts))
-    ws.sets.create("mix", sorted(ws.stores.tables.episodes.ids()), {})
+        ws.stores.tables.episodes.add(source(dataset, numbers, [FRONT], **texts))
+    ws.sets.create("made", sorted(ws.stores.tables.episodes.ids()), {})
     _, plan = write_plan(ws, tmp_path)
     assert "tasks of two are not in one, such as 'grab the mug'" in confirmation_texts(plan)
 
@@ -509,10 +385,11 @@ def plan_questions(seed: int, folder: Path) -> tuple[tuple[str, ...], list[str]]
     """What was planted in two drawn sources, and the questions of the plan of their merge."""
     drawn = merged_sources(seed, folder)
     ws = open_workspace(folder / "ws", create=True)
-    freeze(ws, [*drawn.first, *drawn.second])
-    return drawn.planted, list(open_questions(propose_merge_plan(ws.stores, ws.sets["mix"])))
+    make_set(ws, [*drawn.first, *drawn.second])
+    return drawn.planted, list(open_questions(propose_merge_plan(ws.stores, ws.sets["made"])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed",
     [
@@ -526,16 +403,13 @@ def test_what_is_planted_is_asked_for_and_halves_of_one_dataset_are_not(seed: in
     assert bool(questions) == bool(planted), f"{planted}: {questions}"
 
 
-def test_two_sizes_of_one_camera_of_one_source_are_asked_for(
-    make_record: MakeRecord, front_camera: Camera, tmp_path: Path
-) -> None:
-    small = replace(front_camera, width=front_camera.width // 2, height=front_camera.height // 2)
-    ws = open_workspace(tmp_path / "ws", create=True)
+def test_two_sizes_of_one_camera_of_one_source_are_asked_for(ws: Workspace) -> None:
+    small = replace(FRONT, width=FRONT.width // 2, height=FRONT.height // 2)
     records = [
-        *source(make_record, "lab", range(3), [front_camera]),
-        *source(make_record, "lab", [3], [small]),
+        *source("lab", range(3), [FRONT]),
+        *source("lab", [3], [small]),
     ]
-    mixed = freeze(ws, records)
+    mixed = make_set(ws, records)
     (question,) = open_questions(propose_merge_plan(ws.stores, mixed))
     assert f"{small.width}x{small.height} pixels in some episodes: fitted into" in question
-    assert f"into {front_camera.width}x{front_camera.height}" in question
+    assert f"into {FRONT.width}x{FRONT.height}" in question

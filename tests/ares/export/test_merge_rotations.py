@@ -63,6 +63,7 @@ def wrong_plans(seeds: range, folder: Path) -> dict[int, str]:
     return wrong
 
 
+@pytest.mark.slow
 def test_rotations_in_other_forms_are_asked_for_and_halves_are_not(tmp_path: Path) -> None:
     assert not wrong_plans(range(8), tmp_path)
 
@@ -132,6 +133,7 @@ def test_a_rotation_that_contradicts_itself_is_refused(
         write(plan, tmp_path / "plan.yaml", ok=True, rotations=[first | change, second])
 
 
+@pytest.mark.slow
 def test_quaternions_of_the_same_names_in_another_order_are_mapped_by_name_alone(tmp_path: Path) -> None:
     drawn, ws, plan = propose(BY_NAME, tmp_path)
     assert (drawn.forms, plan.convert) == (("wxyz", "xyzw"), ())

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 
-from ares.annotation import Annotation, Column, Cost, Producer
-from ares.episode import Record
-from ares.errors import MediaError
+from ares.annotation import Column, Cost, Producer
 from ares.workspace import Workspace
+from tests.ares.export.made_episodes import make_record, make_set, read_json
+from tests.ares.export.segments import append, segment
 
 PRODUCER = Producer(
     annotator="grade",
@@ -26,86 +25,27 @@ PRODUCER = Producer(
 )
 
 
-def make_annotation(episode_id: str, name: str, value: dict[str, Any]) -> Annotation:
-    return Annotation(
-        episode_id=episode_id,
-        name=name,
-        value=value,
-        maker_id=PRODUCER.maker_id,
-        subject=episode_id,
-        start_seconds=0.0,
-        stop_seconds=2.5,
-        created="2026-01-01T00:00:00+00:00",
-        frames=(0.0, 1.25),
-        cost=Cost(calls=1, tokens_in=10, tokens_out=2, usd=None),
-    )
-
-
-def test_both_samples_come_out_as_rows(sample_workspace: Workspace, tmp_path: Path) -> None:
-    selection = sample_workspace.sets["all"]
-    report = sample_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
-    episodes = pq.read_table(tmp_path / "out" / "episodes.parquet").to_pylist()
-    steps = pq.read_table(tmp_path / "out" / "steps.parquet").to_pylist()
-    assert (report.episodes, report.frames) == (len(episodes), len(steps)) == (24, 1819)
-    assert [row["episode_id"] for row in episodes] == list(sample_workspace.sets.ids(selection))
-    for row in episodes:
-        episode_steps = [step for step in steps if step["episode_id"] == row["episode_id"]]
-        expected = sample_workspace.stores.tables.trajectories.get(row["episode_id"])
-        assert [step["step"] for step in episode_steps] == list(range(row["num_steps"]))
-        np.testing.assert_array_equal([step["timestamp"] for step in episode_steps], expected.timestamps)
-        if expected.state is None:
-            assert {step["state"] for step in episode_steps} == {None}
-        else:
-            np.testing.assert_array_equal(
-                np.array([step["state"] for step in episode_steps], np.float32), expected.state.values
-            )
-    assert episodes[0]["cameras"][0]["name"] in ("front", "image")
-    assert "signal discount" in report.left_out
-
-
-def test_annotations_of_the_set_are_all_there_and_no_others(
-    empty_workspace: Workspace,
-    make_record: Callable[..., Record],
-    make_set: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
-    make_set(empty_workspace, [make_record(number) for number in range(3)])
+def test_annotations_of_the_set_are_all_there_and_no_others(ws: Workspace, tmp_path: Path) -> None:
+    make_set(ws, [make_record(number) for number in range(3)])
     ids = [f"{number:016x}" for number in range(3)]
-    annotations = [make_annotation(id, "grade", {"acceptable": True, "words": ["<b>", "ü"]}) for id in ids]
-    empty_workspace.stores.annotations.add_producer(PRODUCER)
-    empty_workspace.stores.annotations.append(annotations)
-    empty_workspace.sync()
-    selection = empty_workspace.sets.create("two", ids[:2], {})
-    empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
+    value: dict[str, Any] = {"acceptable": True, "words": ["<b>", "ü"]}
+    cost = Cost(calls=1, tokens_in=10, tokens_out=2, usd=None)
+    made = [segment(PRODUCER, id, (0.0, 2.5), value) for id in ids]
+    annotations = [replace(annotation, frames=(0.0, 1.25), cost=cost) for annotation in made]
+    append(ws, [PRODUCER], annotations)
+    selection = ws.sets.create("two", ids[:2], {})
+    ws.export(selection, tmp_path / "out", format="parquet", quiet=True)
     rows = pq.read_table(tmp_path / "out" / "annotations.parquet").to_pylist()
     assert [row["episode_id"] for row in rows] == ids[:2]
     assert rows[0]["annotation_id"] == annotations[0].annotation_id and rows[0]["frames"] == [0.0, 1.25]
     assert json.loads(rows[0]["value"]) == {"acceptable": True, "words": ["<b>", "ü"]}
     assert (rows[0]["tokens_in"], rows[0]["usd"]) == (10, None)
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    manifest = read_json(tmp_path / "out" / "manifest.json")
     assert manifest["makers"][PRODUCER.maker_id]["model"] == "judge" and manifest["rubrics"] == {
         PRODUCER.maker_id: "abc"
     }
     episodes = pq.read_table(tmp_path / "out" / "episodes.parquet").to_pylist()
     assert [row["acceptable"] for row in episodes] == [True, True]
-
-
-def test_a_lost_episode_leaves_no_folder(
-    empty_workspace: Workspace,
-    make_record: Callable[..., Record],
-    make_set: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
-    make_set(empty_workspace, [make_record(0)])
-    selection = empty_workspace.sets.create("more", [f"{0:016x}", "feed" * 4], {})
-    with pytest.raises(MediaError, match="1 of 2 episodes fail: feedfeedfeedfeed"):
-        empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True, strict=True)
-    assert not (tmp_path / "out").exists() and not (tmp_path / "out.tmp").exists()
-    report = empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
-    assert (report.episodes, report.failed) == (1, 1)
-    assert "feedfeedfeedfeed" in (tmp_path / "out" / "manifest.failed.jsonl").read_text()
 
 
 SEGMENTER = Producer(
@@ -118,36 +58,18 @@ SEGMENT_COLUMNS = ["annotation_id", "episode_id", "annotator", "segment_id", "st
 SEGMENT_COLUMNS += ["camera", "text", "maker_id", "style", "author", "phases"]
 
 
-def phase(episode_id: str, start_seconds: float, label: str, revision: int = 0) -> Annotation:
-    return Annotation(
-        episode_id=episode_id,
-        name="phase",
-        value={"text": f"{label} it", "phases": label},
-        maker_id=SEGMENTER.maker_id,
-        subject=episode_id,
-        start_seconds=start_seconds,
-        stop_seconds=start_seconds + 1,
-        created="2026-01-01T00:00:00+00:00",
-        revision=revision,
-    )
-
-
-def test_segments_come_in_the_order_of_the_set_and_of_time(
-    empty_workspace: Workspace,
-    make_record: Callable[..., Record],
-    make_set: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
+def test_segments_come_in_the_order_of_the_set_and_of_time(ws: Workspace, tmp_path: Path) -> None:
     ids = [f"{number:016x}" for number in range(3)]
-    make_set(empty_workspace, [make_record(number) for number in range(3)])
-    empty_workspace.stores.annotations.add_producer(SEGMENTER)
-    shown = [phase(ids[2], 2.0, "close"), phase(ids[2], 0.5, "open", revision=7), phase(ids[0], 0.0, "lift")]
-    empty_workspace.stores.annotations.append(
-        [phase(ids[1], 0.0, "turn"), phase(ids[2], 0.5, "shut"), *shown]
-    )
-    empty_workspace.sync()
-    selection = empty_workspace.sets.create("two", [ids[2], ids[0]], {})
-    empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
+    make_set(ws, [make_record(number) for number in range(3)])
+    said = [(1, 0.0, "turn"), (2, 0.5, "shut"), (2, 2.0, "close"), (2, 0.5, "open"), (0, 0.0, "lift")]
+    made = [
+        segment(SEGMENTER, ids[number], (start, start + 1), {"text": f"{label} it", "phases": label})
+        for number, start, label in said
+    ]
+    made[3] = replace(made[3], revision=7)
+    append(ws, [SEGMENTER], made)
+    selection = ws.sets.create("two", [ids[2], ids[0]], {})
+    ws.export(selection, tmp_path / "out", format="parquet", quiet=True)
     segments = pq.read_table(tmp_path / "out" / "segments.parquet")
     assert segments.column_names == SEGMENT_COLUMNS
     rows = [
@@ -157,22 +79,17 @@ def test_segments_come_in_the_order_of_the_set_and_of_time(
         ids[0]: [(ids[0], 0.0, "lift it", "lift")],
         ids[2]: [(ids[2], 0.5, "open it", "open"), (ids[2], 2.0, "close it", "close")],
     }
-    assert rows == [row for id in empty_workspace.sets.ids(selection) for row in by_id[id]]
+    assert rows == [row for id in ws.sets.ids(selection) for row in by_id[id]]
     annotations = pq.read_table(tmp_path / "out" / "annotations.parquet")
     assert annotations.column_names[-4:] == ["subject_kind", "part", "ordinal", "revision"]
     assert sorted(row["revision"] for row in annotations.to_pylist()) == [0, 0, 0, 7]
     assert {(row["subject_kind"], row["part"]) for row in annotations.to_pylist()} == {("episode", "")}
 
 
-def test_without_segments_there_is_a_file_with_their_columns(
-    empty_workspace: Workspace,
-    make_record: Callable[..., Record],
-    make_set: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
-    selection = make_set(empty_workspace, [make_record(0)])
-    empty_workspace.stores.annotations.add_producer(SEGMENTER)
-    empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
+def test_without_segments_there_is_a_file_with_their_columns(ws: Workspace, tmp_path: Path) -> None:
+    selection = make_set(ws, [make_record(0)])
+    ws.stores.annotations.add_producer(SEGMENTER)
+    ws.export(selection, tmp_path / "out", format="parquet", quiet=True)
     segments = pq.read_table(tmp_path / "out" / "segments.parquet")
     assert (segments.num_rows, segments.column_names) == (0, SEGMENT_COLUMNS)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +9,12 @@ import numpy as np
 import pytest
 
 from ares.clock import time_tolerance
-from ares.episode import Camera, Record
+from ares.episode import Record
 from ares.errors import SourceError
 from ares.export.base import ExportRate
 from ares.export.lerobot.writer import prepare_video
 from ares.export.retime import ClockChanges, RetimedEpisode, export_rate_hz, retime_episode
+from tests.ares.export.made_episodes import FRONT, make_record
 
 UNEVEN = "steps are not at a constant rate"
 
@@ -36,9 +36,7 @@ UNEVEN = "steps are not at a constant rate"
         (0.4, 0.4),
     ],
 )
-def test_a_rate_near_a_whole_or_television_rate_is_that_rate(
-    rate_hz: float, written_hz: float, make_record: Callable[..., Record]
-) -> None:
+def test_a_rate_near_a_whole_or_television_rate_is_that_rate(rate_hz: float, written_hz: float) -> None:
     """Within a millionth of a hertz of a whole number, and within 0.02 % of a television rate."""
     assert export_rate_hz(make_record(0, rate_hz=rate_hz).episode) == written_hz
 
@@ -46,9 +44,7 @@ def test_a_rate_near_a_whole_or_television_rate_is_that_rate(
 @pytest.mark.parametrize(
     ("rate_hz", "written_hz"), [(19.96, 20.0), (20.04, 20.0), (20.06, 20.1), (0.96, 0.96)]
 )
-def test_a_measured_rate_is_rounded_to_a_tenth_from_one_hertz_on(
-    rate_hz: float, written_hz: float, make_record: Callable[..., Record]
-) -> None:
+def test_a_measured_rate_is_rounded_to_a_tenth_from_one_hertz_on(rate_hz: float, written_hz: float) -> None:
     episode = make_record(0, rate_hz=rate_hz, rate_source="measured").episode
     assert export_rate_hz(episode) == written_hz
     assert export_rate_hz(replace(episode, rate_source="user")) == rate_hz
@@ -61,7 +57,7 @@ def _retimed(record: Record, shift_seconds: float, clock: ExportRate) -> Retimed
     return retime_episode(record.episode, replace(record.trajectory, timestamps=stamps), clock)
 
 
-def test_a_step_is_that_of_its_second_within_a_millisecond(make_record: Callable[..., Record]) -> None:
+def test_a_step_is_that_of_its_second_within_a_millisecond() -> None:
     """A step that is later than its second by more is held back, and the one before it is written twice."""
     clock, record = ExportRate(20.0, "hold"), make_record(0)
     assert time_tolerance(20.0) == 1e-3
@@ -71,20 +67,18 @@ def test_a_step_is_that_of_its_second_within_a_millisecond(make_record: Callable
     assert late.steps[49:52].tolist() == [49, 49, 51]
 
 
-def test_packets_are_copied_where_steps_are_at_their_seconds_within_a_millisecond(
-    make_record: Callable[..., Record], front_camera: Camera, tmp_path: Path
-) -> None:
+def test_packets_are_copied_where_steps_are_at_their_seconds_within_a_millisecond(tmp_path: Path) -> None:
     record = make_record(0)
     for shift_seconds, reason in ((0.00099, ""), (-0.00099, ""), (0.00101, UNEVEN), (-0.00101, UNEVEN)):
         retimed = _retimed(record, shift_seconds, ExportRate())
-        prepared = prepare_video(front_camera, retimed, 20.0, tmp_path / "scratch.mp4")
+        prepared = prepare_video(FRONT, retimed, 20.0, tmp_path / "scratch.mp4")
         assert (prepared.is_encoded, prepared.encoding_reason) == (bool(reason), reason)
         prepared.close()
 
 
 @pytest.mark.parametrize(("after_seconds", "steps"), [(-0.0009, 214), (-0.0011, 213), (0.0, 214)])
 def test_the_last_step_counts_where_its_second_is_reached_within_a_millisecond(
-    after_seconds: float, steps: int, make_record: Callable[..., Record]
+    after_seconds: float, steps: int
 ) -> None:
     """107 steps, the last of them stamped at 5.325 s and a little, are 214 at 40 Hz or one less."""
     record = make_record(0)
@@ -93,9 +87,7 @@ def test_the_last_step_counts_where_its_second_is_reached_within_a_millisecond(
     assert retime_episode(record.episode, trajectory, ExportRate(40.0)).episode.num_steps == steps
 
 
-def test_an_episode_whose_clock_jumps_is_refused_before_its_steps_are_made(
-    make_record: Callable[..., Record],
-) -> None:
+def test_an_episode_whose_clock_jumps_is_refused_before_its_steps_are_made() -> None:
     """At the rate of the export, 107 steps would be two million."""
     record = make_record(0)
     stamps = np.arange(record.episode.num_steps) / 20.0
@@ -105,7 +97,7 @@ def test_an_episode_whose_clock_jumps_is_refused_before_its_steps_are_made(
         retime_episode(record.episode, trajectory, ExportRate(20.0, "hold"))
 
 
-def test_what_an_export_changed_in_clocks_is_counted_by_reason(make_record: Callable[..., Record]) -> None:
+def test_what_an_export_changed_in_clocks_is_counted_by_reason() -> None:
     record, clock = make_record(0), ExportRate(10.0, "hold")
     steps = record.episode.num_steps
     changes = ClockChanges(clock)

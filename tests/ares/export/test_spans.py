@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +11,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ares import open as open_workspace
-from ares.curation import CurationSet, Sets
-from ares.episode import Record, Span
+from ares.curation import Sets
+from ares.episode import Span
 from ares.errors import MediaError
 from ares.export import ExportReport
 from ares.workspace import Workspace
+from tests.ares.export.made_episodes import make_record, make_set, read_again, read_manifest, read_rows
 from tests.ares.export.rlds.test_exporter import records, values
 from tests.ares.export.segments import CAPTIONER, PERSON, SEGMENTER, append, segment
-from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day
 
-MakeRecord = Callable[..., Record]
-MakeSet = Callable[..., CurationSet]
 FIRST, SECOND = f"{0:016x}", f"{1:016x}"
 # Two overlapping parts that begin between keyframes, all of an episode, and one of the other episode to its end.
 SPANS = ((FIRST, 0.0, 5.35), (FIRST, 0.55, 1.5), (FIRST, 1.1, 2.0), (SECOND, 2.35, 5.35))
@@ -35,11 +28,11 @@ STEPS = ((0, 107), (11, 30), (22, 40), (47, 107))
 
 
 @pytest.fixture
-def ws(empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet) -> Workspace:
+def ws(ws: Workspace) -> Workspace:
     """Two episodes of a video of 107 steps at 20 Hz, which succeeded, and the set "parts" of SPANS, without texts."""
-    make_set(empty_workspace, [make_record(number, success=True, success_source="x") for number in range(2)])
-    freeze(empty_workspace, SPANS)
-    return empty_workspace
+    make_set(ws, [make_record(number, success=True, success_source="x") for number in range(2)])
+    freeze(ws, SPANS)
+    return ws
 
 
 def freeze(ws: Workspace, spans: Sequence[tuple[str, float, float]], name: str = "parts") -> None:
@@ -51,19 +44,8 @@ def export(ws: Workspace, folder: Path, format: str, **options: Any) -> ExportRe
     return ws.export("parts", folder, format=format, quiet=True, **options)
 
 
-def manifest(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "manifest.episodes.jsonl").read_text().splitlines()]
-
-
 def source(ws: Workspace, number: int) -> tuple[Any, slice]:
     return ws.episodes[SPANS[number][0]], slice(*STEPS[number])
-
-
-def read_again(folder: Path) -> list[Any]:
-    """The episodes of an export, in its order, as a new workspace has them."""
-    again = open_workspace(folder.with_name(f"{folder.name}-read"), create=True)
-    ingest_paths(again.stores, [str(folder)], quiet=True)
-    return sorted(again.episodes, key=lambda episode: int(episode.key))
 
 
 def test_lerobot_points_into_copied_videos_and_has_the_steps_of_the_spans(
@@ -82,25 +64,10 @@ def test_lerobot_points_into_copied_videos_and_has_the_steps_of_the_spans(
         expected = stored.frames("front", stored.trajectory.timestamps[steps])
         np.testing.assert_array_equal(episode.frames("front", episode.trajectory.timestamps), expected)
     assert [episode.success for episode in episodes] == [True, None, None, None], "unknown of a part"
-    for number, line in enumerate(manifest(tmp_path / "out")):
+    for number, line in enumerate(read_manifest(tmp_path / "out")):
         assert (line["index"], line["path"]) == (number, ".")
         assert (line["episode_id"], line["start_seconds"], line["stop_seconds"]) == SPANS[number]
         assert bool(line["content_hash"]) == (number == 0), "a part is not the record of its source"
-
-
-def test_statistics_are_those_of_the_cut_rows(ws: Workspace, tmp_path: Path) -> None:
-    export(ws, tmp_path / "out", "lerobot")
-    stats = json.loads((tmp_path / "out" / "meta" / "stats.json").read_text())["observation.state"]
-    parts = [source(ws, number) for number in range(4)]
-    rows = [stored.trajectory.state.values[steps].astype(np.float64) for stored, steps in parts]
-    every = np.concatenate(rows)
-    assert stats["count"] == [len(every)]
-    np.testing.assert_allclose(stats["mean"], every.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(stats["std"], every.std(axis=0), rtol=1e-12)
-    np.testing.assert_array_equal(stats["min"], every.min(axis=0))
-    of_episodes = pq.read_table(next((tmp_path / "out" / "meta" / "episodes").rglob("*.parquet"))).to_pylist()
-    for row, own in zip(of_episodes, rows, strict=True):
-        np.testing.assert_allclose(row["stats/observation.state/q50"], np.median(own, axis=0), rtol=1e-12)
 
 
 def test_v21_encodes_what_it_cannot_point_into_and_says_so(ws: Workspace, tmp_path: Path) -> None:
@@ -196,7 +163,7 @@ def test_texts_inside_a_part_are_cut_to_it_and_keep_their_steps(ws: Workspace, t
     append(ws, [PERSON], made)
     freeze(ws, [(FIRST, 0.55, 1.5)], "parts")
     export(ws, tmp_path / "out", "lerobot")
-    rows = pq.read_table(next((tmp_path / "out" / "data").rglob("*.parquet"))).to_pylist()
+    rows = read_rows(tmp_path / "out")
     names = pq.read_table(tmp_path / "out" / "meta" / "subtasks.parquet").to_pydict()
     by_number = dict(zip(names["subtask_index"], names["subtask"], strict=True))
     assert [by_number[row["subtask_index"]] for row in rows] == ["reach"] * 13 + ["lift"] * 6
@@ -209,6 +176,7 @@ BAD = [((FIRST, 9.0, 10.0), "not within its episode"), ((FIRST, 5.0, 9.0), "not 
        ((FIRST, 1.0, 1.05), "fewer than two steps"), ((FIRST, 2.0, 2.0), "fewer than two steps")]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1", "rlds", "parquet", "jsonl"], 2))
 def test_a_span_that_cannot_be_cut_costs_itself_alone(ws: Workspace, tmp_path: Path, format: str) -> None:
     freeze(ws, [*[span for span, _ in BAD], SPANS[1], ("f" * 16, 0.0, 1.0)])
@@ -240,35 +208,3 @@ def test_the_loader_gives_the_steps_and_frames_of_the_spans(ws: Workspace) -> No
             np.testing.assert_array_equal(item["observation.images.front"], expected)
         assert dataset[first]["action_is_pad"].tolist() == [True, False], "not the step before the span"
         first += stop - start
-
-
-_KILL = """
-import os, signal, sys
-from pathlib import Path
-from ares import open as open_workspace
-from ares.export.lerobot.writer import LeRobotWriter
-add = LeRobotWriter.add
-def add_or_die(self, item, videos):
-    if self.counts.episodes == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    add(self, item, videos)
-LeRobotWriter.add = add_or_die
-open_workspace(sys.argv[1]).export("parts", Path(sys.argv[2]), format="lerobot", quiet=True)
-"""
-
-
-def test_an_export_that_was_killed_is_written_anew(ws: Workspace, tmp_path: Path) -> None:
-    arguments = [sys.executable, "-c", _KILL, ws.path, str(tmp_path / "out")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    assert subprocess.run(arguments, env=environment, check=False).returncode == -signal.SIGKILL
-    assert not (tmp_path / "out").exists()
-    export(ws, tmp_path / "out", "lerobot")
-    export(ws, tmp_path / "other", "lerobot")
-    files = {
-        path.relative_to(tmp_path / "other") for path in (tmp_path / "other").rglob("*") if path.is_file()
-    }
-    assert files == {
-        path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()
-    }
-    for name in files - {Path("manifest.times.json")}:
-        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "other" / name).read_bytes(), name

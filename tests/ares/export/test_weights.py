@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from ares import open as open_workspace
-from ares.annotation import Annotation
-from ares.curation import CurationSet
-from ares.episode import Record, Signal
+from ares.episode import Signal
 from ares.errors import RequestError
 from ares.export import TrimRequest
 from ares.workspace import Workspace
+from tests.ares.export.made_episodes import make_record, make_set, read_info, read_json, read_rows
 from tests.ares.export.rlds.test_exporter import records, values
-from tests.ares.export.segments import SCORER, append
+from tests.ares.export.segments import SCORER, append, segment
 from tests.ingesting import ingest_paths
 
-MakeRecord = Callable[..., Record]
-MakeSet = Callable[..., CurationSet]
 COUNT = 12
 
 
@@ -35,21 +31,8 @@ def score(number: int) -> float:
     return number / 10
 
 
-def scored(number: int) -> Annotation:
-    return Annotation(
-        episode_id=f"{number:016x}",
-        name="scorer",
-        value={"score": score(number)},
-        maker_id=SCORER.maker_id,
-        subject=f"{number:016x}",
-        start_seconds=0.0,
-        stop_seconds=1.0,
-        created="2026-01-01T00:00:00+00:00",
-    )
-
-
 @pytest.fixture
-def ws(empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet) -> Workspace:
+def ws(ws: Workspace) -> Workspace:
     """Twelve episodes without cameras, of which the later half succeeded, with a score of all but the last."""
     made = []
     for number in range(COUNT):
@@ -58,18 +41,20 @@ def ws(empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet) -
         extra = {"progress": Signal(course, ("p",)), "even": Signal(course * 0 + 0.5, ("p",))}
         extra["far"] = Signal(course * 3, ("p",))
         made.append(replace(record, trajectory=replace(record.trajectory, extra=extra)))
-    make_set(empty_workspace, made)
-    append(empty_workspace, [SCORER], [scored(number) for number in range(COUNT - 1)])
-    return empty_workspace
+    make_set(ws, made)
+    append(
+        ws,
+        [SCORER],
+        [
+            segment(SCORER, f"{number:016x}", (0.0, 1.0), {"score": score(number)})
+            for number in range(COUNT - 1)
+        ],
+    )
+    return ws
 
 
 def export(ws: Workspace, folder: Path, format: str, weights: str = "", **options: Any) -> Any:
     return ws.export("made", folder, format=format, weights=weights, quiet=True, **options)
-
-
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(next((folder / "data").rglob("*.parquet"))).to_pylist()
-    return rows
 
 
 def by_episode(rows: list[dict[str, Any]]) -> list[list[float]]:
@@ -87,11 +72,11 @@ EXPECTED = [*map(score, range(COUNT - 1)), MEAN]
 
 def test_a_score_is_a_column_of_lerobot_that_is_read_back(ws: Workspace, tmp_path: Path) -> None:
     report = export(ws, tmp_path / "out", "lerobot", "score")
-    got = by_episode(rows_of(tmp_path / "out"))
+    got = by_episode(read_rows(tmp_path / "out"))
     np.testing.assert_allclose(got, [[weight] * 20 for weight in EXPECTED], rtol=1e-6)
-    info = json.loads((tmp_path / "out" / "meta" / "info.json").read_text())["features"]["sample_weight"]
+    info = read_info(tmp_path / "out")["features"]["sample_weight"]
     assert info == {"dtype": "float32", "shape": [1], "names": ["sample_weight"]}
-    stats = json.loads((tmp_path / "out" / "meta" / "stats.json").read_text())["sample_weight"]
+    stats = read_json(tmp_path / "out" / "meta" / "stats.json")["sample_weight"]
     assert stats["mean"] == [pytest.approx(np.mean(EXPECTED))]
     again = open_workspace(tmp_path / "again", create=True)
     ingest_paths(again.stores, [str(tmp_path / "out")], quiet=True)
@@ -130,13 +115,14 @@ def test_weights_of_episodes_that_are_not_exported_are_counted(ws: Workspace, tm
     assert "weights of 1 episode outside the export, such as ffffffffffffffff" in report.left_out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_a_table_weighs_episodes_and_their_steps_and_the_list_of_an_export_is_one(
     ws: Workspace, tmp_path: Path, suffix: str
 ) -> None:
     table = write_table(tmp_path / f"mine.{suffix}", weight_rows())
     export(ws, tmp_path / "out", "lerobot", table)
-    first = by_episode(rows_of(tmp_path / "out"))
+    first = by_episode(read_rows(tmp_path / "out"))
     np.testing.assert_allclose(first[3], [0.03] * 10 + [0.3] * 10, rtol=1e-6)
     with (tmp_path / "out" / "weights.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -145,7 +131,7 @@ def test_a_table_weighs_episodes_and_their_steps_and_the_list_of_an_export_is_on
         "0.5",
     )
     export(ws, tmp_path / "again", "lerobot", str(tmp_path / "out" / "weights.csv"))
-    np.testing.assert_allclose(by_episode(rows_of(tmp_path / "again")), first, rtol=1e-6)
+    np.testing.assert_allclose(by_episode(read_rows(tmp_path / "again")), first, rtol=1e-6)
 
 
 def test_an_episode_without_a_score_has_the_mean_and_the_list_says_so(ws: Workspace, tmp_path: Path) -> None:
@@ -155,6 +141,7 @@ def test_an_episode_without_a_score_has_the_mean_and_the_list_says_so(ws: Worksp
     assert [rows[3]["reason"], rows[-1]["reason"]] == ["score 0.3", f"no score, mean {MEAN:g}"]
 
 
+@pytest.mark.slow
 def test_weights_are_cut_with_the_steps_in_every_format(ws: Workspace, tmp_path: Path) -> None:
     rows = [*weight_rows(), {**weight_rows()[2], "weight": 0.5, "start_seconds": 0.5, "stop_seconds": 1.0}]
     table = write_table(tmp_path / "mine.csv", rows)
@@ -170,7 +157,7 @@ def test_weights_are_cut_with_the_steps_in_every_format(ws: Workspace, tmp_path:
         elif format == "parquet":
             got = pq.read_table(tmp_path / format / "steps.parquet")["sample_weight"].to_pylist()
         else:
-            got = [row["sample_weight"] for row in rows_of(tmp_path / format)]
+            got = [row["sample_weight"] for row in read_rows(tmp_path / format)]
         np.testing.assert_allclose(got, expected, rtol=1e-6, err_msg=format)
 
 
@@ -192,7 +179,7 @@ def test_progress_is_written_for_rabc_and_cut_with_the_steps(ws: Workspace, tmp_
     rows = pq.read_table(tmp_path / "out" / "sarm_progress.parquet").to_pydict()
     assert (rows["index"], rows["episode_index"], rows["frame_index"]) == ([*range(6)], [0] * 6, [*range(6)])
     np.testing.assert_allclose(rows["progress_sparse"], np.linspace(0, 1, 20)[8:14], rtol=1e-6)
-    assert "sample_weight" not in rows_of(tmp_path / "out")[0]
+    assert "sample_weight" not in read_rows(tmp_path / "out")[0]
 
 
 WRONG: list[tuple[Any, dict[str, Any], str]] = [

@@ -33,7 +33,7 @@ def test_equal_payloads_have_equal_hashes_and_different_ones_do_not(tmp_path: Pa
     assert hashes[0] == hashes[3] and len(set(hashes)) == 3 and len(hashes[0]) == 32
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_no_damage_gives_a_wrong_payload(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

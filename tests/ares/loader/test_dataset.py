@@ -6,36 +6,20 @@ import gc
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ares import open as open_workspace
 from ares.clock import camera_seconds
 from ares.errors import RequestError
 from ares.loader import StepDataset
 from ares.media import frames_at
 from ares.workspace import Workspace
-from ingest.base import SourceOptions
-from tests.ingesting import ingest_paths
 
 torch = pytest.importorskip("torch")
 
 ACTION, FRONT = "action", "observation.images.corner"
-
-
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
-    ws = open_workspace(tmp_path_factory.mktemp("torch") / "ws", create=True)
-    ingest_paths(ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), limit=4, quiet=True)
-    ingest_paths(ws.stores, [str(demo_samples / "video")], limit=3, quiet=True)
-    for format in ("rlds", "video"):
-        ws.sets.create(format, ws.stores.tables.episodes.ids(f"format = '{format}'"), {})
-    ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
-    yield ws
-    ws.close()
 
 
 @pytest.mark.parametrize("name", ["rlds", "video"])
@@ -89,6 +73,7 @@ def test_a_window_of_frames_has_the_frames_of_its_steps(workspace: Workspace) ->
     assert sorted(plain[5]) == sorted({*item} - {f"{key}_is_pad"})
 
 
+@pytest.mark.slow
 def test_workers_read_the_same_items(workspace: Workspace) -> None:
     dataset = workspace.torch_dataset("video", delta_seconds={})
     rows = list(range(0, len(dataset), 97))
@@ -127,16 +112,7 @@ def test_forked_workers_read_after_their_parent_has_decoded(workspace: Workspace
     assert answer.stdout.strip() == "True", answer.stderr
 
 
-def test_ranks_share_the_steps_without_repetition(workspace: Workspace) -> None:
-    dataset = workspace.torch_dataset("rlds", cameras=[])
-    rows = [
-        list(torch.utils.data.DistributedSampler(dataset, num_replicas=2, rank=rank, shuffle=True, seed=3))
-        for rank in range(2)
-    ]
-    assert sorted({*rows[0], *rows[1]}) == list(range(len(dataset)))
-    assert len(set(rows[0]) & set(rows[1])) <= 1  # the sampler repeats one step of an odd number
-
-
+@pytest.mark.slow
 def test_a_pickled_dataset_reads_the_same_and_the_files_go_with_the_first(workspace: Workspace) -> None:
     dataset = workspace.torch_dataset("rlds", cameras=[])
     copy: StepDataset = pickle.loads(pickle.dumps(dataset))

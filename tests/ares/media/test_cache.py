@@ -50,6 +50,7 @@ FileCache(folder / "cache", 100).path("key.mp4", write)
 """
 
 
+@pytest.mark.slow
 def test_a_file_is_written_once_for_many_processes(tmp_path: Path) -> None:
     workers = [subprocess.Popen([sys.executable, "-c", _WORKER, str(tmp_path)]) for _ in range(3)]
     assert [worker.wait() for worker in workers] == [0, 0, 0]

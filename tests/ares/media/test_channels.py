@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from ares.episode import Channels, MediaRef
-from ares.formats.tf_example import make_tf_example_class
-from ares.formats.tfrecord import write_tfrecords
 from ares.media import (
     FileCache,
     NotCopyable,
@@ -21,6 +19,7 @@ from ares.media import (
     frames_at,
     thumbnail,
 )
+from tests.ares.media.written_videos import span_ref, write_record
 
 
 def red_camera(folder: Path, channels: Channels) -> MediaRef:
@@ -28,22 +27,7 @@ def red_camera(folder: Path, channels: Channels) -> MediaRef:
     picture = np.zeros((32, 48, 3), np.uint8)
     picture[..., 0 if channels == "rgb" else 2] = 200
     data = bytes(cv2.imencode(".png", picture[..., ::-1])[1].tobytes())
-    example = make_tf_example_class()()
-    example.features.feature["steps/image"].bytes_list.value.extend([data] * 5)
-    path = folder / f"{channels}.tfrecord"
-    (span,) = write_tfrecords(path, [example.SerializeToString()])
-    return MediaRef(
-        kind="tfrecord",
-        uri=str(path),
-        start_seconds=0.0,
-        stop_seconds=1.0,
-        num_frames=5,
-        rate_hz=5.0,
-        byte_offset=span.offset,
-        byte_size=span.size,
-        key="steps/image",
-        channels=channels,
-    )
+    return write_record(folder / f"{channels}.tfrecord", [data] * 5, 5.0, channels=channels)
 
 
 @pytest.mark.parametrize("channels", ["rgb", "bgr"])
@@ -57,14 +41,7 @@ def test_red_stays_red(tmp_path: Path, channels: Channels) -> None:
     assert jpeg is not None
     blue, green, red = jpeg[10, 10].tolist()
     assert red > 150 and max(blue, green) < 60
-    video = MediaRef(
-        kind="mp4",
-        uri=str(browser_video(ref, "h264", cache)),
-        start_seconds=0.0,
-        stop_seconds=1.0,
-        num_frames=5,
-        rate_hz=5.0,
-    )
+    video = span_ref(browser_video(ref, "h264", cache), 5, 5.0)
     red, green, blue = frames_at(video, [0.4])[0, 10, 10].tolist()
     assert red > 150 and max(blue, green) < 60
 

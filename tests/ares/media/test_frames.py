@@ -15,9 +15,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.formats.tf_example import make_tf_example_class
-from ares.formats.tfrecord import write_tfrecords
 from ares.media import all_frames, encoded_frames, frames_at
+from tests.ares.media.written_videos import decode, make_video, span_ref, video_ref, write_record
 
 VIDEOS: dict[str, tuple[str, int, int, str, dict[str, Any]]] = {
     "b-frames": ("a.mp4", 60, 20, "libx264", {"bf": 3, "g": 17}),
@@ -33,11 +32,7 @@ VIDEOS: dict[str, tuple[str, int, int, str, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module", params=VIDEOS)
 def video(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    make_video: Any,
-    video_ref: Any,
-    decode: Any,
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[MediaRef, list[float], list[np.ndarray]]:
     name, frames, rate, codec, options = VIDEOS[request.param]
     path = make_video(tmp_path_factory.mktemp("video") / name, frames, rate, codec, **options)
@@ -64,19 +59,10 @@ def test_each_frame_is_shown_at_its_own_second(video: Any) -> None:
 
 
 @pytest.mark.parametrize("rate", [30, 240, 600, 2000])
-def test_a_fast_camera_shows_a_frame_until_the_next_one_begins(
-    tmp_path: Path, make_video: Any, video_ref: Any, rate: int
-) -> None:
+def test_a_fast_camera_shows_a_frame_until_the_next_one_begins(tmp_path: Path, rate: int) -> None:
     images = np.arange(40, dtype=np.uint8)[:, None, None, None].repeat(8, 1).repeat(8, 2).repeat(3, 3)
     np.save(tmp_path / "eye.npy", images)
-    ref = MediaRef(
-        kind="npy",
-        uri=str(tmp_path / "eye.npy"),
-        start_seconds=0.0,
-        stop_seconds=40 / rate,
-        num_frames=40,
-        rate_hz=float(rate),
-    )
+    ref = span_ref(tmp_path / "eye.npy", 40, rate, kind="npy")
     for share in (0.0, 0.5, 0.85):
         shown = frames_at(ref, [(number + share) / rate for number in range(40)])
         assert shown[:, 0, 0, 0].tolist() == list(range(40))
@@ -88,7 +74,7 @@ def test_a_fast_camera_shows_a_frame_until_the_next_one_begins(
 
 @pytest.mark.parametrize("rate", [240, 300, 450])
 def test_a_fast_matroska_whose_times_are_whole_milliseconds_shows_each_frame_at_its_second(
-    tmp_path: Path, make_video: Any, video_ref: Any, rate: int
+    tmp_path: Path, rate: int
 ) -> None:
     ref = replace(video_ref(make_video(tmp_path / "a.mkv", 40, rate)), rate_hz=float(rate))
     shown = frames_at(ref, [number / rate for number in range(40)])
@@ -106,9 +92,7 @@ def test_any_seconds_in_any_order_show_what_a_player_would(video: Any, requested
     assert np.array_equal(frames, np.stack(expected))
 
 
-def test_a_span_of_a_shared_file_never_shows_its_neighbours(
-    tmp_path: Path, make_video: Any, video_ref: Any
-) -> None:
+def test_a_span_of_a_shared_file_never_shows_its_neighbours(tmp_path: Path) -> None:
     ref = video_ref(make_video(tmp_path / "shared.mp4", 60, 20, bf=3, g=17))
     pictures = list(all_frames(ref))
     span = replace(ref, start_seconds=21 / 20, stop_seconds=40 / 20, num_frames=19)
@@ -117,7 +101,7 @@ def test_a_span_of_a_shared_file_never_shows_its_neighbours(
     assert np.array_equal(frames, np.stack([pictures[n] for n in (21, 21, 21, 22, 39, 39, 39)]))
 
 
-def test_a_rate_set_by_the_user_scales_the_seconds(tmp_path: Path, make_video: Any, video_ref: Any) -> None:
+def test_a_rate_set_by_the_user_scales_the_seconds(tmp_path: Path) -> None:
     ref = video_ref(make_video(tmp_path / "fast.mp4", 40, 20))
     pictures = list(all_frames(ref))
     slow = replace(ref, rate_hz=5.0)
@@ -127,9 +111,7 @@ def test_a_rate_set_by_the_user_scales_the_seconds(tmp_path: Path, make_video: A
     assert len(list(all_frames(slow))) == 40
 
 
-def test_only_the_frames_on_the_way_are_decoded(
-    tmp_path: Path, make_video: Any, video_ref: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_frames_on_the_way_are_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ares.media.video import codec as video_file
 
     ref = video_ref(make_video(tmp_path / "long.mp4", 300, 20, g=10, bf=0))
@@ -150,7 +132,7 @@ def test_only_the_frames_on_the_way_are_decoded(
     assert packets < 60
 
 
-def test_many_threads_may_read_one_file(tmp_path: Path, make_video: Any, video_ref: Any) -> None:
+def test_many_threads_may_read_one_file(tmp_path: Path) -> None:
     ref = video_ref(make_video(tmp_path / "a.mp4", 60, 20, bf=3))
     expected = frames_at(ref, [0.3, 1.7, 2.9])
     with ThreadPoolExecutor(8) as pool:
@@ -158,9 +140,7 @@ def test_many_threads_may_read_one_file(tmp_path: Path, make_video: Any, video_r
             assert np.array_equal(frames, expected)
 
 
-def test_files_that_cannot_be_decoded_raise_media_errors(
-    tmp_path: Path, make_video: Any, video_ref: Any
-) -> None:
+def test_files_that_cannot_be_decoded_raise_media_errors(tmp_path: Path) -> None:
     path = make_video(tmp_path / "a.mp4", 40, 20, movflags="+faststart")
     ref = video_ref(path)
     with pytest.raises(MediaError, match="file is missing"):
@@ -174,22 +154,8 @@ def test_files_that_cannot_be_decoded_raise_media_errors(
 
 def test_images_of_a_record_by_second(tmp_path: Path) -> None:
     images = [np.full((6, 8, 3), 20 * number, np.uint8) for number in range(10)]
-    example = make_tf_example_class()()
     encoded = [cv2.imencode(".png", image)[1].tobytes() for image in images]
-    example.features.feature["steps/image"].bytes_list.value.extend(encoded)
-    path = tmp_path / "a.tfrecord"
-    (record_span,) = write_tfrecords(path, [example.SerializeToString()])
-    ref = MediaRef(
-        kind="tfrecord",
-        uri=str(path),
-        start_seconds=0.0,
-        stop_seconds=10 / 3,
-        num_frames=10,
-        rate_hz=3.0,
-        byte_offset=record_span.offset,
-        byte_size=record_span.size,
-        key="steps/image",
-    )
+    ref = write_record(tmp_path / "a.tfrecord", encoded, 3.0)
     numbers = [9, 0, 4, 4]
     frames = frames_at(ref, [number / 3.0 for number in numbers])
     assert np.array_equal(frames, np.stack([images[number] for number in numbers]))

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.media import frozen_camera_flags, probe_video
+from ares.media import find_inactive_spans, frozen_camera_flags, probe_video
+from tests.ares.media.written_videos import span_ref, write_video
 
 FRAMES, HEIGHT, WIDTH = 30, 144, 192
 Picture = Callable[[int], NDArray[np.uint8]]
@@ -33,39 +32,25 @@ def black(_: int) -> NDArray[np.uint8]:
 
 
 def write(path: Path, picture: Picture, codec: str, gop: int) -> Path:
-    with av.open(str(path), "w") as container:
-        stream: Any = container.add_stream(codec, rate=10)
-        stream.width, stream.height, stream.gop_size = WIDTH, HEIGHT, gop
-        stream.pix_fmt = "yuv420p"
-        if codec == "libx265":
-            stream.options = {"x265-params": "log-level=none"}
-        for number in range(FRAMES):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture(number), format="rgb24")))
-        container.mux(stream.encode())
-    return path
+    options: dict[str, Any] = {"x265-params": "log-level=none"} if codec == "libx265" else {}
+    return write_video(path, [picture(n) for n in range(FRAMES)], rate=10, codec=codec, g=gop, **options)
 
 
 def flags(path: Path, first: int = 0, count: int = FRAMES) -> tuple[str, ...]:
-    ref = MediaRef(
-        kind="mp4",
-        uri=str(path),
-        start_seconds=first / 10,
-        stop_seconds=(first + count) / 10,
-        num_frames=count,
-        rate_hz=10.0,
+    return frozen_camera_flags(
+        span_ref(path, count, 10.0, first / 10), probe_video(path).inactive_spans, first
     )
-    return frozen_camera_flags(ref, probe_video(path).inactive_spans, first)
 
 
 @pytest.mark.parametrize(
     ("codec", "gop"),
     [
         ("libx264", 250),
-        ("libx264", 2),
-        ("libx264", 1),
-        ("libx265", 12),
         ("libsvtav1", 2),
-        ("mpeg4", 12),
+        *(
+            pytest.param(codec, gop, marks=pytest.mark.slow)
+            for codec, gop in (("libx264", 2), ("libx264", 1), ("libx265", 12), ("mpeg4", 12))
+        ),
     ],
 )
 def test_frozen_black_and_moving(tmp_path: Path, codec: str, gop: int) -> None:
@@ -99,3 +84,9 @@ def test_a_disk_that_fails_is_no_answer(tmp_path: Path, monkeypatch: pytest.Monk
             flags(frozen)
     else:
         assert flags(frozen) == ()
+
+
+def test_few_frames_are_never_an_inactive_span() -> None:
+    assert find_inactive_spans([100] * 9, [True] + [False] * 8, 64) == ()
+    assert find_inactive_spans([], [], 64) == ()
+    assert find_inactive_spans([900, *[20] * 19, 900, *[20] * 5], [True, *[False] * 25], 64) == ((0, 20),)

@@ -14,6 +14,7 @@ import pytest
 from ares.episode import MediaRef
 from ares.errors import MediaError
 from ares.media import all_frames, compute_file_stamp, encoded_frames, frames_at, verify_source
+from tests.ares.media.written_videos import span_ref
 
 STEPS = 40
 
@@ -27,10 +28,7 @@ def _write_images(folder: Path, shade: int) -> Path:
 
 
 def _ref(uri: str) -> MediaRef:
-    ref = MediaRef(
-        kind="images", uri=uri, start_seconds=0, stop_seconds=4, num_frames=STEPS, rate_hz=10, key=""
-    )
-    return replace(ref, stamp=compute_file_stamp(uri))
+    return span_ref(Path(uri), STEPS, 10.0, kind="images", uri=uri, stamp=compute_file_stamp(uri))
 
 
 @pytest.fixture

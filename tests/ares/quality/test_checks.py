@@ -119,6 +119,22 @@ def test_foreign_robots_have_few_findings_and_no_wrong_lag() -> None:
     assert right >= 0.9 * claimed
 
 
+def _signals(
+    state: np.ndarray, action: np.ndarray, rate_hz: float = 30.0, names: tuple[str, ...] = (), number: int = 0
+) -> EpisodeSignals:
+    """An episode with a step at each of its seconds; its dimensions are joints unless they have other names."""
+    names = names or tuple(f"joint_{dim}" for dim in range(state.shape[1]))
+    return EpisodeSignals(
+        episode_id=str(number),
+        seconds=np.arange(len(state)) / rate_hz,
+        state=state,
+        action=action,
+        state_names=names,
+        action_names=names,
+        rate_hz=rate_hz,
+    )
+
+
 def _turning(rate_hz: float = 30.0, steps: int = 300) -> tuple[np.ndarray, np.ndarray]:
     """A quaternion that passes half a turn about x and sways about y, and the same 0.1 s later."""
     seconds = np.arange(steps) / rate_hz
@@ -136,19 +152,7 @@ def test_a_quaternion_that_changes_its_sign_does_not_move() -> None:
     state, action = (pose * np.where(pose[:, :1] < 0, -1, 1) for pose in (state, -action))
     names = ("qw", "qx", "qy", "qz")
     assert np.abs(np.diff(state, axis=0)).max() > 1.5  # it jumps as it is stored
-    episodes = [
-        EpisodeSignals(
-            episode_id=str(number),
-            seconds=np.arange(300) / 30,
-            state=state,
-            action=action,
-            state_names=names,
-            action_names=names,
-            rate_hz=30.0,
-        )
-        for number in range(3)
-    ]
-    check = _check_last(episodes)
+    check = _check_last([_signals(state, action, names=names, number=number) for number in range(3)])
     assert check.findings == ()
     assert check.lag.steps == pytest.approx(3, abs=0.5)
 
@@ -158,17 +162,7 @@ def test_an_episode_that_is_cut_out_of_a_motion_has_the_lag_of_the_whole() -> No
     seconds = np.arange(0, 12, 0.02)
     # Its first second is the fastest, as where a recording is cut: what came before it is not there.
     path = (np.sin(2 * seconds + rng.uniform(0, 6, (6, 1))) * np.exp(-seconds / 3)).T
-    names = tuple(f"joint_{number}" for number in range(6))
-    whole = EpisodeSignals(
-        episode_id="cut",
-        seconds=seconds[10:],
-        state=path[:-10],
-        action=path[10:],
-        state_names=names,
-        action_names=names,
-        rate_hz=50.0,
-    )
-    lag = _check_last([whole]).lag
+    lag = _check_last([_signals(path[:-10], path[10:], 50.0)]).lag
     assert lag.steps == pytest.approx(10, abs=0.5)
     assert lag.low_steps <= 10 <= lag.high_steps
 
@@ -178,39 +172,17 @@ def test_a_step_of_six_degrees_is_no_whole_turn() -> None:
     state = np.column_stack([40 * np.sin(seconds + shift) for shift in range(6)])
     state[:, 2] = 20 * np.sin(0.2 * seconds)
     state[100:, 2] += 6.28
-    names = tuple(f"joint_{number}" for number in range(6))
-    episode = EpisodeSignals(
-        episode_id="degrees",
-        seconds=seconds,
-        state=state,
-        action=state,
-        state_names=names,
-        action_names=names,
-        rate_hz=30.0,
-    )
-    assert "A007" not in {finding.code for finding in _check_last([episode]).findings}
+    assert "A007" not in {finding.code for finding in _check_last([_signals(state, state)]).findings}
 
 
 def test_a_joint_without_a_command_to_move_is_not_dead() -> None:
     rng = np.random.default_rng(7)
-    names = tuple(f"joint_{number}" for number in range(6))
     episodes = []
     for number in range(5):
-        steps = 200
-        path = np.sin(np.arange(steps)[:, None] * 0.05 + rng.uniform(0, 6, 6))
+        path = np.sin(np.arange(200)[:, None] * 0.05 + rng.uniform(0, 6, 6))
         if number == 4:
             path[:, 1] = path[0, 1]
-        episodes.append(
-            EpisodeSignals(
-                episode_id=str(number),
-                seconds=np.arange(steps) / 20,
-                state=path,
-                action=np.roll(path, -2, axis=0),
-                state_names=names,
-                action_names=names,
-                rate_hz=20.0,
-            )
-        )
+        episodes.append(_signals(path, np.roll(path, -2, axis=0), 20.0, number=number))
     assert "A002" not in {finding.code for finding in _check_last(episodes).findings}
     commanded = replace(episodes[4], action=episodes[0].action)
     assert ("A002", "joint_1") in {
@@ -221,18 +193,8 @@ def test_a_joint_without_a_command_to_move_is_not_dead() -> None:
 def test_a_common_encoder_is_not_coarse_however_little_the_robot_moves() -> None:
     seconds = np.arange(300) / 30
     path = 0.1 * np.column_stack([np.sin(seconds + shift) for shift in range(6)])
-    names = tuple(f"joint_{number}" for number in range(6))
     for step, codes in ((2 * np.pi / 4096, set()), (0.02, {"A005"})):
-        state = np.round(path / step) * step
-        episode = EpisodeSignals(
-            episode_id="encoder",
-            seconds=seconds,
-            state=state,
-            action=path,
-            state_names=names,
-            action_names=names,
-            rate_hz=30.0,
-        )
+        episode = _signals(np.round(path / step) * step, path)
         assert {f.code for f in _check_last([episode]).findings} & {"A005"} == codes
 
 
@@ -243,14 +205,11 @@ def test_a_parked_arm_and_a_resting_gripper_are_no_fault() -> None:
     state = np.column_stack([moving, np.zeros(steps), np.ones(steps)])
     names = ("left_joint_0", "right_joint_0", "gripper")
     episodes = [
-        EpisodeSignals(
-            episode_id=str(number),
-            seconds=np.arange(steps) / 30,
-            state=state + rng.normal(0, 0.001, state.shape) * [1, 0, 0],
-            action=np.roll(state, -2, axis=0),
-            state_names=names,
-            action_names=names,
-            rate_hz=30.0,
+        _signals(
+            state + rng.normal(0, 0.001, state.shape) * [1, 0, 0],
+            np.roll(state, -2, axis=0),
+            names=names,
+            number=number,
         )
         for number in range(4)
     ]
@@ -261,16 +220,8 @@ def test_a_parked_arm_and_a_resting_gripper_are_no_fault() -> None:
 def test_ten_steps_say_nothing_of_the_lag() -> None:
     rng = np.random.default_rng(0)
     robot = random_robot(rng)
-    short = random_dataset(robot, rng, episodes=1)[0]
-    cut = EpisodeSignals(
-        episode_id="short",
-        seconds=short.seconds[:10],
-        state=short.state[:10],
-        action=short.action[:10],
-        state_names=short.state_names,
-        action_names=short.action_names,
-        rate_hz=short.rate_hz,
-    )
+    whole = random_dataset(robot, rng, episodes=1)[0]
+    cut = replace(whole, seconds=whole.seconds[:10], state=whole.state[:10], action=whole.action[:10])
     assert check_signals(cut, _statistics([cut]).typical()).lag.steps is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ares.signals import DimensionKind, classify_by_name, parse_arm_name
+from ares.signals import DimensionKind, classify_by_name, paired_dimensions, parse_arm_name
 from ares.signals.dimension_kinds import classify_by_values, learn_kinds, value_evidence
 from ares.signals.statistics import switch_like
 from tests.generators.robots import random_dimensions
@@ -64,3 +64,8 @@ def test_names_stand_above_values_and_few_episodes_say_nothing() -> None:
     assert _claims(values, rate_hz, named)[0] == "base"
     assert _claims(values, rate_hz, named)[1:] == _claims(values, rate_hz, hidden)[1:]
     assert set(_claims(values[:2], rate_hz, hidden)) == {"unknown"}
+
+
+def test_dimensions_are_paired_by_name_and_bare_numbers_are_not() -> None:
+    assert paired_dimensions(("x", "gripper.pos"), ("gripper.pos", "x")) == ((1, 0), (0, 1))
+    assert paired_dimensions(("states_0", "states_1"), ("actions_0",)) == ()

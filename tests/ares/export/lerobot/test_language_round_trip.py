@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ares import open as open_workspace
-from ares.annotation import Annotation, Producer
 from ares.workspace import Workspace
+from tests.ares.export.segments import PERSON, append, segment
 from tests.ingest.lerobot.test_language import TOP, at_frames, every_frame, make_dataset, row, stamp
 from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day
@@ -118,30 +118,18 @@ def stored_value(ws: Workspace, annotation_id: str) -> Mapping[str, Any]:
     return {own.annotation_id: own.value for own in found}[annotation_id]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1", "rlds"], 2))
 def test_authors_arms_and_ends_are_read_back_from_an_export(format: str, tmp_path: Path) -> None:
     source = make_dataset(tmp_path / "source", {})
     with open_workspace(tmp_path / "first", create=True) as ws:
         ingest_paths(ws.stores, [str(source)], quiet=True)
         (id,) = ws.stores.tables.episodes.ids()
-        producer = Producer(annotator="spans", version="1", kind="person", fills_segments=True)
-        ws.stores.annotations.add_producer(producer)
-        ws.stores.annotations.append(
-            [
-                Annotation(
-                    episode_id=id,
-                    name=producer.annotator,
-                    value={"style": style, "text": text, "author": author, "arm": arm},
-                    maker_id=producer.maker_id,
-                    subject=id,
-                    start_seconds=start,
-                    stop_seconds=stop,
-                    created="2026-01-01T00:00:00+00:00",
-                )
-                for style, text, start, stop, author, arm in _SAID
-            ]
-        )
-        ws.sync()
+        made = [
+            segment(PERSON, id, (start, stop), {"style": style, "text": text, "author": author, "arm": arm})
+            for style, text, start, stop, author, arm in _SAID
+        ]
+        append(ws, [PERSON], made)
         ws.export(ws.sets.create("all", [id], {}), tmp_path / "out1", format=format, quiet=True)
     for number in (1, 2):
         with open_workspace(tmp_path / f"ws{number}", create=True) as ws:
@@ -151,6 +139,7 @@ def test_authors_arms_and_ends_are_read_back_from_an_export(format: str, tmp_pat
             ws.export(chosen, tmp_path / f"out{number + 1}", format=format, quiet=True)
 
 
+@pytest.mark.slow
 def test_a_list_of_segments_of_other_episodes_is_not_read(tmp_path: Path) -> None:
     once = export_again(write_source(tmp_path / "source"), tmp_path / "once")
     before = texts_of(once)
@@ -161,6 +150,7 @@ def test_a_list_of_segments_of_other_episodes_is_not_read(tmp_path: Path) -> Non
     assert texts_of(export_again(once, tmp_path / "twice")) == before
 
 
+@pytest.mark.slow
 def test_a_subtask_that_stands_in_both_forms_is_read_once_and_keeps_its_end(tmp_path: Path) -> None:
     persistent = [row("subtask", "reach", stamp(0)), row("subtask", "grasp", stamp(4))]
     numbers = [0, 0, 0, 2, 1, 1, 1, 1, 2, 2]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import av
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ares.curation import CurationSet
-from ares.episode import Record
 from ares.workspace import Workspace
+from tests.ares.export.made_episodes import make_record, make_set, read_info, read_json
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +32,9 @@ def with_actions(sample_workspace: Workspace, tmp_path_factory: pytest.TempPathF
     return folder
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def test_every_episode_has_a_file_and_a_video_of_its_length(exported: Path) -> None:
-    info = json.loads((exported / "meta" / "info.json").read_text())
-    episodes = lines(exported / "meta" / "episodes.jsonl")
+    info = read_info(exported)
+    episodes = read_json(exported / "meta" / "episodes.jsonl")
     assert (info["codebase_version"], info["total_videos"], info["total_chunks"]) == ("v2.1", 24, 1)
     cameras = [key for key, feature in info["features"].items() if feature["dtype"] == "video"]
     first = 0
@@ -59,9 +52,9 @@ def test_every_episode_has_a_file_and_a_video_of_its_length(exported: Path) -> N
 
 
 def test_tasks_are_numbered_and_statistics_are_those_of_the_version(with_actions: Path) -> None:
-    tasks = {line["task_index"]: line["task"] for line in lines(with_actions / "meta" / "tasks.jsonl")}
-    episodes = lines(with_actions / "meta" / "episodes.jsonl")
-    statistics = lines(with_actions / "meta" / "episodes_stats.jsonl")
+    tasks = {line["task_index"]: line["task"] for line in read_json(with_actions / "meta" / "tasks.jsonl")}
+    episodes = read_json(with_actions / "meta" / "episodes.jsonl")
+    statistics = read_json(with_actions / "meta" / "episodes_stats.jsonl")
     for number, (episode, line) in enumerate(zip(episodes, statistics, strict=True)):
         table = pq.read_table(with_actions / f"data/chunk-000/episode_{number:06d}.parquet")
         assert {tasks[index] for index in table["task_index"].to_pylist()} == set(episode["tasks"])
@@ -87,16 +80,11 @@ def test_lists_have_the_type_that_old_readers_know(with_actions: Path) -> None:
     ],
 )
 def test_modalities_cover_every_number_of_the_state(
-    names: tuple[str, ...],
-    parts: dict[str, tuple[int, int]],
-    empty_workspace: Workspace,
-    make_record: Callable[..., Record],
-    make_set: Callable[..., CurationSet],
-    tmp_path: Path,
+    names: tuple[str, ...], parts: dict[str, tuple[int, int]], ws: Workspace, tmp_path: Path
 ) -> None:
-    frozen = make_set(empty_workspace, [make_record(0, names=names)])
-    empty_workspace.export(frozen, tmp_path / "out", format="lerobot-v2.1", quiet=True)
-    modality = json.loads((tmp_path / "out" / "meta" / "modality.json").read_text())
+    frozen = make_set(ws, [make_record(0, names=names)])
+    ws.export(frozen, tmp_path / "out", format="lerobot-v2.1", quiet=True)
+    modality = read_json(tmp_path / "out" / "meta" / "modality.json")
     assert {name: (part["start"], part["end"]) for name, part in modality["state"].items()} == parts
     assert modality["video"] == {"front": {"original_key": "observation.images.front"}}
     assert modality["annotation"] == {"human.task_description": {"original_key": "task_index"}}

@@ -13,18 +13,13 @@ from ares.export.lerobot.writer import prepare_video
 from ares.export.retime import retime_episode
 from ingest.base import SourceOptions
 from ingest.video import video
+from tests.ares.media.written_videos import A_QUARTER_TO_THE_RIGHT, write_video
 
 
 def test_a_phone_video_is_encoded_upright_and_not_copied(tmp_path: Path) -> None:
-    with av.open(str(tmp_path / "phone.mp4"), "w") as container:
-        stream: Any = container.add_stream("libx264", rate=20)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        stream.set_display_rotation(-90)
-        picture = np.full((48, 64, 3), 20, np.uint8)
-        picture[:, :16] = 230  # the left edge, which is the upper one to a person
-        for _ in range(10):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
+    picture = np.full((48, 64, 3), 20, np.uint8)
+    picture[:, :16] = 230  # the left edge, which is the upper one to a person
+    write_video(tmp_path / "phone.mp4", [picture] * 10, matrix=A_QUARTER_TO_THE_RIGHT)
     (source,) = video.open(str(tmp_path), SourceOptions())
     (item,) = source.items
     record = item.load()

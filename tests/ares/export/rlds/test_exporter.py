@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-from collections.abc import Callable
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,24 +13,18 @@ import cv2
 import numpy as np
 import pytest
 
-from ares import open as open_workspace
-from ares.annotation import Annotation, Column, Producer
-from ares.curation import CurationSet
-from ares.episode import Json, Record, Signal
+from ares.annotation import Column, Producer
+from ares.episode import Json, Signal
 from ares.errors import MediaError
 from ares.export.rlds import exporter as writer
 from ares.formats import RecordLocation, parse_tf_example, read_record, scan_record_file
 from ares.input import decode_image, parse_image_header
 from ares.media import encoded_frames, frames_at
 from ares.workspace import Workspace
+from tests.ares.export.made_episodes import ingest_again, make_record, make_set, read_json, read_manifest
+from tests.ares.export.segments import append, segment
 from tests.ingest.image_folders.conftest import write_images
 from tests.ingesting import ingest_paths
-
-MakeRecord = Callable[..., Record]
-MakeSet = Callable[..., CurationSet]
-# Read before the tests' environment is cleaned.
-_TENSORFLOW = os.environ.get("ARES_TENSORFLOW_PYTHON", "")
-_SCRIPT = Path(__file__).resolve().parents[4] / "scripts" / "check_rlds.py"
 
 _SPEED = Producer(
     annotator="speed",
@@ -61,10 +54,6 @@ def values(payload: bytes, key: str) -> list[Any]:
     return list(getattr(feature, feature.WhichOneof("kind")).value)
 
 
-def manifest(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "manifest.episodes.jsonl").read_text().splitlines()]
-
-
 def test_copied_records_begin_with_the_bytes_of_the_source(
     sample_workspace: Workspace, demo_samples: Path, tmp_path: Path
 ) -> None:
@@ -74,7 +63,7 @@ def test_copied_records_begin_with_the_bytes_of_the_source(
     source = set(records(folder))
     sizes = {len(payload) for payload in source}
     payloads = records(tmp_path / "out" / "metaworld_sawyer" / "1.0.0")
-    for payload, row in zip(payloads, manifest(tmp_path / "out"), strict=True):
+    for payload, row in zip(payloads, read_manifest(tmp_path / "out"), strict=True):
         assert any(payload[:size] in source and len(payload) > size for size in sizes)
         assert values(payload, "episode_metadata/ares_episode_id") == [row["episode_id"].encode()]
 
@@ -85,7 +74,7 @@ def test_records_written_anew_keep_the_images_of_the_source(
     report = sample_workspace.export("rlds", tmp_path / "out", format="rlds", task="caption", quiet=True)
     assert (report.copied_records, report.encoded_frames) == (0, 0)
     payloads = records(tmp_path / "out" / "metaworld_sawyer" / "1.0.0")
-    for payload, row in zip(payloads, manifest(tmp_path / "out"), strict=True):
+    for payload, row in zip(payloads, read_manifest(tmp_path / "out"), strict=True):
         episode = sample_workspace.stores.tables.episodes.get_episode(row["episode_id"])
         for camera in episode.cameras:
             assert values(payload, f"steps/observation/{camera.name}") == encoded_frames(camera.media)
@@ -94,11 +83,12 @@ def test_records_written_anew_keep_the_images_of_the_source(
         assert values(payload, "steps/is_last") == last and values(payload, "steps/is_first") == last[::-1]
 
 
+@pytest.mark.slow
 def test_videos_become_jpegs_near_their_frames(sample_workspace: Workspace, tmp_path: Path) -> None:
     report = sample_workspace.export("video", tmp_path / "out", format="rlds", quiet=True)
     assert report.encoded_frames == 2 * report.frames and sum(report.reencoded.values()) == 24
     payload = records(tmp_path / "out" / "video" / "1.0.0")[0]
-    row = manifest(tmp_path / "out")[0]
+    row = read_manifest(tmp_path / "out")[0]
     episode = sample_workspace.stores.tables.episodes.get_episode(row["episode_id"])
     for camera in episode.cameras:
         images = values(payload, f"steps/observation/{camera.name}")
@@ -110,20 +100,20 @@ def test_videos_become_jpegs_near_their_frames(sample_workspace: Workspace, tmp_
 
 @pytest.mark.parametrize("suffix", [".bmp", ".png"])
 def test_images_of_another_kind_are_encoded_and_those_of_another_size_refused(
-    empty_workspace: Workspace, tmp_path: Path, suffix: str
+    ws: Workspace, tmp_path: Path, suffix: str
 ) -> None:
     """The features give one size for all images of a camera."""
     size = (24, 32) if suffix == ".bmp" else (48, 64)
     front = write_images(tmp_path / "lab" / "episode" / "front", [f"{number}.png" for number in range(8)])
     (front / "5.png").write_bytes(cv2.imencode(suffix, np.zeros((*size, 3), np.uint8))[1].tobytes())
     (front.parent / "lang.txt").write_text("open the drawer\n")
-    ingest_paths(empty_workspace.stores, [str(tmp_path / "lab")], quiet=True)
-    frozen = empty_workspace.sets.create("all", empty_workspace.stores.tables.episodes.ids(), {})
+    ingest_paths(ws.stores, [str(tmp_path / "lab")], quiet=True)
+    frozen = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
     if suffix == ".png":
         with pytest.raises(MediaError, match="frames of several sizes"):
-            empty_workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+            ws.export(frozen, tmp_path / "out", format="rlds", quiet=True)
         return
-    report = empty_workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+    report = ws.export(frozen, tmp_path / "out", format="rlds", quiet=True)
     (shard,) = (tmp_path / "out").rglob("*.tfrecord-*")
     (payload,) = records(shard.parent)
     headers = [parse_image_header(image) for image in values(payload, "steps/observation/front")]
@@ -132,36 +122,20 @@ def test_images_of_another_kind_are_encoded_and_those_of_another_size_refused(
 
 
 def test_signals_and_columns_are_written_and_names_that_clash_get_numbers(
-    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
+    ws: Workspace, tmp_path: Path
 ) -> None:
-    force, log, made = (
-        np.arange(107 * 2, dtype=np.float32).reshape(107, 2),
-        empty_workspace.stores.annotations,
-        [],
-    )
+    force, made = np.arange(107 * 2, dtype=np.float32).reshape(107, 2), []
     for number, dataset in enumerate(("b a", "b-a", "b.a")):
         record = make_record(number, names=tuple("xyz"[: number + 1]), cameras=(), dataset=dataset)
         extra = {"force": Signal(force + number, ("x", "y"))}
         made.append(replace(record, trajectory=replace(record.trajectory, extra=extra)))
-    frozen = make_set(empty_workspace, made)
-    log.add_producer(_SPEED)
-    log.append(
-        [
-            Annotation(
-                episode_id=record.episode.episode_id,
-                subject=record.episode.episode_id,
-                name="speed",
-                value=_SPEED_VALUES,
-                maker_id=_SPEED.maker_id,
-                start_seconds=0.0,
-                stop_seconds=5.35,
-                created="",
-            )
-            for record in made
-        ]
+    frozen = make_set(ws, made)
+    append(
+        ws,
+        [_SPEED],
+        [segment(_SPEED, record.episode.episode_id, (0, 5.35), _SPEED_VALUES) for record in made],
     )
-    empty_workspace.sync()
-    empty_workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+    ws.export(frozen, tmp_path / "out", format="rlds", quiet=True)
     folders = sorted(path.parent for path in (tmp_path / "out").rglob("dataset_info.json"))
     assert [folder.parent.name for folder in folders] == ["b_a", "b_a_2", "b_a_3"]
     for number, folder in enumerate(folders):
@@ -173,20 +147,14 @@ def test_signals_and_columns_are_written_and_names_that_clash_get_numbers(
 
 
 def test_splits_are_kept_and_shards_have_their_size(
-    empty_workspace: Workspace,
-    make_record: MakeRecord,
-    make_set: MakeSet,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "SHARD_BYTES", 3000)
     splits = ["train"] * 5 + ["val", "all", ""]
     made = [make_record(number, cameras=(), split=split) for number, split in enumerate(splits)]
-    report = empty_workspace.export(
-        make_set(empty_workspace, made), tmp_path / "out", format="rlds", quiet=True
-    )
+    report = ws.export(make_set(ws, made), tmp_path / "out", format="rlds", quiet=True)
     folder = tmp_path / "out" / "made" / "1.0.0"
-    info = json.loads((folder / "dataset_info.json").read_text())
+    info = read_json(folder / "dataset_info.json")
     counts = {split["name"]: [int(n) for n in split["shardLengths"]] for split in info["splits"]}
     assert {name: sum(lengths) for name, lengths in counts.items()} == {"train": 6, "val": 1, "all_": 1}
     assert len(counts["train"]) > 1 and report.episodes == 8
@@ -195,9 +163,7 @@ def test_splits_are_kept_and_shards_have_their_size(
     assert [len(spans_of(shard)) for shard in shards] == counts["train"]
 
 
-def test_outcome_and_rate_come_back(
-    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
-) -> None:
+def test_outcome_and_rate_come_back(ws: Workspace, tmp_path: Path) -> None:
     outcomes = [True, False, None]
     made = [
         make_record(
@@ -205,56 +171,24 @@ def test_outcome_and_rate_come_back(
         )
         for number, success in enumerate(outcomes)
     ]
-    frozen = make_set(empty_workspace, made)
-    report = empty_workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+    frozen = make_set(ws, made)
+    report = ws.export(frozen, tmp_path / "out", format="rlds", quiet=True)
     assert not [line for line in report.left_out if line.startswith("robot")]
-    again = open_workspace(tmp_path / "again", create=True)
-    ingest_paths(again.stores, [str(tmp_path / "out")], quiet=True)
-    episodes = sorted(again.stores.tables.episodes.read(), key=lambda episode: episode.key)
+    episodes = sorted(ingest_again(tmp_path / "out").episodes, key=lambda episode: episode.key)
     assert [episode.success for episode in episodes] == outcomes
     assert [episode.robot for episode in episodes] == ["arm 0", "arm 1", "arm 2"]
     assert {(episode.rate_hz, episode.state_names) for episode in episodes} == {(30000 / 1001, ("x", "y"))}
-    again.close()
 
 
-def test_a_record_that_has_changed_is_left_out(demo_samples: Path, tmp_path: Path) -> None:
-    import shutil
-
+def test_a_record_that_has_changed_is_left_out(ws: Workspace, demo_samples: Path, tmp_path: Path) -> None:
     shutil.copytree(demo_samples / "rlds", tmp_path / "rlds")
-    workspace = open_workspace(tmp_path / "ws", create=True)
-    ingest_paths(workspace.stores, [str(tmp_path / "rlds")], quiet=True)
-    frozen = workspace.sets.create("all", workspace.stores.tables.episodes.ids(), {})
+    ingest_paths(ws.stores, [str(tmp_path / "rlds")], quiet=True)
+    frozen = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
     shard = next((tmp_path / "rlds").rglob("*.tfrecord-*"))
     data = bytearray(shard.read_bytes())
     data[spans_of(shard)[3].offset + 1000] ^= 1
     times = shard.stat()
     shard.write_bytes(data)
     os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))
-    report = workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+    report = ws.export(frozen, tmp_path / "out", format="rlds", quiet=True)
     assert (report.episodes, report.failed) == (11, 1)
-    workspace.close()
-
-
-@pytest.mark.skipif(not _TENSORFLOW, reason="no TensorFlow: name its Python in ARES_TENSORFLOW_PYTHON")
-@pytest.mark.parametrize(
-    ("name", "task"), [("rlds", "instruction"), ("rlds", "caption"), ("video", "instruction")]
-)
-def test_tensorflow_reads_what_is_exported(
-    name: str, task: Any, sample_workspace: Workspace, tmp_path: Path
-) -> None:
-    sample_workspace.export(name, tmp_path / "out", format="rlds", task=task, quiet=True)
-    process = subprocess.run(
-        [_TENSORFLOW, str(_SCRIPT), str(tmp_path / "out")], capture_output=True, text=True, check=True
-    )
-    opened = json.loads(process.stdout)
-    assert len(opened) == 12
-    for entry in opened:
-        episode = sample_workspace.stores.tables.episodes.get_episode(entry["id"])
-        trajectory = sample_workspace.stores.tables.trajectories.get(entry["id"])
-        assert trajectory is not None
-        assert (entry["steps"], entry["language"]) == (episode.num_steps, [episode.instruction])
-        if trajectory.action is not None:
-            assert np.array_equal(np.array(entry["action"], np.float32), trajectory.action.values)
-        assert entry["images"] == {
-            camera.name: [episode.num_steps, camera.height, camera.width, 3] for camera in episode.cameras
-        }

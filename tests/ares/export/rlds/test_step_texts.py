@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ares import open as open_workspace
-from ares.episode import Record
 from ares.workspace import Workspace
 from ingest.base import SourceOptions
+from tests.ares.export.made_episodes import make_record, make_set, read_json
 from tests.ares.export.rlds.test_exporter import records, values
 from tests.ares.export.segments import PERSON, append, segment, source_producer
 from tests.ingesting import ingest_paths
 
-MakeRecord = Callable[..., Record]
-MakeSet = Callable[..., Any]
 FIRST = f"{0:016x}"
 
 
 @pytest.fixture
-def ws(empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet) -> Workspace:
+def ws(ws: Workspace) -> Workspace:
     """Two episodes of 40 steps at 20 Hz without cameras, as the set "made"."""
-    make_set(empty_workspace, [make_record(number, steps=40, cameras=()) for number in range(2)])
-    return empty_workspace
+    make_set(ws, [make_record(number, steps=40, cameras=()) for number in range(2)])
+    return ws
 
 
 def exported_records(folder: Path) -> list[bytes]:
@@ -57,7 +54,7 @@ def test_steps_have_the_text_of_their_subtask(ws: Workspace, tmp_path: Path) -> 
         ("wait", 1.0, "person"),
     ]
     assert report.segments == {"written": {"person": 3}}
-    features = json.loads((tmp_path / "out" / "made" / "1.0.0" / "features.json").read_text())
+    features = read_json(tmp_path / "out" / "made" / "1.0.0" / "features.json")
     steps = features["featuresDict"]["features"]["steps"]["sequence"]["feature"]["featuresDict"]["features"]
     assert steps["subtask"]["pythonClassName"].endswith("text_feature.Text")
 

@@ -21,6 +21,7 @@ from ares.episode import MediaRef
 from ares.errors import MediaError, SourceError
 from ares.input import open_hdf5
 from ares.media import FileCache, all_frames, browser_video, encoded_frames, frames_at, probe_video, thumbnail
+from tests.ares.media.written_videos import span_ref
 
 STEPS, RATE = 24, 12.0
 Images = NDArray[np.uint8]
@@ -47,16 +48,8 @@ def decode_rows(rows: list[bytes]) -> Images:
     return np.stack(images)
 
 
-def ref_of(path: Path, key: str = "obs/images/top") -> MediaRef:
-    return MediaRef(
-        kind="hdf5",
-        uri=str(path),
-        start_seconds=0.0,
-        stop_seconds=STEPS / RATE,
-        num_frames=STEPS,
-        rate_hz=RATE,
-        key=key,
-    )
+def ref_of(path: Path) -> MediaRef:
+    return span_ref(path, STEPS, RATE, kind="hdf5", key="obs/images/top")
 
 
 @pytest.fixture
@@ -159,6 +152,7 @@ def test_damage_is_reported(store_images: Callable[..., MediaRef], tmp_path: Pat
     assert outcome(ref) == "HDF5 file is cut or damaged"
 
 
+@pytest.mark.slow
 def test_a_file_that_another_process_writes_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "a.hdf5"
     code = f"import h5py; file = h5py.File({str(path)!r}, 'w'); file['a'] = 1; file.flush(); print(flush=True); input()"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace as Message
@@ -13,17 +12,15 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from mcap.reader import make_reader
 from mcap.writer import CompressionType
-from mcap_protobuf.decoder import DecoderFactory as Protobuf
-from mcap_ros2.decoder import DecoderFactory as Ros2
 from mcap_ros2.writer import Writer
 from numpy.typing import NDArray
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.media import FileCache, all_frames, browser_video, frames_at, probe_video, thumbnail
+from ares.media import all_frames, frames_at
 from ares.media.recordings.images import decode_access_units, is_keyframe
+from tests.ares.media.written_videos import span_ref
 
 HEADER = (
     "\n" + 80 * "=" + "\nMSG: std_msgs/Header\nbuiltin_interfaces/Time stamp\nstring frame_id\n"
@@ -84,16 +81,7 @@ def image_entries(count: int = COUNT, topic: str = "/cam") -> list[Entry]:
 
 
 def topic_ref(path: Path, **changes: Any) -> MediaRef:
-    full_ref = MediaRef(
-        kind="mcap",
-        uri=str(path),
-        start_seconds=0.0,
-        stop_seconds=COUNT / 20,
-        num_frames=COUNT,
-        rate_hz=20.0,
-        key="/cam",
-    )
-    return dataclasses.replace(full_ref, **changes)
+    return dataclasses.replace(span_ref(path, COUNT, 20.0, kind="mcap", key="/cam"), **changes)
 
 
 def encode_access_units(codec: str, count: int, **options: str) -> list[bytes]:
@@ -294,43 +282,3 @@ def test_a_file_that_changes_is_read_anew(tmp_path: Path) -> None:
     assert int(frames_at(topic_ref(path), [0.5])[0][0, 0, 0]) == 80
     write(path, image_entries()[::2])
     assert int(frames_at(topic_ref(path, num_frames=15), [0.59])[0][0, 0, 0]) == 80
-
-
-def test_many_threads_at_once(images: Path) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        shown = list(pool.map(lambda k: frames_at(topic_ref(images), [k / 20])[0], list(range(COUNT)) * 3))
-    assert [int(frame[0, 0, 0]) // 8 for frame in shown] == list(range(COUNT)) * 3
-
-
-def test_a_topic_has_a_browser_video_and_thumbnails(images: Path, tmp_path: Path) -> None:
-    cache = FileCache(tmp_path / "cache", 10**9)
-    info = probe_video(browser_video(topic_ref(images), "h264", cache))
-    assert (info.num_frames, info.rate_hz, info.codec) == (COUNT, 20.0, "h264")
-    assert thumbnail(topic_ref(images), 0.5, 24, cache).read_bytes()[:2] == b"\xff\xd8"
-
-
-@pytest.mark.parametrize(
-    ("name", "topic"), [("ros2", "/camera/head/image/compressed"), ("foxglove_video", "/camera/head/video")]
-)
-def test_real_recordings_show_what_the_library_and_the_codec_say(
-    shared_data: Path, name: str, topic: str
-) -> None:
-    import av
-
-    path = shared_data / "mcap" / f"g1_ep010_{name}.mcap"
-    with path.open("rb") as file:
-        reader = make_reader(file, decoder_factories=[Ros2(), Protobuf()])
-        data = [message.decoded_message.data for message in reader.iter_decoded_messages(topics=[topic])]
-    expected: list[Any]
-    if name == "ros2":
-        read: Any = cv2.imdecode
-        expected = [read(np.frombuffer(payload, np.uint8), cv2.IMREAD_COLOR)[..., ::-1] for payload in data]
-    else:
-        context: Any = av.CodecContext.create("h264", "r")
-        packets = [*(av.Packet(payload) for payload in data), None]
-        expected = [f.to_ndarray(format="rgb24") for packet in packets for f in context.decode(packet)]
-    ref = topic_ref(path, key=topic, num_frames=290, rate_hz=30.0, stop_seconds=290 / 30)
-    assert all(np.array_equal(a, b) for a, b in zip(all_frames(ref), expected, strict=True))
-    numbers = [0, 1, 144, 200, 289]
-    for number, frame in zip(numbers, frames_at(ref, [k / 30 for k in numbers]), strict=True):
-        assert np.array_equal(frame, expected[number])

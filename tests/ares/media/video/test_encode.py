@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from ares.errors import MediaError
 from ares.media import all_frames, encode_mp4, probe_video
 from ares.media.video.encode import VideoCodec
+from tests.ares.media.written_videos import decode, video_ref
 
 
 def pictures(count: int, height: int = 48, width: int = 64) -> list[NDArray[np.uint8]]:
@@ -24,7 +24,7 @@ def pictures(count: int, height: int = 48, width: int = 64) -> list[NDArray[np.u
 
 
 @pytest.mark.parametrize("codec", ["h264", "av1"])
-def test_frames_come_back(tmp_path: Path, codec: VideoCodec, video_ref: Any, decode: Any) -> None:
+def test_frames_come_back(tmp_path: Path, codec: VideoCodec) -> None:
     frames = pictures(25)
     path = tmp_path / "a.mp4"
     assert encode_mp4(iter(frames), path, 12.5, codec) == 25
@@ -59,9 +59,7 @@ def test_every_tenth_frame_is_a_keyframe_and_the_index_comes_first(tmp_path: Pat
 
 @pytest.mark.parametrize("size", [(33, 17), (7, 9), (1, 1)])
 @pytest.mark.parametrize("codec", ["h264", "av1"])
-def test_odd_and_tiny_sizes_are_padded(
-    tmp_path: Path, size: tuple[int, int], codec: VideoCodec, decode: Any
-) -> None:
+def test_odd_and_tiny_sizes_are_padded(tmp_path: Path, size: tuple[int, int], codec: VideoCodec) -> None:
     path = tmp_path / "a.mp4"
     frames = pictures(3, *size)
     encode_mp4(frames, path, 10.0, codec)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
-from ares.episode import MediaRef
 from ares.errors import MediaError, SourceError
 from ares.media import (
     FileCache,
@@ -27,6 +26,13 @@ from ares.media import (
     thumbnail,
 )
 from ares.media.video.probe import Orientation, matrix_orientation
+from tests.ares.media.written_videos import (
+    A_QUARTER_TO_THE_RIGHT,
+    span_ref,
+    video_ref,
+    write_sound,
+    write_video,
+)
 
 PHONE = [0, 33, 66, 133, 166, 200, 400, 433, 466, 1000, 1033, 1066]
 UNIT = 1 << 16
@@ -50,41 +56,6 @@ def corners(picture: NDArray[np.uint8]) -> str:
     return "".join(names)
 
 
-def write(
-    path: Path,
-    pictures: Sequence[NDArray[np.uint8]],
-    milliseconds: Sequence[int] | None = None,
-    codec: str = "libx264",
-    matrix: Sequence[int] | None = None,
-    sound: bool = False,
-    container: dict[str, str] | None = None,
-    **options: str,
-) -> Path:
-    """A video with a frame at each millisecond (default: 20 a second), with sound before it if asked."""
-    times = milliseconds or [50 * number for number in range(len(pictures))]
-    pixels = options.pop("pix_fmt", "yuv420p")
-    with av.open(str(path), "w", options=container or {}) as out:
-        audio: Any = out.add_stream("aac", rate=16000) if sound else None
-        stream: Any = out.add_stream(codec, rate=Fraction(20), options=options)
-        stream.height, stream.width, stream.pix_fmt = *pictures[0].shape[:2], pixels
-        if milliseconds:
-            stream.codec_context.time_base = stream.time_base = Fraction(1, 1000)
-        if matrix:
-            stream.set_display_matrix(list(matrix))
-        if audio:
-            silence = av.AudioFrame.from_ndarray(np.zeros((1, 16000), np.int16), "s16", "mono")
-            silence.sample_rate = 16000
-            out.mux(audio.encode(silence))
-        for picture, time in zip(pictures, times, strict=True):
-            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
-            frame.pts = time if milliseconds else time // 50
-            frame.time_base = Fraction(1, 1000) if milliseconds else Fraction(1, 20)
-            out.mux(stream.encode(frame))
-        out.mux(stream.encode())
-        out.mux(audio.encode() if audio else [])
-    return path
-
-
 def shades(count: int) -> list[NDArray[np.uint8]]:
     return [np.full((48, 64, 3), 20 + 15 * number, np.uint8) for number in range(count)]
 
@@ -94,11 +65,9 @@ def shade_numbers(pictures: NDArray[np.uint8]) -> list[int]:
     return [round((float(picture.mean()) - 20) / 15) for picture in pictures]
 
 
-MakeRef = Callable[[Path], MediaRef]
-
 ORIENTATIONS = {
     "as it lies": ((UNIT, 0, 0, 0, UNIT, 0, 0, 0, 1 << 30), "rgb-"),
-    "a quarter to the right": ((0, UNIT, 0, -UNIT, 0, 0, 0, 0, 1 << 30), "br-g"),
+    "a quarter to the right": (A_QUARTER_TO_THE_RIGHT, "br-g"),
     "upside down": ((-UNIT, 0, 0, 0, -UNIT, 0, 0, 0, 1 << 30), "-bgr"),
     "a quarter to the left": ((0, -UNIT, 0, UNIT, 0, 0, 0, 0, 1 << 30), "g-rb"),
     "mirrored": ((-UNIT, 0, 0, 0, UNIT, 0, 0, 0, 1 << 30), "gr-b"),
@@ -107,11 +76,9 @@ ORIENTATIONS = {
 
 @pytest.mark.parametrize("name", ORIENTATIONS)
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
-def test_a_turned_video_is_seen_as_a_person_sees_it(
-    video_ref: MakeRef, tmp_path: Path, name: str, suffix: str
-) -> None:
+def test_a_turned_video_is_seen_as_a_person_sees_it(tmp_path: Path, name: str, suffix: str) -> None:
     matrix, expected = ORIENTATIONS[name]
-    path = write(tmp_path / f"a.{suffix}", [quarters(n) for n in range(12)], matrix=matrix)
+    path = write_video(tmp_path / f"a.{suffix}", [quarters(n) for n in range(12)], matrix=matrix)
     info, ref = probe_video(path), video_ref(path)
     size = (48, 64) if "quarter" in name else (64, 48)
     pictures = frames_at(ref, [0.0, 0.3])
@@ -122,20 +89,15 @@ def test_a_turned_video_is_seen_as_a_person_sees_it(
     assert corners(cv2.cvtColor(jpeg, cv2.COLOR_BGR2RGB).astype(np.uint8)) == expected
 
 
-def test_packets_of_a_turned_video_are_not_copied_and_its_span_plays_upright(
-    video_ref: MakeRef, tmp_path: Path
-) -> None:
+def test_packets_of_a_turned_video_are_not_copied_and_its_span_plays_upright(tmp_path: Path) -> None:
     matrix, expected = ORIENTATIONS["a quarter to the right"]
-    path = write(tmp_path / "phone.mp4", [quarters(n) for n in range(20)], matrix=matrix, g="5", bf="0")
+    path = write_video(tmp_path / "phone.mp4", [quarters(n) for n in range(20)], matrix=matrix, g="5", bf="0")
     ref = video_ref(path)
     with pytest.raises(NotCopyable, match="stored rotated"):
         cut_packets(ref, ref.num_frames, ref.rate_hz)
     cache = FileCache(tmp_path / "cache", 2**30)
     assert browser_video(ref, "h264", cache) == path
-    span = MediaRef(
-        kind="mp4", uri=str(path), start_seconds=0.25, stop_seconds=0.75, num_frames=10, rate_hz=20.0
-    )
-    output = browser_video(span, "h264", cache)
+    output = browser_video(span_ref(path, 10, 20.0, 0.25), "h264", cache)
     with av.open(str(output)) as container:
         frames: Any = list(container.decode(video=0))
         assert len(frames) == 10 and frames[0].rotation == 0
@@ -162,10 +124,8 @@ def test_an_orientation_does_what_its_matrix_says(
 
 @pytest.mark.parametrize("options", [{"bf": "0"}, {"bf": "3", "b_strategy": "0"}])
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
-def test_a_varying_rate_has_its_true_seconds(
-    video_ref: MakeRef, tmp_path: Path, options: dict[str, Any], suffix: str
-) -> None:
-    path = write(tmp_path / f"phone.{suffix}", shades(12), PHONE, **options)
+def test_a_varying_rate_has_its_true_seconds(tmp_path: Path, options: dict[str, Any], suffix: str) -> None:
+    path = write_video(tmp_path / f"phone.{suffix}", shades(12), PHONE, **options)
     info, ref = probe_video(path), video_ref(path)
     assert info.seconds is not None
     assert np.allclose(info.seconds, np.array(PHONE) / 1e3, atol=1e-3)
@@ -175,23 +135,15 @@ def test_a_varying_rate_has_its_true_seconds(
     assert shade_numbers(np.stack(list(all_frames(ref)))) == list(range(12))
 
 
-def test_a_span_at_a_varying_rate_is_played_in_its_time_and_ends_where_it_ends(
-    video_ref: MakeRef, tmp_path: Path
-) -> None:
-    path = write(tmp_path / "phone.mp4", shades(12), PHONE, bf="0")
+def test_a_span_at_a_varying_rate_is_played_in_its_time_and_ends_where_it_ends(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "phone.mp4", shades(12), PHONE, bf="0")
     info = probe_video(path)
     assert info.seconds is not None
     first, after = 3, 10  # 0.133 s up to 1.033 s
     start, stop = float(info.seconds[first]), float(info.seconds[after])
     rate = (after - first - 1) / (float(info.seconds[after - 1]) - start)
-    ref = MediaRef(
-        kind="mp4",
-        uri=str(path),
-        start_seconds=start,
-        stop_seconds=min(stop, start + (after - first) / rate),
-        num_frames=after - first,
-        rate_hz=rate,
-    )
+    whole = span_ref(path, after - first, rate, start)
+    ref = replace(whole, stop_seconds=min(stop, whole.stop_seconds))
     assert shade_numbers(frames_at(ref, list(info.seconds[first:after] - start))) == list(range(first, after))
     assert shade_numbers(frames_at(ref, [9.0])) == [after - 1]
     assert shade_numbers(np.stack(list(all_frames(ref)))) == list(range(first, after))
@@ -202,10 +154,10 @@ def test_a_span_at_a_varying_rate_is_played_in_its_time_and_ends_where_it_ends(
     assert shade_numbers(np.stack(list(all_frames(output)))) == shade_numbers(frames_at(ref, seconds))
 
 
-def test_a_rate_that_only_the_container_rounds_is_constant(video_ref: MakeRef, tmp_path: Path) -> None:
+def test_a_rate_that_only_the_container_rounds_is_constant(tmp_path: Path) -> None:
     for suffix in ("mkv", "webm", "mp4", "avi"):
         codec = "libvpx-vp9" if suffix == "webm" else "mpeg4" if suffix == "avi" else "libx264"
-        info = probe_video(write(tmp_path / f"a.{suffix}", shades(12), codec=codec))
+        info = probe_video(write_video(tmp_path / f"a.{suffix}", shades(12), codec=codec))
         assert (info.num_frames, info.rate_hz, info.seconds) == (12, 20.0, None), suffix
         assert shade_numbers(frames_at(video_ref(tmp_path / f"a.{suffix}"), [0.0, 0.25, 0.55])) == [
             0,
@@ -213,12 +165,12 @@ def test_a_rate_that_only_the_container_rounds_is_constant(video_ref: MakeRef, t
             11,
         ], suffix
     times = [round(1000 * number / 30) for number in range(12)]
-    info = probe_video(write(tmp_path / "b.mkv", shades(12), times))
+    info = probe_video(write_video(tmp_path / "b.mkv", shades(12), times))
     assert info.seconds is None and info.rate_hz == pytest.approx(30, abs=0.01)
 
 
-def test_sound_first_and_a_cover_picture_are_not_the_video(video_ref: MakeRef, tmp_path: Path) -> None:
-    path = write(tmp_path / "loud.mp4", shades(12), sound=True)
+def test_sound_first_and_a_cover_picture_are_not_the_video(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "loud.mp4", shades(12), sound=True)
     assert probe_video(path).num_frames == 12 and shade_numbers(frames_at(video_ref(path), [0.3])) == [6]
     cover = tmp_path / "cover.jpg"
     cv2.imwrite(str(cover), np.zeros((200, 200, 3), np.uint8))
@@ -245,17 +197,13 @@ def test_sound_first_and_a_cover_picture_are_not_the_video(video_ref: MakeRef, t
         pass
 
 
-def test_a_video_that_begins_late_is_shown_and_cut_from_its_first_frame(
-    video_ref: MakeRef, tmp_path: Path
-) -> None:
+def test_a_video_that_begins_late_is_shown_and_cut_from_its_first_frame(tmp_path: Path) -> None:
     times = [3000 + 50 * number for number in range(14)]
-    path = write(tmp_path / "late.mkv", shades(14), times, bf="0", g="7")
+    path = write_video(tmp_path / "late.mkv", shades(14), times, bf="0", g="7")
     info, ref = probe_video(path), video_ref(path)
     assert (info.start_seconds, info.rate_hz, info.seconds) == (3.0, 20.0, None)
     assert shade_numbers(frames_at(ref, [0.0, 0.35])) == [0, 7]
-    span = MediaRef(
-        kind="mp4", uri=str(path), start_seconds=0.35, stop_seconds=0.7, num_frames=7, rate_hz=20.0
-    )
+    span = span_ref(path, 7, 20.0, 0.35)
     output = video_ref(browser_video(span, "h264", FileCache(tmp_path / "cache", 2**30)))
     assert shade_numbers(np.stack(list(all_frames(output)))) == list(range(7, 14))
 
@@ -272,10 +220,10 @@ def test_a_video_that_begins_late_is_shown_and_cut_from_its_first_frame(
     ],
 )
 def test_what_cameras_write_is_read_and_made_playable(
-    video_ref: MakeRef, tmp_path: Path, name: str, codec: str, pixels: str
+    tmp_path: Path, name: str, codec: str, pixels: str
 ) -> None:
     options: dict[str, Any] = {"x265-params": "log-level=none"} if codec == "libx265" else {}
-    path = write(tmp_path / name, shades(12), codec=codec, pix_fmt=pixels, **options)
+    path = write_video(tmp_path / name, shades(12), codec=codec, pix_fmt=pixels, **options)
     ref = video_ref(path)
     assert (ref.num_frames, ref.rate_hz) == (12, 20.0)
     assert shade_numbers(frames_at(ref, [0.0, 0.3, 0.55])) == [0, 6, 11]
@@ -285,51 +233,45 @@ def test_what_cameras_write_is_read_and_made_playable(
     assert shade_numbers(np.stack(list(all_frames(video_ref(output))))) == list(range(12))
 
 
-def test_a_fragmented_mp4_has_all_its_frames(video_ref: MakeRef, tmp_path: Path) -> None:
+def test_a_fragmented_mp4_has_all_its_frames(tmp_path: Path) -> None:
     options = {"movflags": "frag_keyframe+empty_moov"}
-    path = write(tmp_path / "live.mp4", shades(12), container=options, g="4")
+    path = write_video(tmp_path / "live.mp4", shades(12), container=options, g="4")
     assert (probe_video(path).num_frames, probe_video(path).rate_hz) == (12, 20.0)
     assert shade_numbers(frames_at(video_ref(path), [0.0, 0.3, 0.55])) == [0, 6, 11]
 
 
 def test_a_truncated_file_is_refused_or_flagged(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).integers(0, 255, (60, 48, 64, 3), np.uint8)
-    index_last = write(tmp_path / "moov_last.mp4", list(noise))
-    index_first = write(tmp_path / "moov_first.mp4", list(noise), container={"movflags": "faststart"})
-    mkv = write(tmp_path / "a.mkv", list(noise), g="10")
+    index_last = write_video(tmp_path / "moov_last.mp4", list(noise))
+    index_first = write_video(tmp_path / "moov_first.mp4", list(noise), container={"movflags": "faststart"})
+    mkv = write_video(tmp_path / "a.mkv", list(noise), g="10")
+    behind_index = tmp_path / "end.mp4"
+    behind_index.write_bytes(index_first.read_bytes()[:-100])
     for path in (index_last, index_first, mkv):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    for path in (index_last, index_first):
+    for path in (index_last, index_first, behind_index):
         with pytest.raises(SourceError, match="video file is cut"):
             probe_video(path)
     info = probe_video(mkv)
     assert info.is_truncated and 10 < info.num_frames < 50
-    assert not probe_video(write(tmp_path / "whole.mkv", list(noise))).is_truncated
+    assert not probe_video(write_video(tmp_path / "whole.mkv", list(noise))).is_truncated
 
 
 def test_files_without_video_are_refused_with_their_reason(tmp_path: Path) -> None:
-    sound = tmp_path / "sound.mp4"
-    with av.open(str(sound), "w") as out:
-        audio: Any = out.add_stream("aac", rate=16000)
-        silence = av.AudioFrame.from_ndarray(np.zeros((1, 16000), np.int16), "s16", "mono")
-        silence.sample_rate = 16000
-        out.mux(audio.encode(silence))
-        out.mux(audio.encode())
+    write_sound(tmp_path / "sound.mp4")
     (tmp_path / "text.mp4").write_text("not a video" * 100)
     (tmp_path / "empty.mp4").touch()
-    for name, reason in (("sound", "no video stream"), ("text", "cut or no video"), ("empty", "is empty")):
+    reasons = {
+        "sound": "no video stream",
+        "text": "cut or no video",
+        "empty": "is empty",
+        "gone": "is missing",
+    }
+    for name, reason in reasons.items():
         with pytest.raises(SourceError, match=reason):
             probe_video(tmp_path / f"{name}.mp4")
-        ref = MediaRef(
-            kind="mp4",
-            uri=str(tmp_path / f"{name}.mp4"),
-            start_seconds=0,
-            stop_seconds=1,
-            num_frames=9,
-            rate_hz=9,
-        )
         with pytest.raises(MediaError, match=reason):
-            frames_at(ref, [0.0])
+            frames_at(span_ref(tmp_path / f"{name}.mp4", 9, 9.0), [0.0])
 
 
 def test_pixels_that_are_not_square_are_flagged(tmp_path: Path) -> None:

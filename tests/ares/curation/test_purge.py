@@ -7,29 +7,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ares.contract import DatasetKey, StoredContracts, read_contracts, write_contracts
 from ares.curation import (
-    SelectedEpisodes,
-    add_tag,
     count_pending_purges,
     duplicate_groups,
-    finish_purges,
     list_duplicate_pairs,
     list_failures,
     purge as run,
     purge_episodes,
-    purgeable_ids,
-    remove_episodes,
     undo,
 )
 from ares.curation.copies import CopyPair
 from ares.curation.duplicate_groups import group_pairs
 from ares.doctor import run_checks
 from ares.errors import RequestError
-from ares.jobs import EpisodeSelection, record_job
+from ares.jobs import record_job
 from ares.store import StagedIds
 from ares.workspace import Workspace
 from tests.ingesting import ingest_paths
@@ -56,10 +50,8 @@ def remains(folder: Path, *texts: str) -> list[str]:
 def spread(workspace: Workspace, episode_id: str) -> None:
     """Let an episode be named wherever one can be: sets, tags, removals, failures, reports, caches, old versions."""
     stores = workspace.stores
-    selection = EpisodeSelection(where=f"episode_id = '{episode_id}'")
-    with SelectedEpisodes(selection, [episode_id]) as staged:
-        add_tag(stores, "a", staged)
-        remove_episodes(stores, staged)
+    workspace.tag("a", where=f"episode_id = '{episode_id}'")
+    workspace.remove(where=f"episode_id = '{episode_id}'")
     undo(stores)
     workspace.sets.create("recipe", [episode_id], {"where": f"episode_id = '{episode_id}'"})
     source = stores.tables.episodes.get_episode(episode_id).source
@@ -90,6 +82,7 @@ def test_nothing_of_a_purged_episode_is_left_but_a_hash(
     assert curated.stores.tables.episodes.count() == 11
 
 
+@pytest.mark.slow
 def test_words_about_purged_episodes_go_with_them(curated: Workspace, ids: list[str]) -> None:
     """Replies that were kept, notes, recipes, and what was made of an instruction that nobody else has."""
     log = curated.stores.annotations
@@ -100,8 +93,7 @@ def test_words_about_purged_episodes_go_with_them(curated: Workspace, ids: list[
     curated.sets.create("one", where="caption = 'lift zebra00x quickly'")
     log.put_documents("model_replies", {"a1": {"text": "a walrus lifts"}, "spent/m/1": {"calls": 1}})
     log.put_documents("success_criteria", {"c1": {"task": secret, "criteria": ["is the walrus gone?"]}})
-    others = [row["episode_id"] for row in _sharing(curated, secret)]
-    purge(curated, others or ids[:1])
+    purge(curated, [episode.episode_id for episode in curated.episodes if episode.instruction == secret])
     texts = str([list(log.find_documents(name)) for name in log.collections()])
     assert "walrus" not in texts and "zebra00x" not in texts and "badger" in texts
     assert log.get_document("model_replies", "spent/m/1") == {"calls": 1}
@@ -126,6 +118,7 @@ def test_failures_that_name_a_purged_episode_in_their_key_or_in_their_words_go_w
         assert not gone.keys() & dict(log.find_documents(collection)).keys()
 
 
+@pytest.mark.slow
 def test_near_duplicates_of_a_purged_episode_keep_their_group_without_it(
     curated: Workspace, ids: list[str]
 ) -> None:
@@ -177,12 +170,7 @@ def test_files_of_jobs_that_name_a_purged_episode_go_with_it(curated: Workspace,
     assert left == {"a1.lock", "d4.json", "d4.out", "uploads/answers.csv"}
 
 
-def _sharing(workspace: Workspace, instruction: str) -> list[dict[str, Any]]:
-    """Episodes of an instruction."""
-    rows = workspace.stores.tables.episodes.read_columns(["episode_id", "instruction"]).to_pylist()
-    return [row for row in rows if row["instruction"] == instruction]
-
-
+@pytest.mark.slow
 def test_a_purge_frees_the_bytes_of_its_rows_in_every_table(curated: Workspace, ids: list[str]) -> None:
     """One version of each table is left, whose files have the rows that are shown and no others."""
     spread(curated, ids[1])
@@ -210,9 +198,9 @@ def _size(table: Any) -> int:
     return sum(path.stat().st_size for path in Path(table.uri).rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_sets_and_actions_say_how_many_were_purged(curated: Workspace, ids: list[str]) -> None:
-    with SelectedEpisodes(EpisodeSelection(ids=ids[:3]), ids[:3]) as staged:
-        removal = remove_episodes(curated.stores, staged)
+    removal = curated.remove(ids[:3])
     purge(curated, ids[:2])
     good = curated.sets["good"]
     assert (good.episodes, good.purged) == (3, 2) and list(curated.sets.ids(good)) == ids[2:5]
@@ -224,27 +212,12 @@ def test_sets_and_actions_say_how_many_were_purged(curated: Workspace, ids: list
 
 
 def test_a_purge_cannot_be_taken_back(curated: Workspace, ids: list[str]) -> None:
-    with SelectedEpisodes(EpisodeSelection(ids=ids[:1]), ids[:1]) as staged:
-        removal = remove_episodes(curated.stores, staged)
+    removal = curated.remove(ids[:1])
     report = purge(curated, ids[:1])
     with pytest.raises(RequestError, match="purge cannot be taken back"):
         undo(curated.stores, report.action)
     with pytest.raises(RequestError, match="cannot be taken back any more"):
         undo(curated.stores, removal.number)
-
-
-def test_removed_episodes_are_purged_by_the_same_selections(curated: Workspace, ids: list[str]) -> None:
-    with SelectedEpisodes(EpisodeSelection(ids=ids[:2]), ids[:2]) as staged:
-        remove_episodes(curated.stores, staged)
-
-    def select(**fields: Any) -> list[str]:
-        return sorted(purgeable_ids(curated.stores, EpisodeSelection(**fields)))
-
-    assert select(dataset="video") == ids and select(set="good") == ids[:5]
-    assert select(ids=[ids[0], ids[7]]) == [ids[0], ids[7]]
-    assert select(where="caption = 'lift zebra00x quickly'") == [ids[0]]
-    with pytest.raises(RequestError, match="no episode"):
-        select(ids=["0123456789abcdef"])
 
 
 def test_a_contract_goes_with_the_last_episode_of_its_dataset(curated: Workspace, ids: list[str]) -> None:
@@ -256,8 +229,7 @@ def test_a_contract_goes_with_the_last_episode_of_its_dataset(curated: Workspace
     stored = StoredContracts(stated={"action.gripper": {"gripper": "high is open"}})
     for dataset in (key, gone):
         write_contracts(log, dataset, stored)
-    with SelectedEpisodes(EpisodeSelection(ids=ids[:1]), ids[:1]) as staged:
-        remove_episodes(curated.stores, staged)
+    curated.remove(ids[:1])
     purge(curated, ids[1:])
     assert read_contracts(log, key) == stored
     assert read_contracts(log, gone) == StoredContracts()
@@ -276,6 +248,7 @@ STEPS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", some_by_day(STEPS, 6))
 @pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
 def test_a_purge_that_is_killed_is_completed_by_the_doctor(
@@ -305,28 +278,3 @@ def test_a_purge_that_is_killed_is_completed_by_the_doctor(
     workspace.close()
     again.close()
     assert remains(folder, ids[1], "zebra01x") == []
-
-
-def test_a_purge_on_mongodb_deletes_the_documents(tmp_path: Path, demo_samples: Path, mongo_uri: str) -> None:
-    from tests.ares.curation.conftest import annotate
-    from tests.ares.curation.test_removal import open_workspace_on_mongo
-
-    with open_workspace_on_mongo(tmp_path, mongo_uri) as workspace:
-        ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
-        episode_ids = sorted(workspace.stores.tables.episodes.ids())
-        annotate(workspace, episode_ids)
-        purge(workspace, episode_ids[:2])
-        assert workspace.stores.annotations.find_annotations(episode_ids[:2]) == []
-        documents = [
-            str(item)
-            for collection in workspace.stores.annotations.collections()
-            for item in workspace.stores.annotations.find_documents(collection)
-        ]
-        assert not [text for text in documents if episode_ids[0] in text]
-        assert run_checks(workspace.stores) == []
-        assert finish_purges(workspace.stores) == []
-        query = np.eye(12, dtype=np.float32)[0]
-        ids_of_vectors = {
-            moment.episode_id for moment in workspace.stores.tables.vectors("m").search(query, 50)
-        }
-        assert ids_of_vectors == set(episode_ids[2:])
