@@ -23,6 +23,8 @@ from benchmarks.synthetic_episodes import add_synthetic_episodes
 from ingest.pipeline.write import check_unchecked_episodes
 from tests.annotators.runs import annotate, estimate_cost
 
+pytestmark = pytest.mark.slow
+
 # Both sizes are several times the batch size of every operation.
 _SIZES = (800, 4_000)
 _BATCH_SIZE = 100

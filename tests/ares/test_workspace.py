@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,12 +30,6 @@ from tests.ingesting import ingest_paths
 SETTINGS = settings_from_environment({})
 
 
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    with closing(open_workspace(str(tmp_path / "workspace"), SETTINGS)) as workspace:
-        yield workspace
-
-
 def _start(*arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "app.cli.main", *arguments]
     return subprocess.Popen(
@@ -44,9 +38,9 @@ def _start(*arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.nightly
-def test_jobs_at_once_do_all_the_work_once(ws: Workspace, demo_samples: Path) -> None:
+def test_jobs_at_once_do_all_the_work_once(video_ws: Workspace, demo_samples: Path) -> None:
     """Four real processes on one workspace: the same source twice, the same annotator twice."""
-    ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
+    ws = video_ws
     jobs = [["ingest", str(demo_samples / "rlds")], ["annotate", "motion"]] * 2
     processes = [_start(*job, "-w", ws.path, "--json") for job in jobs]
     errors = [process.communicate()[1] for process in processes]
@@ -54,25 +48,20 @@ def test_jobs_at_once_do_all_the_work_once(ws: Workspace, demo_samples: Path) ->
     assert sum("waiting: ares " in error for error in errors) >= 1
 
     annotate(ws.stores, ["motion"], Options(settings=SETTINGS), quiet=True)
-    ids = [
-        episode_id
-        for batch in ws.stores.tables.episodes.scan(["episode_id"])
-        for episode_id in batch["episode_id"].to_pylist()
-    ]
+    ids = ws.stores.tables.episodes.read_columns(["episode_id"])["episode_id"].to_pylist()
     assert len(ids) == len(set(ids)) == ws.stores.tables.trajectories.count() == 24
     assert ws.stores.annotations.count_episodes()["motion"] == 24
     assert len(ws.stores.annotations.find_annotations(ids, ["motion"])) == 24
     assert applied_sequence(ws.stores.tables) == ws.stores.annotations.last_sequence()
 
 
-def test_the_index_is_left_to_the_job_that_writes(ws: Workspace, demo_samples: Path) -> None:
-    ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
-    with closing(open_workspace(ws.path, SETTINGS)) as page:
-        reset_applied_sequence(ws.stores.tables)
-        with ws.stores.write_lock("a job"):
+def test_the_index_is_left_to_the_job_that_writes(video_ws: Workspace) -> None:
+    with closing(open_workspace(video_ws.path, SETTINGS)) as page:
+        reset_applied_sequence(video_ws.stores.tables)
+        with video_ws.stores.write_lock("a job"):
             assert page.sync() == 0
-            assert ws.sync() == 12
-            reset_applied_sequence(ws.stores.tables)
+            assert video_ws.sync() == 12
+            reset_applied_sequence(video_ws.stores.tables)
         assert page.sync() == 12
         assert page.sync() == 0
 
@@ -112,16 +101,13 @@ def test_a_job_goes_on_when_its_database_is_killed_and_started_again(
 
     annotator = SimpleNamespace(producer=producer, process=answer, batch_size=1)
     monkeypatch.setattr(registry.annotators, "get", lambda name: lambda options, stores: annotator)
-    with closing(
-        open_workspace(str(tmp_path / "mongo"), settings_from_environment({"ARES_MONGO_URI": mongod.uri}))
-    ) as ws:
+    settings = settings_from_environment({"ARES_MONGO_URI": mongod.uri})
+    with closing(open_workspace(str(tmp_path / "mongo"), settings)) as ws:
         ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
         (report,) = annotate(ws.stores, ["fragile"], Options(settings=SETTINGS), quiet=True)
         assert (report.planned, report.kept, report.failed) == (12, 12, 0)
-        assert (
-            len(ws.stores.annotations.find_annotations(sorted(ws.stores.tables.episodes.ids()), ["fragile"]))
-            == 12
-        )
+        ids = sorted(ws.stores.tables.episodes.ids())
+        assert len(ws.stores.annotations.find_annotations(ids, ["fragile"])) == 12
         assert run_checks(ws.stores) == []
     ended.set()
     crasher.join()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from ares.review import QueueRequest, ReviewQueue, create_queue, list_answers
 from ares.settings import Settings
 from ares.store import StagedIds, Stores, open_stores
 from tests.ares.review.conftest import fill_with_captions
+from tests.workspaces import copy_workspace
 
 REQUEST = QueueRequest(name="q", question="acceptable", person="Ada", random_items=20, worth_items=10)
 
@@ -46,12 +46,11 @@ def template(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Pa
 
 @pytest.fixture
 def stores(tmp_path: Path, template: Path) -> Iterator[Stores]:
-    shutil.copytree(template, tmp_path / "ws")
-    with closing(open_stores(str(tmp_path / "ws"), Settings())) as opened:
+    with closing(open_stores(str(copy_workspace(template, tmp_path / "ws")), Settings())) as opened:
         yield opened
 
 
-@pytest.fixture(params=["sqlite", "mongodb"])
+@pytest.fixture(params=["sqlite", pytest.param("mongodb", marks=pytest.mark.slow)])
 def any_stores(request: pytest.FixtureRequest, tmp_path: Path, demo_samples: Path) -> Iterator[Stores]:
     if request.param == "sqlite":
         yield request.getfixturevalue("stores")
