@@ -59,6 +59,7 @@ def _run_cell(cell: Mapping[str, Any], names: dict[str, Any]) -> None:
     exec(cell.get("expect", ""), names)
 
 
+@pytest.mark.slow
 def test_fifty_things_that_a_notebook_user_types(
     demo_samples: Path, reference_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

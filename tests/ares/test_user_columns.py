@@ -18,6 +18,7 @@ def per_second(episode: Any) -> float:
     return float(episode.num_steps / episode.duration_seconds)
 
 
+@pytest.mark.slow
 def test_mongodb_keeps_user_columns_and_sets_too(
     mongo_uri: str, tmp_path: Path, demo_samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

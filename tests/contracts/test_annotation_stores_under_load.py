@@ -43,6 +43,7 @@ def _nested(depth: int) -> object:
     return value
 
 
+@pytest.mark.slow
 def test_processes_lose_nothing_and_a_reader_skips_nothing(open_database: Open) -> None:
     """A reader that only ever asks for what comes after the last number it saw has seen every annotation, once."""
     script = open_database.code + _WRITER  # type: ignore[attr-defined]
@@ -68,6 +69,7 @@ def test_processes_lose_nothing_and_a_reader_skips_nothing(open_database: Open) 
     assert sorted(claimed) == ["False", "False", "False", "True"]
 
 
+@pytest.mark.slow
 def test_more_annotations_than_a_statement_has_variables_in_one_batch(
     store: AnnotationStore, make_annotation: Make
 ) -> None:

@@ -376,6 +376,7 @@ def test_playlists_do_not_open_other_files(tmp_path: Path, demo_samples: Path, n
         assert container.streams.video
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux limits the memory of a process")
 def test_memory_beyond_the_budget_is_an_error_of_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ares.input.limits.input_budgets", lambda: InputBudgets(memory_bytes=2**28))

@@ -100,6 +100,7 @@ def answered(world: LabelledWorld) -> dict[str, str]:
     return answers
 
 
+@pytest.mark.slow
 def test_from_answers_to_a_certificate_and_its_end(
     world: LabelledWorld, answered: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_what_was_not_drawn_at_random_estimates_nothing(world: LabelledWorld) ->
     assert report_calibration(world.workspace.stores, question="success") == []
 
 
+@pytest.mark.slow
 def test_who_adjudicates_an_own_answer_leaves_it_random_and_the_people_at_odds(world: LabelledWorld) -> None:
     name = next(name for name in sorted(world.truth)[225:] if world.accepted[name])
     success = {"question": "success", "subject_id": name, "subject_kind": "episode"}
@@ -360,6 +362,7 @@ def test_a_criterion_is_explained_by_its_rubric_beside_its_question(
     assert "- unmet: " in guideline and "That it fails counts under OUTCOME." in guideline
 
 
+@pytest.mark.slow
 def test_answers_of_a_queue_of_a_part_estimate_that_part_alone(world: LabelledWorld) -> None:
     workspace, where = world.workspace, f"episode_id >= '{sorted(world.truth)[240]}'"
     request = QueueRequest(name="part", question="success", person="Lou", random_items=4)

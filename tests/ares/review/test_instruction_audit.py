@@ -231,6 +231,7 @@ def _answer_queue(workspace: Workspace, planted: str, wrong_every: int) -> None:
         queue.answer(item, "Ada", "unmet" if is_wrong else "met")
 
 
+@pytest.mark.slow
 def test_the_audit_is_measured_by_what_a_person_of_known_error_answers(
     checked: tuple[Workspace, str], run_ares: Callable[..., CommandResult]
 ) -> None:
@@ -267,6 +268,7 @@ def test_the_audit_is_measured_by_what_a_person_of_known_error_answers(
     assert "known: people refuse 1 of 1 instruction that the audit names; it names 1 of 3 that" in printed.err
 
 
+@pytest.mark.slow
 def test_a_corrected_source_is_not_judged_by_what_was_said_of_its_old_instruction(
     checked: tuple[Workspace, str], run_ares: Callable[..., CommandResult]
 ) -> None:
@@ -289,6 +291,7 @@ def test_a_corrected_source_is_not_judged_by_what_was_said_of_its_old_instructio
     assert _reports(workspace)["known", ""].items == 1
 
 
+@pytest.mark.slow
 def test_what_the_audit_said_survives_a_removal_and_goes_with_a_purge(checked: tuple[Workspace, str]) -> None:
     workspace, planted = checked
     workspace.remove(ids=[planted])
@@ -304,6 +307,7 @@ def test_what_the_audit_said_survives_a_removal_and_goes_with_a_purge(checked: t
 _AUDIT = Producer(annotator="instruction_audit", version="2", settings={"space": "look"})
 
 
+@pytest.mark.slow
 def test_two_audits_of_a_dataset_at_once_keep_what_both_say(
     checked: tuple[Workspace, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

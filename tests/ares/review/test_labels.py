@@ -60,6 +60,7 @@ def test_a_ruling_of_a_person_changes_the_grade_and_back(
     assert (row()["grade"], row()["acceptable_unproven"]) == ("unsure", None)
 
 
+@pytest.mark.slow
 def test_a_caption_whose_deciding_criteria_people_have_ruled_on_needs_no_proven_judge(
     workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
 ) -> None:
@@ -75,6 +76,7 @@ def test_a_caption_whose_deciding_criteria_people_have_ruled_on_needs_no_proven_
     assert (row()["grade"], row()["acceptable"]) == ("unsure", None)
 
 
+@pytest.mark.slow
 def test_people_can_refuse_what_no_judge_has_seen_but_not_accept_it(
     workspace: Workspace, caption: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
 ) -> None:

@@ -94,6 +94,7 @@ def _subjects(queue: ReviewQueue) -> list[str]:
     return [queue._row(number)["subject"] for number in range(queue.queue.items)]
 
 
+@pytest.mark.slow
 def test_of_a_set_comes_first_what_a_judge_is_least_sure_of(stores: Stores) -> None:
     request, ids = replace(REQUEST, random_items=0, worth_items=40, repeat=0.0), stores.tables.episodes.ids()
     create_queue(stores, request, ids, members=ids)
@@ -197,6 +198,7 @@ def test_undo_asks_the_last_again_and_the_answer_is_gone(any_stores: Stores) -> 
     assert [answer.item for _, answer in list_answers(any_stores)] == [shown[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_whatever_people_do_every_item_is_answered_once_by_each(stores: Stores, seed: int) -> None:
     generator, queue = random.Random(seed), _create(stores, replace(REQUEST, repeat=0.5))
@@ -293,6 +295,7 @@ def test_a_guideline_has_examples_of_its_question_and_that_of_the_lab_wins(
     )
 
 
+@pytest.mark.slow
 def test_a_removed_episode_is_left_out_until_an_undo_brings_it_back(stores: Stores) -> None:
     queue = _create(stores, replace(REQUEST, repeat=0.0))
     before = queue.next("Ada")

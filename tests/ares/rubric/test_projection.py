@@ -167,6 +167,7 @@ def test_the_word_of_a_person_stands_beside_no_word_for_a_judge(
     assert (row["grade"], row["acceptable"], row["grade_trust"]) == ("acceptable", True, None)
 
 
+@pytest.mark.slow
 def test_each_judge_decides_where_its_own_controls_prove_it(
     ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
 ) -> None:
@@ -188,6 +189,7 @@ def test_each_judge_decides_where_its_own_controls_prove_it(
     }
 
 
+@pytest.mark.slow
 def test_controls_of_removed_episodes_count_no_more(
     ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
 ) -> None:
@@ -200,6 +202,7 @@ def test_controls_of_removed_episodes_count_no_more(
     assert read_judge_trust(sqlite)[JUDGE.maker_id]["set0"]["state"] == "unproven"
 
 
+@pytest.mark.slow
 def test_a_table_that_an_older_version_counted_is_counted_anew_once(
     ids: list[str],
     write: Write,
@@ -269,6 +272,7 @@ def test_what_texts_of_segments_are_by_the_grades_of_a_trusted_judge(
     assert set(find_text_states(table.drop_columns(["grade_verdicts"]), sqlite).to_pylist()) == {"ungraded"}
 
 
+@pytest.mark.slow
 def test_a_judge_that_has_graded_nothing_yet_stops_no_other(
     ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
 ) -> None:

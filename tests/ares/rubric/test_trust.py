@@ -172,6 +172,7 @@ def test_of_2000_judges_that_just_break_a_bound_at_most_5_percent_are_trusted(na
     assert states.count("trusted") <= 100 + 20, "two standard errors above 5 %"
 
 
+@pytest.mark.slow
 def test_an_honest_judge_that_errs_in_1_of_100_is_mostly_trusted() -> None:
     """Seeds 0 to 99; of 2,000 it is .875."""
     rates = dict.fromkeys(("foreign", "blank", "scrambled", "near_miss"), 0.01)
