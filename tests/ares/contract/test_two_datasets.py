@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ares.contract import (
     DatasetKey,
@@ -18,8 +19,9 @@ from ares.contract import (
 )
 from ares.signals import EpisodeSignals
 from tests.generators.merged_sources import recorded_halves
-from tests.generators.two_sources import PLANTED, RATE_HZ, Recorded, TwoSources, two_sources
-from tests.thinning import some_by_day
+from tests.generators.two_sources import RATE_HZ, Recorded
+
+Array = NDArray[Any]
 
 
 def layout_of(name: str, recorded: Recorded) -> LayoutContract:
@@ -51,46 +53,61 @@ def clashes(first: Recorded, second: Recorded) -> list[str]:
     return list(map(str, find_clashes([layout_of("one", first), layout_of("two", second)])))
 
 
-def pairs(planted: str) -> Iterator[tuple[int, TwoSources]]:
-    """Seeds and pairs of which the second is a copy, or another recording of its task, but for what is planted."""
-    drawn = ((seed, two_sources(seed)) for seed in range(2_000))
-    return (
-        (seed, pair) for seed, pair in drawn if pair.planted == planted and pair.base in ("copy", "same task")
-    )
+# What is done to a (T, D) array of a robot whose fingers, and their largest values, are known.
+CHANGES: dict[str, Callable[[Array, Array, Array], Array]] = {
+    "other unit": lambda rows, is_finger, top: np.where(is_finger, rows, np.degrees(rows)),
+    "other sign": lambda rows, is_finger, top: rows * np.r_[-1, np.ones(rows.shape[1] - 1)],
+    "inverted gripper": lambda rows, is_finger, top: np.where(is_finger, top - rows, rows),
+    "gripper in percent": lambda rows, is_finger, top: np.where(is_finger, rows / top * 100, rows),
+    "exchanged joints": lambda rows, is_finger, top: rows[:, [1, 0, *range(2, rows.shape[1])]],
+}
 
 
-@pytest.mark.parametrize("kind", some_by_day(PLANTED, 2))
-def test_a_planted_difference_is_refused(kind: str) -> None:
-    assert not [seed for seed, pair in islice(pairs(kind), 2) if not clashes(pair.first, pair.second)]
+def halves(seed: int) -> tuple[Recorded, Recorded]:
+    return recorded_halves(np.random.default_rng([seed, 77]))
 
 
-def test_two_honest_recordings_of_one_task_do_not_clash() -> None:
-    found = {seed: clashes(pair.first, pair.second) for seed, pair in islice(pairs(""), 4)}
-    assert not any(found.values()), found
+def clashes_of_changed(seed: int, change: str) -> list[str]:
+    """What is refused of two halves of a dataset, the second of them changed."""
+    first, second = halves(seed)
+    is_finger = np.array(["gripper" in name or "hand" in name for name in first.names])
+    top = np.max([rows.max(axis=0) for rows in first.actions], axis=0)
+    return clashes(first, second.mapped(lambda rows: CHANGES[change](rows, is_finger, top)))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_planted_difference_is_refused(change: str) -> None:
+    assert not [seed for seed in (2, 3) if not clashes_of_changed(seed, change)]
+
+
+def test_two_halves_of_one_dataset_do_not_clash() -> None:
+    assert not {seed: told for seed in range(4) if (told := clashes(*halves(seed)))}
 
 
 def test_a_joint_that_is_called_base_is_exchanged_with_another() -> None:
     """Its name makes it a separate kind."""
-    _, pair = next(pairs("exchanged"))
-    names = list(pair.first.names)
-    names[pair.dimensions[0]] = "base"
-    first, second = (replace(recorded, names=tuple(names)) for recorded in (pair.first, pair.second))
-    assert {clash.name for clash in find_clashes([layout_of("one", first), layout_of("two", second)])} == {
-        "exchanged"
-    }
+    first, second = halves(1)
+    names = ("base", *first.names[1:])
+    exchanged = second.mapped(lambda rows: CHANGES["exchanged joints"](rows, rows, rows))
+    layouts = [
+        layout_of(name, replace(part, names=names)) for name, part in (("one", first), ("two", exchanged))
+    ]
+    assert {clash.name for clash in find_clashes(layouts)} == {"exchanged"}
 
 
 @pytest.mark.parametrize("seed", [8002, 8050, 8104])
 def test_joints_that_move_alike_in_halves_of_one_dataset_are_not_exchanged(seed: int) -> None:
     """By chance another order fits the states of these better, and not their actions."""
-    assert not clashes(*recorded_halves(np.random.default_rng([seed, 77])))
+    assert not clashes(*halves(seed))
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", ["", *PLANTED])
-def test_of_many_pairs_hardly_one_is_told_wrongly(kind: str) -> None:
-    """An offset may be as small as what two recordings of a task differ by."""
-    wrong = [
-        seed for seed, pair in islice(pairs(kind), 60) if bool(clashes(pair.first, pair.second)) != bool(kind)
-    ]
-    assert len(wrong) <= (2 if kind == "offset" else 0), wrong
+@pytest.mark.parametrize("change", CHANGES)
+def test_of_60_planted_differences_hardly_one_is_left_to_a_person(change: str) -> None:
+    """A joint that moves alike on both sides of zero could be turned in silence: see test_agreement."""
+    assert len([seed for seed in range(60) if not clashes_of_changed(seed, change)]) <= 6
+
+
+@pytest.mark.nightly
+def test_none_of_300_halves_clash() -> None:
+    assert not {seed: told for seed in range(300) if (told := clashes(*halves(seed)))}
