@@ -53,9 +53,7 @@ def test_an_empty_log(store: AnnotationStore) -> None:
 
 
 def test_annotations_come_back_in_order(store: AnnotationStore, make_annotation: Make) -> None:
-    annotations = [
-        make_annotation(f"episode{number}", value={"text": f"caption {number}"}) for number in range(25)
-    ]
+    annotations = [make_annotation(f"episode{number}", value={"text": str(number)}) for number in range(25)]
     assert store.append(annotations[:10]) > 0
     last = store.append(annotations[10:])
 
@@ -76,9 +74,7 @@ def test_annotations_come_back_in_order(store: AnnotationStore, make_annotation:
 def test_annotations_made_into_rows_elsewhere_are_the_same_annotations(
     store: AnnotationStore, make_annotation: Make
 ) -> None:
-    annotations = [
-        make_annotation(f"episode{number}", value={"text": f"caption {number}"}) for number in range(4)
-    ]
+    annotations = [make_annotation(f"episode{number}", value={"text": str(number)}) for number in range(4)]
     store.append([annotations[0], serialization.annotation_to_row(annotations[1])])
     last = store.append([serialization.annotation_to_row(annotation) for annotation in annotations])
     assert [annotation for _, annotation in store.read()] == annotations
@@ -86,16 +82,13 @@ def test_annotations_made_into_rows_elsewhere_are_the_same_annotations(
 
 
 def test_the_same_annotation_twice_is_one_annotation(store: AnnotationStore, make_annotation: Make) -> None:
-    first = make_annotation("episode1", value={"text": "the first answer"})
-    store.append([first])
-    store.append(
-        [
-            make_annotation("episode2"),
-            make_annotation("episode1", value={"text": "another answer"}),
-            make_annotation("episode2"),
-        ]
+    first, second = (
+        make_annotation("episode1", value={"text": "the first answer"}),
+        make_annotation("episode2"),
     )
-    assert [annotation for _, annotation in store.read()] == [first, make_annotation("episode2")]
+    store.append([first])
+    store.append([second, make_annotation("episode1", value={"text": "another answer"}), second])
+    assert [annotation for _, annotation in store.read()] == [first, second]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -104,12 +97,9 @@ def test_any_annotation_comes_back_unchanged(store: AnnotationStore, annotations
     before = {annotation.annotation_id for _, annotation in store.read()}
     store.append(annotations)
     stored = {annotation.annotation_id: annotation for _, annotation in store.read()}
-    assert all(
-        stored[annotation.annotation_id] == annotation
-        for annotation in annotations
-        if annotation.annotation_id not in before
-    )
-    assert set(stored) == before | {annotation.annotation_id for annotation in annotations}
+    given = {annotation.annotation_id: annotation for annotation in annotations}
+    assert {id: stored[id] for id in given.keys() - before} == {id: given[id] for id in given.keys() - before}
+    assert stored.keys() == before | given.keys()
 
 
 @pytest.mark.parametrize(
@@ -126,13 +116,8 @@ def test_text_is_kept_as_it_is(store: AnnotationStore, make_annotation: Make, te
 
 
 def test_what_a_producer_has_done(store: AnnotationStore, make_annotation: Make) -> None:
-    store.append(
-        [
-            make_annotation("episode1", maker_id="a"),
-            make_annotation("episode2", maker_id="a", subject="caption7"),
-        ]
-    )
-    store.append([make_annotation("episode3", maker_id="b")])
+    store.append([make_annotation("episode1", maker_id="a"), make_annotation("episode3", maker_id="b")])
+    store.append([make_annotation("episode2", maker_id="a", subject="caption7")])
     subjects = ["episode1", "caption7", "episode3", "episode4", "it's"]
     assert store.find_done_subjects("a", subjects) == {"episode1", "caption7"}
     assert store.find_done_subjects("a", ["caption7"]) == {"caption7"}
@@ -145,10 +130,7 @@ def test_large_documents_are_read_few_at_a_time(store: AnnotationStore) -> None:
         store.put_documents("blocks", {f"{number:03}": [large, number]})
     tracemalloc.start()
     try:
-        numbers = [
-            document[1] for _, document in store.find_documents("blocks") if isinstance(document, list)
-        ]
-        assert numbers == list(range(40))
+        assert [key for key, _ in store.find_documents("blocks")] == [f"{number:03}" for number in range(40)]
         assert tracemalloc.get_traced_memory()[1] < 8e6
     finally:
         tracemalloc.stop()
@@ -169,10 +151,8 @@ def test_annotations_about_episodes(store: AnnotationStore, make_annotation: Mak
         for name in ("motion", "caption")
     ]
     store.append(annotations)
-    assert store.find_annotations(["episode3", "episode1", "nobody"]) == [
-        *annotations[2:4],
-        *annotations[6:8],
-    ]
+    found = [*annotations[2:4], *annotations[6:8]]
+    assert store.find_annotations(["episode3", "episode1", "nobody"]) == found
     assert store.find_annotations(["episode3", "episode1"], ["caption"]) == [annotations[3], annotations[7]]
     assert store.find_annotations(["episode1", "episode1"], ["caption", "grade"]) == [annotations[3]]
     assert store.find_annotations([]) == []
@@ -183,10 +163,8 @@ def test_a_hundred_thousand_episodes_can_be_asked_about(
 ) -> None:
     existing = [make_annotation(f"{number:016x}") for number in range(0, 100_000, 5000)]
     store.append(existing)
-    assert (
-        store.find_annotations([f"{number:016x}" for number in reversed(range(100_000))], ["caption"])
-        == existing
-    )
+    wanted = [f"{number:016x}" for number in reversed(range(100_000))]
+    assert store.find_annotations(wanted, ["caption"]) == existing
 
 
 def test_counts_are_of_different_episodes(store: AnnotationStore, make_annotation: Make) -> None:
@@ -250,16 +228,7 @@ def test_what_processes_spent_is_summed_by_model(store: AnnotationStore) -> None
 
 def test_documents_are_found_by_prefix_in_order(store: AnnotationStore) -> None:
     keys = [
-        "a",
-        "a/1",
-        "a/10",
-        "a/2",
-        "a0",
-        "b",
-        "A/1",
-        "a/é",
-        "a/😀",
-        "a/\uffff",
+        *["a", "a/1", "a/10", "a/2", "a0", "b", "A/1", "a/é", "a/😀", "a/\uffff"],
         *(f"a/{n:05}" for n in range(2500)),
     ]
     store.put_documents("blocks", dict.fromkeys(keys, 1))
@@ -349,11 +318,8 @@ def test_a_revision_is_a_new_annotation_of_the_same_address(
 def test_candidates_and_parts_have_addresses_of_their_own(
     store: AnnotationStore, make_annotation: Make
 ) -> None:
-    annotations = [
-        make_annotation("episode1", ordinal=ordinal, part=part)
-        for ordinal in range(3)
-        for part in ("", "VERB")
-    ]
+    places = [(ordinal, part) for ordinal in range(3) for part in ("", "VERB")]
+    annotations = [make_annotation("episode1", ordinal=ordinal, part=part) for ordinal, part in places]
     store.append([*annotations, *annotations])
     assert [annotation for _, annotation in store.read()] == annotations
     assert len({annotation.address for annotation in annotations}) == 6
@@ -367,12 +333,7 @@ def test_annotations_by_some_producers(store: AnnotationStore, make_annotation: 
     ]
     store.append(annotations)
     ids = ["episode2", "episode0"]
-    assert store.find_annotations(ids, maker_ids=["c", "a"]) == [
-        annotations[0],
-        annotations[2],
-        annotations[6],
-        annotations[8],
-    ]
+    assert store.find_annotations(ids, maker_ids=["c", "a"]) == [annotations[n] for n in (0, 2, 6, 8)]
     assert store.find_annotations(ids, ["caption"], maker_ids=["b", "c"]) == [annotations[1], annotations[7]]
     assert store.find_annotations(ids, maker_ids=["nobody"]) == []
 

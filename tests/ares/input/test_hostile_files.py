@@ -39,8 +39,10 @@ from ares.input import (
     open_zip,
     parse_image_header,
     parse_json,
+    parse_xml,
     read_input,
     read_lines,
+    read_xml,
     read_zip_entry,
     refuse_outside_links,
     require_own_storage,
@@ -437,3 +439,34 @@ def test_a_pointer_of_git_lfs_is_told_apart_here_and_at_a_url(tmp_path: Path) ->
     fsspec.filesystem("memory").pipe("/pointer.json", pointer)
     with pytest.raises(SourceError, match="Git LFS pointer"):
         read_input("memory://pointer.json")
+
+
+BILLION_LAUGHS = '<!DOCTYPE a [<!ENTITY b "x"><!ENTITY c "&b;&b;&b;">]><a>&c;</a>'
+OTHER_FILE = '<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>'
+
+
+def test_elements_and_attributes_of_xml_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    path.write_text("<?xml version='1.0'?><!-- a --><a b='1 &lt; 2'><c/>text<c/></a>")
+    root = read_xml(str(path))
+    assert (root.tag, root.get("b"), [child.tag for child in root]) == ("a", "1 < 2", ["c", "c"])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (BILLION_LAUGHS, "XML declares a document type"),
+        (OTHER_FILE, "XML declares a document type"),
+        ("<a>", "file is not XML"),
+        ("<a></b>", "file is not XML"),
+        ("", "file is not XML"),
+        (b"\xff\xfe\x00", "file is not XML"),
+        ("<a>\ud800</a>", "file is not XML"),
+        ("<a>" * 101 + "</a>" * 101, "document is nested too deeply"),
+    ],
+)
+def test_other_xml_is_refused(text: str | bytes, reason: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        parse_xml(text, "robot.urdf")
+    assert caught.value.reason == reason
+    assert str(caught.value).count("\n") == 0 and "robot.urdf" in str(caught.value)

@@ -339,18 +339,9 @@ def test_verdicts_of_many_episodes_are_one_read_of_the_log(
 ) -> None:
     workspace, planted = checked
     log, reads = workspace.stores.annotations, list[str]()
-
-    def count_reads(name: str) -> None:
-        read = getattr(log, name)
-
-        def read_and_count(*arguments: object) -> object:
-            reads.append(name)
-            return read(*arguments)
-
-        monkeypatch.setattr(log, name, read_and_count)
-
     for name in ("get_document", "get_documents", "find_documents"):
-        count_reads(name)
+        read = getattr(log, name)
+        monkeypatch.setattr(log, name, lambda *a, name=name, read=read: (reads.append(name), read(*a))[1])
     datasets = dict.fromkeys(workspace.stores.tables.episodes.ids("dataset = 'known'"), "known")
     verdicts = find_audit_verdicts(workspace.stores, datasets)
     assert verdicts[planted].verdict == "unmet" and len(verdicts) == len(datasets)
