@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import re
 import sys
 import time
 import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from app.cli.main import main
+from annotators.base import Options
 from ares.errors import RequestError
 from ares.imports import EXTRA_MODULES, exported_modules, missing_extra, needs_extra
 from ares.settings import Settings
-from tests.thinning import some_by_day
+from ares.workspace import Workspace
+from tests.workspaces import CommandResult
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
@@ -40,98 +40,49 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return block
 
 
-def load_clip() -> None:
-    from annotators.models import load_clip
-
-    load_clip("ViT-B-32/openai")
-
-
-def load_huggingface() -> None:
-    from annotators.models import load_vlm
-
-    load_vlm("hf:org/name", _options(), 10)
-
-
-def load_openai() -> None:
-    from annotators.models.server.connection import ServerConnection
-
-    ServerConnection("http://127.0.0.1:9/v1", "")
-
-
-def connect_mongo() -> None:
-    from ares.store.log.mongo_connection import MongoConnection
-
-    MongoConnection("mongodb://127.0.0.1:9")
-
-
-def start_ray() -> None:
-    from ares.jobs import open_engine
-
-    with open_engine("ray"):
-        pass
+# What needs each library: the extra that installs it, and a use.
+USES: dict[str, tuple[str, Callable[[], object]]] = {
+    "torch": ("models", lambda: import_module("annotators.models").load_clip("ViT-B-32/openai")),
+    "open_clip": ("models", lambda: import_module("annotators.models").load_clip("ViT-B-32/openai")),
+    "transformers": (
+        "models",
+        lambda: import_module("annotators.models").load_vlm("hf:org/name", Options(settings=Settings()), 10),
+    ),
+    "httpx2": (
+        "openai",
+        lambda: import_module("annotators.models.server.connection").ServerConnection(
+            "http://127.0.0.1:9", ""
+        ),
+    ),
+    "pymongo": (
+        "mongo",
+        lambda: import_module("ares.store.log.mongo_connection").MongoConnection("mongodb://127.0.0.1:9"),
+    ),
+    "ray": ("ray", lambda: import_module("ares.jobs").open_engine("ray").__enter__()),
+    "s3fs": ("s3", lambda: import_module("ares.io").parse_path("s3://bucket/name")),
+}
 
 
-def open_s3() -> None:
-    from ares.io import parse_path
-
-    parse_path("s3://bucket/name")
-
-
-def _options() -> Any:
-    from annotators.base import Options
-
-    return Options(settings=Settings())
-
-
-@pytest.mark.parametrize(
-    ("library", "extra", "use"),
-    [
-        ("torch", "models", load_clip),
-        ("open_clip", "models", load_clip),
-        ("transformers", "models", load_huggingface),
-        ("httpx2", "openai", load_openai),
-        ("pymongo", "mongo", connect_mongo),
-        ("ray", "ray", start_ray),
-        ("s3fs", "s3", open_s3),
-    ],
-)
-def test_a_missing_library_is_named_with_its_extra(
-    library: str, extra: str, use: Callable[[], None], without: Callable[[str], None]
-) -> None:
+@pytest.mark.parametrize("library", USES)
+def test_a_missing_library_is_named_with_its_extra(library: str, without: Callable[[str], None]) -> None:
     from fsspec.registry import _registry
 
     _registry.pop("s3", None)
     without(library)
+    extra, use = USES[library]
     with pytest.raises(RequestError) as caught:
         use()
     assert str(caught.value) == f"{library} is not installed: pip install 'ares-curation[{extra}]'"
 
 
-def test_a_library_that_was_blocked_is_back_in_its_place(
-    without: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Python ends modules in the reverse of this order; torch prints exceptions at exit after any other."""
-    import email.policy
-
-    before = dict(sys.modules)
-    without("email")
-    with pytest.raises(ImportError):
-        importlib.import_module("email.policy")
-    monkeypatch.undo()
-    assert list(sys.modules) == list(before) and sys.modules["email.policy"] is email.policy
-
-
 @pytest.mark.parametrize("library", ["streamlit", "uvicorn"])
 def test_a_command_without_its_extra_is_one_line(
-    library: str, without: Callable[[str], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    library: str, without: Callable[[str], None], ws: Workspace, run_ares: Callable[..., CommandResult]
 ) -> None:
-    from ares.workspace import open_workspace
-
-    open_workspace(str(tmp_path / "ws"), Settings()).close()
     without(library)
-    assert main(["app", "-w", str(tmp_path / "ws"), "--port", "0", "--no-browser"]) == 2
-    line = f"{library} is not installed: pip install 'ares-curation[app]'"
-    assert capsys.readouterr().err.strip() == f"ares app: {line}"
+    refused = run_ares("app", "-w", ws.path, "--port", "0", "--no-browser")
+    line = f"ares app: {library} is not installed: pip install 'ares-curation[app]'"
+    assert (refused.status, refused.err.strip()) == (2, line)
 
 
 @pytest.mark.parametrize(
@@ -148,12 +99,12 @@ def test_a_library_that_is_installed_but_broken_keeps_its_error(error: ImportErr
     assert caught.value is error
 
 
-@pytest.mark.parametrize("extra", some_by_day(EXTRA_MODULES, 4))
-def test_an_extra_declares_every_library_that_it_is_named_for(extra: str) -> None:
-    declared = {_canonical(requirement) for requirement in _requirements(extra)}
+def test_an_extra_declares_every_library_that_it_is_named_for() -> None:
     distributions = packages_distributions()
-    for module in EXTRA_MODULES[extra]:
-        assert {_canonical(name) for name in distributions.get(module, [])} & declared, module
+    for extra, modules in EXTRA_MODULES.items():
+        declared = {_canonical(requirement) for requirement in _requirements(extra)}
+        for module in modules:
+            assert {_canonical(name) for name in distributions.get(module, [])} & declared, module
 
 
 def test_every_extra_for_users_is_part_of_all() -> None:

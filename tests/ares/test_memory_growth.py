@@ -23,6 +23,8 @@ from benchmarks.synthetic_episodes import add_synthetic_episodes
 from ingest.pipeline.write import check_unchecked_episodes
 from tests.annotators.runs import annotate, estimate_cost
 
+pytestmark = pytest.mark.slow
+
 # Both sizes are several times the batch size of every operation.
 _SIZES = (800, 4_000)
 _BATCH_SIZE = 100
@@ -128,20 +130,7 @@ OPERATIONS: dict[str, Callable[[Workspace], object]] = {
 }
 
 
-# Those that take longest: no operation of every day, or one that another of these is like.
-_NIGHTLY = {
-    "lock a set",
-    "show a set",
-    "quote and run over captions",
-    "start and end of an ingestion",
-    "doctor",
-}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.nightly] if name in _NIGHTLY else []) for name in OPERATIONS],
-)
+@pytest.mark.parametrize("name", OPERATIONS)
 def test_memory_does_not_grow_with_the_workspace(
     grown: list[Workspace], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

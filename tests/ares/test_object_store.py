@@ -44,6 +44,7 @@ def ares(workspace_uri: str, capsys: pytest.CaptureFixture[str]) -> Ares:
     return run
 
 
+@pytest.mark.slow
 def test_the_whole_job(
     ares: Ares, workspace_uri: str, demo_samples: Path, reference_models: Path, tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_table_whose_creator_was_killed_is_created_again(
         assert ws.stores.tables.vectors("hash-8").count() > 12
 
 
+@pytest.mark.slow
 def test_without_mongodb_it_is_one_line_and_nothing_is_made(
     workspace_uri: str,
     demo_samples: Path,
@@ -130,6 +132,7 @@ for number in range(8):
 """
 
 
+@pytest.mark.slow
 def test_two_who_make_it_at_once_make_one(workspace_uri: str) -> None:
     ids = _run_concurrently(
         *[f"{_OPEN}print(open_workspace({workspace_uri!r}, settings()).stores.workspace_id)"] * 3
@@ -149,14 +152,4 @@ def test_two_who_append_at_once_lose_no_row(workspace_uri: str) -> None:
     )
     ws = open_workspace(workspace_uri, settings_from_environment())
     assert ws.stores.tables.vectors("four").count() == 2 * 8 * 5
-    ws.close()
-
-
-@pytest.mark.nightly
-def test_two_jobs_at_once_wait_for_each_other(workspace_uri: str, demo_samples: Path) -> None:
-    command = ["ingest", str(demo_samples / "video"), "-w", workspace_uri]
-    ingest = f"from app.cli.main import main\nassert main({command!r}) == 0"
-    _run_concurrently(ingest, ingest)
-    ws = open_workspace(workspace_uri, settings_from_environment())
-    assert ws.stores.tables.episodes.count() == ws.stores.tables.trajectories.count() == 12
     ws.close()

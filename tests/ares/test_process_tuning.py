@@ -1,10 +1,19 @@
-"""Imports that are put off: what nobody uses is not run, and what is used is all there."""
+"""Imports that are put off are all there where they are used; values for workers are pickled as Python does it."""
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
+from dataclasses import FrozenInstanceError, dataclass, field
 from pathlib import Path
+
+import pytest
+
+from ares.annotation import Annotation, Cost
+from ares.episode import Episode
+from ares.process_tuning import fast_slots_pickling
 
 _UNUSED = "lance_namespace_urllib3_client.api"
 
@@ -21,20 +30,13 @@ def test_a_package_that_is_put_off_runs_at_its_first_name(tmp_path: Path) -> Non
     (tmp_path / "guest" / "part.py").write_text("value = 5")
     put_off = "from ares.process_tuning import load_package_later; load_package_later('guest'); "
     assert _run(tmp_path, put_off + "from guest.part import value; print(value)") == "5"
-    assert _run(tmp_path, put_off + "import guest; print(guest.value)").split() == ["runs", "5"]
-    assert _run(tmp_path, put_off + "import guest; print(hasattr(guest, 'none'))").split() == [
-        "runs",
-        "False",
-    ]
+    uses = "import guest; print(hasattr(guest, 'none')); print(guest.value)"
+    assert _run(tmp_path, put_off + uses).split() == ["runs", "False", "5"]
+    missing = put_off.replace("guest", "surely_not_installed")
+    assert _run(tmp_path, missing + "import sys; print('surely_not_installed' in sys.modules)") == "False"
 
 
-def test_a_missing_package_stays_missing(tmp_path: Path) -> None:
-    put_off = (
-        "from ares.process_tuning import load_package_later; load_package_later('surely_not_installed'); "
-    )
-    assert _run(tmp_path, put_off + "import sys; print('surely_not_installed' in sys.modules)") == "False"
-
-
+@pytest.mark.slow
 def test_writing_tables_does_not_import_the_client_of_a_web_service(
     tmp_path: Path, demo_samples: Path
 ) -> None:
@@ -45,3 +47,39 @@ def test_writing_tables_does_not_import_the_client_of_a_web_service(
         " import lance_namespace_urllib3_client as client; print(client.TableApi.__name__)"
     )
     assert _run(tmp_path, code).split() == ["False", "False", "TableApi"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    name: str
+    sizes: tuple[int, ...] = ()
+
+
+@fast_slots_pickling
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child(Parent):
+    tags: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainChild(Parent):
+    tags: list[str] = field(default_factory=list)
+
+
+def test_a_value_survives_pickling_and_deep_copies() -> None:
+    child = Child(name="a", sizes=(1, 2), tags=["x"])
+    for again in (pickle.loads(pickle.dumps(child)), copy.deepcopy(child)):
+        assert again == child
+        assert again.tags is not child.tags
+        with pytest.raises(FrozenInstanceError):
+            again.name = "b"  # type: ignore[misc]
+
+
+def test_the_form_is_that_of_python() -> None:
+    child, plain = Child(name="a", tags=["x"]), PlainChild(name="a", tags=["x"])
+    assert child.__getstate__() == plain.__getstate__()
+
+
+@pytest.mark.parametrize("travelling", [Episode, Annotation, Cost])
+def test_the_values_of_a_run_are_pickled_by_slots(travelling: type) -> None:
+    assert travelling.__getstate__.__module__ == "ares.process_tuning"

@@ -21,7 +21,16 @@ def _run(folder: Path, *arguments: str, path: str = "") -> subprocess.CompletedP
     )
 
 
-@pytest.mark.parametrize("name", ["ingest.py", "app.py", "annotators/__init__.py", "annotators/own.py"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ingest.py",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("annotators/__init__.py", "annotators/own.py")
+        ),
+    ],
+)
 def test_the_command_names_both_files(name: str, tmp_path: Path) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("")
@@ -35,6 +44,7 @@ def test_the_command_names_both_files(name: str, tmp_path: Path) -> None:
     assert f"{tmp_path / name} hides {ROOT / package / '__init__.py'}" in ran.stderr
 
 
+@pytest.mark.slow
 def test_the_first_verb_names_both_files_and_the_rest_goes_on(tmp_path: Path) -> None:
     (tmp_path / "ingest.py").write_text("")
     ran = _run(tmp_path, "-c", _INGEST)
@@ -43,8 +53,5 @@ def test_the_first_verb_names_both_files_and_the_rest_goes_on(tmp_path: Path) ->
     assert str(tmp_path / "ingest.py") in last and str(ROOT / "ingest" / "__init__.py") in last
     assert _run(tmp_path, "-c", "import ares; print(ares.open('v', create=True))").returncode == 0
 
-
-def test_an_imported_module_of_that_name_is_named_too(tmp_path: Path) -> None:
-    (tmp_path / "ingest.py").write_text("")
     ran = _run(tmp_path, "-c", f"import ingest; {_INGEST}")
-    assert "hides" in ran.stderr.splitlines()[-1]
+    assert "hides" in ran.stderr.splitlines()[-1], "also where the user has imported it"

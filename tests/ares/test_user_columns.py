@@ -1,9 +1,8 @@
-"""Values that people set stand beside all others: on both logs, after a purge, and against annotators."""
+"""Values that people set stand beside all others: after a purge, and against annotators."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,26 +10,6 @@ import ares
 from ares.curation import purge_episodes
 from ares.errors import AresError
 from ares.store import ACTION_MEMBERS, StagedIds
-
-
-def per_second(episode: Any) -> float:
-    """Steps per second."""
-    return float(episode.num_steps / episode.duration_seconds)
-
-
-def test_mongodb_keeps_user_columns_and_sets_too(
-    mongo_uri: str, tmp_path: Path, demo_samples: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ARES_MONGO_URI", mongo_uri)
-    with ares.open(tmp_path / "ws", create=True) as ws:
-        ws.ingest(demo_samples / "rlds", limit=3, quiet=True)
-        ws.set_values("my_score", dict(zip(list(ws.episodes.ids()), (0.5, None, 1), strict=True)))
-        ws.sets.create("best", ws.episodes.where("my_score > 0.7"))
-        assert ws.episodes.where("in_set('best')")["my_score"].tolist() == [1.0]
-        assert ws.annotate(per_second, ws.sets["best"], quiet=True)[0].kept == 1
-        assert not list(ws.doctor())
-        ws.undo()
-        assert "my_score" not in ws.episodes.columns
 
 
 def test_an_annotator_refuses_a_column_that_was_set(tmp_path: Path, demo_samples: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -43,6 +42,7 @@ def _nested(depth: int) -> object:
     return value
 
 
+@pytest.mark.slow
 def test_processes_lose_nothing_and_a_reader_skips_nothing(open_database: Open) -> None:
     """A reader that only ever asks for what comes after the last number it saw has seen every annotation, once."""
     script = open_database.code + _WRITER  # type: ignore[attr-defined]
@@ -68,6 +68,7 @@ def test_processes_lose_nothing_and_a_reader_skips_nothing(open_database: Open) 
     assert sorted(claimed) == ["False", "False", "False", "True"]
 
 
+@pytest.mark.slow
 def test_more_annotations_than_a_statement_has_variables_in_one_batch(
     store: AnnotationStore, make_annotation: Make
 ) -> None:
@@ -75,19 +76,11 @@ def test_more_annotations_than_a_statement_has_variables_in_one_batch(
     assert _MANY <= store.append(annotations) <= store.append(annotations[::1000])
     seen, after = 0, 0
     while entries := store.read(after=after, limit=_MANY // 4):
-        assert [annotation.episode_id for _, annotation in entries] == [
-            f"{seen + offset:06}" for offset in range(len(entries))
-        ]
+        assert [entry.annotation for entry in entries] == annotations[seen : seen + len(entries)]
         seen, after = seen + len(entries), entries[-1].sequence
     assert seen == _MANY
-    assert (
-        len(
-            store.find_done_subjects(
-                annotations[0].maker_id, [annotation.subject for annotation in annotations]
-            )
-        )
-        == _MANY
-    )
+    subjects = [annotation.subject for annotation in annotations]
+    assert len(store.find_done_subjects(annotations[0].maker_id, subjects)) == _MANY
 
 
 def test_a_annotation_near_the_limit_is_kept_and_one_above_it_costs_the_others_nothing(
@@ -95,18 +88,12 @@ def test_a_annotation_near_the_limit_is_kept_and_one_above_it_costs_the_others_n
 ) -> None:
     near = make_annotation("near", value={"text": "x" * (MAX_BYTES - 1000)})
     above = make_annotation("above", value={"text": "x" * MAX_BYTES})
-    with pytest.raises(UnstorableError) as caught:
-        store.append([make_annotation("before"), above, near, make_annotation("after")])
-    assert re.fullmatch(
-        r"a value is too large to be stored: caption of episode above: \d+ bytes, at most 15728640",
-        str(caught.value),
-    )
+    before, after = make_annotation("before"), make_annotation("after")
+    said = r"^a value is too large to be stored: caption of episode above: \d+ bytes, at most 15728640$"
+    with pytest.raises(UnstorableError, match=said) as caught:
+        store.append([before, above, near, after])
     assert list(caught.value.errors) == [1]
-    assert [annotation for _, annotation in store.read()] == [
-        make_annotation("before"),
-        near,
-        make_annotation("after"),
-    ]
+    assert [annotation for _, annotation in store.read()] == [before, near, after]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +101,7 @@ def test_a_annotation_near_the_limit_is_kept_and_one_above_it_costs_the_others_n
     [
         (
             {"jerk": float("nan")},
-            "a value that is not JSON cannot be stored: caption of episode invalid: Out of range",
+            "a value that is not JSON cannot be stored: caption of episode invalid: Out of",
         ),
         ({"jerk": float("-inf")}, "a value that is not JSON cannot be stored"),
         ({"set": {1, 2}}, "a value that is not JSON cannot be stored: .*set is not JSON serializable"),

@@ -66,7 +66,16 @@ def _map_by_pca() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", params=annotators.names())
+# Those that need a model, others before them, or a map.
+SLOW = ("caption", "grade", "map", "segment", "success", "valuation")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in annotators.names()
+    ],
+)
 def chosen_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -13,9 +13,7 @@ from ares.curation import CurationSet
 from ares.errors import AresError, RequestError
 from ares.export import ExportReport, ExportRequest, export_set
 from ares.registry import exporters
-from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
-from tests.ingesting import ingest_paths
+from ares.workspace import Workspace
 
 
 @pytest.fixture(params=exporters.names())
@@ -54,19 +52,17 @@ def test_every_episode_of_the_set_is_accounted_for_and_progress_adds_up_to_it(
 
 
 def test_the_manifest_names_the_producers_of_all_annotations_of_the_set(
-    exporter: str, tmp_path: Path, demo_samples: Path
+    exporter: str, tmp_path: Path, video_ws: Workspace
 ) -> None:
     """Each in full; and no producer that annotated other episodes alone."""
-    with open_workspace(str(tmp_path / "workspace"), Settings()) as workspace:
-        ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=3, quiet=True)
-        log, ids = workspace.stores.annotations, sorted(workspace.stores.tables.episodes.ids())
-        producers = [Producer(annotator="words", version=version, model="m") for version in ("1", "2", "3")]
-        for producer, episode_id in zip(producers, ids, strict=True):
-            log.add_producer(producer)
-            log.append([_annotation(producer, episode_id)])
-        selection = workspace.sets.create("two", ids[:2], {})
-        _export(exporter, workspace, selection, tmp_path / "out")
-        used = {annotation.maker_id for annotation in log.find_annotations(ids[:2])}
+    log, ids = video_ws.stores.annotations, sorted(video_ws.stores.tables.episodes.ids())[:3]
+    producers = [Producer(annotator="words", version=version, model="m") for version in ("1", "2", "3")]
+    for producer, episode_id in zip(producers, ids, strict=True):
+        log.add_producer(producer)
+        log.append([_annotation(producer, episode_id)])
+    selection = video_ws.sets.create("two", ids[:2], {})
+    _export(exporter, video_ws, selection, tmp_path / "out")
+    used = {annotation.maker_id for annotation in log.find_annotations(ids[:2])}
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     written = manifest["makers"]
     # When it was made is told elsewhere: the same set gives the same manifest.

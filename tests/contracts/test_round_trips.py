@@ -167,6 +167,7 @@ def test_an_export_is_read_back_as_it_was(
     assert bool(kinds - kept) == bool(report.encoded_frames)
 
 
+@pytest.mark.slow
 def test_a_parquet_export_has_every_step(source: tuple[Workspace, CurationSet], tmp_path: Path) -> None:
     workspace, selection = source
     report = export(workspace, selection, "parquet", tmp_path / "export")

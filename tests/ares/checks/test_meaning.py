@@ -60,6 +60,15 @@ def codes(episodes: Sequence[EpisodeSignals], number: int) -> set[str]:
     return {finding.code for finding in findings(episodes, number)}
 
 
+def with_state(
+    episodes: list[EpisodeSignals], number: int, change: Callable[[Floats], None]
+) -> list[EpisodeSignals]:
+    """The episodes with the state of one changed in place."""
+    state = episodes[number].state.copy()
+    change(state)
+    return [*episodes[:number], replace(episodes[number], state=state), *episodes[number + 1 :]]
+
+
 def test_clean_episodes_have_no_finding() -> None:
     episodes = clean_episodes()
     assert [codes(episodes, number) for number in range(len(episodes))] == [set()] * len(episodes)
@@ -114,80 +123,93 @@ def test_tasks_that_begin_at_the_other_side_are_not_turned() -> None:
 
 
 def test_stale_readings_are_one_finding() -> None:
+    def hold(state: Floats) -> None:
+        state[50:64] = state[50]
+
+    found = findings(with_state(clean_episodes(), 3, hold), 3)
+    assert [(finding.code, finding.dimension) for finding in found] == [("A020", "")]
+
+
+@pytest.mark.parametrize("factor", [180 / np.pi, np.pi / 180])
+def test_joints_in_another_unit_are_told(factor: float) -> None:
     episodes = clean_episodes()
-    state = episodes[3].state.copy()
-    state[50:64] = state[50]
-    episodes[3] = replace(episodes[3], state=state)
-    assert [(finding.code, finding.dimension) for finding in findings(episodes, 3)] == [("A020", "")]
+    other = [
+        np.hstack([rows[:, :5] * factor, rows[:, 5:]]) for rows in (episodes[0].state, episodes[0].action)
+    ]
+    assert "A015" in codes([replace(episodes[0], state=other[0], action=other[1]), *episodes[1:]], 0)
+
+
+@pytest.mark.parametrize("share", [0.02, np.array([0.03, 0.046, 0.08, 0.02, 0.04])])
+def test_a_small_motion_is_no_other_unit(share: float | Floats) -> None:
+    """A joint that is where it usually is, and hardly moves, is in the same unit."""
+    episodes = clean_episodes()
+    small = [
+        np.hstack([HOME + share * (rows[:, :5] - HOME), rows[:, 5:]])
+        for rows in (episodes[0].state, episodes[0].action)
+    ]
+    assert "A015" not in codes([replace(episodes[0], state=small[0], action=small[1]), *episodes[1:]], 0)
+
+
+def late(command: Floats) -> Floats:
+    """A command three steps later."""
+    return np.concatenate([command[:1].repeat(3), command[:-3]])
+
+
+def commanded(
+    episodes: list[EpisodeSignals], dimension: int, command: Floats, state: Floats
+) -> list[EpisodeSignals]:
+    """The episodes with another command and state of a dimension of the first."""
+    first = replace(episodes[0], action=episodes[0].action.copy(), state=episodes[0].state.copy())
+    first.action[:, dimension], first.state[:, dimension] = command, state
+    return [first, *episodes[1:]]
 
 
 def test_a_joint_parked_at_a_bound_is_not_saturated_and_one_cut_off_is() -> None:
     episodes = clean_episodes()
     share = np.linspace(0, 1, len(episodes[0].action))
     slow = np.clip((share - 0.3) / 0.4, 0, 1)
-    ease = 10 * slow**3 - 15 * slow**4 + 6 * slow**5
-    parked, wave = -0.4 - 0.6 * ease, -np.minimum(1, 1.6 * np.sin(np.pi * share))
-    for column, expected in ((parked, set()), (wave, {"A006"})):
-        action, state = episodes[0].action.copy(), episodes[0].state.copy()
-        action[:, 1] = column
-        state[:, 1] = np.concatenate([column[:1].repeat(3), column[:-3]])
-        changed = [replace(episodes[0], action=action, state=state), *episodes[1:]]
-        assert codes(changed, 0) & {"A006"} == expected
+    parked = -0.4 - 0.6 * (10 * slow**3 - 15 * slow**4 + 6 * slow**5)
+    cut_off = -np.minimum(1, 1.6 * np.sin(np.pi * share))
+    assert "A006" not in codes(commanded(episodes, 1, parked, late(parked)), 0)
+    assert "A006" in codes(commanded(episodes, 1, cut_off, late(cut_off)), 0)
 
 
 def test_a_joint_that_friction_holds_at_its_lowest_value_is_not_saturated() -> None:
     """It stands still elsewhere too while its command moves on; without that it is cut off."""
-    for has_friction, expected in ((True, set()), (False, {"A006"})):
-        episodes = clean_episodes()
-        action, state = episodes[0].action.copy(), episodes[0].state.copy()
-        column = np.cos(np.linspace(0, 4 * np.pi, len(action)))
-        action[:, 1] = column
-        follows = np.maximum(np.concatenate([column[:1].repeat(3), column[:-3]]), -0.98)
-        if has_friction:
-            held = int(len(action) * 0.2)
-            follows[held : held + 12] = follows[held]
-        state[:, 1] = follows
-        changed = [replace(episodes[0], action=action, state=state), *episodes[1:]]
-        assert codes(changed, 0) & {"A006"} == expected
+    episodes = clean_episodes()
+    command = np.cos(np.linspace(0, 4 * np.pi, len(episodes[0].action)))
+    follows = np.maximum(late(command), -0.98)
+    assert "A006" in codes(commanded(episodes, 1, command, follows), 0)
+    held = int(len(command) * 0.2)
+    follows[held : held + 12] = follows[held]
+    assert "A006" not in codes(commanded(episodes, 1, command, follows), 0)
 
 
 def test_a_joint_whose_command_rests_is_not_stuck() -> None:
     """It starts at full speed in one step, as in a simulation without inertia."""
     episodes = clean_episodes()
-    rate = np.r_[
-        np.full(20, 0.01), np.zeros(40), np.full(8, 0.06), np.full(len(episodes[0].action) - 68, 0.002)
-    ]
-    for lost, expected in ((False, set()), (True, {"A003"})):
-        action, state = episodes[0].action.copy(), episodes[0].state.copy()
-        action[:, 2] = 1.0 + np.cumsum(rate)
-        column = np.concatenate([action[:1, 2].repeat(3), action[:-3, 2]])
-        if lost:  # the joint keeps one value while its command moves on
-            column[60:70] = column[60]
-        else:
-            column[63] += 0.09
-        state[:, 2] = column
-        changed = [replace(episodes[0], action=action, state=state), *episodes[1:]]
-        assert {f.code for f in findings(changed, 0) if f.dimension == "joint_2"} & {"A003"} == expected
+    steps = [(20, 0.01), (40, 0.0), (8, 0.06), (len(episodes[0].action) - 68, 0.002)]
+    command = 1.0 + np.cumsum(np.repeat([rate for _, rate in steps], [count for count, _ in steps]))
+    resting, stuck = late(command), late(command)
+    resting[63] += 0.09
+    stuck[60:70] = stuck[60]  # one value while its command moves on
+    for state, expected in ((resting, set()), (stuck, {"A003"})):
+        found = findings(commanded(episodes, 2, command, state), 0)
+        assert {finding.code for finding in found if finding.dimension == "joint_2"} & {"A003"} == expected
 
 
 def test_a_simulation_that_sets_its_robot_elsewhere_drops_no_steps() -> None:
     episodes = clean_episodes()
-    state = episodes[1].state.copy()
-    signs = np.sign(state[90] - state[89])
-    jumped = {}
+    signs = np.sign(episodes[1].state[90] - episodes[1].state[89])
     for direction in (-1, 1):
-        set_elsewhere = state.copy()
-        set_elsewhere[90:, :5] += 0.25 * direction * signs[:5]
-        jumped[direction] = replace(episodes[1], state=set_elsewhere)
-    kept = np.r_[0:70, 82 : len(state)]
-    dropped = replace(
-        episodes[1],
-        seconds=episodes[1].seconds[: len(kept)],
-        state=state[kept],
-        action=episodes[1].action[kept],
-    )
-    for changed, expected in ((jumped[-1], set()), (jumped[1], set()), (dropped, {"A016"})):
-        assert codes([episodes[0], changed, *episodes[2:]], 1) & {"A016"} == expected
+
+        def set_elsewhere(state: Floats, direction: int = direction) -> None:
+            state[90:, :5] += 0.25 * direction * signs[:5]
+
+        assert "A016" not in codes(with_state(episodes, 1, set_elsewhere), 1)
+    one, kept = episodes[1], np.r_[0:70, 82 : len(episodes[1].state)]
+    dropped = replace(one, seconds=one.seconds[: len(kept)], state=one.state[kept], action=one.action[kept])
+    assert "A016" in codes([episodes[0], dropped, *episodes[2:]], 1)
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -228,15 +250,6 @@ def led_episodes(number: int = 10) -> list[EpisodeSignals]:
             )
         )
     return episodes
-
-
-def with_state(
-    episodes: list[EpisodeSignals], number: int, change: Callable[[Floats], None]
-) -> list[EpisodeSignals]:
-    """The episodes with the state of one changed in place."""
-    state = episodes[number].state.copy()
-    change(state)
-    return [*episodes[:number], replace(episodes[number], state=state), *episodes[number + 1 :]]
 
 
 def test_episodes_led_without_names_have_no_finding() -> None:

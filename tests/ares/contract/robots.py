@@ -1,10 +1,10 @@
-"""URDF texts of generated robots, and where their links are by plain products of matrices."""
+"""URDF texts of generated robots, and where their links are by products of matrices."""
 
 from __future__ import annotations
 
-import math
 import xml.etree.ElementTree as ET
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,7 +57,7 @@ def _text(numbers: NDArray[np.float64]) -> str:
 
 
 def position_by_matrices(urdf: str, link: str, values: dict[str, float]) -> NDArray[np.float64]:
-    """(3,) position of a link at one pose: 4 x 4 matrices, written apart from what is tested."""
+    """(3,) position of a link at one pose: 4 x 4 matrices with the rotations of OpenCV."""
     joints = {element.find("child").get("link"): element for element in ET.fromstring(urdf).findall("joint")}  # type: ignore[union-attr]
     pose = np.eye(4)
     while link in joints:
@@ -67,49 +67,32 @@ def position_by_matrices(urdf: str, link: str, values: dict[str, float]) -> NDAr
     return np.asarray(pose[:3, 3])
 
 
+def turn(*vector: float) -> NDArray[np.float64]:
+    """(3, 3) the rotation about an axis by its length."""
+    return np.asarray(cv2.Rodrigues(np.array(vector))[0], np.float64)
+
+
 def _joint_matrix(element: ET.Element, values: dict[str, float]) -> NDArray[np.float64]:
-    origin, axis = element.find("origin"), element.find("axis")
-    matrix = np.eye(4)
-    if origin is not None:
-        matrix[:3, 3] = [float(part) for part in origin.get("xyz", "0 0 0").split()]
-        for angle, plane in zip(
-            map(float, origin.get("rpy", "0 0 0").split()), ((1, 2), (2, 0), (0, 1)), strict=True
-        ):
-            matrix[:3, :3] = _turn(angle, plane) @ matrix[:3, :3]
+    matrix, motion = np.eye(4), np.eye(4)
+    if (origin := element.find("origin")) is not None:
+        matrix[:3, 3] = _numbers(origin, "xyz", "0 0 0")
+        roll, pitch, yaw = _numbers(origin, "rpy", "0 0 0")
+        matrix[:3, :3] = turn(0, 0, yaw) @ turn(0, pitch, 0) @ turn(roll, 0, 0)
     if element.get("type") == "fixed":
         return matrix
-    direction = np.array(
-        [float(part) for part in (axis.get("xyz", "") if axis is not None else "1 0 0").split()]
-    )
+    direction = _numbers(element.find("axis"), "xyz", "1 0 0")
     direction = direction / np.linalg.norm(direction)
     mimic = element.find("mimic")
     value = values[str(element.get("name"))] if mimic is None else (
         float(mimic.get("multiplier", "1")) * values[str(mimic.get("joint"))] + float(mimic.get("offset", "0"))
     )  # fmt: skip
-    motion = np.eye(4)
     if element.get("type") == "prismatic":
         motion[:3, 3] = value * direction
     else:
-        motion[:3, :3] = _exponential(value * direction)
+        motion[:3, :3] = turn(*(value * direction))
     return np.asarray(matrix @ motion)
 
 
-def _turn(angle: float, plane: tuple[int, int]) -> NDArray[np.float64]:
-    matrix = np.eye(3)
-    first, second = plane
-    matrix[first, first] = matrix[second, second] = math.cos(angle)
-    matrix[second, first], matrix[first, second] = math.sin(angle), -math.sin(angle)
-    return matrix
-
-
-def _exponential(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The rotation by a vector: the series of the matrix exponential, of a small part that is squared back."""
-    x, y, z = vector / 64
-    skew = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    term, total = np.eye(3), np.eye(3)
-    for number in range(1, 12):
-        term = term @ skew / number
-        total = total + term
-    for _ in range(6):
-        total = total @ total
-    return total
+def _numbers(element: ET.Element | None, name: str, otherwise: str) -> NDArray[np.float64]:
+    text = otherwise if element is None else element.get(name, otherwise)
+    return np.array([float(part) for part in text.split()])

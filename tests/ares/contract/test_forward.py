@@ -1,4 +1,4 @@
-"""Positions of links against plane geometry, against products of matrices, and against pinocchio."""
+"""Positions of links against products of matrices and against pinocchio."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from ares.contract import Kinematics, end_effector_positions, read_kinematic_chains
 from ares.contract.kinematics import kinematics_from_json
-from tests.ares.contract.robots import joint, planar_arm, position_by_matrices, random_robot, robot
+from tests.ares.contract.robots import joint, position_by_matrices, random_robot, robot
 
 # A chain with the joint frames of a Panda arm and flange: positions by pinocchio 4.1.0.
 PANDA_FRAMES = (
@@ -37,18 +37,6 @@ def _write(folder: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_an_arm_in_a_plane_is_where_geometry_says(tmp_path: Path, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    lengths = rng.uniform(0.05, 0.5, rng.integers(1, 7)).tolist()
-    (chain,) = read_kinematic_chains(_write(tmp_path, planar_arm(lengths)), [f"l{len(lengths) + 1}"])
-    angles = rng.uniform(-3, 3, (50, len(lengths)))
-    positions = end_effector_positions(chain, {f"j{n}": angles[:, n] for n in range(len(lengths))})
-    headings = np.cumsum(angles, axis=1)
-    expected = np.stack([np.cos(headings) @ lengths, np.sin(headings) @ lengths, np.zeros(50)], axis=1)
-    np.testing.assert_allclose(positions, expected, atol=1e-12, err_msg=f"seed {seed}")
-
-
-@pytest.mark.parametrize("seed", range(30))
 def test_trees_with_joints_of_every_type(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(1000 + seed)
     urdf = random_robot(rng, int(rng.integers(4, 25)))

@@ -12,6 +12,7 @@ from ares.contract import ROTATION_FORMS, convert_rotation_form, rotation_width
 from ares.contract.contracts import _reordered_rotation, certain
 from ares.contract.conversions import WIDTHS, convert_rotation
 from ares.errors import RequestError
+from tests.ares.contract.robots import turn
 from tests.generators.merged_sources import write_rotations
 
 ANGLES = st.sampled_from([0.0, np.pi / 2, -np.pi / 2, np.pi, 1e-9, -1e-5]) | st.floats(-3.2, 3.2)
@@ -55,14 +56,8 @@ def test_a_wrong_convention_or_width_is_refused() -> None:
 
 
 def matrices_of(turns: list[tuple[float, float, float]]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """(T, 3, 3) the product of turns about x, y and z, each written out."""
-    products = []
-    for x, y, z in turns:
-        about_x = np.array([[1, 0, 0], [0, np.cos(x), -np.sin(x)], [0, np.sin(x), np.cos(x)]])
-        about_y = np.array([[np.cos(y), 0, np.sin(y)], [0, 1, 0], [-np.sin(y), 0, np.cos(y)]])
-        about_z = np.array([[np.cos(z), -np.sin(z), 0], [np.sin(z), np.cos(z), 0], [0, 0, 1]])
-        products.append(about_z @ about_y @ about_x)
-    return np.array(products)
+    """(T, 3, 3) the product of turns about x, y and z, by OpenCV."""
+    return np.array([turn(0, 0, z) @ turn(0, y, 0) @ turn(x, 0, 0) for x, y, z in turns])
 
 
 @settings(deadline=None, max_examples=150)

@@ -1,13 +1,17 @@
-"""Hostile files cost one clear error within their budgets: bombs, lies about sizes, and links to other files."""
+"""Hostile files cost one clear error within their budgets: the last that is read, and the first that is refused."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import struct
+import tracemalloc
 import zipfile
 import zlib
 from pathlib import Path
 
+import cv2
+import fsspec  # type: ignore[import-untyped]
 import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pyarrow as pa
@@ -33,9 +37,13 @@ from ares.input import (
     open_parquet,
     open_video,
     open_zip,
+    parse_image_header,
     parse_json,
+    parse_xml,
     read_input,
     read_lines,
+    read_xml,
+    read_zip_entry,
     refuse_outside_links,
     require_own_storage,
 )
@@ -61,6 +69,19 @@ def budgets(monkeypatch: pytest.MonkeyPatch) -> InputBudgets:
     return small
 
 
+@pytest.mark.parametrize(("suffix", "progressive"), [(".jpg", 0), (".jpg", 1), (".png", 0)])
+def test_every_picture_has_its_size_in_the_header(suffix: str, progressive: int) -> None:
+    picture, options = np.zeros((37, 211, 3), np.uint8), [cv2.IMWRITE_JPEG_PROGRESSIVE, progressive]
+    encoded = cv2.imencode(suffix, picture, options)[1].tobytes()
+    codec = {".jpg": "jpeg", ".png": "png"}[suffix]
+    assert parse_image_header(encoded) == (211, 37, codec)
+    assert [parse_image_header(data) for data in (encoded[:3], b"GIF89a", b"")] == [None] * 3
+    if suffix == ".jpg":
+        comment = b"\xff\xfe" + struct.pack(">H", 60_002) + b"c" * 60_000
+        for more in (b"\xff" * 3, comment):
+            assert parse_image_header(encoded[:2] + more + encoded[2:]) == (211, 37, "jpeg")
+
+
 def png_header(width: int, height: int) -> bytes:
     """A PNG that declares a size and holds no pixels."""
     chunk = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
@@ -84,17 +105,27 @@ def test_pixels_are_limited_by_the_header_of_any_kind_of_image() -> None:
             decode_image(image, "here")
 
 
-def test_zip_bombs_are_refused(tmp_path: Path, budgets: InputBudgets) -> None:
-    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+def test_zip_bombs_are_refused_and_an_entry_is_read_whole_or_not_at_all(
+    tmp_path: Path, budgets: InputBudgets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb, path = str(tmp_path / "bomb.zip"), str(tmp_path / "a.zip")
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros", bytes(1_000_000))
-    with (
-        pytest.raises(SourceError, match="entry of the zip archive is too large"),
-        open_zip(str(tmp_path / "bomb.zip")),
-    ):
+    with pytest.raises(SourceError, match="entry of the zip archive is too large"), open_zip(bomb):
+        pass
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("a", "b", "c"):
+            archive.writestr(name, bytes(1001))
+    with open_zip(path) as archive:
+        assert len(read_zip_entry(archive, "a", 1001)) == 1001
+        with pytest.raises(SourceError, match="entry of the zip archive is too large"):
+            read_zip_entry(archive, "a", 1000)
+    monkeypatch.setattr("ares.input.containers.input_budgets", lambda: InputBudgets(entries=2))
+    with pytest.raises(SourceError, match="too many entries"), open_zip(path):
         pass
 
 
-def test_compressed_bytes_stop_at_their_limit() -> None:
+def test_compressed_bytes_stop_at_their_limit_and_are_not_unpacked_to_be_refused() -> None:
     import lz4.frame  # type: ignore[import-untyped]
 
     plain = bytes(10_000_000)
@@ -110,13 +141,24 @@ def test_compressed_bytes_stop_at_their_limit() -> None:
             unpack(data, 1000, "here")
         with pytest.raises(SourceError, match="damaged"):
             unpack(data[:-5], len(plain), "here")
+    bomb = zlib.compress(bytes(20_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(SourceError, match="larger than allowed"):
+            decompress_zlib(bomb, 1000, "here")
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_documents_are_limited_in_size_depth_and_aliases(tmp_path: Path, budgets: InputBudgets) -> None:
-    with pytest.raises(SourceError, match="nested too deeply"):
-        parse_json("[" * 9_000, "here")
+    for text in ("[" * 9_000, '{"a":' * 150 + "[[1, 2]]" + "}" * 150):
+        with pytest.raises(SourceError, match="nested too deeply"):
+            parse_json(text, "here")
+    depth = budgets.depth
+    assert parse_json("[" * depth + "]" * depth, "here")
     with pytest.raises(SourceError, match="nested too deeply: here: more than 100 levels"):
-        parse_json('{"a":' * 150 + "[[1, 2]]" + "}" * 150, "here")
+        parse_json("[" * (depth + 1) + "]" * (depth + 1), "here")
     assert parse_json(b"[" + b"[0]," * 500 + b"[1]]", "here")[-1] == [1]
     with pytest.raises(SourceError, match="larger than allowed"):
         parse_json(" " * 20_000 + "1", "here")
@@ -134,16 +176,11 @@ def test_documents_are_limited_in_size_depth_and_aliases(tmp_path: Path, budgets
         parse_yaml("a: &x [1, 2]\nb: *x\n", "here") == {"a": [1, 2], "b": [1, 2]}
         and parse_yaml("", "here") is None
     )
-    (tmp_path / "lines").write_bytes(b"1\n" + b"9" * 1000 + b"\n3")
-    assert [len(line) for line in read_lines(str(tmp_path / "lines"))] == [2, 100, 1]
+    (tmp_path / "lines").write_bytes(b"1\n" + b"9" * 250 + b"\n3")
+    assert [*read_lines(str(tmp_path / "lines"))] == [b"1\n", b"9" * 100, b"3"], "a long line is cut"
+    (tmp_path / "large").write_bytes(bytes(10_001))
     with pytest.raises(SourceError, match="larger than allowed"):
-        read_input(str(_large(tmp_path)))
-
-
-def _large(folder: Path) -> Path:
-    path = folder / "large"
-    path.write_bytes(bytes(10_001))
-    return path
+        read_input(str(tmp_path / "large"))
 
 
 def _write_h264(path: Path, width: int, height: int) -> bytes:
@@ -194,7 +231,11 @@ def test_path_templates_outside_the_whitelist_are_refused(text: object) -> None:
 
 def test_paths_of_metadata_stay_inside_the_dataset() -> None:
     check_path_template("v/{chunk:03d}/{key}/file-{n:06d}_{n}.mp4", "info.json")
-    for path in ("", "..", "a/../../b", "/a", "http://a/b", "a\\..\\b"):
+    check_path_template("{x:020d}", "here")
+    with pytest.raises(SourceError, match="path template is not understood"):
+        check_path_template("{x:021d}", "here")
+    assert check_relative_path("a/b..c/d", "here") == "a/b..c/d"
+    for path in ("", "..", "a/../../b", "/a", "http://a/b", "a\\..\\b", "a\0b", "a/" * 2049):
         with pytest.raises(SourceError, match="leads out of the dataset"):
             check_relative_path(path, "here")
 
@@ -222,6 +263,22 @@ def test_links_do_not_lead_out_of_a_dataset(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("ares.input.files.input_budgets", lambda: InputBudgets(follow_links=True))
     with refuse_outside_links(str(dataset)):
         assert read_input(str(dataset / "far")) == b"root"
+
+
+@pytest.mark.parametrize(
+    ("dataset", "outside"), [("data", "data-private"), ("mine/snapshots/abc", "mine/blobs")]
+)
+def test_a_folder_that_only_looks_like_one_of_the_dataset_is_outside(
+    tmp_path: Path, dataset: str, outside: str
+) -> None:
+    """Its name begins alike, or the names are those of a cache of Hugging Face."""
+    for folder in (dataset, outside):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / outside / "secret").write_text("root")
+    link = tmp_path / dataset / "a"
+    link.symlink_to(tmp_path / outside / "secret")
+    with refuse_outside_links(str(tmp_path / dataset)), pytest.raises(SourceError, match="a link leads out"):
+        read_input(str(link))
 
 
 def test_links_of_a_hugging_face_cache_stay_readable(tmp_path: Path) -> None:
@@ -294,6 +351,10 @@ def test_columns_are_limited_by_the_footer(tmp_path: Path, budgets: InputBudgets
         check_parquet_read(file, [0], ["constant"], "here")
         with pytest.raises(SourceError, match="columns of the data file are larger than allowed"):
             check_parquet_read(file, range(100), ["constant"], "here")
+    texts = pa.table({"text": [f"{number}" * 20_000 for number in range(10)]})
+    pq.write_table(texts, path, use_dictionary=False, compression=None)
+    with open_parquet(str(path)) as file, pytest.raises(SourceError, match="larger than allowed"):
+        check_parquet_read(file, [0], None, "here")
 
 
 @pytest.mark.parametrize(
@@ -317,6 +378,7 @@ def test_playlists_do_not_open_other_files(tmp_path: Path, demo_samples: Path, n
         assert container.streams.video
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux limits the memory of a process")
 def test_memory_beyond_the_budget_is_an_error_of_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ares.input.limits.input_budgets", lambda: InputBudgets(memory_bytes=2**28))
@@ -356,3 +418,55 @@ def test_a_table_whose_header_is_not_utf8_is_refused_with_its_path(tmp_path: Pat
     path.write_bytes(b"a,b\xff\n1,2\n")
     with pytest.raises(SourceError, match="table cannot be parsed"):
         read_csv_table(str(path), file_state(str(path)))
+
+
+def test_a_database_attaches_no_other_file(tmp_path: Path) -> None:
+    for name in ("a.db3", "b.db3"):
+        with sqlite3.connect(tmp_path / name) as made:
+            made.execute("CREATE TABLE t (x)")
+        made.close()
+    connection = connect_sqlite(str(tmp_path / "a.db3"))
+    with pytest.raises(sqlite3.OperationalError, match="attached"):
+        connection.execute("ATTACH DATABASE ? AS other", [str(tmp_path / "b.db3")])
+    connection.close()
+
+
+def test_a_pointer_of_git_lfs_is_told_apart_here_and_at_a_url(tmp_path: Path) -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"
+    (tmp_path / "a.parquet").write_bytes(pointer)
+    with pytest.raises(SourceError, match="Git LFS pointer"):
+        open_input(str(tmp_path / "a.parquet"))
+    fsspec.filesystem("memory").pipe("/pointer.json", pointer)
+    with pytest.raises(SourceError, match="Git LFS pointer"):
+        read_input("memory://pointer.json")
+
+
+BILLION_LAUGHS = '<!DOCTYPE a [<!ENTITY b "x"><!ENTITY c "&b;&b;&b;">]><a>&c;</a>'
+OTHER_FILE = '<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>'
+
+
+def test_elements_and_attributes_of_xml_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    path.write_text("<?xml version='1.0'?><!-- a --><a b='1 &lt; 2'><c/>text<c/></a>")
+    root = read_xml(str(path))
+    assert (root.tag, root.get("b"), [child.tag for child in root]) == ("a", "1 < 2", ["c", "c"])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (BILLION_LAUGHS, "XML declares a document type"),
+        (OTHER_FILE, "XML declares a document type"),
+        ("<a>", "file is not XML"),
+        ("<a></b>", "file is not XML"),
+        ("", "file is not XML"),
+        (b"\xff\xfe\x00", "file is not XML"),
+        ("<a>\ud800</a>", "file is not XML"),
+        ("<a>" * 101 + "</a>" * 101, "document is nested too deeply"),
+    ],
+)
+def test_other_xml_is_refused(text: str | bytes, reason: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        parse_xml(text, "robot.urdf")
+    assert caught.value.reason == reason
+    assert str(caught.value).count("\n") == 0 and "robot.urdf" in str(caught.value)

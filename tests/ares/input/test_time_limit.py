@@ -52,7 +52,7 @@ def test_only_the_thread_that_is_late_is_ended() -> None:
             except SourceError as error:
                 results.append(error.reason)
 
-    threads = [threading.Thread(target=run, args=arguments) for arguments in ((0.2, 60.0), (60.0, 0.5))]
+    threads = [threading.Thread(target=run, args=arguments) for arguments in ((0.1, 60.0), (60.0, 0.2))]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from annotators.base import FrameVectors
 from ares.episode import Json, Record, Trajectory, make_episode_id
 from ares.store import Stores
 from benchmarks.synthetic_episodes import synthetic_episode
@@ -15,16 +15,6 @@ from benchmarks.synthetic_episodes import synthetic_episode
 TEXTS = ("open the drawer", "close the drawer", "lift the lid")
 SPACE = "look"
 _DIM, _FRAMES, _EPISODES = 12, 5, 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CameraFrames:
-    """Frame vectors of a camera, as `VectorTable.add` takes them."""
-
-    episode_id: str
-    camera: str
-    seconds: NDArray[np.float64]
-    vectors: NDArray[np.float32]
 
 
 def fill_audited_world(stores: Stores, *, with_vectors: bool = True) -> dict[str, str]:
@@ -49,15 +39,8 @@ def fill_audited_world(stores: Stores, *, with_vectors: bool = True) -> dict[str
                 records.append(record)
                 centre = np.zeros(_DIM) if dataset == "alike" else 3 * np.eye(_DIM)[number]
                 vectors = (centre + rng.normal(0, 0.5, (_FRAMES, _DIM))).astype(np.float32)
-                id = record.episode.episode_id
-                frames.append(
-                    CameraFrames(
-                        episode_id=id,
-                        camera="front",
-                        seconds=np.arange(_FRAMES, dtype=np.float64),
-                        vectors=vectors,
-                    )
-                )
+                seconds, id = np.arange(_FRAMES, dtype=np.float64), record.episode.episode_id
+                frames.append(FrameVectors(episode_id=id, camera="front", seconds=seconds, vectors=vectors))
     stores.tables.episodes.add(records)
     if with_vectors:
         space: Json = {"encoder": "clip", "model": "m", "dim": _DIM, "created": "1"}

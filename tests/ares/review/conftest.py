@@ -16,6 +16,7 @@ from ares.settings import Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
 from tests.ingesting import ingest_paths
+from tests.workspaces import copy_workspace
 
 CAPTIONER = Producer(
     annotator="caption",
@@ -41,14 +42,21 @@ def rubric() -> Rubric:
     return load_rubric("caption")
 
 
+@pytest.fixture(scope="session")
+def two_videos(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
+    """Folder of a workspace with two episodes, to be copied."""
+    folder = tmp_path_factory.mktemp("two") / "ws"
+    with open_workspace(str(folder), Settings()) as opened:
+        ingest_paths(opened.stores, [str(demo_samples / "video")], limit=2, quiet=True)
+        for producer in (CAPTIONER, JUDGE):
+            opened.stores.annotations.add_producer(producer)
+    return folder
+
+
 @pytest.fixture
-def workspace(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
-    opened = open_workspace(str(tmp_path / "ws"), Settings())
-    ingest_paths(opened.stores, [str(demo_samples / "video")], limit=2, quiet=True)
-    for producer in (CAPTIONER, JUDGE):
-        opened.stores.annotations.add_producer(producer)
-    yield opened
-    opened.close()
+def workspace(two_videos: Path, tmp_path: Path) -> Iterator[Workspace]:
+    with open_workspace(str(copy_workspace(two_videos, tmp_path / "ws")), Settings()) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -60,6 +60,7 @@ def test_a_caption_that_no_judge_saw_is_accepted_by_a_person_alone(
     assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
 
 
+@pytest.mark.slow
 def test_what_is_refuted_later_stands_above_an_earlier_word_on_the_whole(
     workspace: Workspace,
     judged: Annotation,
@@ -121,6 +122,7 @@ def test_what_nobody_can_say_is_refused_in_one_line(
         withdraw_answer(workspace.stores, judged.annotation_id, "Ada")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 9))]
 )
@@ -160,6 +162,7 @@ def test_filters_tell_what_people_reviewed_who_did_and_where_they_differ(
     assert count("reviewed AND NOT array_has(reviewer, 'Ada')") == 1
 
 
+@pytest.mark.slow
 def test_the_last_answer_that_counts_is_found_in_the_log_and_its_reason_is_kept(
     workspace: Workspace, judged: Annotation
 ) -> None:
@@ -181,6 +184,7 @@ def test_the_last_answer_that_counts_is_found_in_the_log_and_its_reason_is_kept(
     assert read_answer(changed) is not None
 
 
+@pytest.mark.slow
 def test_every_ruling_is_shown_by_the_command_python_the_page_and_an_export(
     workspace: Workspace, judged: Annotation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -221,6 +225,7 @@ def test_every_ruling_is_shown_by_the_command_python_the_page_and_an_export(
     assert {row["answer_id"] for row in exported} == rows.keys()
 
 
+@pytest.mark.slow
 def test_a_new_text_of_one_segment_leaves_the_others_in_sight(workspace: Workspace) -> None:
     stores = workspace.stores
     producer = Producer(annotator="segments", version="1", model="m", kind="model", fills_segments=True)

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from app.cli.main import main
-from ares.annotation import Producer
 from ares.curation import purge_episodes, remove_episodes, select_episodes, undo
 from ares.episode import Record, Trajectory
 from ares.errors import RequestError
 from ares.jobs import EpisodeSelection
 from ares.review import (
     Answer,
-    LabelledItem,
-    PersonAnswer,
     QueueRequest,
     certify,
     give_answer,
@@ -32,12 +27,11 @@ from ares.review import (
 )
 from ares.review.certificate import certificate_from_json, certify_items, find_reasons_void
 from ares.settings import Settings
-from ares.store import StagedIds, producer_column
+from ares.store import StagedIds
 from ares.workspace import Workspace, open_workspace
 from benchmarks.review_estimates import draw_accepted_items
 from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
 from tests.ingesting import ingest_paths
-from tests.thinning import some_by_day
 
 _EPISODES = 260
 
@@ -106,6 +100,7 @@ def answered(world: LabelledWorld) -> dict[str, str]:
     return answers
 
 
+@pytest.mark.slow
 def test_from_answers_to_a_certificate_and_its_end(
     world: LabelledWorld, answered: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -149,6 +144,7 @@ def test_what_was_not_drawn_at_random_estimates_nothing(world: LabelledWorld) ->
     assert report_calibration(world.workspace.stores, question="success") == []
 
 
+@pytest.mark.slow
 def test_who_adjudicates_an_own_answer_leaves_it_random_and_the_people_at_odds(world: LabelledWorld) -> None:
     name = next(name for name in sorted(world.truth)[225:] if world.accepted[name])
     success = {"question": "success", "subject_id": name, "subject_kind": "episode"}
@@ -355,107 +351,6 @@ def test_a_filter_that_leaves_out_what_people_refused_certifies_nothing(
         world.workspace.review.report(where=where)
 
 
-@pytest.mark.nightly
-def test_answers_of_a_queue_by_worth_count_by_the_size_of_their_strata(world: LabelledWorld) -> None:
-    """They are drawn at random within what the judge says, so that they estimate, too."""
-    workspace = world.workspace
-    request = QueueRequest(
-        name="worth", question="acceptable", person="Ida", random_items=5, worth_items=15, annotator="caption"
-    )
-    workspace.review.create(request)
-    queue = workspace.review.queue("worth")
-    while item := queue.next("Ida"):
-        queue.answer(item, "Ida", "met" if world.truth[item.episode_id] else "unmet")
-    rows = list(workspace.review.answers(queue="worth"))
-    (report, *_) = sorted(
-        report_calibration(workspace.stores, question="acceptable"), key=lambda one: -one.items
-    )
-    for row in rows:
-        workspace.review.withdraw(row.answer_id, "Ida")
-    answers = [row.answer for row in rows]
-    assert Counter(answer.drawn for answer in answers)["allocated"] == 15
-    strata = [answer.stratum for answer in answers if answer.drawn == "allocated"]
-    assert all(name.startswith("video/") for name in strata), strata[:2]
-    assert report.true_share is not None and report.true_share.method == "stratified"
-    everything = sum(world.truth.values()) / _EPISODES
-    assert report.true_share.low < everything < report.true_share.high
-    assert report.random_items < report.items
-
-
-@pytest.fixture(scope="module")
-def halves(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
-    """2,000 episodes, of which "key < 'h'" are the half that succeeds more often."""
-    path = tmp_path_factory.mktemp("halves") / "ws"
-    with open_workspace(str(path), Settings()) as workspace:
-        ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=1, quiet=True)
-        like, blank = (
-            next(iter(workspace.stores.tables.episodes.read())),
-            Trajectory(timestamps=np.arange(2) / 10),
-        )
-        names = [f"{number:016x}" for number in range(2_000)]
-        episodes = [
-            replace(like, episode_id=name, key=f"{'gi'[number % 2]}{name}", content_hash=name, num_steps=2)
-            for number, name in enumerate(names)
-        ]
-        workspace.stores.tables.episodes.add([Record(episode=one, trajectory=blank) for one in episodes])
-        workspace.stores.annotations.add_producer(_STUB)
-        yield workspace
-
-
-_STUB = Producer(annotator="success", version="1", model="stub", kind="model")
-
-
-@pytest.mark.parametrize(
-    ("sensitivity", "specificity"), some_by_day([(0.8, 0.7), (0.97, 0.95), (0.6, 0.9)], rows=True)
-)
-@pytest.mark.parametrize("where", some_by_day(["key < 'h'", "", "key > 'h'"], 2))
-def test_intervals_of_a_part_have_the_truth_of_that_part(
-    halves: Workspace, monkeypatch: pytest.MonkeyPatch, where: str, sensitivity: float, specificity: float
-) -> None:
-    """A judge of known errors on two halves, one of which is true far more often; 100 draws of 300 labels of both."""
-    source, tables = np.random.default_rng(35), halves.stores.tables
-    keys = {
-        row["episode_id"]: row["key"]
-        for row in tables.episodes.read_columns(["episode_id", "key"]).to_pylist()
-    }
-    names = [name for name, key in sorted(keys.items()) if len(key) == 17]
-    is_first = np.array([keys[name] < "h" for name in names])
-    truth = source.random(len(names)) < np.where(is_first, 0.75, 0.3)
-    accepted = source.random(len(names)) < np.where(truth, sensitivity, 1 - specificity)
-    words = ["success" if accepts else "failure" for accepts in accepted]
-    producers = [_STUB.maker_id] * len(names)
-    columns = {"episode_id": names, "success_verdict": words, producer_column("success"): producers}
-    tables.episodes.set_values(pa.table(columns))
-    is_of_part = {"": is_first | True, "key < 'h'": is_first, "key > 'h'": ~is_first}[where]
-    everything, covered = float(truth[is_of_part].mean()), 0
-    for _ in range(100):
-        drawn = [number for number in source.choice(len(names), 300, replace=False) if is_of_part[number]]
-        items = [
-            _labelled_success(names[number], bool(truth[number]), bool(accepted[number])) for number in drawn
-        ]
-        monkeypatch.setattr(
-            "ares.review.calibration.read_labelled_items", lambda *_, own=items, **__: iter(own)
-        )
-        (report,) = halves.review.report(question="success", where=where)
-        assert report.true_share is not None
-        covered += report.true_share.low <= everything <= report.true_share.high
-    # 0.95 less three standard errors of 100 draws.
-    assert covered >= 88, covered
-
-
-def _labelled_success(name: str, is_true: bool, is_accepted: bool) -> LabelledItem:
-    answer = PersonAnswer("Ada", "met" if is_true else "unmet", name, name, "random")
-    return LabelledItem(
-        question="success",
-        subject_id=name,
-        episode_id=name,
-        dataset="video",
-        answers=(answer,),
-        judged="met" if is_accepted else "unmet",
-        judge=_STUB.maker_id,
-    )
-
-
 @pytest.mark.usefixtures("judged")
 def test_a_criterion_is_explained_by_its_rubric_beside_its_question(
     workspace: Workspace, capsys: pytest.CaptureFixture[str]
@@ -467,6 +362,7 @@ def test_a_criterion_is_explained_by_its_rubric_beside_its_question(
     assert "- unmet: " in guideline and "That it fails counts under OUTCOME." in guideline
 
 
+@pytest.mark.slow
 def test_answers_of_a_queue_of_a_part_estimate_that_part_alone(world: LabelledWorld) -> None:
     workspace, where = world.workspace, f"episode_id >= '{sorted(world.truth)[240]}'"
     request = QueueRequest(name="part", question="success", person="Lou", random_items=4)

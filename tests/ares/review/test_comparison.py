@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from ares.annotation import Annotation, Producer
 from ares.errors import RequestError
 from ares.review import compare_producers
 from ares.rubric import GRADE_COLUMNS
-from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
-from tests.ingesting import ingest_paths
+from ares.workspace import Workspace
 
 
 def _producer(annotator: str, model: str) -> Producer:
@@ -34,12 +29,10 @@ JUDGE, OTHER_JUDGE = (_producer("grade", name) for name in ("j", "k"))
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
-    with open_workspace(str(tmp_path / "ws"), Settings()) as opened:
-        ingest_paths(opened.stores, [str(demo_samples / "video")], quiet=True)
-        for producer in (FIRST, SECOND, REPEATED, JUDGE):
-            opened.stores.annotations.add_producer(producer)
-        yield opened
+def workspace(video_ws: Workspace) -> Workspace:
+    for producer in (FIRST, SECOND, REPEATED, JUDGE):
+        video_ws.stores.annotations.add_producer(producer)
+    return video_ws
 
 
 def _annotate(

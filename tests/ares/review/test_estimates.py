@@ -69,6 +69,7 @@ def test_few_answers_of_one_kind_are_estimated_without_the_judge() -> None:
         estimate_true_share([True], [], [])
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_and_few_certificates_are_wrong() -> None:
     # 150 runs are within 3.6 points of their rate; benchmarks/RESULTS.md has 2,000.
     found = simulate_review(150, seed=7)

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from app.cli.main import main
 from ares.annotation import Producer
 from ares.curation import purge_episodes
 from ares.errors import RequestError
@@ -32,27 +31,28 @@ from ares.settings import Settings
 from ares.store import StagedIds
 from ares.workspace import Workspace, open_workspace
 from tests.ares.review.audited_world import TEXTS, fill_audited_world
+from tests.workspaces import CommandResult, copy_workspace
 
-Run = Callable[..., tuple[int, str, str]]
 # Another id would make separate rows in the report.
 _JUDGE = "b3146cd899940641"
 
 
 @pytest.fixture(scope="module")
-def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, str]]:
-    """The world, and the episode whose instruction was planted wrong."""
-    with open_workspace(str(tmp_path_factory.mktemp("audit") / "ws"), Settings()) as opened:
-        yield opened, next(iter(fill_audited_world(opened.stores)))
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of the world, and the episode whose instruction was planted wrong."""
+    folder = tmp_path_factory.mktemp("world") / "ws"
+    with open_workspace(str(folder), Settings()) as opened:
+        return folder, next(iter(fill_audited_world(opened.stores)))
 
 
-@pytest.fixture
-def run(audited: tuple[Workspace, str], capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = main([*arguments, "-w", audited[0].path])
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
+@pytest.fixture(scope="module")
+def audited(
+    world: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Workspace, str]]:
+    """The world, opened; each test leaves it as it was."""
+    copy = copy_workspace(world[0], tmp_path_factory.mktemp("audit") / "ws")
+    with open_workspace(str(copy), Settings()) as opened:
+        yield opened, world[1]
 
 
 def test_a_planted_swap_is_named_with_its_frames_and_nobody_else(audited: tuple[Workspace, str]) -> None:
@@ -122,21 +122,11 @@ def test_an_accepted_correction_leaves_the_source_and_is_taken_back(audited: tup
     assert not _named(workspace), "the last audit names it no more"
     assert not workspace.review.audit_instructions("known")[0].findings, "nor does a new one"
     workspace.review.withdraw(answer_id, "Ada")
-    assert [finding.episode_id for finding in workspace.review.audit_instructions("known")[0].findings] == [
-        planted
-    ]
-
-
-def test_what_a_person_calls_right_is_not_named_again(audited: tuple[Workspace, str]) -> None:
-    workspace, planted = audited
-    (audit,) = workspace.review.audit_instructions("known")
-    correction = audit.findings[0].correction("Ada")
-    answer_id = workspace.review.give(replace(correction, verdict="met", text=""))
-    assert not workspace.review.audit_instructions("known")[0].findings
+    (finding,) = workspace.review.audit_instructions("known")[0].findings
+    assert finding.episode_id == planted
+    answer_id = workspace.review.give(replace(finding.correction("Ada"), verdict="met", text=""))
+    assert not workspace.review.audit_instructions("known")[0].findings, "a person called it right"
     workspace.review.withdraw(answer_id, "Ada")
-    assert [finding.episode_id for finding in workspace.review.audit_instructions("known")[0].findings] == [
-        planted
-    ]
 
 
 def _named(workspace: Workspace) -> list[str]:
@@ -145,14 +135,15 @@ def _named(workspace: Workspace) -> list[str]:
 
 
 def test_what_is_named_goes_into_a_queue_with_the_frames_that_decide(
-    run: Run, audited: tuple[Workspace, str]
+    run_ares: Callable[..., CommandResult], audited: tuple[Workspace, str]
 ) -> None:
     workspace, planted = audited
-    status, out, _ = run("check", "--instructions")
-    assert status == 1 and planted in out and "ares review create NAME --instructions" in out
-    assert "alike: unsure" in out and "rare: unsure" in out
-    status, out, _ = run("review", "create", "wrong", "--instructions", "--person", "Ada")
-    assert status == 0 and "1 item " in out
+    checked = run_ares("check", "--instructions", "-w", workspace.path)
+    assert checked.status == 1 and planted in checked.out
+    assert "ares review create NAME --instructions" in checked.out
+    assert "alike: unsure" in checked.out and "rare: unsure" in checked.out
+    create = ("review", "create", "wrong", "--instructions", "--person", "Ada")
+    assert "1 item " in run_ares(*create, "-w", workspace.path).out
     item = workspace.review.queue("wrong").next("Ada")
     assert item is not None and (item.episode_id, item.question, item.text) == (
         planted,
@@ -161,14 +152,10 @@ def test_what_is_named_goes_into_a_queue_with_the_frames_that_decide(
     )
     (finding,) = [finding for audit in workspace.review.audits() for finding in audit.findings]
     assert item.evidence == finding.seconds != ()
-    status, out, _ = run("check", "--instructions", "rare", "--json")
-    (document,) = json.loads(out)
-    assert (status, document["dataset"], document["verdict"], document["findings"]) == (
-        0,
-        "rare",
-        "unsure",
-        [],
-    )
+    checked = run_ares("check", "--instructions", "rare", "--json", "-w", workspace.path)
+    (document,) = checked.json
+    assert (checked.status, document["dataset"], document["verdict"]) == (0, "rare", "unsure")
+    assert document["findings"] == []
 
 
 @pytest.mark.parametrize(
@@ -183,24 +170,27 @@ def test_what_is_named_goes_into_a_queue_with_the_frames_that_decide(
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(run: Run, arguments: tuple[str, ...], message: str) -> None:
-    status, _, err = run(*arguments)
-    assert status == 2 and message in err
+def test_what_does_not_go_together_is_refused(
+    run_ares: Callable[..., CommandResult],
+    audited: tuple[Workspace, str],
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    refused = run_ares(*arguments, "-w", audited[0].path)
+    assert refused.status == 2 and message in refused.err
 
 
 def test_without_vectors_one_line_says_what_to_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], audited: tuple[Workspace, str]
+    ws: Workspace, run_ares: Callable[..., CommandResult]
 ) -> None:
-    with open_workspace(str(tmp_path / "ws"), Settings()) as opened:
-        fill_audited_world(opened.stores, with_vectors=False)
-        with pytest.raises(
-            RequestError, match="no audit names an episode: `ares check --instructions` makes one"
-        ):
-            opened.review.create_from_audits(QueueRequest(name="q", question="instruction", person="Ada"))
-    status = main(["check", "--instructions", "-w", str(tmp_path / "ws")])
-    assert status == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "no frame vectors" in line and "ares annotate embed" in line
+    fill_audited_world(ws.stores, with_vectors=False)
+    with pytest.raises(
+        RequestError, match="no audit names an episode: `ares check --instructions` makes one"
+    ):
+        ws.review.create_from_audits(QueueRequest(name="q", question="instruction", person="Ada"))
+    refused = run_ares("check", "--instructions", "-w", ws.path)
+    (line,) = refused.err.splitlines()
+    assert refused.status == 2 and "no frame vectors" in line and "ares annotate embed" in line
 
 
 def test_a_removed_episode_is_not_named(audited: tuple[Workspace, str]) -> None:
@@ -213,13 +203,14 @@ def test_a_removed_episode_is_not_named(audited: tuple[Workspace, str]) -> None:
 
 
 @pytest.fixture
-def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Workspace, str]]:
+def checked(
+    world: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Workspace, str]]:
     """A separate world that was audited, in documents of few episodes, and the planted episode."""
     monkeypatch.setattr(person_labels, "_EPISODES_PER_DOCUMENT", 8)
-    with open_workspace(str(tmp_path / "ws"), Settings()) as opened:
-        planted = next(iter(fill_audited_world(opened.stores)))
+    with open_workspace(str(copy_workspace(world[0], tmp_path / "ws")), Settings()) as opened:
         opened.review.audit_instructions()
-        yield opened, planted
+        yield opened, world[1]
 
 
 def _reports(workspace: Workspace) -> dict[tuple[str, str], Calibration]:
@@ -240,8 +231,9 @@ def _answer_queue(workspace: Workspace, planted: str, wrong_every: int) -> None:
         queue.answer(item, "Ada", "unmet" if is_wrong else "met")
 
 
+@pytest.mark.slow
 def test_the_audit_is_measured_by_what_a_person_of_known_error_answers(
-    checked: tuple[Workspace, str], capsys: pytest.CaptureFixture[str]
+    checked: tuple[Workspace, str], run_ares: Callable[..., CommandResult]
 ) -> None:
     workspace, planted = checked
     workspace.review.create_from_audits(QueueRequest(name="wrong", question="instruction", person="Bob"))
@@ -271,14 +263,14 @@ def test_the_audit_is_measured_by_what_a_person_of_known_error_answers(
 
     workspace.review.audit_instructions()
     assert _reports(workspace) == before, "what was said before people ruled stays"
-    assert main(["review", "report", "--question", "instruction", "-w", workspace.path]) == 0
-    out, err = capsys.readouterr()
-    assert "instruction audit 2, look" in out and "none" not in out
-    assert "known: people refuse 1 of 1 instruction that the audit names; it names 1 of 3 that they" in err
+    printed = run_ares("review", "report", "--question", "instruction", "-w", workspace.path)
+    assert "instruction audit 2, look" in printed.out and "none" not in printed.out
+    assert "known: people refuse 1 of 1 instruction that the audit names; it names 1 of 3 that" in printed.err
 
 
+@pytest.mark.slow
 def test_a_corrected_source_is_not_judged_by_what_was_said_of_its_old_instruction(
-    checked: tuple[Workspace, str], capsys: pytest.CaptureFixture[str]
+    checked: tuple[Workspace, str], run_ares: Callable[..., CommandResult]
 ) -> None:
     workspace, planted = checked
     request = QueueRequest(name="all", question="instruction", person="Ada", random_items=100, repeat=0.0)
@@ -291,14 +283,15 @@ def test_a_corrected_source_is_not_judged_by_what_was_said_of_its_old_instructio
     report = _reports(workspace)["known", _JUDGE]
     assert report.table["unmet", "unmet"] == 1
     assert report.missing == 24 - report.items > 0, "nobody can answer more than was audited"
-    assert main(["show", planted, "-w", workspace.path]) == 0
-    assert "unmet, instruction audit 2, look" in capsys.readouterr().out
+    shown = run_ares("show", planted, "-w", workspace.path).out
+    assert "unmet, instruction audit 2, look" in shown
     rows = pa.table({"episode_id": [planted], "instruction": [TEXTS[2]]})
     workspace.stores.tables.episodes.set_values(rows)
     assert ("unmet", "unmet") not in _reports(workspace)["known", _JUDGE].table
     assert _reports(workspace)["known", ""].items == 1
 
 
+@pytest.mark.slow
 def test_what_the_audit_said_survives_a_removal_and_goes_with_a_purge(checked: tuple[Workspace, str]) -> None:
     workspace, planted = checked
     workspace.remove(ids=[planted])
@@ -314,6 +307,7 @@ def test_what_the_audit_said_survives_a_removal_and_goes_with_a_purge(checked: t
 _AUDIT = Producer(annotator="instruction_audit", version="2", settings={"space": "look"})
 
 
+@pytest.mark.slow
 def test_two_audits_of_a_dataset_at_once_keep_what_both_say(
     checked: tuple[Workspace, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,18 +339,9 @@ def test_verdicts_of_many_episodes_are_one_read_of_the_log(
 ) -> None:
     workspace, planted = checked
     log, reads = workspace.stores.annotations, list[str]()
-
-    def count_reads(name: str) -> None:
-        read = getattr(log, name)
-
-        def read_and_count(*arguments: object) -> object:
-            reads.append(name)
-            return read(*arguments)
-
-        monkeypatch.setattr(log, name, read_and_count)
-
     for name in ("get_document", "get_documents", "find_documents"):
-        count_reads(name)
+        read = getattr(log, name)
+        monkeypatch.setattr(log, name, lambda *a, name=name, read=read: (reads.append(name), read(*a))[1])
     datasets = dict.fromkeys(workspace.stores.tables.episodes.ids("dataset = 'known'"), "known")
     verdicts = find_audit_verdicts(workspace.stores, datasets)
     assert verdicts[planted].verdict == "unmet" and len(verdicts) == len(datasets)

@@ -48,7 +48,11 @@ def test_a_ruling_of_a_person_changes_the_grade_and_back(
 ) -> None:
     assert (row()["grade"], row()["acceptable_unproven"]) == ("acceptable", True)
     add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.UNMET, "Ada", "it pushes")
-    assert (row()["grade"], row()["acceptable_unproven"]) == ("not_acceptable", False)
+    assert (row()["grade"], row()["acceptable"], row()["acceptable_unproven"]) == (
+        "not_acceptable",
+        False,
+        False,
+    )
     assert row()["grade_score"] < 1.0
     add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.MET, "Ada")
     assert (row()["grade"], row()["acceptable_unproven"]) == ("acceptable", True)
@@ -56,6 +60,7 @@ def test_a_ruling_of_a_person_changes_the_grade_and_back(
     assert (row()["grade"], row()["acceptable_unproven"]) == ("unsure", None)
 
 
+@pytest.mark.slow
 def test_a_caption_whose_deciding_criteria_people_have_ruled_on_needs_no_proven_judge(
     workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
 ) -> None:
@@ -71,14 +76,7 @@ def test_a_caption_whose_deciding_criteria_people_have_ruled_on_needs_no_proven_
     assert (row()["grade"], row()["acceptable"]) == ("unsure", None)
 
 
-def test_one_criterion_that_a_person_refutes_refuses_a_caption_of_an_unproven_judge(
-    workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
-) -> None:
-    assert row()["acceptable"] is None
-    add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.UNMET, "Ada", "it pushes")
-    assert (row()["grade"], row()["acceptable"]) == ("not_acceptable", False)
-
-
+@pytest.mark.slow
 def test_people_can_refuse_what_no_judge_has_seen_but_not_accept_it(
     workspace: Workspace, caption: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
 ) -> None:
@@ -106,15 +104,6 @@ def test_a_corrected_caption_is_shown_ungraded_whatever_a_model_says_later(
     again = {"text": "press the lid", "caption": "press the lid"}
     add_correction(workspace.stores, judged, again, "Ada")
     assert row()["caption"] == "press the lid"
-
-
-def test_a_wrong_criterion_and_a_person_without_a_name_are_refused(
-    workspace: Workspace, caption: Annotation, rubric: Rubric
-) -> None:
-    with pytest.raises(RequestError, match=r"no criterion 'NOPE'.*VERB"):
-        add_ruling(workspace.stores, caption, rubric, "NOPE", Verdict.MET, "Ada")
-    with pytest.raises(RequestError, match="a person needs a name"):
-        add_ruling(workspace.stores, caption, rubric, "VERB", Verdict.MET, "  ")
 
 
 @pytest.mark.parametrize(

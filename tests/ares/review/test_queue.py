@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from ares.review import QueueRequest, ReviewQueue, create_queue, list_answers
 from ares.settings import Settings
 from ares.store import StagedIds, Stores, open_stores
 from tests.ares.review.conftest import fill_with_captions
+from tests.workspaces import copy_workspace
 
 REQUEST = QueueRequest(name="q", question="acceptable", person="Ada", random_items=20, worth_items=10)
 
@@ -46,12 +46,11 @@ def template(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Pa
 
 @pytest.fixture
 def stores(tmp_path: Path, template: Path) -> Iterator[Stores]:
-    shutil.copytree(template, tmp_path / "ws")
-    with closing(open_stores(str(tmp_path / "ws"), Settings())) as opened:
+    with closing(open_stores(str(copy_workspace(template, tmp_path / "ws")), Settings())) as opened:
         yield opened
 
 
-@pytest.fixture(params=["sqlite", "mongodb"])
+@pytest.fixture(params=["sqlite", pytest.param("mongodb", marks=pytest.mark.slow)])
 def any_stores(request: pytest.FixtureRequest, tmp_path: Path, demo_samples: Path) -> Iterator[Stores]:
     if request.param == "sqlite":
         yield request.getfixturevalue("stores")
@@ -95,6 +94,7 @@ def _subjects(queue: ReviewQueue) -> list[str]:
     return [queue._row(number)["subject"] for number in range(queue.queue.items)]
 
 
+@pytest.mark.slow
 def test_of_a_set_comes_first_what_a_judge_is_least_sure_of(stores: Stores) -> None:
     request, ids = replace(REQUEST, random_items=0, worth_items=40, repeat=0.0), stores.tables.episodes.ids()
     create_queue(stores, request, ids, members=ids)
@@ -198,6 +198,7 @@ def test_undo_asks_the_last_again_and_the_answer_is_gone(any_stores: Stores) -> 
     assert [answer.item for _, answer in list_answers(any_stores)] == [shown[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_whatever_people_do_every_item_is_answered_once_by_each(stores: Stores, seed: int) -> None:
     generator, queue = random.Random(seed), _create(stores, replace(REQUEST, repeat=0.5))
@@ -294,6 +295,7 @@ def test_a_guideline_has_examples_of_its_question_and_that_of_the_lab_wins(
     )
 
 
+@pytest.mark.slow
 def test_a_removed_episode_is_left_out_until_an_undo_brings_it_back(stores: Stores) -> None:
     queue = _create(stores, replace(REQUEST, repeat=0.0))
     before = queue.next("Ada")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 
 import pytest
@@ -32,7 +34,7 @@ def _outcome(text: str) -> str:
 
 @pytest.mark.parametrize(
     ("text", "slots"),
-    [
+    [  # many more are recorded: tests/ares/rubric/test_recorded_readings.py
         (
             "Pick up the green cube from the red bin and place it in the blue bin.",
             {
@@ -46,38 +48,13 @@ def _outcome(text: str) -> str:
         ("push the green drawer closed", {"action": "close", "object": "drawer", "attributes": "green"}),
         ("wipe the faucet handle open", {"action": "wipe", "object": "faucet handle"}),
         ("take the lid of the blue box", {"action": "pick up", "object": "lid of the blue box"}),
-        ("lift the red and blue cube", {"action": "lift", "object": "cube", "attributes": "blue, red"}),
         ("raise the lid", {"action": "lift", "object": "lid"}),
         ("remove the peg", {"action": "remove", "object": "peg"}),
         ("grab the towel", {"action": "grasp", "object": "towel"}),
         ("turn the light on", {"action": "turn on", "object": "light"}),
-        ("turn on the light", {"action": "turn on", "object": "light"}),
-        ("pick the rag up", {"action": "pick up", "object": "rag"}),
-        ("juggle the mug", {"action": "other: juggle", "object": "mug"}),
-        (
-            "press the button down from above",
-            {"action": "press", "object": "button", "manner": "down from above"},
-        ),
         ("open the left drawer", {"action": "open", "object": "left drawer"}),
         ("move the camera to the left", {"action": "move", "object": "camera", "manner": "to the left"}),
-        (
-            "move the camera to the left of the can",
-            {"action": "move", "object": "camera", "to": "to the left of the can"},
-        ),
-        (
-            "put the cup on top of the shelf",
-            {"action": "place", "object": "cup", "to": "on top of the shelf"},
-        ),
-        (
-            "slide the plate out of the goal",
-            {"action": "slide", "object": "plate", "from": "out of the goal"},
-        ),
-        ("the person closes the drawer", {"action": "close", "object": "drawer", "hand": "person"}),
         ("the left arm slowly closes it", {"action": "close", "manner": "slowly", "hand": "left"}),
-        (
-            "close the drawer with the left hand",
-            {"action": "close", "object": "drawer", "hand": "the left hand"},
-        ),
         (
             "pick up the spoon, the fork and the knife",
             {"action": "pick up", "object": "spoon, the fork and the knife"},
@@ -213,10 +190,8 @@ def test_a_failure_is_an_outcome_not_a_verb() -> None:
     assert _outcome("wait for the light and close the door") == COMPLETED
 
 
+@pytest.mark.slow
 def test_the_parser_hash_is_the_same_in_every_process() -> None:
-    import subprocess
-    import sys
-
     code = "from ares.rubric.caption_parser import parser_hash; print(parser_hash())"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert other.stdout.strip() == parser_hash()
@@ -232,15 +207,12 @@ def test_any_text_has_short_slots(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "The robot closes the drawer.",
-        "a robotic arm is closing the drawer",
         "the robot arm closed the drawer",
         "Closing the drawer",
         "have the robot close the drawer",
         "use the robot arm to close the drawer",
         "manage to close the drawer",
         "the gripper succeeds in closing the drawer",
-        "successfully close the drawer",
         "please close the drawer",
         "In this video, the robot is able to close the drawer.",
         "it should close the drawer",
@@ -254,13 +226,11 @@ def test_wordings_of_one_claim_have_the_same_slots(text: str) -> None:
     "text",
     [
         "The robot fails to close the drawer",
-        "do not manage to close the drawer",
         "the robot doesn't manage to close the drawer",
         "try to close the drawer, but fail",
         "the arm tries to close the drawer but it fails",
         "attempt to close the drawer without success",
         "the robot cannot close the drawer",
-        "the robot is unable to close the drawer",
         "failing to close the drawer",
     ],
 )
@@ -271,7 +241,6 @@ def test_wordings_of_a_failure(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "do not close the drawer",
         "the robot does not close the drawer",
         "the robot doesn\u2019t close the drawer",
         "never close the drawer",
@@ -282,15 +251,6 @@ def test_wordings_of_a_failure(text: str) -> None:
 def test_what_is_not_done_is_no_claim_that_it_is(text: str) -> None:
     assert normalize_caption(text).is_negated and _slots(text)["action"] == "close"
     assert _outcome(text) == NOT_COMPLETED
-
-
-@pytest.mark.parametrize(
-    ("text", "actor"),
-    [("the person closes the drawer", "person"), ("the left arm closes the drawer", "left")],
-)
-def test_who_acts_is_a_claim(text: str, actor: str) -> None:
-    form = normalize_caption(text)
-    assert (form.actor, form.phrase) == (actor, "close the drawer")
 
 
 @pytest.mark.parametrize(

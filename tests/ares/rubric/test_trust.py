@@ -1,21 +1,23 @@
-"""What controls say of judges of known errors (simulated gradings, no model): trusted, unproven or untrusted."""
+"""What controls say of judges of known errors (simulated gradings, no model): trusted, unproven or untrusted.
+
+Judges by kind of error, with few controls, without labels, with slots of tables, and the word for a grade by what it
+rests on are recorded: tests/ares/rubric/test_recorded_readings.py.
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from ares.rubric import describe_trust
-from ares.rubric.trust import JudgeTrust, add_tables_word, measure_judge_trust, trust_of_grade
+from ares.rubric.trust import JudgeTrust, measure_judge_trust, trust_of_grade
 from tests.ares.rubric.simulated_controls import SimulatedJudge, simulate_controls
 
 CAPTIONS = 92
 MET = "VERB=MET OBJECT=MET ATTRIBUTES=NA DESTINATION=NA OUTCOME=MET"
 
 
-def _trust(judge: SimulatedJudge, seed: int = 0, captions: int = CAPTIONS, **kinds: Any) -> JudgeTrust:
-    return measure_judge_trust(simulate_controls(judge, captions, seed, **kinds))
+def _trust(judge: SimulatedJudge, seed: int = 0, captions: int = CAPTIONS) -> JudgeTrust:
+    return measure_judge_trust(simulate_controls(judge, captions, seed))
 
 
 def test_a_judge_that_refuses_all_false_ones_is_trusted_and_says_so_in_a_line() -> None:
@@ -38,34 +40,6 @@ def test_one_injected_note_that_is_accepted_is_enough() -> None:
     trust = measure_judge_trust(values)
     assert trust.state == "untrusted"
     assert trust.reasons == ("accepts 1 of 92 false captions with a note to the judge: none may be",)
-
-
-def test_a_judge_that_always_says_completed_is_untrusted_for_the_outcome_alone() -> None:
-    judge = SimulatedJudge({"outcome:completed": 1.0})
-    trust = _trust(judge)
-    assert (trust.state, trust.content, trust.outcome) == ("untrusted", "trusted", "untrusted")
-    values = simulate_controls(judge, CAPTIONS, 0)
-    assert measure_judge_trust(values, is_labelled=True).state == "trusted", "the source decides all outcomes"
-
-
-def test_without_recorded_outcomes_the_content_is_trusted_and_the_line_says_how_many_are_missing() -> None:
-    trust = _trust(SimulatedJudge(), is_labelled=False)
-    assert (trust.state, trust.content, trust.outcome) == ("unproven", "trusted", "unproven")
-    line = describe_trust(trust.to_json())
-    assert 'to prove it: 29 failures called "completed", 29 successes called "not completed"' in line
-
-
-def test_few_controls_prove_nothing_and_the_document_says_what_is_missing_and_its_price() -> None:
-    document = _trust(SimulatedJudge(), captions=24).to_json()
-    assert document["state"] == "unproven"
-    missing = document["missing"]
-    assert isinstance(missing, dict)
-    assert missing["controls"] == {
-        "foreign": 16, "injected": 5, "blank": 5, "scrambled": 5,
-        **{f"near_miss:{slot}": 5 for slot in ("action", "attributes", "object", "to")},
-        "outcome:completed": 17, "outcome:not completed": 17,
-    }  # fmt: skip
-    assert 60 < missing["calls"] <= 85
 
 
 def test_a_refusal_for_the_outcome_alone_does_not_hide_an_accepted_lie() -> None:
@@ -152,29 +126,6 @@ def test_a_slot_that_no_gate_looks_at_is_accepted_with_any_value() -> None:
     assert (rate.accepted, rate.total) == (40, 40)
 
 
-def test_slots_by_tables_are_unproven_at_most() -> None:
-    values = [{**value, "slots": "tables"} for value in simulate_controls(SimulatedJudge(), CAPTIONS, 0)]
-    trust = measure_judge_trust(values)
-    assert (trust.state, len(trust.reasons)) == ("unproven", 1)
-
-
-@pytest.mark.parametrize(
-    ("text", "state"),
-    [
-        (MET, "unproven"),
-        (MET.replace("OUTCOME=MET", "OUTCOME=MET(label)"), "trusted"),
-        (MET.replace("OBJECT=MET", "OBJECT=UNMET").replace("OUTCOME=MET", "OUTCOME=UNSURE"), "trusted"),
-        (MET.replace("OUTCOME=MET", "OUTCOME=NA"), "trusted"),
-        (add_tables_word(MET.replace("OUTCOME=MET", "OUTCOME=NA")), "unproven"),
-        (None, "unproven"),
-    ],
-)
-def test_a_grade_is_trusted_by_what_it_rests_on(text: str | None, state: str) -> None:
-    """Content is proven and the outcome is not: the source's label, a refusal before, or no claim needs no more."""
-    document = _trust(SimulatedJudge(), is_labelled=False).to_json()
-    assert trust_of_grade(document, text) == state
-
-
 def test_a_rarely_stated_slot_that_is_not_proven_leaves_its_own_captions_unproven() -> None:
     values = simulate_controls(SimulatedJudge(), CAPTIONS, 0)
     for value in values[8:]:
@@ -204,13 +155,6 @@ def test_a_slot_that_a_judge_errs_in_is_no_matter_for_captions_that_do_not_state
     assert trust_of_grade(document, "PITFALLS=MET") == word
 
 
-@pytest.mark.parametrize("kind", ["foreign", "injected", "blank", "scrambled", "near_miss:action"])
-def test_what_all_captions_rest_on_makes_every_grade_untrusted(kind: str) -> None:
-    document = _trust(SimulatedJudge({kind: 0.5})).to_json()
-    assert trust_of_grade(document, MET) == "untrusted"
-    assert "captions that state no" not in describe_trust(document)
-
-
 BROKEN = {
     "foreign": SimulatedJudge({"foreign": 0.0501}),
     "foreign, few episodes": SimulatedJudge({"foreign": 0.0501}, spread=0.3),
@@ -228,6 +172,7 @@ def test_of_2000_judges_that_just_break_a_bound_at_most_5_percent_are_trusted(na
     assert states.count("trusted") <= 100 + 20, "two standard errors above 5 %"
 
 
+@pytest.mark.slow
 def test_an_honest_judge_that_errs_in_1_of_100_is_mostly_trusted() -> None:
     """Seeds 0 to 99; of 2,000 it is .875."""
     rates = dict.fromkeys(("foreign", "blank", "scrambled", "near_miss"), 0.01)

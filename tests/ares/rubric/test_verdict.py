@@ -7,9 +7,8 @@ import random
 import pytest
 from hypothesis import given, strategies as st
 
-from ares.episode import Json
 from ares.rubric import Ruling, Verdict
-from ares.rubric.verdict import GATES, WEIGHTS, Category, aggregate, correct_grade
+from ares.rubric.verdict import GATES, WEIGHTS, Category, aggregate
 
 Pairs = list[tuple[Category, Verdict]]
 CATEGORIES: list[Category] = ["essential", "important", "optional", "pitfall"]
@@ -105,20 +104,3 @@ def test_turning_a_verdict_to_met_never_makes_it_worse(case_pairs: Pairs, positi
 
 def test_weights_are_those_of_the_paper() -> None:
     assert WEIGHTS == {"essential": 1.0, "important": 0.7, "optional": 0.3, "pitfall": 0.9}
-
-
-@pytest.mark.parametrize("name", ["criterion", "verdict", "category"])
-def test_a_ruling_of_a_person_that_lacks_something_is_refused(name: str) -> None:
-    ruling: dict[str, Json] = {"criterion": "VERB", "verdict": "MET", "category": "essential"}
-    del ruling[name]
-    with pytest.raises(ValueError, match=f"a ruling has no {name}"):
-        correct_grade({}, [ruling])
-
-
-def test_people_can_refuse_what_no_judge_has_seen_but_not_accept_it() -> None:
-    ruling: dict[str, Json] = {"criterion": "VERB", "verdict": "MET", "category": "essential"}
-    assert correct_grade({}, [ruling])["grade"] == "unsure"
-    assert correct_grade({}, [ruling | {"verdict": "UNMET"}])["grade"] == "not_acceptable"
-    judged: dict[str, Json] = {"rulings": [ruling, ruling | {"criterion": "OBJECT", "verdict": "UNMET"}]}
-    assert correct_grade(judged, [ruling])["grade"] == "not_acceptable"
-    assert correct_grade(judged, [ruling | {"criterion": "OBJECT"}])["grade"] == "acceptable"

@@ -63,7 +63,7 @@ def test_a_planted_fault_is_found_in_its_camera(
         assert abs(matching[fault.camera].seconds - fault.seconds) <= 1.0
 
 
-@pytest.mark.parametrize("seed", [_SEED, _SEED_OF_JUMPS])
+@pytest.mark.parametrize("seed", [_SEED, pytest.param(_SEED_OF_JUMPS, marks=pytest.mark.slow)])
 def test_clean_films_have_no_findings(seed: int, clean: Callable[[int], list[VideoSummary]]) -> None:
     typical = learn_typical_video(clean(seed))
     assert [finding for summary in clean(seed) for finding in check_videos(summary, typical).findings] == []
