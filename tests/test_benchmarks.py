@@ -92,7 +92,7 @@ _WITH_RAY = {
     "workers driver --episodes 8 --runs 1": r"for each of 8 episodes: .* with 10 of 512, ratio \d",
 }
 # "slot_comparison" needs text models that no machine of the tests has.
-# drawn_robots and simulated_robots record with simulators that are no dependency; see test_drawn_robots.py.
+# drawn_robots and simulated_robots record with simulators that are no dependency; see test_simulated_episodes.py.
 _OTHER = {
     "drawn_robots",
     "grading",
@@ -128,13 +128,14 @@ def test_every_benchmark_is_here() -> None:
 
 # Number 10 writes a large model, number 19 loads one in separate processes, and 4 and 14 write videos first. What
 # the others measure the tests of the operation run, too.
-_LONG = ("1", "4", "5", "9", "10", "14", "18", "19")
+_BY_NIGHT, _QUICK = ("1", "4", "5", "9", "10", "14", "18", "19"), ("23", "3")
 
 
-@pytest.mark.parametrize(
-    "number",
-    [pytest.param(number, marks=[pytest.mark.nightly] if number in _LONG else []) for number in _NUMBERED],
-)
+def _mark_of(number: str) -> list[pytest.MarkDecorator]:
+    return [] if number in _QUICK else [pytest.mark.nightly if number in _BY_NIGHT else pytest.mark.slow]
+
+
+@pytest.mark.parametrize("number", [pytest.param(number, marks=_mark_of(number)) for number in _NUMBERED])
 def test_a_numbered_benchmark_prints_its_rows(
     number: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +155,7 @@ def test_an_unknown_number_names_those_that_there_are(
     assert "unknown benchmark 8; choose from: 1, 2, 3, 4, 5" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", some_by_day(_COMMANDS, 5))
 def test_a_benchmark_prints_what_it_measured(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -173,19 +175,7 @@ def test_a_benchmark_of_a_cluster_prints_what_it_measured(
     assert re.search(_WITH_RAY[command], printed), printed
 
 
-@pytest.mark.nightly
-def test_memory_compares_two_sizes(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One operation in separate processes; the next test runs all of them."""
-    monkeypatch.setattr(memory, "OPERATIONS", {"first page": memory.OPERATIONS["first page"]})
-    _run_benchmark("run memory --sizes 5 10", monkeypatch)
-    row = r"\| first page \| \d+ MB \| \d+ MB \| \d\.\d\d \| \d+\.\d s \|"
-    assert re.search(
-        rf"\| operation \| 5 \| 10 \| growth \| seconds at 10 \|\n.*\n{row}", capsys.readouterr().out
-    )
-
-
+@pytest.mark.slow
 def test_every_operation_of_memory_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

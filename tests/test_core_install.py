@@ -16,8 +16,9 @@ import pytest
 from filelock import FileLock
 
 from tests.command_server import CommandServer
+from tests.conftest import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
 SITE = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 Ares = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -57,27 +58,10 @@ def core() -> Path:
     with FileLock(f"{venv}.lock"):
         if not (stamp.exists() and stamp.read_text() == current):
             _uv("venv", "--quiet", "--clear", "--python", sys.executable, str(venv))
-            _uv(
-                "pip",
-                "install",
-                "--quiet",
-                "--python",
-                python,
-                "-c",
-                str(pins),
-                "--reinstall-package",
-                "ares-curation",
-                ".",
-            )
+            reinstalled = ("--reinstall-package", "ares-curation", ".")
+            _uv("pip", "install", "--quiet", "--python", python, "-c", str(pins), *reinstalled)
             stamp.write_text(current)
     return venv
-
-
-def run_ares(core: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the installed program in a folder outside the clone."""
-    return subprocess.run(
-        [core / "bin" / "ares", *arguments], cwd=folder, capture_output=True, text=True, timeout=300
-    )
 
 
 @pytest.fixture(scope="session")
@@ -90,7 +74,7 @@ def ares(core: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ares]
 
 
 @pytest.fixture(scope="session")
-def folder(core: Path, demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(ares: Ares, demo_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the workspace `ws` of the demo's samples, and the set `all` in it."""
     folder = tmp_path_factory.mktemp("core")
     for arguments in (
@@ -98,7 +82,7 @@ def folder(core: Path, demo_samples: Path, tmp_path_factory: pytest.TempPathFact
         ("ingest", str(demo_samples / "video"), "-w", "ws", "--rate", "10"),
         ("set", "create", "all", "--where", "num_steps > 10", "-w", "ws"),
     ):
-        done = run_ares(core, folder, *arguments)
+        done = ares(folder, *arguments)
         assert done.returncode == 0, done.stderr
     return folder
 
@@ -106,21 +90,11 @@ def folder(core: Path, demo_samples: Path, tmp_path_factory: pytest.TempPathFact
 def test_the_core_has_no_torch_no_page_and_no_samples(core: Path) -> None:
     site = core / SITE
     absent = (
-        "torch",
-        "open_clip",
-        "transformers",
-        "streamlit",
-        "pymongo",
-        "mcap",
-        "mcap_protobuf",
-        "mcap_ros2",
-        "zstandard",
-        "ray",
-        "nvidia",
-        "app/demo/samples",
+        *("torch", "open_clip", "transformers", "streamlit", "pymongo", "mcap", "mcap_protobuf"),
+        *("mcap_ros2", "zstandard", "ray", "nvidia", "app/demo/samples", "app/demo/models", "tests"),
     )
     assert (site / "lancedb").is_dir() and (site / "app" / "demo" / "run.py").is_file()
-    assert not [name for name in (*absent, "app/demo/models", "tests") if (site / name).exists()]
+    assert not [name for name in absent if (site / name).exists()]
 
 
 @pytest.mark.parametrize(
@@ -128,15 +102,11 @@ def test_the_core_has_no_torch_no_page_and_no_samples(core: Path) -> None:
     [
         (("status",), "episodes"),
         (("search", "drawer"), "drawer"),
-        pytest.param(
-            ("search", "drawer", "--by", "captions", "--where", "success"),
-            "drawer",
-            marks=pytest.mark.nightly,
-        ),
-        pytest.param(("set", "show", "all"), "24", marks=pytest.mark.nightly),
+        (("search", "drawer", "--by", "captions", "--where", "success"), "drawer"),
+        (("set", "show", "all"), "24"),
         (("annotate", "motion"), "24"),
         (("export", "all", "lerobot", "--format", "lerobot"), "24"),
-        pytest.param(("export", "all", "parquet", "--format", "parquet"), "24", marks=pytest.mark.nightly),
+        (("export", "all", "parquet", "--format", "parquet"), "24"),
         (("doctor",), "hold"),
     ],
     ids=lambda part: "_".join(part) if isinstance(part, tuple) else "",
@@ -197,7 +167,8 @@ def test_mongodb_without_its_client_is_answered_in_one_line(
     folder: Path, core: Path, demo_samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARES_MONGO_URI", "mongodb://127.0.0.1:9")
-    done = run_ares(core, folder, "ingest", str(demo_samples / "rlds"), "-w", "mongo")
+    command = [core / "bin" / "ares", "ingest", str(demo_samples / "rlds"), "-w", "mongo"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     line = "ares ingest: pymongo is not installed: pip install 'ares-curation[mongo]'\n"
     assert (done.returncode, done.stderr) == (2, line)
 

@@ -193,6 +193,7 @@ def _copy(paths: list[str], target: Path) -> None:
             shutil.copy(source, copy)
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_image_serve_a_new_workspace_behind_its_password(image: Path) -> None:
     """The same commands outside Docker, with another port; the health check is that of compose.yaml."""
     with socket.socket() as probe:

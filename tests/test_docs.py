@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
@@ -24,8 +25,9 @@ from ares.registry import (
     rankers,
     text_encoders,
 )
+from scripts import check_pages
+from tests.conftest import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 # The changelog names what was; every other page what is.
 CURRENT_PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]
@@ -39,6 +41,11 @@ _PACKAGE = "(?:ares|ingest|annotators|app)"
 MOST_LINES, LONG_PAGES = 200, {"grade.md"}
 # A key of the metadata that a LeRobot export writes.
 NO_PATHS = {"ares/rate_source", "ares/content_hash", "ares/rows_hash"}
+# Pages of reference, or about something that is not done in Python.
+_WITHOUT_PYTHON = {
+    "api", "architecture", "command-line", "check-codes", "check-codes-trainer", "formats", "measures", "specs",
+    "servers-and-clusters", "vector-index", "jobs", "models", "pages", "people", "dashboard-jobs-of-a-lab",
+}  # fmt: skip
 
 
 def _help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -66,15 +73,11 @@ def _shown_commands() -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_is_in_the_manual(command: str) -> None:
-    assert re.search(rf"\bares {command}\b", MANUAL)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_has_help_and_its_options_are_in_the_manual(
+def test_a_command_has_help_and_is_in_the_manual_with_its_options(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = _help([command], capsys)
+    assert re.search(rf"\bares {command}\b", MANUAL)
     assert COMMANDS[command].help in " ".join(_help([], capsys).split())
     actions = re.search(r"^    ACTION|\{([a-z,]+)\}", text, flags=re.M)
     if actions:
@@ -122,6 +125,23 @@ def test_a_command_that_is_shown_is_accepted(page: str, arguments: list[str]) ->
 @pytest.mark.parametrize(("page", "block"), [*_blocks("json")])
 def test_json_that_is_shown_is_json(page: str, block: str) -> None:
     json.loads(block)
+
+
+def test_python_that_is_shown_is_python() -> None:
+    """In CONTRIBUTING.md and on the page about annotators the blocks are parts of one file."""
+    parts = ("CONTRIBUTING.md", "docs/write-an-annotator.md")
+    shown = [block for page, block in _blocks("python") if page not in parts]
+    assert shown and all(ast.parse(block) for block in shown)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: str(path.name))
+def test_a_page_shows_python_beside_its_commands(page: Path) -> None:
+    assert page.stem in _WITHOUT_PYTHON or "\n```python\n" in page.read_text()
+
+
+def test_the_pages_of_the_codes_are_as_the_catalogue_and_the_manual_say() -> None:
+    written = {path.name: path.read_text(encoding="utf-8") for path in check_pages.FOLDER.glob("*.md")}
+    assert written == check_pages.pages(), "run `.venv/bin/python -m scripts.check_pages --write`"
 
 
 def test_the_annotators_that_are_shown_are_those_of_the_guest() -> None:

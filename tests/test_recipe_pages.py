@@ -1,4 +1,4 @@
-"""The recipes of docs/recipes work: the code of each page runs, block after block, on the samples."""
+"""The tour of Python and the recipes of docs/recipes work: the code of each page runs, block after block."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import pytest
 
 import ares
 from tests.annotators.served.scripted_server import CAPTION, ScriptedServer
+from tests.conftest import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted((ROOT / "docs" / "recipes").glob("*.md"))
 
 
 def blocks(page: str, language: str) -> list[str]:
-    text = (ROOT / "docs" / "recipes" / f"{page}.md").read_text()
+    text = (ROOT / "docs" / f"{page}.md").read_text()
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.M | re.S)
 
 
@@ -86,8 +86,9 @@ def test_a_recipe_is_short(page: Path) -> None:
     assert page.read_text().count("\n") <= 80 and page.read_text().startswith("# How do I ")
 
 
+@pytest.mark.slow
 def test_lerobot_in_and_a_clean_split_out(folder: Path, robot_data: Path) -> None:
-    done = run("\n".join(blocks("lerobot", "sh")))
+    done = run("\n".join(blocks("recipes/lerobot", "sh")))
     assert done.returncode == 0, done.stdout + done.stderr
     parts = [
         json.loads((folder / "exports" / name / "meta" / "info.json").read_text())
@@ -98,7 +99,7 @@ def test_lerobot_in_and_a_clean_split_out(folder: Path, robot_data: Path) -> Non
     assert "source key" in done.stdout and "idle_share" in done.stdout
     python = os.environ.get("ARES_LEROBOT_PYTHON")
     if python:
-        trained = run("\n".join(blocks("lerobot", "bash")), LEROBOT=str(Path(python).parent))
+        trained = run("\n".join(blocks("recipes/lerobot", "bash")), LEROBOT=str(Path(python).parent))
         assert trained.returncode == 0, trained.stdout + trained.stderr
 
 
@@ -108,8 +109,9 @@ def server(tmp_path: Path) -> Iterator[ScriptedServer]:
         yield running
 
 
+@pytest.mark.slow
 def test_videos_and_a_table_become_captions(folder: Path, clips: Path, server: ScriptedServer) -> None:
-    script = "\n".join(blocks("captions", "sh")).replace("http://127.0.0.1:8000/v1", server.url)
+    script = "\n".join(blocks("recipes/captions", "sh")).replace("http://127.0.0.1:8000/v1", server.url)
     done = run(script)
     assert done.returncode == 0, done.stdout + done.stderr
     with (folder / "captions.csv").open() as file:
@@ -119,7 +121,7 @@ def test_videos_and_a_table_become_captions(folder: Path, clips: Path, server: S
 
 
 def nightly(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    (script,) = blocks("nightly", "bash")
+    (script,) = blocks("recipes/nightly", "bash")
     return run(script, *arguments, **environ)
 
 
@@ -128,6 +130,7 @@ def log_of(folder: Path) -> str:
     return log.read_text()
 
 
+@pytest.mark.slow
 def test_a_night_exports_what_matches_and_another_night_reads_nothing_twice(
     folder: Path, robot_data: Path
 ) -> None:
@@ -141,11 +144,12 @@ def test_a_night_exports_what_matches_and_another_night_reads_nothing_twice(
     # The lock of a run that goes on: the second says so, and writes nothing.
     before = log_of(folder)
     locked = run('exec 9>exports/.nightly.lock; flock 9; bash -c "$1" nightly robot-data curation exports 9>&-',
-                 *blocks("nightly", "bash"))  # fmt: skip
+                 *blocks("recipes/nightly", "bash"))  # fmt: skip
     assert locked.returncode == 75 and "another run has the lock" in locked.stderr
     assert log_of(folder) == before
 
 
+@pytest.mark.slow
 def test_a_night_in_which_nothing_matches_is_no_alarm(folder: Path, clips: Path) -> None:
     done = nightly("clips", "curation", "exports", ARES_FILTER="num_steps > 100000")
     assert done.returncode == 0, log_of(folder)
@@ -162,6 +166,7 @@ def test_a_night_with_a_bad_file_exports_the_rest_and_says_so(folder: Path, clip
     assert (folder / "exports" / "latest" / "meta" / "info.json").exists()
 
 
+@pytest.mark.slow
 def test_a_night_without_its_source_stops_before_the_export(folder: Path, clips: Path) -> None:
     done = nightly("gone", "curation", "exports")
     assert done.returncode == 2 and "status 2 of ares ingest gone" in log_of(folder)
@@ -170,8 +175,19 @@ def test_a_night_without_its_source_stops_before_the_export(folder: Path, clips:
 
 def test_a_notebook_reaches_a_plot(folder: Path, clips: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
-    for block in blocks("notebook", "python"):
+    for block in blocks("recipes/notebook", "python"):
         exec(block, names)
     assert len(names["frame"]) == 4 and names["image"].ndim == 3
     assert "vega" in (folder / "durations.html").read_text()
     assert names["hits"][0].score is not None and "short@1" in capsys.readouterr().out
+
+
+def test_the_tour_of_python_runs_in_one_go(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "app").symlink_to(ROOT / "app")
+    names: dict[str, Any] = {}
+    for block in blocks("python", "python"):
+        exec(block, names)
+    printed = capsys.readouterr().out
+    assert "Workspace('curation': 12 episodes, 1 dataset)" in printed
+    assert "all promises between the stores hold" in printed
+    assert names["frames"].shape == (2, 192, 192, 3) and names["export"].episodes == 3

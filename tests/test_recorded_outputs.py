@@ -18,11 +18,10 @@ import pytest
 
 from app.cli.main import COMMANDS as ARES_COMMANDS, build_parser, main
 from ares.formats import parse_tf_example, read_record, scan_record_file
+from tests.conftest import ROOT
 from tests.recordings import RECORDED, comparable, compare_with_recording, without_folders, without_times
-from tests.thinning import some_by_day
 
 FIXTURES = RECORDED.parent
-ROOT = FIXTURES.parent.parent
 # One episode of each dataset: RLDS by reference, video copied, a duplicate of it, LeRobot by reference.
 EPISODES = ("06dc169e0868dc95", "24f7e10eddd65841", "f7cdc2a835652209", "1292fd6b569268df")
 COMMANDS = {
@@ -40,6 +39,15 @@ COMMANDS = {
     "export-lerobot": "export accepted exports/lerobot --format lerobot",
     "export-parquet": "export drawers exports/parquet --format parquet",
     **{f"show-{episode}": f"show {episode}" for episode in EPISODES},
+}
+# With the sessions, every command once.
+_QUICK = {
+    ("status", "text"),
+    ("doctor", "json"),
+    ("search-text", "json"),
+    ("search-meaning", "text"),
+    ("set-diff", "text"),
+    (f"show-{EPISODES[0]}", "json"),
 }
 # Commands that follow each other in one workspace.
 SESSIONS = {
@@ -132,8 +140,14 @@ def workspace(
     return tmp_path
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
-@pytest.mark.parametrize("name", some_by_day(COMMANDS, 2))
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        pytest.param(name, form, marks=[] if (name, form) in _QUICK else [pytest.mark.slow])
+        for name in COMMANDS
+        for form in ("text", "json")
+    ],
+)
 def test_a_command_says_what_it_said(
     name: str, form: str, workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,7 +159,9 @@ def test_a_command_says_what_it_said(
     )
 
 
-@pytest.mark.parametrize("name", some_by_day(SESSIONS, 2))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "exports" else []) for name in SESSIONS]
+)
 def test_a_session_says_and_writes_what_it_did(
     name: str, workspace: Path, demo_samples: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,13 +179,9 @@ def test_a_session_says_and_writes_what_it_did(
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="argparse lays out its help in another way")
 def test_the_help_is_the_recorded_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    parsers = [build_parser(), *(_subparser(build_parser(name), name) for name in ARES_COMMANDS)]
-    texts = [parser.format_help() for top in parsers[1:] for parser in (top, *_subparsers(top).values())]
-    compare_with_recording("help.text", "\n".join([parsers[0].format_help(), *texts]))
-
-
-def _subparser(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
-    return _subparsers(parser)[name]
+    commands = [_subparsers(build_parser(name))[name] for name in ARES_COMMANDS]
+    parsers = [build_parser(), *(parser for top in commands for parser in (top, *_subparsers(top).values()))]
+    compare_with_recording("help.text", "\n".join(parser.format_help() for parser in parsers))
 
 
 def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ares.contract.conversions import convert_rotation
 from ares.signals.plain_arrays import EpisodeSignals
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 _EPISODES = 6
 _PI = 3.141592653589793
@@ -63,8 +61,6 @@ class _Robot:
 
 def random_meaning(seed: int) -> GeneratedDataset:
     """A dataset of one random robot."""
-    import numpy as np
-
     rng = np.random.default_rng(seed)
     robot = _random_robot(rng)
     state, action, truth = _Columns(), _Columns(), dict[tuple[str, str], str]()
@@ -97,8 +93,6 @@ def _random_robot(rng: np.random.Generator) -> _Robot:
 def _episode_signals(
     robot: _Robot, state: _Columns, action: _Columns, name: str, number: int
 ) -> EpisodeSignals:
-    import numpy as np
-
     values = state.episode(number)
     return EpisodeSignals(
         episode_id=name,
@@ -118,8 +112,6 @@ def _add_joints(
     action: _Columns,
     truth: dict[tuple[str, str], str],
 ) -> None:
-    import numpy as np
-
     width = int(rng.integers(5, 8))
     names = [f"joint_{number}" for number in range(width)]
     home, reach = rng.normal(0, 0.9, width), rng.uniform(0.15, 0.7, width)
@@ -144,8 +136,6 @@ def _as_mode(
     commands: list[Array], mode: str, unit: str, scale: float, robot: _Robot, rng: np.random.Generator
 ) -> tuple[list[Array], str]:
     """The commands as absolute values, deltas or velocities, and the unit; motions are often normalised."""
-    import numpy as np
-
     values = [command * scale for command in commands]
     if mode == "absolute":
         return values, unit
@@ -165,7 +155,6 @@ def _add_pose(
     action: _Columns,
     truth: dict[tuple[str, str], str],
 ) -> None:
-
     home, reach = rng.uniform([0.2, -0.3, 0.05], [0.6, 0.3, 0.4]), rng.uniform(0.04, 0.15, 3)
     commands = [_waypoint_motion(steps, robot.rate_hz, home, reach, rng) for steps in robot.lengths]
     follow = [_encoder_readings(command, robot, rng, 0.1) for command in commands]
@@ -188,8 +177,6 @@ def _add_rotation(
     robot: _Robot, rng: np.random.Generator, state: _Columns, truth: dict[tuple[str, str], str]
 ) -> None:
     """The rotation of the state, in any convention; one name in two says which."""
-    import numpy as np
-
     convention = str(rng.choice(["euler", "axis-angle", "quaternion xyzw", "quaternion wxyz", "6d"]))
     home = rng.normal(0, 1, 3) if rng.random() < 0.5 else np.array([np.pi * 0.98, 0.0, 0.0])
     turns = [
@@ -223,8 +210,6 @@ def _add_gripper(
     action: _Columns,
     truth: dict[tuple[str, str], str],
 ) -> None:
-    import numpy as np
-
     is_binary = rng.random() < 0.5
     ranges = [str(rng.choice(list(_GRIPPER_RANGES))) for _ in range(2)]
     if is_binary and ranges[1] not in ("fraction", "signed"):
@@ -244,8 +229,6 @@ def _add_gripper(
 
 def _commanded_opening(steps: int, rate_hz: float, is_binary: bool, rng: np.random.Generator) -> Array:
     """Commanded opening, 0 closed to 1 open: mostly open at first, closed to grasp, then often opened."""
-    import numpy as np
-
     times = np.sort(rng.uniform(0.1, 0.95, int(rng.integers(1, 4)))) * steps
     levels = [float(rng.random() < 0.75)]
     for _ in times:
@@ -258,16 +241,12 @@ def _commanded_opening(steps: int, rate_hz: float, is_binary: bool, rng: np.rand
 
 
 def _moving_mean(values: Array, window: int) -> Array:
-    import numpy as np
-
     padded = np.pad(values, window, mode="edge")
     return np.asarray(np.convolve(padded, np.ones(window) / window, "same")[window:-window])
 
 
 def _measured_opening(command: Array, robot: _Robot, rng: np.random.Generator) -> Array:
     """Measured opening: later than the command, and stopped by an object in most grasps."""
-    import numpy as np
-
     steps = np.arange(len(command))
     smooth = _moving_mean(command, max(1, round(0.2 * robot.rate_hz)))
     opening = np.interp(steps - robot.lag_steps, steps, smooth)
@@ -280,8 +259,6 @@ def _waypoint_motion(
     steps: int, rate_hz: float, home: Array, reach: Array, rng: np.random.Generator
 ) -> Array:
     """(T, D) movements of minimum jerk between random points around the home, with rests."""
-    import numpy as np
-
     seconds = np.arange(steps) / rate_hz
     point = home + rng.normal(0, 0.2, len(home)) * reach
     values, now = np.tile(point, (steps, 1)), rng.uniform(0, 0.5)
@@ -297,8 +274,6 @@ def _encoder_readings(
     command: Array, robot: _Robot, rng: np.random.Generator, noise_scale: float = 1.0
 ) -> Array:
     """(T, D) what encoders read: the command later, with an offset by gravity, noise and resolution."""
-    import numpy as np
-
     steps = np.arange(len(command))
     state = np.column_stack([np.interp(steps - robot.lag_steps, steps, column) for column in command.T])
     state = state + noise_scale * (

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ares.episode import Signal, Trajectory
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 EndType = Literal["continuous", "binary", "hand", "none"]
 SignalChoice = Literal["state and action", "state and change", "state", "action", "change"]
@@ -143,8 +142,6 @@ class _Arm:
 
 def _hesitate(share: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
     """The same way with a moment of less speed."""
-    import numpy as np
-
     speed = np.diff(share, prepend=0.0)
     centre, width = rng.uniform(0.25, 0.75) * len(share), rng.uniform(0.08, 0.2) / _STEP
     dip = 1 - rng.uniform(0.2, 0.6) * np.exp(-(((np.arange(len(share)) - centre) / width) ** 2))
@@ -152,20 +149,14 @@ def _hesitate(share: NDArray[np.float64], rng: np.random.Generator) -> NDArray[n
 
 
 def _draw_place(rng: np.random.Generator) -> NDArray[np.float64]:
-    import numpy as np
-
     return np.array([rng.uniform(-0.3, 0.3), rng.uniform(-0.3, 0.3), rng.uniform(0.0, 0.08)])
 
 
 def _above(place: NDArray[np.float64], metres: float) -> NDArray[np.float64]:
-    import numpy as np
-
     return np.asarray(place + np.array([0.0, 0.0, metres]))
 
 
 def _pick_and_place(arm: _Arm) -> None:
-    import numpy as np
-
     rng, above = arm.rng, np.array([0.0, 0.0, float(arm.rng.uniform(0.1, 0.2))])
     thing, place = _draw_place(rng), _draw_place(rng)
     arm.move("reach", thing + above)
@@ -187,8 +178,6 @@ def _pick_and_place(arm: _Arm) -> None:
 
 
 def _press(arm: _Arm) -> None:
-    import numpy as np
-
     rng, thing = arm.rng, _draw_place(arm.rng)
     above = np.array([0.0, 0.0, float(rng.uniform(0.05, 0.15))])
     arm.move("reach", thing + above)
@@ -229,8 +218,6 @@ def _act(arm: _Arm, tasks: int) -> None:
 
 def make_logged_episode(seed: int) -> LoggedEpisode:
     """The episode of a seed."""
-    import numpy as np
-
     rng = np.random.default_rng(seed)
     sides = ("left", "right") if rng.random() < 0.35 else ("",)
     tempo = float(rng.uniform(0.9, 2.2))
@@ -247,8 +234,6 @@ def make_logged_episode(seed: int) -> LoggedEpisode:
 
 def _record(arms: Sequence[_Arm], rate: float, rng: np.random.Generator) -> LoggedEpisode:
     """What a drawn robot records of its arms."""
-    import numpy as np
-
     end = ("continuous", "continuous", "binary", "binary", "hand", "none")[int(rng.integers(6))]
     choices: tuple[SignalChoice, ...] = ("state and action", "state and change", "state", "action", "change")
     choice = choices[int(rng.choice(5, p=[0.45, 0.25, 0.15, 0.1, 0.05]))]

@@ -7,7 +7,6 @@ the signal. Sources are folders of LeRobot v2.1 and HDF5 files. Nothing here is 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
+
+from tests.generators.lerobot_folders import LeRobotFolder, column_of
 
 Array = NDArray[Any]
 
@@ -165,78 +165,42 @@ def _draw_motion(rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def _write_lerobot(source: FeatureSource, rng: np.random.Generator, episodes: int) -> None:
-    path = source.path
-    (path / "meta").mkdir(parents=True)
-    (path / "data/chunk-000").mkdir(parents=True)
-    for number in range(episodes):
-        state, action = _draw_motion(rng)
-        columns = {
-            "observation.state": _column(state, (3,), "float32"),
-            "action": _column(action, (3,), "float32"),
-        }
-        for name, feature in source.features.items():
-            if (values := feature.values[number]) is not None:
-                columns[f"observation.{name}"] = _column(values, feature.shape, feature.dtype)
-        if source.has_events:
-            columns["event"] = pa.array([("", "grasp", "slip")[step % 3] for step in range(STEPS)])
-        steps = np.arange(STEPS)
-        columns |= {
-            "timestamp": pa.array((steps / RATE_HZ).astype(np.float32)),
-            "frame_index": pa.array(steps),
-            "episode_index": pa.array(np.full(STEPS, number)),
-            "index": pa.array(steps + number * STEPS),
-            "task_index": pa.array(np.zeros(STEPS, np.int64)),
-        }
-        pq.write_table(pa.table(columns), path / f"data/chunk-000/episode_{number:06d}.parquet")
-    _write_meta(path, _describe_features(source.features, has_events=source.has_events), episodes)
-
-
-def _describe_features(features: Mapping[str, DrawnFeature], *, has_events: bool) -> dict[str, Any]:
-    """The features of info.json."""
-    return {
+    motions = [_draw_motion(rng) for _ in range(episodes)]
+    columns: dict[str, Any] = {
+        "observation.state": np.concatenate([state for state, _ in motions]),
+        "action": np.concatenate([action for _, action in motions]),
+    }
+    features: dict[str, Any] = {
         "observation.state": {"dtype": "float32", "shape": [3], "names": list(STATE)},
         "action": {"dtype": "float32", "shape": [3], "names": list(ACTION)},
-        **{
-            f"observation.{name}": {
-                "dtype": feature.dtype,
-                "shape": list(feature.shape) or [1],
-                "names": list(feature.names) or None,
-            }
-            for name, feature in features.items()
-        },
-        **({"event": {"dtype": "string", "shape": [1], "names": None}} if has_events else {}),
     }
+    for name, feature in source.features.items():
+        rows = [row for values in feature.values for row in _rows(values, feature)]
+        columns[f"observation.{name}"] = column_of(rows, feature.dtype, len(feature.shape))
+        features[f"observation.{name}"] = {
+            "dtype": feature.dtype,
+            "shape": list(feature.shape) or [1],
+            "names": list(feature.names) or None,
+        }
+    if source.has_events:
+        columns["event"] = pa.array([("", "grasp", "slip")[step % 3] for step in range(STEPS)] * episodes)
+        features["event"] = {"dtype": "string", "shape": [1], "names": None}
+    made = LeRobotFolder(
+        columns=columns,
+        lengths=[STEPS] * episodes,
+        rate_hz=int(RATE_HZ),
+        tasks=["pick up the mug"],
+        info={"features": features},
+    )
+    made.write(source.path)
 
 
-def _column(values: Array, shape: tuple[int, ...], dtype: str) -> pa.Array:
-    """Rows of a feature, lists in lists for a table."""
-    kind = {"float32": pa.float32(), "bool": pa.bool_(), "int64": pa.int64()}[dtype]
-    for _ in shape:
-        kind = pa.list_(kind)
-    rows = values.reshape(len(values), *shape)
-    return pa.array(rows.astype(dtype).tolist(), kind)
-
-
-def _write_meta(path: Path, features: Mapping[str, Any], episodes: int) -> None:
-    info = {
-        "codebase_version": "v2.1",
-        "robot_type": "arm",
-        "total_episodes": episodes,
-        "total_frames": episodes * STEPS,
-        "total_tasks": 1,
-        "total_videos": 0,
-        "total_chunks": 1,
-        "chunks_size": 1000,
-        "fps": int(RATE_HZ),
-        "splits": {"train": f"0:{episodes}"},
-        "data_path": "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
-        "video_path": None,
-        "features": features,
-    }
-    (path / "meta/info.json").write_text(json.dumps(info))
-    (path / "meta/tasks.jsonl").write_text(json.dumps({"task_index": 0, "task": "pick up the mug"}) + "\n")
-    lines = ({"episode_index": n, "tasks": ["pick up the mug"], "length": STEPS} for n in range(episodes))
-    (path / "meta/episodes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+def _rows(values: Array | None, feature: DrawnFeature) -> list[Any]:
+    """The values of an episode, None where it lacks them."""
+    if values is None:
+        return [None] * STEPS
+    rows: list[Any] = values.reshape(STEPS, *feature.shape).astype(feature.dtype).tolist()
+    return rows
 
 
 def _write_hdf5(source: FeatureSource, rng: np.random.Generator, episodes: int) -> None:

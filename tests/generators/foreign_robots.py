@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ares.signals.plain_arrays import EpisodeSignals
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 MotionStyle = Literal["minimum-jerk", "trapezoid", "person"]
 # No joint is asked to move faster, radians per second.
@@ -37,8 +36,6 @@ def _between_goals(
     is_smooth: bool,
 ) -> NDArray[np.float64]:
     """Movements that all joints begin at once; some end early, and each is followed by a rest or by none."""
-    import numpy as np
-
     values = np.zeros((len(seconds), len(amplitudes)))
     now, here = float(rng.uniform(0, 1.2)), np.zeros(len(amplitudes))
     while now < seconds[-1]:
@@ -55,8 +52,6 @@ def _between_goals(
 
 def _constant_speed(phase: NDArray[np.float64]) -> NDArray[np.float64]:
     """Share of the way at a constant speed, with an acceleration over a fifth of the time at either end."""
-    import numpy as np
-
     ends = 0.2
     speed = 1 / (1 - ends)
     start = speed * phase**2 / (2 * ends)
@@ -69,8 +64,6 @@ def _led_by_person(
     seconds: NDArray[np.float64], amplitudes: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Noise up to about a hertz, with spells of rest in which the hand is nearly still."""
-    import numpy as np
-
     step = seconds[1] - seconds[0]
     speed = _second_order(rng.normal(size=(len(seconds), len(amplitudes))), step, rng.uniform(3, 8), 1.0)
     speed /= np.maximum(speed.std(axis=0), 1e-12)
@@ -96,8 +89,6 @@ def _second_order(
         damping: Damping ratio; below 1 it overshoots.
         delay: Seconds.
     """
-    import numpy as np
-
     rest = int(6 / (min(damping, 1.0) * radians_per_second) / step) + int(delay / step) + 8
     padded = np.concatenate(
         [np.repeat(values[:1], rest, axis=0), values, np.repeat(values[-1:], rest, axis=0)]
@@ -116,8 +107,6 @@ def _second_order(
 
 def _with_backlash(values: NDArray[np.float64], width: float) -> NDArray[np.float64]:
     """(T, J) what follows the values through gears with play: it moves once they have crossed the width."""
-    import numpy as np
-
     followed = np.empty_like(values)
     now = values[0]
     for row, value in enumerate(values):
@@ -128,8 +117,6 @@ def _with_backlash(values: NDArray[np.float64], width: float) -> NDArray[np.floa
 
 def _switched_column(seconds: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
     """(T,) 0 or 1, changed up to six times at once."""
-    import numpy as np
-
     times = np.sort(rng.uniform(0.05, 0.95, int(rng.integers(0, 7)))) * seconds[-1]
     return (np.searchsorted(times, seconds) % 2).astype(float)
 
@@ -142,8 +129,6 @@ def _true_lag(followed: NDArray[np.float64], command: NDArray[np.float64], step:
         command: (T + L, J) commands, from L steps before the motion on; no longer lag is looked for.
         step: Seconds from row to row.
     """
-    import numpy as np
-
     left, right = np.diff(followed, axis=0), np.diff(command, axis=0)
     moves = (left.std(axis=0) > 0) & (right.std(axis=0) > 0)
     left, right = left[:, moves], right[:, moves]
@@ -234,8 +219,6 @@ class ForeignRobot:
 
 def foreign_robot(rng: np.random.Generator) -> ForeignRobot:
     """A robot with random controller, action, names and rate."""
-    import numpy as np
-
     pose = _POSES[int(rng.integers(len(_POSES)))]
     num_arms = int(rng.choice([1, 1, 2]))
     width = int(rng.integers(5, 8)) if pose == "joints" else 6
@@ -303,8 +286,6 @@ def _record_signals(
         followed: (T, J) where they are.
         episode_id: Its id.
     """
-    import numpy as np
-
     measured = _encoder_values(followed, robot, rng)
     action = _recorded_action(robot, command, measured, rng)
     parts = []
@@ -334,8 +315,6 @@ def _as_stored(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _encoder_values(
     followed: NDArray[np.float64], robot: ForeignRobot, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    import numpy as np
-
     noisy = followed + rng.normal(0, robot.noise, followed.shape)
     return np.round(noisy / robot.resolution) * robot.resolution if robot.resolution else noisy
 
@@ -344,8 +323,6 @@ def _recorded_action(
     robot: ForeignRobot, command: NDArray[np.float64], measured: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """(T, J) the action of each step, in radians, or radians per second or share of the fastest for a motion."""
-    import numpy as np
-
     if robot.action == "next-state":
         return np.concatenate([measured[1:], measured[-1:]])
     if robot.action == "leader":
@@ -378,8 +355,6 @@ def _recorded_poses(
     robot: ForeignRobot, measured: NDArray[np.float64], action: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Poses of state and action: three positions, and three angles or a quaternion."""
-    import numpy as np
-
     metres = np.array([_METRES] * 3 + [1.0] * 3)
     state, command = measured * metres, action * (1.0 if robot.action == "clipped" else metres)
     if robot.pose == "euler":
@@ -390,15 +365,11 @@ def _recorded_poses(
 
 def _bounded_pose(pose: NDArray[np.float64]) -> NDArray[np.float64]:
     """A pose (T, 6) whose angles stay within 2.9 rad, so that none is wrapped."""
-    import numpy as np
-
     return np.concatenate([pose[:, :3], 2.9 * np.tanh(pose[:, 3:] / 2.9)], axis=1)
 
 
 def _quaternion_pose(pose: NDArray[np.float64], *, flips_signs: bool) -> NDArray[np.float64]:
     """A pose (T, 7) with the quaternion (w, x, y, z) of the rotation vector (T, 3), tilted by half a turn."""
-    import numpy as np
-
     vectors = pose[:, 3:] + np.array([np.pi - 0.2, 0.0, 0.0])
     angles = np.linalg.norm(vectors, axis=1, keepdims=True)
     axes = vectors / np.maximum(angles, 1e-12)
@@ -428,8 +399,6 @@ def _recorded_end(
     robot: ForeignRobot, seconds: NDArray[np.float64], arm: int, rng: np.random.Generator
 ) -> _RecordedPart:
     """What is at the end of an arm: nothing, a gripper or a hand."""
-    import numpy as np
-
     side = _side_prefix(robot, arm)
     if robot.end == "none":
         nothing = np.zeros((len(seconds), 0))
@@ -451,8 +420,6 @@ def _recorded_end(
 
 def _recorded_base(seconds: NDArray[np.float64], rng: np.random.Generator) -> _RecordedPart:
     """Position and heading of a base that drives at times; the heading lies in (-pi, pi], and nothing commands it."""
-    import numpy as np
-
     speed = _switched_column(seconds, rng)[:, None] * rng.normal(0, 0.4, 3)
     path = np.cumsum(_second_order(speed, float(seconds[1]), 5.0, 1.0), axis=0) * seconds[1]
     path[:, 2] = (path[:, 2] + 3.0 + np.pi) % (2 * np.pi) - np.pi
@@ -482,8 +449,6 @@ class ForeignEpisode:
 
 def foreign_dataset(robot: ForeignRobot, rng: np.random.Generator, episodes: int = 6) -> list[ForeignEpisode]:
     """Clean episodes of one robot and one task; lengths differ by a third."""
-    import numpy as np
-
     home = rng.uniform(-0.8, 0.8, len(robot.gains))
     lengths = robot.median_seconds * np.exp(rng.normal(0, 0.3, episodes))
     return [
@@ -495,8 +460,6 @@ def foreign_dataset(robot: ForeignRobot, rng: np.random.Generator, episodes: int
 def _foreign_episode(
     robot: ForeignRobot, rng: np.random.Generator, home: NDArray[np.float64], length: float, episode_id: str
 ) -> ForeignEpisode:
-    import numpy as np
-
     every = max(1, int(np.ceil(_FINE_HZ / robot.rate_hz)))
     step = 1 / robot.rate_hz / every
     margin, steps = round(_MARGIN_SECONDS / step), max(10, int(length * robot.rate_hz)) * every
@@ -517,8 +480,6 @@ def _foreign_episode(
 
 
 def _arm_amplitudes(robot: ForeignRobot) -> NDArray[np.float64]:
-    import numpy as np
-
     amplitudes = np.array(robot.amplitudes)
     if robot.is_parked:
         amplitudes[robot.width :] = 0.0
@@ -537,8 +498,6 @@ def _followed_motion(
     robot: ForeignRobot, command: NDArray[np.float64], seconds: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """What the joints do, without the noise of the encoders."""
-    import numpy as np
-
     middle = command.mean(axis=0)
     aim = middle + (command - middle) * robot.gains
     frequency = robot.natural_frequency

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ares.signals.plain_arrays import EpisodeSignals
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 SignalName = Literal["state", "action"]
 # A dimension can carry a fault where it moves by so much of the one that moves most, and has so many values.
@@ -66,8 +65,6 @@ def _drawn_episode(episodes: Sequence[EpisodeSignals], rng: np.random.Generator)
 
 def _moving_dimensions(values: Array) -> list[int]:
     """Dimensions (T, D) that move, and take more than a few values."""
-    import numpy as np
-
     if not values.shape[1]:
         return []
     spans = np.ptp(values, axis=0)
@@ -102,8 +99,6 @@ def _with_episode(
 
 def _plant_spike(episodes: Sequence[EpisodeSignals], rng: np.random.Generator) -> PlantedMeaning | None:
     """One value of state or action is off by 0.4 to 1.2 of the range of its dimension."""
-    import numpy as np
-
     number = _drawn_episode(episodes, rng)
     signal: SignalName = "state" if rng.random() < 0.5 else "action"
     dims = _moving_dimensions(_values(episodes[number], signal)) if number is not None else []
@@ -119,8 +114,6 @@ def _plant_spike(episodes: Sequence[EpisodeSignals], rng: np.random.Generator) -
 
 def _plant_offset(episodes: Sequence[EpisodeSignals], rng: np.random.Generator) -> PlantedMeaning | None:
     """A dimension of the state is off by 0.3 to 1 of its range, in the whole episode or from a step on."""
-    import numpy as np
-
     number = _drawn_episode(episodes, rng)
     dims = _moving_dimensions(episodes[number].state) if number is not None else []
     if number is None or not dims:
@@ -145,8 +138,6 @@ def _plant_jitter(episodes: Sequence[EpisodeSignals], rng: np.random.Generator) 
 
 def _plant_held(episodes: Sequence[EpisodeSignals], rng: np.random.Generator) -> PlantedMeaning | None:
     """One dimension of the state, or all, have a new value only every 3 to 6 steps."""
-    import numpy as np
-
     number = _drawn_episode(episodes, rng)
     dims = _moving_dimensions(episodes[number].state) if number is not None else []
     if number is None or not dims:
@@ -162,8 +153,6 @@ def _plant_held(episodes: Sequence[EpisodeSignals], rng: np.random.Generator) ->
 
 def _plant_stale(episodes: Sequence[EpisodeSignals], rng: np.random.Generator) -> PlantedMeaning | None:
     """The whole state keeps the reading of one step for 0.4 to 1.2 s while the robot moves, then goes on."""
-    import numpy as np
-
     number = _drawn_episode(episodes, rng)
     dims = _moving_dimensions(episodes[number].state) if number is not None else []
     if number is None or not dims:
@@ -183,8 +172,6 @@ def _plant_stale(episodes: Sequence[EpisodeSignals], rng: np.random.Generator) -
 
 def _plant_late(episodes: Sequence[EpisodeSignals], rng: np.random.Generator) -> PlantedMeaning | None:
     """The action comes 4 to 10 steps late, in one episode."""
-    import numpy as np
-
     number = _drawn_episode(episodes, rng)
     if number is None or not _moving_dimensions(episodes[number].action):
         return None
@@ -195,8 +182,6 @@ def _plant_late(episodes: Sequence[EpisodeSignals], rng: np.random.Generator) ->
 
 def _plant_still(episodes: Sequence[EpisodeSignals], rng: np.random.Generator) -> PlantedMeaning | None:
     """The robot never moves: the state is its first row, exactly or with the noise of its values."""
-    import numpy as np
-
     number = _drawn_episode(episodes, rng)
     if number is None or not _moving_dimensions(episodes[number].state):
         return None
@@ -238,8 +223,6 @@ def _turned_half(
     kind: str, episodes: Sequence[EpisodeSignals], rng: np.random.Generator, is_gripper: bool
 ) -> PlantedMeaning | None:
     """A dimension of state and action turned in half of the episodes: its sign, or which end of its range is which."""
-    import numpy as np
-
     names = episodes[0].state_names
     every = np.concatenate([episode.state for episode in episodes])
     spans = np.ptp(every, axis=0)
@@ -262,8 +245,6 @@ def _turned_half(
 def _turned_episode(
     episodes: Sequence[EpisodeSignals], number: int, name: str, is_gripper: bool
 ) -> EpisodeSignals:
-    import numpy as np
-
     episode = episodes[number]
     signals: tuple[SignalName, ...] = ("state", "action")
     for signal in signals:

@@ -7,14 +7,18 @@ shared with what proposes a plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ares.episode import Camera, Episode, MediaRef, Record, Role, Signal, Trajectory, make_episode_id
 from tests.generators.two_sources import (
+    DEGREES,
     RATE_HZ,
+    SIGNAL_PLANTERS,
     ArmRobot,
     Recorded,
     random_robot,
@@ -22,14 +26,9 @@ from tests.generators.two_sources import (
     record,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+Array = NDArray[np.float64]
 
-    Array = NDArray[np.float64]
-    Change = Callable[[Array], Array]
-
-SIGNAL_KINDS = ("unit", "sign", "offset", "gripper", "exchanged", "pace")
+SIGNAL_KINDS = tuple(SIGNAL_PLANTERS)
 KINDS = (*SIGNAL_KINDS, "cameras", "rate", "wording")
 CAMERAS: tuple[tuple[str, Role], ...] = (
     ("top", "top"),
@@ -45,7 +44,6 @@ _TASKS = (
     ("put the {} on the table", "place the {} onto the table"),
     ("push the {}", "push {}."),
 )
-_DEGREES = 57.29577951308232
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +68,14 @@ def merged_sources(seed: int, folder: Path) -> MergedSources:
         seed: Seed.
         folder: Where the pictures are written.
     """
-    import numpy as np
-
     rng = np.random.default_rng([seed, 36])
     planted: tuple[str, ...] = ()
     if rng.random() < 0.5:
         planted = tuple(rng.choice(KINDS, int(rng.choice([1, 1, 1, 2, 3])), replace=False).tolist())
     robot, tasks, halves = _record_tasks(rng)
     for kind in planted:
-        if kind in _PLANTERS:
-            halves[1].recorded = _PLANTERS[kind](robot, halves[1].recorded, rng)
+        if kind in SIGNAL_PLANTERS:
+            halves[1].recorded = SIGNAL_PLANTERS[kind](robot, halves[1].recorded, rng)
     names = [CAMERAS[number] for number in sorted(rng.permutation(len(CAMERAS))[: int(rng.integers(2, 5))])]
     views = {name: _draw_view(rng) for name, _ in names}
     records = []
@@ -138,8 +134,6 @@ def turned_sources(seed: int, folder: Path) -> TurnedSources:
 
     A third of these have as many numbers under the same names, so that only their values differ.
     """
-    import numpy as np
-
     rng = np.random.default_rng([seed, 38])
     forms, names = _draw_forms(rng, np.random.default_rng([seed, 39]))
     episodes, count = _turning_episodes(rng), int(rng.integers(4, 10))
@@ -194,8 +188,6 @@ def _draw_forms(
 
 def _turning_episodes(rng: np.random.Generator) -> Iterator[Array]:
     """Yield episodes (T, 13) of one task: position, gripper and the rows of a rotation matrix."""
-    import numpy as np
-
     places = rng.uniform(-0.4, 0.4, (5, 3)) + rng.choice([-1, 1], 3) * 0.5
     turns = rng.choice([-1, 1], (5, 3)) * rng.uniform(0.2, 1.1, (5, 3)) * (1.0, 0.8, 1.0)
     grips = np.array([1.0, 1.0, 0.0, 0.0, 1.0])
@@ -217,8 +209,6 @@ def _turning_episodes(rng: np.random.Generator) -> Iterator[Array]:
 
 def _matrices(angles: Array) -> Array:
     """(T, 3, 3) rotations by (T, 3) roll, pitch and yaw about fixed axes: the product of three."""
-    import numpy as np
-
     product = np.eye(3)
     for axis in range(3):
         own, (first, second) = np.zeros((len(angles), 3, 3)), ((1, 2), (2, 0), (0, 1))[axis]
@@ -231,16 +221,12 @@ def _matrices(angles: Array) -> Array:
 
 def _tool_table(table: Array, form: str) -> Array:
     """(T, D) position, rotation in a form, and gripper of rows of `_turning_episodes`."""
-    import numpy as np
-
     rotation = table[:, 4:].reshape(-1, 3, 3)
     return np.hstack([table[:, :3], write_rotations(rotation, form), table[:, 3:4]])
 
 
 def write_rotations(matrices: Array, form: str) -> Array:
     """Rotations (T, 3, 3) in a form of `ROTATIONS`, by textbook formulas that hold within half a turn."""
-    import numpy as np
-
     skew = np.stack([matrices[:, b, a] - matrices[:, a, b] for a, b in ((1, 2), (2, 0), (0, 1))], axis=1) / 2
     angle = np.arctan2(np.linalg.norm(skew, axis=1), (np.trace(matrices, axis1=1, axis2=2) - 1) / 2)[:, None]
     axis = skew / np.maximum(np.linalg.norm(skew, axis=1), 1e-12)[:, None]
@@ -254,17 +240,15 @@ def write_rotations(matrices: Array, form: str) -> Array:
     pitch = np.arcsin(np.clip(-matrices[:, 2, 0], -1, 1))
     roll = np.arctan2(matrices[:, 2, 1], matrices[:, 2, 2])
     yaw = np.arctan2(matrices[:, 1, 0], matrices[:, 0, 0])
-    return np.stack([roll, pitch, yaw], axis=1) * (_DEGREES if form == "euler deg" else 1.0)
+    return np.stack([roll, pitch, yaw], axis=1) * (DEGREES if form == "euler deg" else 1.0)
 
 
 def recorded_sources(seed: int, planted: Sequence[str]) -> tuple[RecordedHalf, RecordedHalf]:
     """The signals of two halves of a dataset, the second with differences of `SIGNAL_KINDS`."""
-    import numpy as np
-
     rng = np.random.default_rng([seed, 37])
     robot, _, halves = _record_tasks(rng)
     for kind in planted:
-        halves[1].recorded = _PLANTERS[kind](robot, halves[1].recorded, rng)
+        halves[1].recorded = SIGNAL_PLANTERS[kind](robot, halves[1].recorded, rng)
     return halves
 
 
@@ -280,13 +264,11 @@ def _record_tasks(
     rng: np.random.Generator,
 ) -> tuple[ArmRobot, list[tuple[str, str]], tuple[RecordedHalf, RecordedHalf]]:
     """A robot, its tasks in two wordings, and the episodes of one dataset, dealt out to two halves."""
-    import numpy as np
-
     robot, count = random_robot(rng), int(rng.choice([1, 1, 2, 3]))
     tasks = _draw_tasks(rng, count)
     parts: list[RecordedHalf] = []
     for number in range(count):
-        points = random_waypoints(robot, rng, np.ones(len(robot.names)), robot.home)
+        points = random_waypoints(robot, rng)
         own = record(robot, points, rng, int(rng.integers(4, 12)))
         parts.append(RecordedHalf(own, [number] * len(own.states)))
     order = [rng.permutation(len(part.tasks)) for part in parts]
@@ -311,10 +293,8 @@ def _join_parts(
 
 def recorded_halves(rng: np.random.Generator) -> tuple[Recorded, Recorded]:
     """The signals of the two halves of a dataset of one task, in the order in which they were recorded."""
-    import numpy as np
-
     robot = random_robot(rng)
-    points = random_waypoints(robot, rng, np.ones(len(robot.names)), robot.home)
+    points = random_waypoints(robot, rng)
     whole = record(robot, points, rng, int(rng.integers(6, 13)))
     half = len(whole.states) // 2
     parts = (slice(0, half), slice(half, None))
@@ -322,91 +302,6 @@ def recorded_halves(rng: np.random.Generator) -> tuple[Recorded, Recorded]:
         Recorded(states=whole.states[part], actions=whole.actions[part], names=whole.names) for part in parts
     )
     return first, second
-
-
-def _change_signals(recorded: Recorded, change: Change, rng: np.random.Generator) -> Recorded:
-    """The change in both signals of every episode, or in one of them."""
-    signals = str(rng.choice(["both", "both", "both", "state", "action"]))
-    changed = recorded.mapped(change)
-    if signals == "state":
-        return replace(changed, actions=recorded.actions)
-    return replace(changed, states=recorded.states) if signals == "action" else changed
-
-
-def _some_joints(robot: ArmRobot, rng: np.random.Generator, most: int) -> list[int]:
-    arm = robot.dimensions("arm")
-    return sorted(rng.choice(arm, int(rng.integers(1, min(most, len(arm)) + 1)), replace=False).tolist())
-
-
-def _plant_unit(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
-    """Some joints, or all, in degrees, percents, thousandths, or by any factor from 1.5 on."""
-    import numpy as np
-
-    arm = robot.dimensions("arm")
-    joints = arm if rng.random() < 0.5 else _some_joints(robot, rng, len(arm))
-    any_factor = float(np.exp(rng.uniform(np.log(1.5), np.log(300)) * rng.choice([-1, 1])))
-    factor = np.ones(len(robot.names))
-    factor[joints] = float(rng.choice([_DEGREES, 1 / _DEGREES, 100 / 3, 1000.0, any_factor, any_factor]))
-    return _change_signals(recorded, lambda values: values * factor, rng)
-
-
-def _plant_sign(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
-    import numpy as np
-
-    joints = _some_joints(robot, rng, 3)
-    factor = np.where(np.isin(np.arange(len(robot.names)), joints), -1.0, 1.0)
-    return _change_signals(recorded, lambda values: values * factor, rng)
-
-
-def _plant_offset(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
-    """Other zeros, from a fifth of a radian on."""
-    import numpy as np
-
-    joints, offset = _some_joints(robot, rng, 3), np.zeros(len(robot.names))
-    sizes = rng.choice([np.pi / 2, np.pi, rng.uniform(0.2, 0.8), rng.uniform(0.8, 3.0)], len(joints))
-    offset[joints] = sizes * rng.choice([-1, 1], len(joints))
-    return _change_signals(recorded, lambda values: values + offset, rng)
-
-
-def _plant_gripper(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
-    """Grippers and fingers turned round, or in percents, or both."""
-    import numpy as np
-
-    is_finger = np.isin(np.arange(len(robot.names)), robot.dimensions("gripper", "hand"))
-    scale = float(rng.choice([1.0, 1.0, 100.0, 255.0]))
-    is_turned = scale == 1 or rng.random() < 0.5
-
-    def change(values: Array) -> Array:
-        turned = robot.high + robot.low - values if is_turned else values
-        return np.where(is_finger, turned * scale, values)
-
-    return recorded.mapped(change)
-
-
-def _plant_exchange(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
-    """Two joints in each other's place, or three that moved on by one."""
-    import numpy as np
-
-    joints = rng.choice(robot.dimensions("arm"), int(rng.choice([2, 2, 3])), replace=False)
-    order = np.arange(len(robot.names))
-    order[joints] = np.roll(joints, 1)
-    return _change_signals(recorded, lambda values: values[:, order], rng)
-
-
-def _plant_pace(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
-    """Every second or third step alone, under the rate of all."""
-    step = int(rng.choice([2, 3]))
-    return recorded.mapped(lambda values: values[::step])
-
-
-_PLANTERS: dict[str, Callable[[ArmRobot, Recorded, np.random.Generator], Recorded]] = {
-    "unit": _plant_unit,
-    "sign": _plant_sign,
-    "offset": _plant_offset,
-    "gripper": _plant_gripper,
-    "exchanged": _plant_exchange,
-    "pace": _plant_pace,
-}
 
 
 def _exchange_views(views: dict[str, Array], rng: np.random.Generator) -> dict[str, Array]:
@@ -417,8 +312,6 @@ def _exchange_views(views: dict[str, Array], rng: np.random.Generator) -> dict[s
 
 def _draw_view(rng: np.random.Generator) -> NDArray[np.float64]:
     """(H, W, 3) what one camera looks at: a gradient and some things."""
-    import numpy as np
-
     rows, columns = np.mgrid[0:_HEIGHT, 0:_WIDTH]
     slope = rng.uniform(-1, 1, 2)
     view = np.repeat((rng.uniform(60, 180) + slope[0] * rows + slope[1] * columns)[..., None], 3, axis=2)
@@ -452,8 +345,6 @@ class _DrawnSource:
 
 
 def _make_record(source: _DrawnSource, number: int, rng: np.random.Generator) -> Record:
-    import numpy as np
-
     dataset, key, names, rate_hz = source.dataset, str(number), source.recorded.names, source.rate_hz
     state, action = source.recorded.states[number], source.recorded.actions[number]
     text, steps = source.texts[number], len(state)
@@ -488,8 +379,6 @@ def _draw_camera(
     source: _DrawnSource, number: int, name: str, steps: int, rng: np.random.Generator
 ) -> Camera:
     """Frames of a view with other light, noise, and an arm that moves through it; fewer than the steps."""
-    import numpy as np
-
     path, role = source.folder / f"{source.dataset}-{number}-{name}.npy", dict(CAMERAS)[name]
     frames = np.repeat(source.views[name][None] + rng.normal(0, 6), _FRAMES, axis=0)
     for number, frame in enumerate(frames):

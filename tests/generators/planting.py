@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ares.checks.codes import (
     ACTION_LAG,
@@ -27,10 +29,6 @@ from ares.checks.codes import (
     WRAP_AROUND,
 )
 from ares.signals import EpisodeSignals
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +61,6 @@ def _moving_start(
     signals: EpisodeSignals, site: FaultSite, steps: int, motion: float, rng: np.random.Generator
 ) -> int:
     """A random first step of a span in which the dimension moves at least so far; -1 where there is none."""
-    import numpy as np
-
     column = signals.state[:, site.dim]
     if len(column) < steps + 6:
         return -1
@@ -110,8 +106,6 @@ def _plant_spike(signals: EpisodeSignals, site: FaultSite, rng: np.random.Genera
 def _plant_quantised_values(
     signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator
 ) -> EpisodeSignals | None:
-    import numpy as np
-
     column = signals.state[:, site.dim]
     if column.max() - column.min() < 5 * site.strength:
         return None
@@ -122,8 +116,6 @@ def _plant_saturation(
     signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator
 ) -> EpisodeSignals | None:
     """Cut off at the value that the given share of the steps exceeds."""
-    import numpy as np
-
     column = signals.state[:, site.dim]
     limit = np.quantile(column, 1 - site.strength)
     if column.max() - limit < 0.03 * site.unit_scale:
@@ -134,8 +126,6 @@ def _plant_saturation(
 def _plant_wrapped_angle(
     signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator
 ) -> EpisodeSignals | None:
-    import numpy as np
-
     column, turn = signals.state[:, site.dim], 2 * np.pi * site.unit_scale
     start = _moving_start(signals, site, 3, 0.02 * site.unit_scale, rng)
     if start < 0:
@@ -145,15 +135,11 @@ def _plant_wrapped_angle(
 
 
 def _plant_drift(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
-    import numpy as np
-
     ramp = np.linspace(0, site.strength, len(signals.state)) * rng.choice([-1, 1])
     return _with_state(signals, site.dim, signals.state[:, site.dim] + ramp)
 
 
 def _plant_chatter(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
-    import numpy as np
-
     column = signals.state[:, site.dim].copy()
     steps = max(6, round(0.5 * signals.rate_hz))
     start = int(rng.integers(0, max(1, len(column) - steps)))
@@ -164,8 +150,6 @@ def _plant_chatter(signals: EpisodeSignals, site: FaultSite, rng: np.random.Gene
 
 def _hold_start_or_end(signals: EpisodeSignals, site: FaultSite, at_end: bool) -> EpisodeSignals:
     """The episode with its first or last step kept for so many seconds, with the noise of its steps."""
-    import numpy as np
-
     steps = round(site.strength * signals.rate_hz)
     rows = np.arange(len(signals.state))
     kept = np.full(steps, rows[-1 if at_end else 0])
@@ -174,8 +158,6 @@ def _hold_start_or_end(signals: EpisodeSignals, site: FaultSite, at_end: bool) -
 
 def _with_rows(signals: EpisodeSignals, rows: NDArray[np.intp]) -> EpisodeSignals:
     """The episode made of some of its steps, with stamps numbered through."""
-    import numpy as np
-
     seconds = np.arange(len(rows)) / signals.rate_hz
     return replace(signals, seconds=seconds, state=signals.state[rows], action=signals.action[rows])
 
@@ -190,8 +172,6 @@ def _plant_idle_end(signals: EpisodeSignals, site: FaultSite, rng: np.random.Gen
 
 def _plant_action_lag(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
     """Actions so many seconds late or early; the ends repeat the first or the last action."""
-    import numpy as np
-
     shift = round(site.strength * signals.rate_hz) * int(rng.choice([-1, 1]))
     rows = np.clip(np.arange(len(signals.action)) - shift, 0, len(signals.action) - 1)
     return replace(signals, action=signals.action[rows])
@@ -222,8 +202,6 @@ def _plant_other_angle_unit(
 def _plant_dropped_steps(
     signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator
 ) -> EpisodeSignals | None:
-    import numpy as np
-
     steps = max(2, round(site.strength * signals.rate_hz))
     start = _moving_start(signals, site, steps, 0.1 * site.unit_scale, rng)
     rows = np.arange(len(signals.state))
@@ -233,8 +211,6 @@ def _plant_dropped_steps(
 def _plant_repeated_steps(
     signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator
 ) -> EpisodeSignals | None:
-    import numpy as np
-
     steps = max(2, round(site.strength * signals.rate_hz))
     start = _moving_start(signals, site, steps, 0.03 * site.unit_scale, rng)
     rows = np.arange(len(signals.state))

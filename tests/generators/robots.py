@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ares.signals import DimensionKind
 from ares.signals.plain_arrays import EpisodeSignals
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 JointType = Literal["arm", "parked", "gripper", "hand"]
 _RATES_HZ = (10.0, 15.0, 20.0, 30.0, 50.0)
@@ -90,8 +89,6 @@ def random_dataset(robot: RandomRobot, rng: np.random.Generator, episodes: int =
 def _random_episode(
     robot: RandomRobot, rng: np.random.Generator, home: NDArray[np.float64], episode_id: str
 ) -> EpisodeSignals:
-    import numpy as np
-
     steps = max(40, int(rng.uniform(6, 25) * robot.rate_hz))
     seconds = np.arange(steps) / robot.rate_hz
     command = np.column_stack(
@@ -119,16 +116,12 @@ def _as_stored(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _is_moving(command: NDArray[np.float64]) -> NDArray[np.bool_]:
-    import numpy as np
-
     return np.asarray(np.ptp(command, axis=0) > 0)
 
 
 def _joint_command(
     joint: JointType, seconds: NDArray[np.float64], start: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    import numpy as np
-
     if joint == "parked":
         return np.full(len(seconds), start)
     if joint in ("gripper", "hand"):
@@ -138,8 +131,6 @@ def _joint_command(
 
 def _switched_joint(seconds: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
     """Open or closed, changed a few times, over 0.1 to 0.5 s; or never changed."""
-    import numpy as np
-
     times = np.sort(rng.uniform(0, seconds[-1], int(rng.integers(0, 5))))
     period = rng.uniform(0.1, 0.5)
     parts = [(-1) ** n * np.clip((seconds - time) / period, 0, 1) for n, time in enumerate(times)]
@@ -150,8 +141,6 @@ def _waypoint_motion(
     seconds: NDArray[np.float64], start: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Movements of minimum jerk between random angles, with rests; the first second may be idle."""
-    import numpy as np
-
     values = np.full(len(seconds), start)
     now, angle = rng.uniform(0, 1), start
     while now < seconds[-1]:
@@ -166,8 +155,6 @@ def _encoder_readings(
     command: NDArray[np.float64], robot: RandomRobot, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """What the encoders read: the command later and smoothed, with an offset by gravity, noise and resolution."""
-    import numpy as np
-
     steps = np.arange(len(command))
     delay = robot.lag_seconds * robot.rate_hz
     state = np.column_stack([np.interp(steps - delay, steps, column) for column in command.T])
@@ -185,8 +172,6 @@ def random_dimensions(
 ) -> tuple[tuple[DimensionKind, ...], list[NDArray[np.float64]], float]:
     """The true kinds of D dimensions, the values (T, D) of some episodes, and the rate in Hz; half of the robots have
     their dimensions permuted, in which case four of a quaternion are no neighbours."""
-    import numpy as np
-
     rate_hz = float(rng.choice([10.0, 20.0, 30.0, 50.0]))
     plan = {
         "joints": int(rng.integers(5, 15)),
@@ -219,8 +204,6 @@ def _signal_blocks(
     noise: float,
     rng: np.random.Generator,
 ) -> list[Block]:
-    import numpy as np
-
     joints = home + 0.5 * _slow_sines(seconds, plan["joints"], rng)
     measured = unit * (joints + rng.normal(0, noise, joints.shape))
     blocks: list[Block] = [(["arm"] * plan["joints"], measured)]
@@ -244,8 +227,6 @@ def _signal_blocks(
 
 def _slow_sines(seconds: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """(T, count) sums of slow sines, of standard deviation 1."""
-    import numpy as np
-
     frequencies = rng.uniform(0.05, 0.4, (4, count))
     phases = rng.uniform(0, 2 * np.pi, (4, count))
     parts = np.sin(2 * np.pi * frequencies * seconds[:, None, None] + phases)
@@ -254,8 +235,6 @@ def _slow_sines(seconds: NDArray[np.float64], count: int, rng: np.random.Generat
 
 def _switched_column(seconds: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
     """(T, 1) open or closed, changed one to three times in 0.2 to 0.6 s."""
-    import numpy as np
-
     times = np.sort(rng.uniform(0.1, 0.8, int(rng.integers(1, 4)))) * seconds[-1]
     period = rng.uniform(0.2, 0.6)
     parts = [(-1) ** number * np.clip((seconds - time) / period, 0, 1) for number, time in enumerate(times)]

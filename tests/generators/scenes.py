@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
 
 from ares.checks import codes
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 WIDTH, HEIGHT = 160, 120
 _RATES_HZ = (10.0, 15.0, 20.0, 30.0)
@@ -63,8 +62,6 @@ class RandomScene:
 
 def random_scene(rng: np.random.Generator) -> RandomScene:
     """A scene with one or two cameras; the second may be on the wrist."""
-    import numpy as np
-
     count = int(rng.integers(1, 3))
     return RandomScene(
         rate_hz=float(rng.choice(_RATES_HZ)),
@@ -81,9 +78,6 @@ def random_scene(rng: np.random.Generator) -> RandomScene:
 
 def _random_table(rng: np.random.Generator) -> NDArray[np.uint8]:
     """A tinted table twice as large as the picture, with grain, blotches and objects."""
-    import cv2
-    import numpy as np
-
     height, width = 2 * HEIGHT, 2 * WIDTH
     tint = rng.uniform(70, 170, 3)
     coarse = cv2.resize(rng.normal(0, 25, (6, 8, 3)), (width, height), interpolation=cv2.INTER_CUBIC)
@@ -102,8 +96,6 @@ def filmed_dataset(scene: RandomScene, rng: np.random.Generator, episodes: int =
 
 
 def _filmed_episode(scene: RandomScene, rng: np.random.Generator, episode_id: str) -> FilmedEpisode:
-    import numpy as np
-
     steps = int(rng.uniform(6, 10) * scene.rate_hz)
     seconds = np.arange(steps) / scene.rate_hz
     course = np.column_stack([_smooth_course(seconds, rng) for _ in range(3)])
@@ -119,8 +111,6 @@ def _filmed_episode(scene: RandomScene, rng: np.random.Generator, episode_id: st
 
 def _smooth_course(seconds: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
     """Smooth motions from angle to angle, with rests in between."""
-    import numpy as np
-
     angle, now = float(rng.uniform(-1, 1)), 0.0
     values = np.full(len(seconds), angle)
     while now < seconds[-1]:
@@ -135,8 +125,6 @@ def _smooth_course(seconds: NDArray[np.float64], rng: np.random.Generator) -> ND
 def _camera_frame(
     scene: RandomScene, number: int, pose: NDArray[np.float64], light: float, rng: np.random.Generator
 ) -> NDArray[np.uint8]:
-    import numpy as np
-
     shoulder, elbow, gripper = (float(angle) for angle in pose)
     left, top = WIDTH // 2, HEIGHT // 2
     if scene.is_wrist[number]:
@@ -165,8 +153,6 @@ def _draw_line(
     thickness: int,
 ) -> None:
     """A line with positions to a sixteenth of a pixel."""
-    import cv2
-
     ends = [tuple(int(value * 16) for value in end) for end in (start, stop)]
     tone = [int(level) for level in colour]
     cv2.line(frame, ends[0], ends[1], tone, thickness, cv2.LINE_AA, 4)
@@ -247,9 +233,6 @@ def _moving_span(
     episode: FilmedEpisode, camera: str, seconds: float, rng: np.random.Generator
 ) -> tuple[int, int] | None:
     """A random span with motion at both ends, and in most of it, in which the picture changes for good."""
-    import cv2
-    import numpy as np
-
     count = max(2, round(seconds * episode.rate_hz))
     small = [cv2.resize(frame, (32, 24), interpolation=cv2.INTER_AREA) for frame in episode.cameras[camera]]
     change = np.abs(np.diff(np.array(small, np.float32), axis=0)).mean(axis=(1, 2, 3))
@@ -272,8 +255,6 @@ def _moving_span(
 def _blurred_span(
     episode: FilmedEpisode, camera: str, strength: float, rng: np.random.Generator
 ) -> VideoFault:
-    import cv2
-
     frames = episode.cameras[camera].copy()
     start, stop = _random_span(episode, 1.0, rng)
     deviation = strength * frames.shape[2]
@@ -285,8 +266,6 @@ def _blurred_span(
 def _other_exposure(
     episode: FilmedEpisode, camera: str, strength: float, rng: np.random.Generator
 ) -> VideoFault:
-    import numpy as np
-
     frames = episode.cameras[camera].copy()
     start, stop = _random_span(episode, 1.0, rng)
     factor = 2.0 ** (strength / _GAMMA)
@@ -323,8 +302,6 @@ def _dropped_frames(
     episode: FilmedEpisode, camera: str, strength: float, rng: np.random.Generator
 ) -> VideoFault | None:
     """Frames are cut out, and the last one repeated at the end: those after the cut are early."""
-    import numpy as np
-
     span = _moving_span(episode, camera, strength, rng)
     if span is None:
         return None
@@ -344,8 +321,6 @@ def _swapped_colours(
 
 
 def _is_visible(shown: NDArray[np.uint8], other: NDArray[np.uint8]) -> bool:
-    import numpy as np
-
     return float(np.abs(shown.astype(np.int16) - other).mean()) >= _VISIBLE_LEVELS
 
 
@@ -364,8 +339,6 @@ def _damaged_frames(
     episode: FilmedEpisode, camera: str, strength: float, rng: np.random.Generator
 ) -> VideoFault:
     """Bytes of the file are replaced, or half a second shows blocks of 8 pixels."""
-    import cv2
-
     start, stop = _random_span(episode, _DAMAGED_SECONDS, rng)
     if rng.random() < 0.5:
         return VideoFault(
@@ -383,8 +356,6 @@ def _other_length(
     episode: FilmedEpisode, camera: str, strength: float, rng: np.random.Generator
 ) -> VideoFault:
     """The video ends early, or goes on after the signals."""
-    import numpy as np
-
     frames, count = episode.cameras[camera], max(1, round(strength * episode.rate_hz))
     longer = np.concatenate([frames, np.repeat(frames[-1:], count, axis=0)])
     frames = frames[:-count] if rng.random() < 0.5 else longer
@@ -393,8 +364,6 @@ def _other_length(
 
 def _late_video(episode: FilmedEpisode, camera: str, strength: float, rng: np.random.Generator) -> VideoFault:
     """The video is late or early; its end or start shows one frame."""
-    import numpy as np
-
     count = max(1, round(strength * episode.rate_hz)) * int(rng.choice([-1, 1]))
     frames = episode.cameras[camera]
     shown = np.clip(np.arange(len(frames)) - count, 0, len(frames) - 1)
@@ -409,8 +378,6 @@ def _late_of_two(
 
 def _other_rate(episode: FilmedEpisode, camera: str, strength: float, rng: np.random.Generator) -> VideoFault:
     """The video runs faster or slower than its stamps say, about its middle."""
-    import numpy as np
-
     frames = episode.cameras[camera]
     middle = (len(frames) - 1) / 2
     factor = 1 + strength * float(rng.choice([-1, 1]))
@@ -419,8 +386,6 @@ def _other_rate(episode: FilmedEpisode, camera: str, strength: float, rng: np.ra
 
 
 def _half_rate(episode: FilmedEpisode, camera: str, strength: float, rng: np.random.Generator) -> VideoFault:
-    import numpy as np
-
     frames = episode.cameras[camera]
     stride = max(2, round(1 / max(1 - strength, 0.01)))
     return _with_frames(episode, camera, frames[np.arange(len(frames)) // stride * stride], 0.0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ares.checks.codes import CODES, DRIFT
 from ares.checks.episode import EpisodeActionLag, check_signals
@@ -19,9 +20,6 @@ from tests.generators.foreign_robots import foreign_dataset, foreign_robot
 from tests.generators.planting import ANGLES, NEED_LAG, PLANTERS, FaultSite
 from tests.generators.robots import random_dataset, random_robot
 from tests.generators.strengths import STRENGTHS
-
-if TYPE_CHECKING:
-    import numpy as np
 
 # Episodes of each generated dataset.
 _EPISODES = 5
@@ -117,8 +115,6 @@ class LagScore:
 
 def audit_foreign(seeds: Iterable[int], score: AuditScore) -> None:
     """Add foreign robots: their clean episodes and lags, and one fault of each code per robot that records joints."""
-    import numpy as np
-
     for seed in seeds:
         rng = np.random.default_rng(seed)
         robot = foreign_robot(rng)
@@ -134,8 +130,6 @@ def audit_foreign(seeds: Iterable[int], score: AuditScore) -> None:
 
 def audit_generated(seeds: Iterable[int], score: AuditScore) -> None:
     """Add generated robots: their clean episodes, and one fault of each code per robot."""
-    import numpy as np
-
     for seed in seeds:
         rng = np.random.default_rng(seed)
         robot = random_robot(rng)
@@ -171,8 +165,6 @@ def detection_curve(seeds: Iterable[int]) -> dict[str, dict[float, tuple[int, in
 
     The strengths are log-uniform from an eighth to four times that of the code; codes without a strength are left out.
     """
-    import numpy as np
-
     scores = {stop: AuditScore() for stop in CURVE_STOPS}
     for seed in seeds:
         rng = np.random.default_rng(seed)

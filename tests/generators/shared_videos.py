@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
+
+from tests.generators.lerobot_folders import LeRobotFolder
 
 CAMERA = "observation.images.front"
 SIDES = (48, 64)
@@ -94,61 +93,33 @@ def _write(
     frames: list[NDArray[np.uint8]],
     rng: np.random.Generator,
 ) -> None:
-    data = folder / "data" / "chunk-000"
-    meta = folder / "meta" / "episodes" / "chunk-000"
     video = folder / "videos" / CAMERA / "chunk-000"
-    for place in (data, meta, video):
-        place.mkdir(parents=True)
+    video.mkdir(parents=True)
     _encode(video / "file-000.mp4", frames, rate)
-    total, ends = sum(lengths), np.cumsum(lengths)
-    values = [_course(rng, length, rate) for length in lengths]
-    table = {
-        "observation.state": pa.array(list(np.concatenate(values)), pa.list_(pa.float32())),
-        "action": pa.array(list(np.concatenate(values)), pa.list_(pa.float32())),
-        "timestamp": np.concatenate([np.arange(length) / rate for length in lengths]).astype(np.float32),
-        "frame_index": np.concatenate([np.arange(length) for length in lengths]),
-        "episode_index": np.repeat(np.arange(len(lengths)), lengths),
-        "index": np.arange(total),
-        "task_index": np.zeros(total, np.int64),
-    }
-    pq.write_table(pa.table(table), data / "file-000.parquet")
-    listed = []
-    for number, (length, start) in enumerate(zip(lengths, starts, strict=True)):
-        row: dict[str, Any] = {"episode_index": number, "tasks": ["push the block"], "length": length}
-        row |= {"data/chunk_index": 0, "data/file_index": 0}
-        row |= {"dataset_from_index": int(ends[number]) - length, "dataset_to_index": int(ends[number])}
+    values = np.concatenate([_course(rng, length, rate) for length in lengths])
+    signal = {"dtype": "float32", "shape": [3], "names": ["j1", "j2", "j3"]}
+    picture = {"dtype": "video", "shape": [*SIDES, 3], "names": None}
+    made = LeRobotFolder(
+        columns={"observation.state": values, "action": values},
+        lengths=lengths,
+        version="v3.0",
+        rate_hz=rate,
+        tasks=["push the block"],
+        info={
+            "features": {"observation.state": signal, "action": signal, CAMERA: picture},
+            "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4",
+        },
+    )
+    for row, start in zip(made.listed, starts, strict=True):
         row |= {f"videos/{CAMERA}/chunk_index": 0, f"videos/{CAMERA}/file_index": 0}
         row |= {f"videos/{CAMERA}/from_timestamp": start / rate}
-        row |= {f"videos/{CAMERA}/to_timestamp": (start + length) / rate}
-        listed.append(row)
-    pq.write_table(pa.Table.from_pylist(listed), meta / "file-000.parquet")
-    pq.write_table(
-        pa.table({"task_index": [0], "task": ["push the block"]}), folder / "meta" / "tasks.parquet"
-    )
-    (folder / "meta" / "info.json").write_text(json.dumps(_info(rate, lengths)))
+        row |= {f"videos/{CAMERA}/to_timestamp": (start + row["length"]) / rate}
+    made.write(folder)
 
 
 def _course(rng: np.random.Generator, length: int, rate: int) -> NDArray[np.float32]:
     steps = np.arange(length)[:, None] / rate
     return np.sin(steps * rng.uniform(1, 2, 3) + rng.uniform(0, 6, 3)).astype(np.float32)
-
-
-def _info(rate: int, lengths: list[int]) -> dict[str, Any]:
-    signal = {"dtype": "float32", "shape": [3], "names": ["j1", "j2", "j3"]}
-    return {
-        "codebase_version": "v3.0",
-        "fps": rate,
-        "total_episodes": len(lengths),
-        "total_frames": sum(lengths),
-        "total_tasks": 1,
-        "features": {
-            "observation.state": signal,
-            "action": signal,
-            CAMERA: {"dtype": "video", "shape": [*SIDES, 3], "names": None},
-        },
-        "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
-        "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4",
-    }
 
 
 def _encode(path: Path, frames: list[NDArray[np.uint8]], rate: int) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
+
+from tests.generators.lerobot_folders import LeRobotFolder, write_lines
 
 # The code that each fault is to be found by.
 TRAINER_FAULTS: Mapping[str, str] = {
@@ -34,18 +34,12 @@ _V3_ONLY, _V21_ONLY = frozenset({"range of rows"}), frozenset({"stats of one epi
 
 
 @dataclass(slots=True, kw_only=True)
-class _Parts:
-    """What is written, before a fault is planted."""
+class _Parts(LeRobotFolder):
+    """A folder with what trainers read beside the data."""
 
-    version: str
-    columns: dict[str, NDArray[Any]]
-    lengths: list[int]
-    info: dict[str, Any]
     stats: dict[str, Any]
     episode_stats: list[dict[str, Any]]
-    listed: list[dict[str, Any]]
     modality: dict[str, Any]
-    tasks: list[str] = field(default_factory=list)
 
 
 def make_trained_folder(folder: Path, seed: int, fault: str = "") -> Path:
@@ -63,72 +57,24 @@ def _draw_parts(rng: np.random.Generator, version: str) -> _Parts:
     lengths = [int(length) for length in rng.integers(12, 40, int(rng.integers(3, 7)))]
     total = sum(lengths)
     widths = {"observation.state": int(rng.integers(2, 8)), "action": int(rng.integers(2, 8))}
-    steps = [np.arange(length) for length in lengths]
     tasks = [f"task number {number}" for number in range(int(rng.integers(1, 4)))]
     columns: dict[str, NDArray[Any]] = {}
     for key, width in widths.items():
         walk = rng.normal(size=(total, width)).cumsum(axis=0) * 10.0 ** rng.integers(-2, 3) + rng.normal() * 5
         columns[key] = walk.astype(np.float32)
-    columns["timestamp"] = (np.concatenate(steps) / 10).astype(np.float32)
-    columns["frame_index"] = np.concatenate(steps)
-    columns["episode_index"] = np.repeat(np.arange(len(lengths)), lengths)
-    columns["index"] = np.arange(total)
     columns["task_index"] = np.repeat(rng.integers(0, len(tasks), len(lengths)), lengths)
-    ends = np.cumsum(lengths)
-    spans = [(int(end - length), int(end)) for end, length in zip(ends, lengths, strict=True)]
-    return _Parts(
+    parts = _Parts(
         version=version,
         columns=columns,
         lengths=lengths,
-        info=_info(version, widths, len(lengths), total, len(tasks)),
-        stats=_stats(columns),
-        episode_stats=[
-            {"episode_index": number, "stats": _stats({k: v[start:stop] for k, v in columns.items()})}
-            for number, (start, stop) in enumerate(spans)
-        ],
-        listed=_list_episodes(
-            version, spans, [tasks[int(columns["task_index"][start])] for start, _ in spans]
-        ),
-        modality=_modality(widths, rng) if rng.random() < 0.5 else {},
         tasks=tasks,
+        info={"splits": {"train": "0:1", "val": f"1:{len(lengths)}"}},
+        stats={},
+        episode_stats=[{"episode_index": number} for number in range(len(lengths))],
+        modality=_modality(widths, rng) if rng.random() < 0.5 else {},
     )
-
-
-def _list_episodes(version: str, spans: list[tuple[int, int]], texts: list[str]) -> list[dict[str, Any]]:
-    listed = []
-    for number, (start, stop) in enumerate(spans):
-        row: dict[str, Any] = {"episode_index": number, "tasks": [texts[number]], "length": stop - start}
-        if version == "v3.0":
-            row |= {"data/chunk_index": 0, "data/file_index": 0}
-            row |= {"dataset_from_index": start, "dataset_to_index": stop}
-        listed.append(row)
-    return listed
-
-
-def _info(version: str, widths: Mapping[str, int], episodes: int, total: int, tasks: int) -> dict[str, Any]:
-    features: dict[str, Any] = {
-        key: {"dtype": "float32", "shape": [width], "names": None} for key, width in widths.items()
-    }
-    for key in ("frame_index", "episode_index", "index", "task_index"):
-        features[key] = {"dtype": "int64", "shape": [1], "names": None}
-    features["timestamp"] = {"dtype": "float32", "shape": [1], "names": None}
-    path = (
-        "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
-        if version == "v3.0"
-        else "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
-    )
-    return {
-        "codebase_version": version,
-        "fps": 10,
-        "total_episodes": episodes,
-        "total_frames": total,
-        "total_tasks": tasks,
-        "chunks_size": 1000,
-        "splits": {"train": "0:1", "val": f"1:{episodes}"},
-        "features": features,
-        "data_path": path,
-        "video_path": None,
-    }
+    _renew_stats(parts)
+    return parts
 
 
 def _stats(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
@@ -212,38 +158,12 @@ def _renew_stats(parts: _Parts) -> None:
 
 
 def _write(folder: Path, parts: _Parts) -> None:
-    meta, data = folder / "meta", folder / "data" / "chunk-000"
-    meta.mkdir(parents=True)
-    data.mkdir(parents=True)
-    table = pa.table({key: _arrow(values) for key, values in parts.columns.items()})
     if parts.version == "v3.0":
-        (meta / "episodes" / "chunk-000").mkdir(parents=True)
         for row, stats in zip(parts.listed, parts.episode_stats, strict=False):
             row |= {f"stats/{key}/{name}": v for key, s in stats["stats"].items() for name, v in s.items()}
-        pq.write_table(
-            pa.Table.from_pylist(parts.listed), meta / "episodes" / "chunk-000" / "file-000.parquet"
-        )
-        pq.write_table(table, data / "file-000.parquet")
-        pq.write_table(
-            pa.table({"task_index": list(range(len(parts.tasks))), "task": parts.tasks}),
-            meta / "tasks.parquet",
-        )
-    else:
-        _write_lines(meta / "episodes.jsonl", parts.listed)
-        _write_lines(meta / "episodes_stats.jsonl", parts.episode_stats)
-        tasks = [{"task_index": number, "task": text} for number, text in enumerate(parts.tasks)]
-        _write_lines(meta / "tasks.jsonl", tasks)
-        for number, (end, length) in enumerate(zip(np.cumsum(parts.lengths), parts.lengths, strict=True)):
-            pq.write_table(table.slice(int(end) - length, length), data / f"episode_{number:06d}.parquet")
-    (meta / "info.json").write_text(json.dumps(parts.info))
+    meta = parts.write(folder) / "meta"
+    if parts.version != "v3.0":
+        write_lines(meta / "episodes_stats.jsonl", parts.episode_stats)
     (meta / "stats.json").write_text(json.dumps(parts.stats))
     if parts.modality:
         (meta / "modality.json").write_text(json.dumps(parts.modality))
-
-
-def _arrow(values: NDArray[Any]) -> Any:
-    return pa.array(list(values), pa.list_(pa.float32())) if values.ndim == 2 else pa.array(values)
-
-
-def _write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,4 +1,4 @@
-"""Pairs of datasets of one robot, of which the second is honest or differs by one planted convention.
+"""A drawn robot, what it records, and pairs of datasets of it, of which the second may differ by one convention.
 
 Written from the paragraph of issue 33 on sets from several sources, before what it says was built, and from no
 other code: nothing here is shared with what compares datasets.
@@ -6,23 +6,22 @@ other code: nothing here is shared with what compares datasets.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+from tests.generators.lerobot_folders import LeRobotFolder
 
-HONEST = ("copy", "same task", "other task", "other ranges", "few episodes", "other home", "slower")
-PLANTED = ("unit", "sign", "offset", "gripper", "exchanged", "order")
-BASES = ("copy", "same task", "other task")
+Array = NDArray[np.float64]
+
+# What the second of two datasets is, and what may differ beside that.
+HONEST = ("copy", "same task", "other task", "few episodes")
+PLANTED = ("unit", "sign", "offset", "gripper", "exchanged")
 RATE_HZ = 30.0
-_DEGREES = 57.29577951308232
+DEGREES = 57.29577951308232
 _TICKS = 4096 / 6.283185307179586
 
 
@@ -83,22 +82,18 @@ class TwoSources:
         second: The other.
         base: What the second is but for the planted difference, one of `HONEST`.
         planted: One of `PLANTED`; "" where the two may be mixed.
-        dimensions: Dimensions of the second that differ.
-        detail: The factor, the offset or the permutation, for a report.
+        detail: More of the difference, for a message.
     """
 
     first: Recorded
     second: Recorded
     base: str
     planted: str
-    dimensions: tuple[int, ...]
     detail: str
 
 
 def random_robot(rng: np.random.Generator) -> ArmRobot:
     """One or two arms with a gripper or a hand each, in radians."""
-    import numpy as np
-
     sides = ("left_", "right_") if rng.random() < 0.35 else ("",)
     fingers, joints = int(rng.choice([1, 1, 1, 6])), int(rng.integers(5, 8))
     words = (
@@ -138,15 +133,13 @@ def random_robot(rng: np.random.Generator) -> ArmRobot:
     )
 
 
-def random_waypoints(robot: ArmRobot, rng: np.random.Generator, scale: Array, home: Array) -> Array:
+def random_waypoints(robot: ArmRobot, rng: np.random.Generator) -> Array:
     """(K, D) where one task goes: home, some places, the object, perhaps home again; closed at the object."""
-    import numpy as np
-
     places = int(rng.integers(3, 6))
-    away = rng.normal(0, 1, (places, len(robot.names))) * robot.reach * scale
-    points = np.clip(home + away, robot.low + 0.02, robot.high - 0.02)
-    end = home if robot.returns else points[-1]
-    points = np.vstack([home, points, end])
+    away = rng.normal(0, 1, (places, len(robot.names))) * robot.reach
+    points = np.clip(robot.home + away, robot.low + 0.02, robot.high - 0.02)
+    end = robot.home if robot.returns else points[-1]
+    points = np.vstack([robot.home, points, end])
     fingers = robot.dimensions("gripper", "hand")
     closes, opens = int(rng.integers(1, places - 1)), places + int(rng.integers(0, 2))
     points[:, fingers] = robot.high[fingers]
@@ -154,11 +147,9 @@ def random_waypoints(robot: ArmRobot, rng: np.random.Generator, scale: Array, ho
     return points
 
 
-def record(
-    robot: ArmRobot, points: Array, rng: np.random.Generator, episodes: int, pace: float = 1.0
-) -> Recorded:
+def record(robot: ArmRobot, points: Array, rng: np.random.Generator, episodes: int) -> Recorded:
     """Episodes of one task, each with its own goals, times and noise."""
-    made = [_record_episode(robot, points, rng, pace) for _ in range(episodes)]
+    made = [_record_episode(robot, points, rng) for _ in range(episodes)]
     return Recorded(
         states=tuple(state for state, _ in made),
         actions=tuple(action for _, action in made),
@@ -166,17 +157,13 @@ def record(
     )
 
 
-def _record_episode(
-    robot: ArmRobot, points: Array, rng: np.random.Generator, pace: float
-) -> tuple[Array, Array]:
-    import numpy as np
-
+def _record_episode(robot: ArmRobot, points: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     arm, fingers = robot.dimensions("arm"), robot.dimensions("gripper", "hand")
     own = points.copy()
     own[1:, arm] += rng.normal(0, 0.2, own[1:, arm].shape) * robot.reach[arm]
     own[0, arm] += rng.normal(0, 0.02, len(arm))
     own = np.clip(own, robot.low, robot.high)
-    spans = rng.uniform(25, 55, len(own) - 1) * pace
+    spans = rng.uniform(25, 55, len(own) - 1)
     stops = np.concatenate([[0], np.cumsum(spans)]) + 5
     steps = np.arange(int(stops[-1] + rng.uniform(5, 20)))
     leg = np.clip(np.searchsorted(stops, steps, side="right") - 1, 0, len(spans) - 1)
@@ -197,193 +184,118 @@ def _record_episode(
 
 
 def two_sources(seed: int) -> TwoSources:
-    """A pair at random: three of ten are honest in each way that datasets of one robot differ anyway."""
-    import numpy as np
-
+    """A pair at random: two of five are honest in each way that datasets of one robot differ anyway."""
     rng = np.random.default_rng(seed)
     robot = random_robot(rng)
-    ones = np.ones(len(robot.names))
-    points = random_waypoints(robot, rng, ones, robot.home)
+    points = random_waypoints(robot, rng)
     first = record(robot, points, rng, int(rng.integers(5, 12)))
     planted = str(rng.choice(PLANTED)) if rng.random() < 0.6 else ""
-    base = str(rng.choice(BASES if planted else HONEST))
-    second = first if base == "copy" else _other_recording(robot, points, rng, base)
-    if not planted:
-        turned = _in_one_unit(robot, rng)
-        return TwoSources(
-            first=first.mapped(turned),
-            second=second.mapped(turned),
-            base=base,
-            planted="",
-            dimensions=(),
-            detail="",
-        )
-    return _plant(robot, first, second, base, planted, rng)
-
-
-def _other_recording(robot: ArmRobot, points: Array, rng: np.random.Generator, base: str) -> Recorded:
-    import numpy as np
-
-    episodes, pace, home = int(rng.integers(5, 12)), 1.0, robot.home
-    scale = np.ones(len(robot.names))
-    if base == "other ranges":
-        scale = rng.uniform(0.35, 1.5, len(scale))
-    if base == "other home":
-        arm = robot.dimensions("arm")
-        home = home.copy()
-        home[arm] += rng.normal(0, 0.35, len(arm)) * robot.reach[arm]
-        home = np.clip(home, robot.low, robot.high)
-    if base in ("other task", "other ranges", "other home"):
-        points = random_waypoints(robot, rng, scale, home)
-    if base == "slower":
-        pace = float(rng.uniform(1.5, 2.5))
-    if base == "few episodes":
-        episodes = int(rng.integers(1, 4))
-    return record(robot, points, rng, episodes, pace)
-
-
-def _in_one_unit(robot: ArmRobot, rng: np.random.Generator) -> Callable[[Array], Array]:
-    """Both datasets of a pair in a unit that need not be radians: what is the same on both sides is no difference."""
-    import numpy as np
-
+    base = str(rng.choice(HONEST[:3] if planted else HONEST))
+    second = first
+    if base != "copy":
+        other = random_waypoints(robot, rng) if base == "other task" else points
+        episodes = int(rng.integers(1, 4) if base == "few episodes" else rng.integers(5, 12))
+        second = record(robot, other, rng, episodes)
+    # Both in a unit that need not be radians: what is the same on both sides is no difference.
     factor = np.ones(len(robot.names))
-    factor[robot.dimensions("arm")] = float(rng.choice([1.0, 1.0, _DEGREES, 100 / 3.0]))
-    return lambda values: values * factor
-
-
-def _plant(
-    robot: ArmRobot, first: Recorded, second: Recorded, base: str, planted: str, rng: np.random.Generator
-) -> TwoSources:
-    change, dimensions, detail = _PLANTERS[planted](robot, rng)
-    turned = _in_one_unit(robot, rng) if planted != "unit" else (lambda values: values)
+    factor[robot.dimensions("arm")] = float(rng.choice([1.0, 1.0, DEGREES, 100 / 3.0]))
+    if planted:
+        second = SIGNAL_PLANTERS[planted](robot, second, rng)
     return TwoSources(
-        first=first.mapped(turned),
-        second=second.mapped(turned).mapped(change)
-        if planted != "offset"
-        else second.mapped(change).mapped(turned),
+        first=first.mapped(lambda values: values * factor),
+        second=second.mapped(lambda values: values * factor),
         base=base,
         planted=planted,
-        dimensions=tuple(dimensions),
-        detail=detail,
+        detail=f"in the {base}",
     )
 
 
-Planter = Callable[[ArmRobot, "np.random.Generator"], tuple[Callable[["Array"], "Array"], list[int], str]]
+def _change_signals(
+    recorded: Recorded, change: Callable[[Array], Array], rng: np.random.Generator
+) -> Recorded:
+    """The change in both signals of every episode, or in one of them."""
+    signals = str(rng.choice(["both", "both", "both", "state", "action"]))
+    changed = recorded.mapped(change)
+    if signals == "state":
+        return replace(changed, actions=recorded.actions)
+    return replace(changed, states=recorded.states) if signals == "action" else changed
 
 
-def _other_unit(robot: ArmRobot, rng: np.random.Generator) -> tuple[Callable[[Array], Array], list[int], str]:
-    import numpy as np
-
+def _some_joints(robot: ArmRobot, rng: np.random.Generator, most: int) -> list[int]:
     arm = robot.dimensions("arm")
-    some = (
-        arm if rng.random() < 0.6 else sorted(rng.choice(arm, max(2, len(arm) // 2), replace=False).tolist())
-    )
-    name = str(rng.choice(["deg", "percent", "ticks", "mm", "constant"]))
-    factor, offset = np.ones(len(robot.names)), np.zeros(len(robot.names))
-    if name == "percent":
-        middle, half = (robot.low + robot.high) / 2, (robot.high - robot.low) / 2
-        factor[some], offset[some] = (100 / half)[some], (-100 * middle / half)[some]
-    elif name == "ticks":
-        factor[some], offset[some] = _TICKS, 2048
-    else:
-        known = {"deg": _DEGREES, "mm": 1000.0}
-        factor[some] = known.get(
-            name, float(np.exp(rng.uniform(np.log(3), np.log(300)) * rng.choice([-1, 1])))
-        )
-    return lambda values: values * factor + offset, some, f"{name} {factor[some[0]]:.4g}"
+    return sorted(rng.choice(arm, int(rng.integers(1, min(most, len(arm)) + 1)), replace=False).tolist())
 
 
-def _other_sign(robot: ArmRobot, rng: np.random.Generator) -> tuple[Callable[[Array], Array], list[int], str]:
-    import numpy as np
-
-    joint = int(rng.choice(robot.dimensions("arm")))
-    factor = np.where(np.arange(len(robot.names)) == joint, -1.0, 1.0)
-    return lambda values: values * factor, [joint], "-1"
-
-
-def _other_zero(robot: ArmRobot, rng: np.random.Generator) -> tuple[Callable[[Array], Array], list[int], str]:
-    import numpy as np
-
-    joint = int(rng.choice(robot.dimensions("arm")))
-    offset = np.zeros(len(robot.names))
-    offset[joint] = float(rng.choice([-1, 1]) * rng.choice([1.5707963, 3.1415927, rng.uniform(0.8, 2.5)]))
-    return lambda values: values + offset, [joint], f"{offset[joint]:+.3g} rad"
+def _plant_unit(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
+    """Some joints, or all, in degrees, percents, thousandths, or by any factor from 1.5 on."""
+    arm = robot.dimensions("arm")
+    joints = arm if rng.random() < 0.5 else _some_joints(robot, rng, len(arm))
+    any_factor = float(np.exp(rng.uniform(np.log(1.5), np.log(300)) * rng.choice([-1, 1])))
+    factor = np.ones(len(robot.names))
+    factor[joints] = float(rng.choice([DEGREES, 1 / DEGREES, 100 / 3, 1000.0, any_factor, any_factor]))
+    return _change_signals(recorded, lambda values: values * factor, rng)
 
 
-def _turned_gripper(
-    robot: ArmRobot, rng: np.random.Generator
-) -> tuple[Callable[[Array], Array], list[int], str]:
-    import numpy as np
-
-    fingers = robot.dimensions("gripper", "hand")
-    is_finger = np.isin(np.arange(len(robot.names)), fingers)
-    return lambda values: np.where(is_finger, robot.high + robot.low - values, values), fingers, "open end"
+def _plant_sign(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
+    joints = _some_joints(robot, rng, 3)
+    factor = np.where(np.isin(np.arange(len(robot.names)), joints), -1.0, 1.0)
+    return _change_signals(recorded, lambda values: values * factor, rng)
 
 
-def _exchanged(robot: ArmRobot, rng: np.random.Generator) -> tuple[Callable[[Array], Array], list[int], str]:
-    import numpy as np
+def _plant_offset(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
+    """Other zeros, from a fifth of a radian on."""
+    joints, offset = _some_joints(robot, rng, 3), np.zeros(len(robot.names))
+    sizes = rng.choice([np.pi / 2, np.pi, rng.uniform(0.2, 0.8), rng.uniform(0.8, 3.0)], len(joints))
+    offset[joints] = sizes * rng.choice([-1, 1], len(joints))
+    return _change_signals(recorded, lambda values: values + offset, rng)
 
-    one, other = sorted(rng.choice(robot.dimensions("arm"), 2, replace=False).tolist())
+
+def _plant_gripper(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
+    """Grippers and fingers turned round, or in percents, or both."""
+    is_finger = np.isin(np.arange(len(robot.names)), robot.dimensions("gripper", "hand"))
+    scale = float(rng.choice([1.0, 1.0, 100.0, 255.0]))
+    is_turned = scale == 1 or rng.random() < 0.5
+
+    def change(values: Array) -> Array:
+        turned = robot.high + robot.low - values if is_turned else values
+        return np.where(is_finger, turned * scale, values)
+
+    return recorded.mapped(change)
+
+
+def _plant_exchange(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
+    """Two joints in each other's place, or three that moved on by one."""
+    joints = rng.choice(robot.dimensions("arm"), int(rng.choice([2, 2, 3])), replace=False)
     order = np.arange(len(robot.names))
-    order[[one, other]] = order[[other, one]]
-    return lambda values: values[:, order], [one, other], f"{one} and {other}"
+    order[joints] = np.roll(joints, 1)
+    return _change_signals(recorded, lambda values: values[:, order], rng)
 
 
-def _other_order(
-    robot: ArmRobot, rng: np.random.Generator
-) -> tuple[Callable[[Array], Array], list[int], str]:
-    import numpy as np
-
-    order = np.roll(np.arange(len(robot.names)), int(rng.integers(1, 3)))
-    if rng.random() < 0.5:
-        order = np.arange(len(robot.names))[::-1]
-    return lambda values: values[:, order], list(range(len(order))), str(order.tolist())
+def _plant_pace(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
+    """Every second or third step alone, under the rate of all."""
+    step = int(rng.choice([2, 3]))
+    return recorded.mapped(lambda values: values[::step])
 
 
-_PLANTERS: dict[str, Planter] = {
-    "unit": _other_unit,
-    "sign": _other_sign,
-    "offset": _other_zero,
-    "gripper": _turned_gripper,
-    "exchanged": _exchanged,
-    "order": _other_order,
+SIGNAL_PLANTERS: dict[str, Callable[[ArmRobot, Recorded, np.random.Generator], Recorded]] = {
+    "unit": _plant_unit,
+    "sign": _plant_sign,
+    "offset": _plant_offset,
+    "gripper": _plant_gripper,
+    "exchanged": _plant_exchange,
+    "pace": _plant_pace,
 }
 
 
-def write_recorded(folder: Path, recorded: Recorded, robot_type: str = "one_robot") -> Path:
+def write_recorded(folder: Path, recorded: Recorded) -> Path:
     """A LeRobot v2.1 dataset of the episodes, without videos."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    (folder / "meta").mkdir(parents=True)
-    (folder / "data/chunk-000").mkdir(parents=True)
     vector = {"dtype": "float32", "shape": [len(recorded.names)], "names": list(recorded.names)}
-    info = {
-        "codebase_version": "v2.1",
-        "robot_type": robot_type,
-        "total_episodes": len(recorded.states),
-        "chunks_size": 1000,
-        "fps": RATE_HZ,
-        "data_path": "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
-        "features": {"observation.state": vector, "action": vector},
-    }
-    lines, rows = [], 0
-    for number, (state, action) in enumerate(zip(recorded.states, recorded.actions, strict=True)):
-        steps = len(state)
-        columns = {
-            "observation.state": pa.array(state.tolist(), pa.list_(pa.float32())),
-            "action": pa.array(action.tolist(), pa.list_(pa.float32())),
-            "timestamp": np.arange(steps) / RATE_HZ,
-            "frame_index": np.arange(steps),
-            "episode_index": np.full(steps, number),
-            "index": np.arange(steps) + rows,
-            "task_index": np.zeros(steps, dtype=int),
-        }
-        rows += steps
-        pq.write_table(pa.table(columns), folder / f"data/chunk-000/episode_{number:06d}.parquet")
-        lines.append(json.dumps({"episode_index": number, "tasks": ["move"], "length": steps}))
-    (folder / "meta/info.json").write_text(json.dumps(info))
-    (folder / "meta/episodes.jsonl").write_text("\n".join(lines) + "\n")
-    (folder / "meta/tasks.jsonl").write_text(json.dumps({"task_index": 0, "task": "move"}) + "\n")
-    return folder
+    signals = {"observation.state": recorded.states, "action": recorded.actions}
+    made = LeRobotFolder(
+        columns={key: np.concatenate(values) for key, values in signals.items()},
+        lengths=[len(state) for state in recorded.states],
+        rate_hz=RATE_HZ,
+        tasks=["move"],
+        info={"robot_type": "one_robot", "features": dict.fromkeys(signals, vector)},
+    )
+    return made.write(folder)

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ares.checks.codes import CAMERA_LAG, COLOUR_ORDER, SWAPPED_CAMERAS, VIDEO_CODES, VIDEO_LAG, VIDEO_RATE
 from ares.checks.video.dataset import (
@@ -27,10 +29,6 @@ from ares.media import encode_mp4, open_video_stream
 from ares.statistics import format_share
 from tests.generators.scenes import FilmedEpisode, VideoFault, filmed_dataset, plant_video_fault, random_scene
 from tests.generators.strengths import STRENGTHS
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _EPISODES = 4
 _DAMAGED_SECONDS = 0.5
@@ -125,8 +123,6 @@ def _looks_differ(code: str, camera: str, typical: Mapping[str, TypicalCameraVie
 
 def audit_generated_videos(seeds: Iterable[int], score: VideoScore) -> None:
     """Add generated scenes: their clean episodes, and one fault of each code per scene."""
-    import numpy as np
-
     with tempfile.TemporaryDirectory() as folder:
         for seed in seeds:
             rng = np.random.default_rng(seed)
@@ -203,8 +199,6 @@ def _film_summary(film: FilmedEpisode, files: Mapping[str, Path]) -> VideoSummar
 
 
 def _step_stamps(steps: int, rate_hz: float) -> NDArray[np.float64]:
-    import numpy as np
-
     return np.arange(steps) / rate_hz
 
 
@@ -244,8 +238,6 @@ def _film_episode(film: FilmedEpisode, cameras: tuple[Camera, ...]) -> Episode:
 
 def _damage_file(path: Path, fault: VideoFault) -> None:
     """Replace a share of the bytes of the packets of half a second."""
-    import numpy as np
-
     rng = np.random.default_rng(round(fault.seconds * 1000))
     data = bytearray(path.read_bytes())
     with open_video_stream(str(path)) as (container, stream):

@@ -91,6 +91,7 @@ def test_a_truthful_judge_refuses_every_kind_and_accepts_the_truth(attacked: Att
     assert rates["outcome"].total <= _EPISODES and rates["blank"].total == _EPISODES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind"),
     some_by_day(
@@ -109,12 +110,14 @@ def test_a_judge_with_a_fault_breaks_a_limit_and_what_it_passed_is_named(
     assert passed[kind] and all(row["text"] and row["episode_id"] for row in shown.passed)
 
 
+@pytest.mark.slow
 def test_a_judge_that_accepts_no_true_caption_has_shown_nothing(attacked: Attacked) -> None:
     run = attacked.attack("no-man")
     (shown,) = run.datasets.values()
     assert (shown.accepted, shown.passed) == (0, []) and run.broken
 
 
+@pytest.mark.slow
 def test_nothing_of_an_attack_is_stored_and_what_was_paid_is_not_paid_again(attacked: Attacked) -> None:
     first = attacked.attack("truthful", replace(_REQUEST, seed=1))
     log, ids = attacked.stores.annotations, sorted(attacked.stores.tables.episodes.ids())
@@ -132,6 +135,7 @@ def test_nothing_of_an_attack_is_stored_and_what_was_paid_is_not_paid_again(atta
     assert first.cost.usd and len(attacked.server.calls("truthful")) - calls == second.cost.calls <= 1
 
 
+@pytest.mark.slow
 def test_the_price_is_quoted_without_a_call(attacked: Attacked) -> None:
     before = len(attacked.server.calls("truthful"))
     quote = quote_attack(attacked.stores, attacked.options("truthful"), replace(_REQUEST, seed=2))
@@ -177,6 +181,7 @@ def test_as_many_are_drawn_as_asked_for_among_the_texts_that_hold_a_caption(
     assert sorted(subject.episode.episode_id for subject in drawn) == ids[::2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["num_steps < 0", "instruction = ''"])
 def test_without_a_true_caption_there_is_no_attack(attacked: Attacked, where: str) -> None:
     with pytest.raises(RequestError, match="no episode has a true caption"):
@@ -191,6 +196,7 @@ def test_a_budget_needs_a_price(attacked: Attacked) -> None:
         run_attack(attacked.stores, options, replace(_REQUEST, budget_usd=1.0), lambda done, total: None)
 
 
+@pytest.mark.slow
 def test_the_report_has_the_words_of_trust_and_the_exit_status_tells_a_broken_limit(
     attacked: Attacked, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ares.rubric import Verdict
 from tests.judges.parameters import JudgeParameters
 from tests.judges.segments import draw_episodes, judge_segments
@@ -10,6 +12,7 @@ from tests.judges.segments import draw_episodes, judge_segments
 _SEED, _EPISODES = 77, 40
 
 
+@pytest.mark.slow
 def test_captions_of_neighbours_are_refused_and_true_ones_are_not() -> None:
     judge = JudgeParameters(seed=_SEED, errors={"all": 0.05})
     results = judge_segments(judge, draw_episodes(_SEED, _EPISODES))

@@ -22,6 +22,7 @@ _SEED, _EPISODES, _FEW_EPISODES = 77, 64, 12
 _TRIALS = named_trials()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_by_day(_NAMES))
 def test_a_judge_ends_as_it_deserves(name: str) -> None:
     trial = _TRIALS[name]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ _TOLD_BY_DOCTOR = "each source file is where and what it was"
 _CHANGES: tuple[Fault, ...] = ("shrink", "vanish")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ChangingSource:
     """A dataset of one kind, and what an undisturbed run makes of it.
 
@@ -33,22 +32,18 @@ class ChangingSource:
 
     kind: str
     folder: Path
+    _undisturbed: list[tuple[WorkspaceState, int]] = field(default_factory=list)
 
-    def trials(self, rng: random.Random, count: int) -> Iterator[Trial]:
-        """Ingest a fresh copy some times; each time one file changes at a random read operation."""
-        if not (good := self.folder / "good").exists():
-            WRITERS[self.kind](good, _EPISODES)
-        undisturbed = Injector(folders=(str(self._lab),), reads=True)
-        end, state = self._ingest(undisturbed)
-        assert end.status == 0 and state is not None and len(state.rows) == _EPISODES, (self.kind, end)
-        for _ in range(count):
-            yield self._trial(state, rng.choice(_CHANGES), rng.randint(1, undisturbed.count))
-
-    @property
-    def _lab(self) -> Path:
-        return self.folder / "lab"
-
-    def _trial(self, expected: WorkspaceState, change: Fault, at: int) -> Trial:
+    def try_change(self, rng: random.Random) -> Trial:
+        """Ingest a fresh copy; one file changes at a random read operation."""
+        if not self._undisturbed:
+            WRITERS[self.kind](self.folder / "good", _EPISODES)
+            injector = Injector(folders=(str(self._lab),), reads=True)
+            end, state = self._ingest(injector)
+            assert end.status == 0 and state is not None and len(state.rows) == _EPISODES, (self.kind, end)
+            self._undisturbed.append((state, injector.count))
+        expected, count = self._undisturbed[0]
+        change, at = rng.choice(_CHANGES), rng.randint(1, count)
         injector = Injector(folders=(str(self._lab),), at=at, fault=change, reads=True)
         end, state = self._ingest(injector)
         path = injector.hit.partition(" ")[2]
@@ -64,6 +59,10 @@ class ChangingSource:
             peak_bytes=end.peak_bytes,
         )
 
+    @property
+    def _lab(self) -> Path:
+        return self.folder / "lab"
+
     def _ingest(self, injector: Injector) -> tuple[ChildEnd, WorkspaceState | None]:
         workspace = self.folder / "ws"
         for folder in (self._lab, workspace):
@@ -72,7 +71,7 @@ class ChangingSource:
         command = ["ingest", str(self._lab), "-w", str(workspace), "--json", "-q"]
         command += ["--format", ingester_of(self.kind)]
         end = injector.run(lambda prepare: run_ares(command, seconds=_SECONDS, prepare=prepare))
-        value = run_child(lambda: read_state(str(workspace)), seconds=_SECONDS).value
+        value = run_child(lambda: read_state(str(workspace), repair=True), seconds=_SECONDS).value
         return end, value if isinstance(value, WorkspaceState) else None
 
 

@@ -104,7 +104,7 @@ class Bucket:
         if not problem and again.status != 0:
             problem = f"given again it ended with {again.status}: {again.errors[-300:]}"
         if not problem:
-            state = run_child(lambda: read_state(str(workspace)), seconds=_SECONDS)
+            state = run_child(lambda: read_state(str(workspace), repair=True), seconds=_SECONDS)
             is_read = isinstance(state.value, WorkspaceState)
             problem = (
                 state.value.difference(expected) if is_read else f"cannot be read: {state.errors[-300:]}"
@@ -121,7 +121,7 @@ class Bucket:
             end = self._ingest(kind, workspace, {})
             count = self._server.count
             assert end.status == 0, (kind, end.errors)
-            state = run_child(lambda: read_state(str(workspace)), seconds=_SECONDS).value
+            state = run_child(lambda: read_state(str(workspace), repair=True), seconds=_SECONDS).value
             assert isinstance(state, WorkspaceState) and state.rows
             self._expected[kind] = state, count
         return self._expected[kind]

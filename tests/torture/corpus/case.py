@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
 
 from tests.torture.datasets import WRITERS
 
@@ -80,7 +83,33 @@ class Case:
 
 
 def edit_json(path: Path, **changes: Any) -> None:
-    """Set keys of a JSON document; "__" in a key stands for "."."""
+    """Set keys of a JSON document."""
+    with json_of(path) as document:
+        document.update(changes)
+
+
+@contextmanager
+def json_of(path: Path) -> Iterator[Any]:
+    """A JSON document, which is written again as it was changed."""
     document = json.loads(path.read_text())
-    document.update({key.replace("__", "."): value for key, value in changes.items()})
+    yield document
     path.write_text(json.dumps(document))
+
+
+@contextmanager
+def action_feature(folder: Path) -> Iterator[Any]:
+    """What features.json of an RLDS dataset says of the action, to be changed."""
+    with json_of(folder / "features.json") as document:
+        steps = document["featuresDict"]["features"]["steps"]["sequence"]["feature"]
+        yield steps["featuresDict"]["features"]["action"]["tensor"]
+
+
+def write_demo(site: Site, **options: Any) -> Any:
+    """An open HDF5 file with one good demonstration in `data/demo_0`."""
+    import h5py  # type: ignore[import-untyped]
+
+    file = h5py.File(site.path("hostile.hdf5"), "w", **options)
+    group = file.create_group("data/demo_0")
+    group["actions"] = np.ones((9, 7), np.float32)
+    group["obs/robot0_joint_pos"] = np.ones((9, 7), np.float32)
+    return file

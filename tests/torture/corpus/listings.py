@@ -1,4 +1,7 @@
-"""Datasets that cost their time before a record is read: names, links, lists and metadata without end."""
+"""Datasets that cost their time before a record is read: names, links, lists and metadata without end.
+
+More of them are in tests/ingest/test_endless_listings.py.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,10 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from tests.torture.corpus.case import Case, Site, edit_json
+from tests.torture.corpus.case import Case, Site, edit_json, json_of, write_demo
 
 _EPISODES = 3_000_000
 
@@ -18,13 +20,9 @@ _EPISODES = 3_000_000
 def cases() -> Iterator[Case]:
     """Every case."""
     table: list[tuple[str, str, Callable[[Site], None]]] = [
-        ("hdf5", "name of 5,000 digits", _long_number),
-        ("hdf5", "soft links of 500 parts, eight deep", _link_tree),
         ("hdf5", "group that holds itself", _circle),
         ("hdf5", "external link to a pipe", _pipe),
-        ("hdf5", "names of 60,000 digits and a letter", _slow_names),
         ("hdf5", "3,000 names of one demonstration that is empty", _many_names),
-        ("zarr", f"{_EPISODES:,} ends", _zarr_ends),
         ("npz", f"{_EPISODES:,} ends", _npz_ends),
         ("lerobot", "100,000 cameras", _cameras),
         ("lerobot", "texts of 10 GB in the list of episodes", _long_texts),
@@ -36,69 +34,26 @@ def cases() -> Iterator[Case]:
         yield Case(group="listings", name=name, kind=kind, plant=plant)
 
 
-def _demos(site: Site) -> Any:
-    import h5py  # type: ignore[import-untyped]
-
-    file = h5py.File(site.path("demo.hdf5"), "w", libver="latest")
-    group = file.create_group("data/demo_0")
-    group["actions"] = np.ones((9, 7), np.float32)
-    group["obs/robot0_joint_pos"] = np.ones((9, 7), np.float32)
-    return file
-
-
-def _long_number(site: Site) -> None:
-    with _demos(site) as file:
-        file[f"data/demo_{'9' * 5_000}"] = file["data/demo_0"]
-
-
-def _link_tree(site: Site) -> None:
-    """Each link leads through the next one 500 times: 500**8 steps in all."""
-    import h5py
-
-    with _demos(site) as file:
-        data = file["data"]
-        data["link_8"] = data
-        for number in range(8):
-            data[f"link_{number}"] = h5py.SoftLink("/".join([f"link_{number + 1}"] * 500))
-
-
 def _circle(site: Site) -> None:
-    with _demos(site) as file:
+    with write_demo(site, libver="latest") as file:
         file["data/demo_0/obs/again"] = file["data"]
         file["data/demo_1"] = file["/"]
 
 
 def _pipe(site: Site) -> None:
     """Whoever opens the pipe to read waits for ever."""
-    import h5py
+    import h5py  # type: ignore[import-untyped]
 
     os.mkfifo(site.outside / "pipe")
-    with _demos(site) as file:
+    with write_demo(site, libver="latest") as file:
         file["data/demo_1"] = h5py.ExternalLink(str(site.outside / "pipe"), "/data")
 
 
-def _slow_names(site: Site) -> None:
-    import h5py
-
-    with h5py.File(site.path("unknown.hdf5"), "w", libver="latest") as file:
-        file["7"] = np.ones((9, 7))
-        for number in range(20):
-            file[f"{number}{'1' * 60_000}x"] = file["7"]
-
-
 def _many_names(site: Site) -> None:
-    with _demos(site) as file:
+    with write_demo(site, libver="latest") as file:
         empty = file.create_group("data/empty")
         for number in range(3_000):
             file["data"][f"x{number}"] = empty
-
-
-def _zarr_ends(site: Site) -> None:
-    import zarr
-
-    site.dataset("zarr")
-    meta = zarr.open_group(str(site.hostile / "hostile.zarr"))["meta"]
-    meta.create_array("episode_ends", data=np.arange(_EPISODES), overwrite=True)  # type: ignore[union-attr]
 
 
 def _npz_ends(site: Site) -> None:
@@ -108,10 +63,9 @@ def _npz_ends(site: Site) -> None:
 
 def _cameras(site: Site) -> None:
     path = site.dataset("lerobot") / "meta" / "info.json"
-    info = json.loads(path.read_text())
-    camera = info["features"]["observation.images.front"]
-    info["features"] |= {f"observation.images.camera_{number}": camera for number in range(100_000)}
-    path.write_text(json.dumps(info))
+    with json_of(path) as info:
+        camera = info["features"]["observation.images.front"]
+        info["features"] |= {f"observation.images.camera_{number}": camera for number in range(100_000)}
 
 
 def _list_path(site: Site) -> Path:
@@ -150,10 +104,8 @@ def _episode_list(site: Site) -> None:
 
 
 def _shards(site: Site) -> None:
-    path = site.dataset("rlds") / "dataset_info.json"
-    info = json.loads(path.read_text())
-    info["splits"][0]["shardLengths"] = ["0"] * 1_000_000
-    path.write_text(json.dumps(info))
+    with json_of(site.dataset("rlds") / "dataset_info.json") as info:
+        info["splits"][0]["shardLengths"] = ["0"] * 1_000_000
 
 
 def _rows(site: Site) -> None:

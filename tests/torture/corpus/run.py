@@ -10,7 +10,6 @@ import secrets
 import shutil
 import socket
 import threading
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,12 +59,8 @@ class Corpus:
     _listener: Listener = field(default_factory=Listener)
     _good: dict[str, WorkspaceState] = field(default_factory=dict)
 
-    def trials(self, cases: Sequence[Case]) -> Iterator[Trial]:
-        """Run every case among good episodes of its kind."""
-        for case in cases:
-            yield self._trial(case)
-
-    def _trial(self, case: Case) -> Trial:
+    def try_case(self, case: Case) -> Trial:
+        """Run a case among good episodes of its kind."""
         expected = self._good_state(case.kind)
         site = self._site(case)
         link_copy(self.folder / "good" / case.kind, site.root / "good")
@@ -78,7 +73,7 @@ class Corpus:
         workspace = self.folder / "ws"
         shutil.rmtree(workspace, ignore_errors=True)
         end = self._ingest(site.root, case.kind, workspace)
-        stored = run_child(lambda: read_state(str(workspace)), seconds=_SECONDS)
+        stored = run_child(lambda: read_state(str(workspace), repair=True), seconds=_SECONDS)
         problem = end.fault or _wrong_answer(end, case) or _wrong_state(stored, expected, case)
         problem = problem or self._harm(site, workspace, end, self._listener.connections - asked)
         _make_removable(site.root)
@@ -99,7 +94,7 @@ class Corpus:
             link_copy(self.folder / "good" / kind, root / "good")
             workspace = self.folder / "only" / "ws"
             end = self._ingest(root, kind, workspace)
-            state = run_child(lambda: read_state(str(workspace)), seconds=_SECONDS).value
+            state = run_child(lambda: read_state(str(workspace), repair=True), seconds=_SECONDS).value
             assert isinstance(state, WorkspaceState) and len(state.rows) == GOOD_EPISODES, (kind, end)
             self._good[kind] = state
         return self._good[kind]

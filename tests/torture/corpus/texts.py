@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from tests.torture.corpus.case import Case, Site
+from tests.torture.corpus.case import Case, Site, json_of, write_demo
 
 TEXTS = {
     "terminal escapes": "\x1b[2J\x1b]0;owned\x07\x1b[31mred",
@@ -57,10 +57,9 @@ def _video_bytes(site: Site) -> None:
 def _lerobot(text: str, site: Site) -> None:
     folder = site.dataset("lerobot")
     (folder / "meta" / "tasks.jsonl").write_text(json.dumps({"task_index": 0, "task": text}) + "\n")
-    info = json.loads((folder / "meta" / "info.json").read_text())
-    info["robot_type"] = text[:200]
-    info["features"][text[:200]] = {"dtype": "float32", "shape": [1], "names": [text[:200]]}
-    (folder / "meta" / "info.json").write_text(json.dumps(info))
+    with json_of(folder / "meta" / "info.json") as info:
+        info["robot_type"] = text[:200]
+        info["features"][text[:200]] = {"dtype": "float32", "shape": [1], "names": [text[:200]]}
 
 
 def _lerobot_bytes(site: Site) -> None:
@@ -90,12 +89,8 @@ def _write_rlds(text: bytes, site: Site) -> None:
 
 
 def _hdf5(text: str, site: Site) -> None:
-    import h5py  # type: ignore[import-untyped]
-
-    with h5py.File(site.path("hostile.hdf5"), "w") as file:
-        group = file.create_group("data/demo_0")
-        group["actions"] = np.ones((9, 7), np.float32)
-        group["obs/robot0_joint_pos"] = np.ones((9, 7), np.float32)
+    with write_demo(site) as file:
+        group = file["data/demo_0"]
         raw = text.encode().replace(b"\0", b"\\0")
         group["language_instruction"] = np.bytes_(raw)
         if len(raw) < 60_000:

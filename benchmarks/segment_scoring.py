@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tests.generators.event_logs import LogEvent
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 # A found boundary is right so near a true one, and an event is short below so many seconds.
 TOLERANCE_SECONDS = 0.5
@@ -132,8 +130,6 @@ def add_scores(scores: Sequence[SegmentScore]) -> SegmentScore:
 
 def summarise(score: SegmentScore) -> dict[str, float]:
     """The measures of a sum of scores: shares, the edit score, and the median error in seconds."""
-    import numpy as np
-
     precision, recall = score.hits / max(score.found, 1), score.hits / max(score.true, 1)
     return {
         "F1": 2 * precision * recall / max(precision + recall, 1e-12),
@@ -151,8 +147,6 @@ def bootstrap_intervals(
     scores: Sequence[SegmentScore], names: Sequence[str], draws: int = 1000, seed: int = 0
 ) -> Mapping[str, tuple[float, float]]:
     """The 95 % intervals of measures by drawing episodes, with all that is in them, again and again."""
-    import numpy as np
-
     rng, rows = np.random.default_rng(seed), np.array([_counts(own) for own in scores], dtype=float)
     sums = np.stack([rows[rng.integers(0, len(rows), len(rows))].sum(axis=0) for _ in range(draws)])
     return {
@@ -167,8 +161,6 @@ def _counts(score: SegmentScore) -> tuple[float, ...]:
 
 
 def _measure(sums: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-    import numpy as np
-
     hits, found, true, short_hits, short, edit, arms = sums.T
     values = {
         "F1": 2 * hits / np.maximum(found + true, 1),
