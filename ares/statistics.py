@@ -228,9 +228,3 @@ def wilson_interval(hits: float, total: float) -> tuple[float, float]:
     centre = (share + spread / 2) / (1 + spread)
     half = _Z * sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
     return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def format_share(hits: int, total: int) -> str:
-    """A share with its 95 % Wilson interval."""
-    low, high = wilson_interval(hits, total)
-    return f"{hits}/{total} ({low:.2f}-{high:.2f})" if total else "none planted"

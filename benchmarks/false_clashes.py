@@ -23,8 +23,8 @@ from ares.contract import (
     infer_contract,
 )
 from ares.signals import EpisodeSignals
-from ares.statistics import format_share
 from benchmarks.quality import read_layouts, seed_range
+from benchmarks.shares import format_share
 from tests.generators.contracts import random_meaning
 
 Names = tuple[tuple[str, ...], tuple[str, ...]]

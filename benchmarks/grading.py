@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sklearn.metrics import roc_auc_score
+
 from annotators.base import Frames, Work, make_episode_subject
 from annotators.grade import ClipJudge, read_candidate_phrases
 from annotators.models import load_named_encoder
-from annotators.success import compute_area_under_curve, current_success_producer, read_stored_outcomes
+from annotators.success import current_success_producer, read_stored_outcomes
 from app.demo import GRADE_OPTIONS
 from ares.rubric import normalize_caption
 from ares.settings import Settings
@@ -221,10 +223,10 @@ def check_rows(rows: list[dict[str, Any]]) -> str:
     """
     outcomes = [bool(row["success"]) for row in rows]
     failures = outcomes.count(False)
-    area = compute_area_under_curve([-float(row["length"]) for row in rows], outcomes)
     line = f"{len(rows)} episodes of {len({row['task'] for row in rows})} tasks, {failures} failed"
-    if failures < LEAST_FAILURES * len(rows) or area is None:
+    if failures < LEAST_FAILURES * len(rows) or failures == len(rows):
         raise ValueError(f"{line}: too few failures for a test of outcomes")
+    area = roc_auc_score(outcomes, [-float(row["length"]) for row in rows])
     line += f"; length alone has an AUROC of {area:.3f}"
     if not LENGTH_AREA[0] <= area <= LENGTH_AREA[1]:
         raise ValueError(f"{line}, which tells the outcome")

@@ -14,31 +14,42 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annotators.success import (
-    Combination,
-    Example,
-    bootstrap_auc_interval,
-    compute_area_under_curve,
-    fit_combination,
-    fit_verdict_thresholds,
-    load_success_combination,
-    write_success_combination,
-)
+import numpy as np
+import yaml
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import StandardScaler
+
+from annotators.success import Combination, load_success_combination
 from ares.episode import Camera, Episode, MediaRef, Record, Role, Signal, Trajectory, make_episode_id
 from ares.settings import Settings
-from ares.statistics import format_share
 from ares.workspace import Workspace, open_workspace
+from benchmarks.shares import format_share
 
 KINDS = ("noisy", "stop", "drop")
 _NAMES = ("x", "y", "z", "gripper")
 _VIEWS: tuple[Role, ...] = ("front", "wrist")
+_SIGNALS = ("end_speed", "end_effort", "action_jumps")
+_DISTANCE = "signal_distance"
 _FOLDS = 5
 _FITTED_FOR = "clip:reference-clip-"
+# Of the verdicts on the threshold part at least this share must be right, with both outcomes weighted the same.
+_PRECISION = 0.95
+_RESAMPLES = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """Parts of an episode with its outcome, and its task: episodes of one task are never divided."""
+
+    parts: Mapping[str, float]
+    success: bool
+    group: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +84,7 @@ def main() -> None:
     if args.only_annotate:
         return
     if args.part == "development":
-        fitted = fit_combination([episode.example for episode in episodes], fitted_for=_FITTED_FOR)
+        fitted = fit_combination([episode.example for episode in episodes])
         print_areas([(kind, score_folds(episodes, kind)) for kind in KINDS])
     else:
         development = read_part(args, "development")
@@ -83,7 +94,7 @@ def main() -> None:
             fitted = fit_verdict_thresholds(fitted, [episode.example for episode in episodes])
         print_verdicts(fitted, episodes)
     if args.write:
-        write_success_combination(fitted, args.write)
+        Path(args.write).write_text(yaml.safe_dump(fitted.model_dump(mode="json"), sort_keys=False))
 
 
 def read_part(args: argparse.Namespace, part: str) -> list[SimulatedEpisode]:
@@ -111,8 +122,6 @@ def read_part(args: argparse.Namespace, part: str) -> list[SimulatedEpisode]:
 
 def make_record(folder: Path, row: dict[str, Any]) -> Record:
     """An episode of the recipe: state and actions from its arrays, frames where they lie."""
-    import numpy as np
-
     arrays = np.load(folder / f"{row['id']}.npz")
     count = row["length"]
     episode_id = make_episode_id(format="npz", dataset="simulated", version="", split="", key=row["id"])
@@ -170,6 +179,68 @@ def read_examples(
         yield SimulatedEpisode(kind=row["mode"], length=row["length"], example=example)
 
 
+def fit_combination(examples: Sequence[Example]) -> Combination:
+    """Weights by logistic regression in which both outcomes count the same; signals by their distance from successes.
+
+    A part that an episode lacks counts as the middle between successes and failures.
+    """
+    names = sorted({name for example in examples for name in example.parts} - {*_SIGNALS, _DISTANCE})
+    empty = Combination(
+        id="fitted",
+        version="1.0.0",
+        fitted_for=_FITTED_FOR,
+        typical=_typical_values(examples),
+        parts={name: {"weight": 1.0} for name in [*names, _DISTANCE]},  # type: ignore[misc]
+        failure_below=0.5,
+        success_from=0.5,
+    )
+    rows = [empty.add_distance(example.parts) for example in examples]
+    table = np.array([[row.get(name, np.nan) for name in empty.parts] for row in rows])
+    truth = np.array([example.success for example in examples])
+    centre = (np.nanmean(table[truth], axis=0) + np.nanmean(table[~truth], axis=0)) / 2
+    scaler = StandardScaler().fit(table)
+    scaler.mean_ = centre
+    design = np.nan_to_num(scaler.transform(table))
+    fitted = LogisticRegression(C=1 / 3, class_weight="balanced").fit(design, truth)
+    parts = {
+        name: {"centre": float(middle), "scale": float(scale), "weight": float(weight)}
+        for name, middle, scale, weight in zip(
+            empty.parts, centre, scaler.scale_, fitted.coef_[0], strict=True
+        )
+    }
+    document = empty.model_dump(mode="json") | {"intercept": float(fitted.intercept_[0]), "parts": parts}
+    return Combination.model_validate(document)
+
+
+def _typical_values(examples: Sequence[Example]) -> Any:
+    """Median and standard deviation of each signal over the successes."""
+    typical = {}
+    for name in _SIGNALS:
+        values = [example.parts[name] for example in examples if example.success and name in example.parts]
+        if values:
+            typical[name] = {"centre": float(np.median(values)), "scale": float(np.std(values))}
+    return typical
+
+
+def fit_verdict_thresholds(combination: Combination, examples: Sequence[Example]) -> Combination:
+    """The combination with the widest verdicts that are right often enough; else nothing is decided."""
+    truth = np.array([example.success for example in examples])
+    scores = np.array([combination.probability(example.parts) for example in examples])
+    success_from = _lowest_precise_score(scores, truth)
+    failure_below = min(1 - _lowest_precise_score(1 - scores, ~truth), success_from)
+    return combination.model_copy(update={"success_from": success_from, "failure_below": failure_below})
+
+
+def _lowest_precise_score(scores: Any, truth: Any) -> float:
+    precise = [
+        score
+        for score in np.unique(scores)
+        if (right := (scores[truth] >= score).mean())
+        >= _PRECISION * (right + (scores[~truth] >= score).mean())
+    ]
+    return float(min(precise, default=1.0))
+
+
 def score_folds(episodes: Sequence[SimulatedEpisode], kind: str) -> list[tuple[SimulatedEpisode, float]]:
     """Probabilities by combinations that saw neither the kind of failure nor the task of an episode."""
     tasks = sorted({episode.example.group for episode in episodes})
@@ -218,11 +289,18 @@ def print_areas(rows: Sequence[tuple[str, list[tuple[SimulatedEpisode, float]]]]
 def area_text(episodes: Sequence[SimulatedEpisode], scores: Sequence[float]) -> str:
     """The area under the curve with its interval by clusters of tasks."""
     truth = [episode.example.success for episode in episodes]
-    area = compute_area_under_curve(scores, truth)
-    interval = bootstrap_auc_interval(scores, truth, [episode.example.group for episode in episodes])
-    if area is None or interval is None:
+    if len({*truth}) < 2:
         return "none"
-    return f"{area:.3f} ({interval[0]:.3f}-{interval[1]:.3f})"
+    tasks = np.array([episode.example.group for episode in episodes])
+    rows_of = [np.flatnonzero(tasks == task) for task in np.unique(tasks)]
+    rng, label, score = np.random.default_rng(0), np.array(truth), np.array(scores)
+    areas = []
+    for _ in range(_RESAMPLES):
+        drawn = np.concatenate([rows_of[index] for index in rng.integers(len(rows_of), size=len(rows_of))])
+        if len(np.unique(label[drawn])) == 2:
+            areas.append(roc_auc_score(label[drawn], score[drawn]))
+    low, high = np.percentile(areas, [2.5, 97.5])
+    return f"{roc_auc_score(label, score):.3f} ({low:.3f}-{high:.3f})"
 
 
 def print_verdicts(combination: Combination, episodes: Sequence[SimulatedEpisode]) -> None:

@@ -30,7 +30,7 @@ from annotators.success.combination import (
     OutcomeParts,
     load_success_combination,
 )
-from annotators.success.fitting import measure_success_signals
+from annotators.success.signal_parts import measure_success_signals
 from ares.annotation import Annotation, Column, Cost, Producer, short_hash
 from ares.errors import AresError, RequestError
 from ares.rubric import normalize_caption, split_outcome
@@ -72,7 +72,7 @@ class SuccessOptions(LocalModelOptions):
 
     combination: str = Field(
         default="",
-        description="how parts become a probability: clip, model, or a YAML file of --fit (default: that of the judge)",
+        description="how parts become a probability: clip, model, or a YAML file (default: that of the judge)",
     )
     votes: int = Field(default=1, ge=1, le=15, description="answers of a vision-language model per episode")
     camera: str = Field(default="", description="camera that the judge gets (default: every good one)")
@@ -168,13 +168,12 @@ def _success_warnings(success: SuccessJudge) -> list[str]:
     warnings = [*judge.warnings]
     if not combination.fitted_for:
         warnings.append(
-            f"the combination {combination.id} was fitted to no labels: its probabilities are not calibrated; "
-            "see --evaluate and --fit"
+            f"the combination {combination.id} was fitted to no labels: its probabilities are not calibrated"
         )
     elif not judge.name.startswith(combination.fitted_for):
         warnings.append(
             f"the combination {combination.id} was fitted for {combination.fitted_for}, not for {judge.name}: its "
-            "probabilities are not calibrated; see --evaluate and --fit"
+            "probabilities are not calibrated"
         )
     if not success.captioners:
         warnings.append("the workspace has no captions: success rests on frames and signals")

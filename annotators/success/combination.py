@@ -228,24 +228,12 @@ def load_success_combination(name: str) -> Combination:
     if name in names:
         return _parse_combination(folder.joinpath(f"{name}.yaml").read_text(encoding="utf-8"), name)
     if not name.endswith((".yaml", ".yml")):
-        raise RequestError(
-            f"no combination {name!r}", f"there are: {', '.join(names)}; or give a YAML file of --fit"
-        )
+        raise RequestError(f"no combination {name!r}", f"there are: {', '.join(names)}; or give a YAML file")
     try:
         text = Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError("combination cannot be read", f"{name}: {error}") from None
     return _parse_combination(text, name)
-
-
-def write_success_combination(combination: Combination, path: str) -> None:
-    """Write a combination as YAML. Raises RequestError where the file cannot be written."""
-    import yaml
-
-    try:
-        Path(path).write_text(yaml.safe_dump(combination.model_dump(mode="json"), sort_keys=False), "utf-8")
-    except OSError as error:
-        raise RequestError("combination cannot be written", f"{path}: {error}") from None
 
 
 def _parse_combination(text: str, name: str) -> Combination:

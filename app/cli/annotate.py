@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from app.cli.arguments import (
@@ -19,13 +18,6 @@ from app.cli.arguments import (
 from app.cli.errors import END_STATUSES, ExitStatus
 from app.cli.option_flags import add_option_flags
 from app.cli.output import Block, answer, make_table, tallies
-from app.cli.success_labels import (
-    add_label_arguments,
-    check_label_arguments,
-    evaluate,
-    format_success_evaluation,
-    restrict_filter_to_labels,
-)
 from ares.console import count_of, write_stderr
 from ares.episode import Json, describe_seconds
 from ares.jobs import AnnotateEstimate, AnnotateReport, AnnotateRequest, EpisodeSelection
@@ -33,9 +25,7 @@ from ares.rubric import describe_trust
 from ares.workspace import AnnotateReports, EstimateList, estimate_run, run_annotators
 
 if TYPE_CHECKING:
-    from annotators.success import Labels
     from ares.store import Stores
-    from ares.workspace import Workspace
 
 
 def add_annotate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +52,6 @@ def add_annotate_arguments(parser: argparse.ArgumentParser) -> None:
         "--budget", type=parse_usd_amount, metavar="USD", help="stop before this much money is spent"
     )
     _add_retry_arguments(parser)
-    add_label_arguments(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
     parser.add_argument("--strict", action="store_true", help="stop at the first failure")
     parser.add_argument(
@@ -112,26 +101,14 @@ def run_annotate(args: argparse.Namespace) -> int:
     Raises:
         RequestError: --model is given for several annotators, or an option that none of them has.
     """
-    check_label_arguments(args)
     workspace = open_workspace(args)
-    labels = _read_labels(args, workspace)
-    where = args.where if labels is None else restrict_filter_to_labels(labels, args.where)
-    request = _requested_run(args, where)
+    request = _requested_run(args)
     if args.dry_run:
         _answer_quotes(args, workspace.stores, request)
         return 0
     reports = run_annotators(workspace.stores, request)
     documents = [report.to_json() for report in reports]
-    if labels is None or not reports[0].planned:
-        _answer_reports(args, documents, lambda: _report_blocks(reports, documents))
-    else:
-        evaluation = evaluate(args, workspace, labels, reports[0].producer)
-        document = {**documents[0], "evaluation": evaluation.to_json()}
-        _answer_reports(
-            args,
-            [document],
-            lambda: chain(_report_blocks(reports, documents), format_success_evaluation(evaluation)),
-        )
+    _answer_reports(args, documents, lambda: _report_blocks(reports, documents))
     return _exit_status(reports)
 
 
@@ -149,10 +126,10 @@ def _exit_status(reports: Sequence[AnnotateReport]) -> int:
     return ExitStatus.DONE if is_done else ExitStatus.ITEMS_FAILED
 
 
-def _requested_run(args: argparse.Namespace, where: str) -> AnnotateRequest:
+def _requested_run(args: argparse.Namespace) -> AnnotateRequest:
     return AnnotateRequest(
         names=tuple(args.name),
-        selection=EpisodeSelection(where=where, limit=args.limit),
+        selection=EpisodeSelection(where=args.where, limit=args.limit),
         model=args.model,
         device=args.device,
         options=args.option_values,
@@ -171,14 +148,6 @@ def _answer_quotes(args: argparse.Namespace, stores: Stores, request: AnnotateRe
     estimates = estimate_run(stores, request)
     quotes = [estimate.to_json() for estimate in estimates]
     _answer_reports(args, quotes, lambda: _estimate_blocks(estimates, quotes))
-
-
-def _read_labels(args: argparse.Namespace, workspace: Workspace) -> Labels | None:
-    if not args.evaluate:
-        return None
-    from annotators.success import read_outcome_labels
-
-    return read_outcome_labels(args.evaluate, workspace.stores)
 
 
 def _answer_reports(

@@ -6,7 +6,7 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from uuid import uuid4
@@ -18,9 +18,9 @@ from ares.review.answers import INSTRUCTION, Answer
 from ares.review.drawing import Queue, QueueRequest, create_queue
 from ares.review.instruction_features import read_features
 from ares.review.instruction_model import LEAST_EPISODES, LabelledRows, fit_instructions
+from ares.review.instruction_power import AuditPower, measure_power
 from ares.review.person_labels import MET, UNMET, UNSURE, AuditVerdict, hash_text, keep_audit_verdicts
 from ares.search import find_embedding_space
-from ares.statistics import share_lower_bound
 from ares.store import batched, ids_filter, quote_literal
 
 if TYPE_CHECKING:
@@ -44,13 +44,7 @@ _EXAMPLES, _FRAMES = 12, 2
 _LOOKUP_BATCH = 1_000
 _COLUMNS = ("episode_id", "instruction", "content_hash", "success")
 _LABEL_COLUMNS = ("person_success", "instruction_fits", "corrected_instruction")
-# What an episode is named from that another instruction fits clearly better, chosen on the part "development" of
-# benchmarks/instruction_audit.py: it is about as near to that one as the episodes of it, and few of the nearest
-# episodes have the instruction that it has.
-_MOST_DISTANCE, _MOST_OWN_NEIGHBOURS = 1.5, 0.2
-# Largest probability that the instructions are distinguished so well by chance, and least share of episodes that their
-# stated instruction fits best: what tells less of a dataset does not know it.
-_MOST_CHANCE, _LEAST_ACCURACY = 0.02, 0.6
+_REMEDY = "embed with a model that knows these pictures (`ares annotate embed --model SPEC`)"
 _PUNCTUATION = re.compile(r"[\W_]+")
 Verdict = Literal["judged", "unsure"]
 
@@ -64,6 +58,8 @@ class InstructionFinding:
         instruction: What the source says.
         proposed: The instruction that fits better.
         share: Probability of that one against the stated one, 0.5 to 1.
+        key: Key of the episode in its source; "" in audits of earlier versions.
+        source: File or folder of its source; "" in those, too.
         camera: Camera of the frames that decide, or "".
         seconds: The frames that decide, from the start of the episode.
     """
@@ -72,6 +68,8 @@ class InstructionFinding:
     instruction: str
     proposed: str
     share: float
+    key: str = ""
+    source: str = ""
     camera: str = ""
     seconds: tuple[float, ...] = ()
 
@@ -103,13 +101,12 @@ class InstructionAudit:
 
     Attributes:
         dataset: Its name.
-        verdict: "unsure" where the instructions cannot be distinguished: then nobody is named.
+        verdict: "unsure" where less than half of exchanged instructions is found: then nobody is named.
         reason: Why it is unsure, or what was left out.
         episodes: Episodes with an instruction.
         judged: Those whose instruction has a model.
         instructions: Instructions that can be distinguished.
-        accuracy: Share of the judged that the stated instruction fits best.
-        chance: What that share would be by chance.
+        power: What of exchanged instructions it finds.
         space: Embedding space of the frames.
         findings: Episodes that another instruction fits better, the surest first.
         created: ISO 8601 time in UTC.
@@ -121,8 +118,7 @@ class InstructionAudit:
     episodes: int = 0
     judged: int = 0
     instructions: int = 0
-    accuracy: float = 0.0
-    chance: float = 0.0
+    power: AuditPower = field(default_factory=AuditPower)
     space: str = ""
     findings: tuple[InstructionFinding, ...] = ()
     created: str = ""
@@ -132,8 +128,7 @@ class InstructionAudit:
             return f"{self.dataset}: unsure, {self.reason}; {count_of(self.episodes, 'episode')}, nobody is named"
         return (
             f"{self.dataset}: {len(self.findings)} of {self.judged} judged episodes fit another instruction better; "
-            f"{count_of(self.instructions, 'instruction')} are distinguished, the stated one fits best in "
-            f"{self.accuracy:.2f} (by chance {self.chance:.2f}); "
+            f"{count_of(self.instructions, 'instruction')} are distinguished; {self.power}; "
             f"{count_are(self.episodes - self.judged, 'episode')} not judged"
         )
 
@@ -228,11 +223,13 @@ def read_deciding_frames(stores: Stores, dataset: str, episode_id: str) -> tuple
 
 
 def _audit_from_json(document: Json) -> InstructionAudit:
-    fields = cast("dict[str, Any]", document)
+    stored = cast("dict[str, Any]", document)
     findings = tuple(
-        InstructionFinding(**{**row, "seconds": tuple(row["seconds"])}) for row in fields["findings"]
+        InstructionFinding(**{**row, "seconds": tuple(row["seconds"])}) for row in stored["findings"]
     )
-    return InstructionAudit(**{**fields, "findings": findings})
+    power = AuditPower(**stored.get("power", {}))
+    known = {part.name: stored[part.name] for part in fields(InstructionAudit) if part.name in stored}
+    return InstructionAudit(**{**known, "findings": findings, "power": power})
 
 
 def _count_datasets(stores: Stores) -> Counter[str]:
@@ -309,7 +306,7 @@ def _audit_dataset(
     examples = _list_examples(seen, judged.findings)
     named = [
         _with_frames(stores, space, finding, examples) if number < _MOST_WITH_FRAMES else finding
-        for number, finding in enumerate(judged.findings)
+        for number, finding in enumerate(_with_sources(stores, judged.findings))
     ]
     return replace(judged, episodes=len(rows), findings=tuple(named)), verdicts
 
@@ -324,6 +321,17 @@ def _list_examples(
         if len(known) < _EXAMPLES and row.episode_id not in named:
             known.append(row.episode_id)
     return examples
+
+
+def _with_sources(stores: Stores, findings: Sequence[InstructionFinding]) -> Iterator[InstructionFinding]:
+    for batch in batched(findings, _LOOKUP_BATCH):
+        rows = stores.tables.episodes.read_columns(
+            ["episode_id", "key", "source"], ids_filter([finding.episode_id for finding in batch])
+        )
+        by_id = {row["episode_id"]: row for row in rows.to_pylist()}
+        for finding in batch:
+            row = by_id.get(finding.episode_id, {"key": "", "source": ""})
+            yield replace(finding, key=row["key"], source=row["source"])
 
 
 def _with_frames(
@@ -357,32 +365,30 @@ def judge_instructions(
 def _judge_rows(
     audit: InstructionAudit, rows: Sequence[AuditedEpisode], features: NDArray[np.float16]
 ) -> tuple[InstructionAudit, InstructionFits]:
-    import numpy as np
-
     labelled, texts = _label_rows(rows, features)
     fits = fit_instructions(labelled)
-    stated, count = fits.classes[labelled.labels], len(fits.sizes)
-    counted = (stated >= 0) & labelled.is_counted
-    total, hits = int(counted.sum()), int((counted & ~fits.is_contrary()).sum())
-    best = np.where(fits.is_contrary(), fits.best, stated)[counted]
-    expected = np.bincount(best, minlength=count) @ fits.sizes / max(total, 1) ** 2 if count else 1.0
+    count = len(fits.sizes)
     audit = replace(
         audit,
         episodes=len(rows),
-        judged=int((stated >= 0).sum()),
+        judged=int((fits.classes[labelled.labels] >= 0).sum()),
         instructions=count,
-        accuracy=round(hits / total, 4) if total else 0.0,
-        chance=round(float(expected), 4),
     )
     if count < 2:
         reason = (
             f"no two instructions have {LEAST_EPISODES} different episodes"
             if (fits.classes >= 0).sum() < 2
-            else "the frames do not distinguish its instructions"
+            else f"cannot tell here: the frames do not distinguish its instructions; {_REMEDY}"
         )
-        return replace(audit, verdict="unsure", reason=reason), fits
-    if share_lower_bound(hits, total, 1 - _MOST_CHANCE) <= max(float(expected), _LEAST_ACCURACY):
-        return replace(audit, verdict="unsure", reason="the frames do not distinguish its instructions"), fits
+        return replace(audit, reason=reason), fits
+    audit = replace(audit, power=measure_power(labelled, fits))
+    if not audit.power.is_enough:
+        counts = f"found {audit.power.detected} of {audit.power.planted} planted"
+        are_rare = 2 * audit.judged < audit.episodes
+        why = (
+            f"most instructions have fewer than {LEAST_EPISODES} different episodes" if are_rare else _REMEDY
+        )
+        return replace(audit, reason=f"cannot tell here ({counts}): {why}"), fits
     findings = _find_contrary(rows, labelled, fits, texts)
     return replace(audit, verdict="judged", findings=tuple(findings)), fits
 
@@ -434,7 +440,7 @@ def _find_contrary(
     """Yield the episodes that another instruction fits clearly better, the surest first."""
     import numpy as np
 
-    named = np.flatnonzero(_is_named(fits))
+    named = np.flatnonzero(fits.is_named())
     largest = _largest_labels(labelled, fits)
     yielded = 0
     for index in named[np.argsort(-fits.share[named], kind="stable")].tolist():
@@ -451,12 +457,6 @@ def _find_contrary(
             return
 
 
-def _is_named(fits: InstructionFits) -> NDArray[np.bool_]:
-    """(N,) whether another instruction fits clearly better; where it does not, there are no neighbours."""
-    named: NDArray[np.bool_] = (fits.neighbours <= _MOST_OWN_NEIGHBOURS) & (fits.other <= _MOST_DISTANCE)
-    return named
-
-
 def _list_verdicts(
     rows: Sequence[AuditedEpisode], fits: InstructionFits | None = None
 ) -> dict[str, AuditVerdict]:
@@ -467,7 +467,7 @@ def _list_verdicts(
     if fits is not None:
         ranks = 1 - fits.share
         words[np.isfinite(fits.stated) & ~fits.is_contrary()] = MET
-        words[_is_named(fits)] = UNMET
+        words[fits.is_named()] = UNMET
     return {
         row.episode_id: AuditVerdict(word, None if np.isnan(rank) else round(rank, 3), hash_text(row.text))
         for row, word, rank in zip(rows, words.tolist(), ranks.tolist(), strict=True)

@@ -36,6 +36,10 @@ _TEMPERATURES = tuple(2.0**power for power in range(-2, 13))
 _RECORDING_PARTS = 100
 # Nearest episodes of the stated and the other class that are looked at.
 _NEIGHBOURS = 8
+# What an episode is named from that another instruction fits clearly better, chosen on the part "development" of
+# benchmarks/instruction_audit.py: it is about as near to that one as the episodes of it, and few of the nearest
+# episodes have the instruction that it has.
+_MOST_DISTANCE, _MOST_OWN_NEIGHBOURS = 1.5, 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,11 @@ class InstructionFits:
         """(N,) whether another class fits better than the stated one."""
         contrary: NDArray[np.bool_] = self.stated > self.other
         return contrary
+
+    def is_named(self) -> NDArray[np.bool_]:
+        """(N,) whether another class fits clearly better; where it does not, there are no neighbours."""
+        named: NDArray[np.bool_] = (self.neighbours <= _MOST_OWN_NEIGHBOURS) & (self.other <= _MOST_DISTANCE)
+        return named
 
 
 def fit_instructions(rows: LabelledRows) -> InstructionFits:

@@ -14,7 +14,8 @@ from ares.contract import MeaningContract, collect_contract_evidence, infer_cont
 from ares.contract.contracts import UNKNOWN, PropertyName
 from ares.signals.plain_arrays import EpisodeSignals
 from ares.signals.statistics import DatasetStatistics
-from ares.statistics import format_share, wilson_interval
+from ares.statistics import wilson_interval
+from benchmarks.shares import format_share
 from tests.generators.contracts import GeneratedDataset, random_meaning
 from tests.generators.foreign_robots import foreign_dataset, foreign_robot
 from tests.generators.planting import ANGLES, NEED_LAG, PLANTERS, FaultSite

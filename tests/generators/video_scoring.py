@@ -26,7 +26,7 @@ from ares.checks.video.frame_reading import camera_features
 from ares.checks.video.frame_summary import VideoSummary, summarise_video
 from ares.episode import Camera, Episode, MediaRef, Signal, Trajectory
 from ares.media import encode_mp4, open_video_stream
-from ares.statistics import format_share
+from benchmarks.shares import format_share
 from tests.generators.scenes import FilmedEpisode, VideoFault, filmed_dataset, plant_video_fault, random_scene
 from tests.generators.strengths import STRENGTHS
 

@@ -1,4 +1,4 @@
-"""Combinations: what parts add, when nothing is decided, what a fit recovers, and what captions have contributed."""
+"""Combinations: what parts add, when nothing is decided, which files are refused, and what captions have contributed."""
 
 from __future__ import annotations
 
@@ -7,38 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from annotators.success import write_success_combination
 from annotators.success.annotator import COLUMNS
 from annotators.success.clip_judge import compute_value_order_correlation
 from annotators.success.combination import load_success_combination, remove_caption_evidence
-from annotators.success.evaluation import bootstrap_auc_interval, compute_area_under_curve
-from annotators.success.fitting import Example, fit_combination, fit_verdict_thresholds
 from ares.annotation import Annotation, Producer
 from ares.errors import RequestError
 from tests.annotators.samples import make_annotation, make_camera, make_episode
 
 OWN = "{id: own, version: 1.0.0, parts: {outcome_text: {weight: 2.0}}, failure_below: 0.3, success_from: 0.7}"
-
-
-def simulated_examples(seed: int, count: int) -> list[Example]:
-    """Episodes whose outcome shows in one part, and whose failures have unusual signals of one of two kinds."""
-    rng = np.random.default_rng(seed)
-    examples = []
-    for number in range(count):
-        success = bool(rng.random() < 0.5)
-        effort = rng.normal(1.0, 0.1) if success else rng.choice([0.2, 1.0])
-        jumps = rng.normal(0.5, 0.05) if success else (0.5 if effort == 0.2 else 1.5)
-        parts = {
-            "outcome_text": rng.normal(1.0 if success else -1.0, 1.5),
-            "caption_outcome": rng.normal(),
-            "end_effort": effort,
-            "action_jumps": jumps,
-        }
-        examples.append(Example(parts=parts, success=success, group=f"task {number % 10}"))
-    return examples
 
 
 def test_the_shipped_combinations_are_read_and_ordered() -> None:
@@ -67,57 +45,6 @@ def test_a_judge_that_does_not_know_the_task_decides_nothing() -> None:
     assert clip.verdict({**parts, "task_recognised": 0.9}) == "unsure"
 
 
-def test_a_fit_finds_which_part_tells_the_outcome() -> None:
-    combination = fit_combination(simulated_examples(0, 400))
-    weights = {name: part.weight for name, part in combination.parts.items()}
-    assert weights["outcome_text"] > 0.6 and abs(weights["caption_outcome"]) < 0.3
-    assert weights["signal_distance"] < -0.6
-    others = simulated_examples(1, 400)
-    scores = [combination.probability(example.parts) for example in others]
-    assert (compute_area_under_curve(scores, [example.success for example in others]) or 0) > 0.95
-
-
-def test_a_missing_part_favours_neither_outcome_however_rare_success_is() -> None:
-    examples = simulated_examples(9, 400)
-    rare = [example for number, example in enumerate(examples) if not example.success or number % 4 == 0]
-    assert fit_combination(rare).probability({}) == pytest.approx(0.5, abs=0.15)
-
-
-def test_unusual_signals_count_in_a_direction_that_no_example_showed() -> None:
-    examples = [e for e in simulated_examples(2, 400) if e.success or e.parts["action_jumps"] > 1]
-    combination = fit_combination(examples)
-    usual = {"outcome_text": 1.0, "end_effort": 1.0, "action_jumps": 0.5}
-    assert combination.probability(usual) > 0.9
-    assert combination.probability({**usual, "end_effort": 0.2}) < 0.5
-
-
-def test_thresholds_leave_undecided_what_would_be_wrong_too_often() -> None:
-    fitted = fit_combination(simulated_examples(3, 400))
-    combination = fit_verdict_thresholds(fitted, simulated_examples(4, 400))
-    others = simulated_examples(5, 2000)
-    verdicts = [(combination.verdict(example.parts), example.success) for example in others]
-    for verdict, truth in (("success", True), ("failure", False)):
-        right = [success is truth for said, success in verdicts if said == verdict]
-        assert len(right) > 200 and np.mean(right) > 0.9
-    noise = [Example(parts={"outcome_text": 0.0}, success=bool(n % 2), group="") for n in range(40)]
-    assert {fit_verdict_thresholds(fitted, noise).verdict(example.parts) for example in noise} == {"unsure"}
-
-
-def test_too_few_labels_are_refused() -> None:
-    with pytest.raises(RequestError, match="too few labelled episodes"):
-        fit_combination([Example(parts={"outcome_text": 1.0}, success=True, group="")] * 50)
-
-
-def test_a_combination_survives_its_file(tmp_path: Path) -> None:
-    path = str(tmp_path / "own.yaml")
-    combination = fit_combination(simulated_examples(6, 100), fitted_for="clip:mine")
-    write_success_combination(combination, path)
-    assert (
-        load_success_combination(path) == combination
-        and load_success_combination(path).hash == combination.hash
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -139,32 +66,6 @@ def test_an_unknown_name_lists_the_shipped_ones() -> None:
         load_success_combination("clop")
     with pytest.raises(RequestError, match="cannot be read"):
         load_success_combination("nowhere.yaml")
-
-
-def test_the_area_is_the_share_of_pairs_in_order() -> None:
-    rng = np.random.default_rng(7)
-    scores, labels = rng.integers(0, 5, 60).tolist(), (rng.random(60) < 0.4).tolist()
-    pairs = [
-        (a > b) + 0.5 * (a == b)
-        for a, success in zip(scores, labels, strict=True)
-        for b, other in zip(scores, labels, strict=True)
-        if success and not other
-    ]
-    assert compute_area_under_curve(scores, labels) == pytest.approx(np.mean(pairs))
-    assert compute_area_under_curve(scores, [True] * 60) is None
-
-
-def test_the_interval_of_the_area_is_by_clusters() -> None:
-    rng = np.random.default_rng(8)
-    labels = (rng.random(200) < 0.5).tolist()
-    scores = [rng.normal(label) for label in labels]
-    area = compute_area_under_curve(scores, labels) or 0
-    apart = bootstrap_auc_interval(scores, labels, [str(number) for number in range(200)])
-    # Each episode ten times is no more evidence, where the copies are one cluster.
-    copied = bootstrap_auc_interval(scores * 10, labels * 10, [str(number) for number in range(200)] * 10)
-    assert apart and copied and apart[0] < area < apart[1]
-    assert copied[1] - copied[0] == pytest.approx(apart[1] - apart[0], rel=0.15)
-    assert bootstrap_auc_interval(scores, labels, ["one task"] * 200) is None
 
 
 @pytest.mark.parametrize(
