@@ -206,6 +206,7 @@ def test_a_folder_that_cannot_be_made_is_refused(sample_workspace: Workspace, tm
         export(sample_workspace, "video", tmp_path / "file" / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate_hz", some_by_day([30000 / 1001, 12.5, 29.97]))
 def test_a_rate_that_is_no_whole_number_is_written_exactly(
     ws: Workspace, tmp_path: Path, rate_hz: float
