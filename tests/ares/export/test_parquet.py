@@ -58,7 +58,6 @@ SEGMENT_COLUMNS = ["annotation_id", "episode_id", "annotator", "segment_id", "st
 SEGMENT_COLUMNS += ["camera", "text", "maker_id", "style", "author", "phases"]
 
 
-@pytest.mark.slow
 def test_segments_come_in_the_order_of_the_set_and_of_time(ws: Workspace, tmp_path: Path) -> None:
     ids = [f"{number:016x}" for number in range(3)]
     make_set(ws, [make_record(number) for number in range(3)])
