@@ -1,4 +1,4 @@
-"""Episodes that fail are left out and listed with their reason; with `strict` the export fails, as by a faulty exporter."""
+"""Episodes that fail are left out and listed; with `strict`, or by a faulty exporter, the export fails."""
 
 from __future__ import annotations
 
