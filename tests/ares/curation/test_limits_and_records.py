@@ -153,6 +153,7 @@ def test_actions_have_the_person_the_count_and_the_details(
     assert [dict(item.details) for item in actions] == _details(ids[0])
 
 
+@pytest.mark.slow
 def test_a_tag_has_the_person_who_changed_it_last(curated: Workspace, stage: Stage, ids: list[str]) -> None:
     stores, user = curated.stores, user_name()
     add_tag(stores, "dark", stage(ids[:2]), person=" Ann ")
@@ -257,6 +258,7 @@ def test_documents_lose_what_names_a_purged_episode_and_keep_the_rest(
     assert list(log.find_documents(PURGES)) == [] and complete_purges(curated.stores) == []
 
 
+@pytest.mark.slow
 def test_a_set_without_members_forgets_how_they_were_selected(
     curated: Workspace, stage: Stage, ids: list[str]
 ) -> None:

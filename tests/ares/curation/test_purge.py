@@ -211,6 +211,7 @@ def test_sets_and_actions_say_how_many_were_purged(curated: Workspace, ids: list
     assert run_checks(curated.stores) == []
 
 
+@pytest.mark.slow
 def test_a_purge_cannot_be_taken_back(curated: Workspace, ids: list[str]) -> None:
     removal = curated.remove(ids[:1])
     report = purge(curated, ids[:1])
@@ -220,6 +221,7 @@ def test_a_purge_cannot_be_taken_back(curated: Workspace, ids: list[str]) -> Non
         undo(curated.stores, removal.number)
 
 
+@pytest.mark.slow
 def test_a_contract_goes_with_the_last_episode_of_its_dataset(curated: Workspace, ids: list[str]) -> None:
     """Removed episodes can come back, so their dataset keeps its contract."""
     log = curated.stores.annotations

@@ -96,6 +96,7 @@ def test_a_set_keeps_removed_members_and_an_export_leaves_them_out(
     assert '"reason":"removed"' in (tmp_path / "export" / FAILURES_FILE).read_text()
 
 
+@pytest.mark.slow
 def test_ingesting_the_source_again_does_not_bring_them_back(
     curated: Workspace, ids: list[str], demo_samples: Path
 ) -> None:
@@ -137,6 +138,7 @@ def test_the_log_applied_anew_makes_no_segments_of_removed_episodes(
     assert run_checks(curated.stores) == []
 
 
+@pytest.mark.slow
 def test_annotations_that_come_meanwhile_are_shown_after_the_undo(curated: Workspace, ids: list[str]) -> None:
     from dataclasses import replace
 

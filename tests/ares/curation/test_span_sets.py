@@ -84,6 +84,7 @@ def test_a_lock_proves_spans(segmented: Workspace, tmp_path: Path) -> None:
         parse_lock(read_lock_document(tmp_path / "lock.json"), tmp_path / "lock.json")
 
 
+@pytest.mark.slow
 def test_a_purged_episode_takes_its_spans_along(segmented: Workspace, ids: list[str]) -> None:
     segmented.sets.create_spans("parts", where="annotator != 'caption'")
     with StagedIds(ids[:1]) as staged:

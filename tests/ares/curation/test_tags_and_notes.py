@@ -101,6 +101,7 @@ def test_an_empty_note_is_refused(curated: Workspace, ids: list[str], text: str)
         note(curated, text, ids[:1])
 
 
+@pytest.mark.slow
 def test_tags_and_notes_of_removed_episodes_come_back_with_them(curated: Workspace, ids: list[str]) -> None:
     """Also where a tag of the others was changed since, and where the tables are made from the log again."""
     episodes = curated.stores.tables.episodes

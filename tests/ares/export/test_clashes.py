@@ -104,6 +104,7 @@ def test_two_gripper_conventions_are_refused_until_a_conversion_is_named(
     np.testing.assert_allclose(first, second, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_one_episode_in_degrees_is_left_out_of_radians(ws: Workspace, tmp_path: Path) -> None:
     """The contract is of a sample: an episode that is not in it is looked at when it is exported."""
     ws.stores.tables.episodes.add([arm_record(number, "radians") for number in range(1, 70)])
@@ -191,6 +192,7 @@ def test_sets_of_many_members_have_the_contracts_of_small_ones(
     assert find_contracts_of_episodes(ws.stores, []) == []
 
 
+@pytest.mark.slow
 def test_a_person_states_what_nothing_infers(ws: Workspace, tmp_path: Path) -> None:
     """The factor shows, the unit does not: 35 is degrees or a percentage."""
     records = [arm_record(1, "radians"), arm_record(2, "radians"), arm_record(3, "other", 10.0)]
@@ -220,6 +222,7 @@ def test_a_stated_unit_converts_only_the_dataset_that_may_have_it(ws: Workspace,
     assert np.abs(states[records[1].episode.episode_id]).max() < 3
 
 
+@pytest.mark.slow
 def test_one_odd_episode_does_not_turn_the_unit_and_is_left_out(ws: Workspace, tmp_path: Path) -> None:
     records = [arm_record(number, "radians") for number in range(1, 56)]
     records[30] = arm_record(31, "radians", 600.0)

@@ -65,6 +65,7 @@ def test_every_export_has_a_card_and_a_table_of_its_episodes(
     assert len({(row["path"], row["index"]) for row in rows}) == 4
 
 
+@pytest.mark.slow
 def test_one_known_licence_is_that_of_the_card(workspace: Workspace, tmp_path: Path) -> None:
     workspace.export("told", tmp_path / "out", quiet=True)
     matter = yaml.safe_load((tmp_path / "out" / "README.md").read_text().split("---\n")[1])

@@ -1,17 +1,19 @@
-"""Episodes that fail are left out of an export and listed with their reason; with `strict` the export fails."""
+"""Episodes that fail are left out and listed; with `strict`, or by a faulty exporter, the export fails."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ares.episode import Record
-from ares.errors import MediaError
+from ares.errors import MediaError, PluginError
 from ares.export import ExportRequest, export_set
 from ares.export.base import ExportReport
+from ares.registry import exporters
 from ares.workspace import Workspace
 from tests.ares.export.made_episodes import make_record, make_set, read_info, read_json, read_rows
 
@@ -103,3 +105,47 @@ def test_a_set_of_which_all_fail_is_refused(ws: Workspace, tmp_path: Path) -> No
     with pytest.raises(MediaError, match="no episode can be exported: 1 of 1 episode fail"):
         export(ws, "made", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def _raise(error: BaseException) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("exporter", "message"),
+    [
+        (lambda *arguments: _raise(KeyError("task")), "exporter 'faulty' raised KeyError: 'task'"),
+        (lambda *arguments: _raise(SystemExit(1)), "exporter 'faulty' raised SystemExit: 1"),
+        (lambda stores: None, "exporter 'faulty' raised TypeError"),
+        (lambda *arguments: {"episodes": 4}, "exporter 'faulty' returned no ExportReport: got a dict"),
+    ],
+)
+def test_a_fault_names_the_exporter(
+    exporter: Any, message: str, sample_workspace: Workspace, tmp_path: Path
+) -> None:
+    exporters.add("faulty", exporter)
+    try:
+        with pytest.raises(PluginError, match=message):
+            sample_workspace.export("few", tmp_path / "out", format="faulty", quiet=True)
+    finally:
+        exporters.remove("faulty")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_episode_whose_video_fails_in_a_library_is_left_out(
+    sample_workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ares.export.lerobot import exporter
+    from ares.export.lerobot.writer import prepare_video
+
+    bad_id = min(sample_workspace.sets["few"].ids())
+
+    def prepare_most(camera: Any, retimed: Any, rate_hz: float, scratch: Path, can_point: bool) -> Any:
+        if scratch.name.startswith(bad_id):
+            raise ValueError("a codec raised something of its own")
+        return prepare_video(camera, retimed, rate_hz, scratch, can_point)
+
+    monkeypatch.setattr(exporter, "prepare_video", prepare_most)
+    report = sample_workspace.export("few", tmp_path / "out", format="lerobot", quiet=True)
+    assert (report.episodes, report.failed) == (3, 1)
+    assert "raised ValueError" in str(report.failures)

@@ -68,6 +68,7 @@ def test_a_feature_of_one_source_is_kept_with_a_mask(
     assert len(again.episodes) == 4
 
 
+@pytest.mark.slow
 def test_a_feature_that_a_person_drops_is_reported_and_rlds_keeps_the_other(
     records: list[Record], ws: Workspace, tmp_path: Path
 ) -> None:
@@ -151,6 +152,7 @@ def test_a_reward_that_is_no_number_fails_alone_with_its_reason(ws: Workspace, t
         assert "the reward holds values that are not finite" in failures
 
 
+@pytest.mark.slow
 def test_features_that_differ_between_sources_are_told_ordered_and_masked_in_every_format(
     ws: Workspace, tmp_path: Path
 ) -> None:

@@ -276,7 +276,7 @@ NAMES = st.lists(
 
 
 @given(NAMES, NAMES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_nothing_is_guessed_in_silence(goals: list[str], own: list[str]) -> None:
     match = match_dimensions("state", tuple(goals), tuple(own), ("one", "two"))
     assert list(match.mapping) == own, "each dimension of the source has a line"

@@ -83,6 +83,7 @@ def test_v21_encodes_what_it_cannot_point_into_and_says_so(ws: Workspace, tmp_pa
     assert off[1] < 3 and off[1] < off[0], "the frames of these steps, a little changed by the encoder"
 
 
+@pytest.mark.slow
 def test_another_rate_selects_steps_within_the_span(ws: Workspace, tmp_path: Path) -> None:
     report = export(ws, tmp_path / "out", "lerobot", fps=10)
     episodes = read_again(tmp_path / "out")

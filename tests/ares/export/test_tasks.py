@@ -78,7 +78,9 @@ def annotations_of(number: int, history: History) -> list[Annotation]:
         name = "caption" if is_caption else "grade"
         value: dict[str, Any] = {"text": event, "caption": event} if is_caption else {"acceptable": event}
         annotation = segment(PRODUCERS[name, order], episode_id(number), (0.0, 5.35), value)
-        annotation = annotation if is_caption else replace(annotation, subject=caption)
+        annotation = (
+            annotation if is_caption else replace(annotation, subject=caption, subject_kind="annotation")
+        )
         caption = annotation.annotation_id if is_caption else caption
         annotations.append(annotation)
     return annotations
@@ -159,7 +161,7 @@ def read(file: Path) -> Sequence[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("source", ["caption", "instruction"])
+@pytest.mark.parametrize("source", ["caption", pytest.param("instruction", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("format", "read_tasks"),
     [

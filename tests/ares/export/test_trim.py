@@ -102,6 +102,7 @@ def test_still_starts_and_ends_are_cut_and_the_frames_of_the_rest_are_those_of_t
         assert episode.success is True, "what is cut is no part of the attempt"
 
 
+@pytest.mark.slow
 def test_statistics_are_those_of_the_kept_steps_and_no_check_finds_stillness(
     filled: Workspace, tmp_path: Path
 ) -> None:

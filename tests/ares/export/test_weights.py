@@ -200,6 +200,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_no_weight_or_no_progress_is_refused_in_one_line(ws: Workspace, tmp_path: Path) -> None:
     for name, value in (("nothing", 0.0), ("negative", -1.0)):
         ws.set_values(name, {f"{number:016x}": value for number in range(COUNT)})
@@ -228,6 +229,7 @@ LISTS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_wrong_list_is_refused_in_one_line(ws: Workspace, tmp_path: Path) -> None:
     for text, says in LISTS:
         (tmp_path / "list.csv").write_text(text)

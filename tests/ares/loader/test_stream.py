@@ -135,6 +135,7 @@ def count_decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[Any]:
     return counts
 
 
+@pytest.mark.slow
 def test_reading_in_order_decodes_each_frame_once(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

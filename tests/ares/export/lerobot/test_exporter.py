@@ -15,10 +15,14 @@ from numpy.typing import NDArray
 
 from ares.episode import Record
 from ares.errors import MediaError, RequestError
-from ares.export.base import ExportReport
+from ares.export.base import ExportRate, ExportReport
 from ares.export.lerobot import tables as lerobot_meta, writer as lerobot_video
+from ares.export.lerobot.writer import prepare_video
+from ares.export.retime import retime_episode
 from ares.media import all_frames
 from ares.workspace import Workspace
+from ingest.base import SourceOptions
+from ingest.video import video
 from tests.ares.export.made_episodes import (
     make_record,
     make_set,
@@ -27,6 +31,7 @@ from tests.ares.export.made_episodes import (
     read_manifest,
     read_rows,
 )
+from tests.ares.media.written_videos import A_QUARTER_TO_THE_RIGHT, write_video
 from tests.thinning import some_by_day
 
 
@@ -206,6 +211,7 @@ def test_a_folder_that_cannot_be_made_is_refused(sample_workspace: Workspace, tm
         export(sample_workspace, "video", tmp_path / "file" / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate_hz", some_by_day([30000 / 1001, 12.5, 29.97]))
 def test_a_rate_that_is_no_whole_number_is_written_exactly(
     ws: Workspace, tmp_path: Path, rate_hz: float
@@ -307,3 +313,25 @@ def test_the_first_steps_of_a_longer_video_are_exported(ws: Workspace, tmp_path:
     assert [
         len(stored_frames(tmp_path / "out", row, "observation.images.front")) for row in episode_rows
     ] == [1, 50]
+
+
+def test_a_phone_video_is_encoded_upright_and_not_copied(tmp_path: Path) -> None:
+    picture = np.full((48, 64, 3), 20, np.uint8)
+    picture[:, :16] = 230  # the left edge, which is the upper one to a person
+    write_video(tmp_path / "phone.mp4", [picture] * 10, matrix=A_QUARTER_TO_THE_RIGHT)
+    (source,) = video.open(str(tmp_path), SourceOptions())
+    (item,) = source.items
+    record = item.load()
+    camera = record.episode.cameras[0]
+    retimed = retime_episode(record.episode, record.trajectory, ExportRate())
+    prepared = prepare_video(camera, retimed, 20, tmp_path / "scratch.mp4")
+    assert prepared.is_encoded and prepared.encoding_reason == "frames are stored rotated"
+    assert (
+        (prepared.span.format.width, prepared.span.format.height) == (48, 64) == (camera.width, camera.height)
+    )
+    with av.open(str(tmp_path / "scratch.mp4")) as container:
+        frames: Any = list(container.decode(video=0))
+    assert len(frames) == 10 and frames[0].rotation == 0
+    pixels = frames[0].to_ndarray(format="rgb24")
+    assert pixels[:12].mean() > 200 and pixels[24:].mean() < 60
+    prepared.close()

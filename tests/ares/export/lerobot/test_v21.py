@@ -51,6 +51,7 @@ def test_every_episode_has_a_file_and_a_video_of_its_length(exported: Path) -> N
     assert first == info["total_frames"]
 
 
+@pytest.mark.slow
 def test_tasks_are_numbered_and_statistics_are_those_of_the_version(with_actions: Path) -> None:
     tasks = {line["task_index"]: line["task"] for line in read_json(with_actions / "meta" / "tasks.jsonl")}
     episodes = read_json(with_actions / "meta" / "episodes.jsonl")
@@ -64,6 +65,7 @@ def test_tasks_are_numbered_and_statistics_are_those_of_the_version(with_actions
         assert line["stats"]["action"]["count"] == [len(action)]
 
 
+@pytest.mark.slow
 def test_lists_have_the_type_that_old_readers_know(with_actions: Path) -> None:
     """`datasets` before version 4, which the readers of v2.1 pin, knows no type "List"."""
     schema = pq.read_schema(with_actions / "data/chunk-000/episode_000000.parquet")
