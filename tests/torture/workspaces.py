@@ -53,13 +53,14 @@ class WorkspaceState:
 
 
 def _difference(name: str, found: Any, expected: Any) -> str:
-    if found == expected:
+    """The first difference of two values; a key without a value is none, and NaN is NaN."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        keys = {**found, **expected} if found != expected else ()
+        parts = (_difference(f"{name} {key}", found.get(key), expected.get(key)) for key in keys)
+        return next(filter(None, parts), "")
+    if str(found) == str(expected):
         return ""
-    if not (isinstance(found, dict) and isinstance(expected, dict)):
-        return f"{name} is {str(found)[:300]} in place of {str(expected)[:300]}"
-    keys = (key for key in {**found, **expected} if found.get(key) != expected.get(key))
-    key = next(keys)
-    return _difference(f"{name} {key}", found.get(key), expected.get(key))
+    return f"{name} is {str(found)[:300]} in place of {str(expected)[:300]}"
 
 
 def read_state(path: str, *, repair: bool = False) -> WorkspaceState:
