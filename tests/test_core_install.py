@@ -67,7 +67,7 @@ def core() -> Path:
 @pytest.fixture(scope="session")
 def ares(core: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ares]:
     """Runs commands of that environment in a folder outside the clone, all in one process."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("ARES_")}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("ARES_", "PYTHON"))}
     server = CommandServer(core / "bin" / "python", tmp_path_factory.mktemp("outside"), environ=environ)
     yield lambda folder, *arguments: server.run(*arguments, folder=folder)
     server.close()
