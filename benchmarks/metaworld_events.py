@@ -2,7 +2,7 @@
 
 Runs in a separate environment, with metaworld==3.1.1, mujoco==3.3.0, scipy, packaging, and nothing of ARES:
 
-    MUJOCO_GL=disabled python tests/generators/metaworld_events.py OUT --seeds 300:303
+    MUJOCO_GL=disabled python benchmarks/metaworld_events.py OUT --seeds 300:303
 
 Writes OUT/TASK_SEED.npz with state (T, 4) of hand x, y, z and gripper, action (T, 4), the whole observation (T, 39) as
 "environment_state", which is its name in LeRobot's datasets of Meta-World, rate_hz, and the log as "names" and "spans"

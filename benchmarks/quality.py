@@ -18,18 +18,17 @@ from ares.episode import Record
 from ares.errors import AresError
 from ares.jobs import IngestRequest
 from ares.signals import EpisodeSignals, episode_signals
-from ingest.pipeline import find_datasets
-from tests.generators.planting import PLANTERS
-from tests.generators.scoring import (
+from benchmarks.fault_scoring import (
     CURVE_STOPS,
     LEAST_MOTION,
     AuditScore,
     audit_foreign,
     audit_generated,
     detection_curve,
-    fault_site,
-    plant_fault,
 )
+from ingest.pipeline import find_datasets
+from tests.generators.planting import PLANTERS
+from tests.generators.scoring import fault_site, plant_fault
 
 
 def main() -> None:

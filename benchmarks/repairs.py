@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from ares.repair import repair_signals
 from ares.signals import DatasetStatistics, EpisodeSignals, SignalChange, TypicalEpisode, are_smooth_kinds
+from benchmarks.fault_scoring import LEAST_MOTION
 from benchmarks.quality import read_episodes, seed_range
 from benchmarks.shares import format_share
 from tests.generators.planting import FaultSite
 from tests.generators.robots import random_dataset, random_robot
-from tests.generators.scoring import LEAST_MOTION, plant_fault
+from tests.generators.scoring import plant_fault
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,7 +4,7 @@
 .venv/bin/python -m benchmarks.segments --part test --traits
 .venv/bin/python -m benchmarks.segments --metaworld FOLDER
 
-FOLDER holds episodes of `tests/generators/metaworld_events.py`.
+FOLDER holds episodes of `benchmarks/metaworld_events.py`.
 The parts share no episode: constants were chosen on "development", the least confidence and the penalty of `ruptures`
 on "thresholds", and "test" was looked at once. `ruptures` is tried where it is installed.
 Of Meta-World, seeds 300 to 303 are for development, 340 to 343 for thresholds; 320 to 323 were looked at on 2026-11-26,
@@ -29,15 +29,15 @@ from annotators.motion import MotionMeaning, infer_meaning_by_names
 from annotators.segment import find_signal_boundaries, read_tracks
 from ares.episode import Signal, Trajectory
 from benchmarks.quality import seed_range
-from ingest.signals import numbered_names
-from tests.generators.event_logs import PARTS, LogEvent, LoggedEpisode, make_logged_episode, true_boundaries
-from tests.generators.segment_scoring import (
+from benchmarks.segment_scoring import (
     SegmentScore,
     add_scores,
     bootstrap_intervals,
     score_arm,
     summarise,
 )
+from ingest.signals import numbered_names
+from tests.generators.event_logs import PARTS, LogEvent, LoggedEpisode, make_logged_episode, true_boundaries
 
 # Boundaries in seconds, by arm.
 Found = Mapping[str, Sequence[float]]
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def read_metaworld_episode(path: Path, has_things: bool = False) -> LoggedEpisode:
-    """An episode of `tests/generators/metaworld_events.py`: what holds at a time in its log is one event.
+    """An episode of `benchmarks/metaworld_events.py`: what holds at a time in its log is one event.
 
     Args:
         path: Its file.

@@ -92,12 +92,14 @@ _WITH_RAY = {
     "workers driver --episodes 8 --runs 1": r"for each of 8 episodes: .* with 10 of 512, ratio \d",
 }
 # "slot_comparison" needs text models that no machine of the tests has.
-# drawn_robots and simulated_robots record with simulators that are no dependency; see test_simulated_episodes.py.
+# drawn_robots, metaworld_events and simulated_robots record with simulators that are no dependency; see
+# test_simulated_episodes.py.
 _OTHER = {
     "drawn_robots",
     "grading",
     "map",
     "memory",
+    "metaworld_events",
     "page",
     "run",
     "simulated_robots",

@@ -67,7 +67,7 @@ def core() -> Path:
 @pytest.fixture(scope="session")
 def ares(core: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ares]:
     """Runs commands of that environment in a folder outside the clone, all in one process."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("ARES_")}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("ARES_", "PYTHON"))}
     server = CommandServer(core / "bin" / "python", tmp_path_factory.mktemp("outside"), environ=environ)
     yield lambda folder, *arguments: server.run(*arguments, folder=folder)
     server.close()
@@ -167,7 +167,7 @@ def test_mongodb_without_its_client_is_answered_in_one_line(
     folder: Path, core: Path, demo_samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARES_MONGO_URI", "mongodb://127.0.0.1:9")
-    command = [core / "bin" / "ares", "ingest", str(demo_samples / "rlds"), "-w", "mongo"]
+    command = [str(core / "bin" / "ares"), "ingest", str(demo_samples / "rlds"), "-w", "mongo"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     line = "ares ingest: pymongo is not installed: pip install 'ares-curation[mongo]'\n"
     assert (done.returncode, done.stderr) == (2, line)

@@ -17,7 +17,8 @@ from benchmarks.simulated_robots import SimulatedDataset, UnstableWorldError, re
 class PlanarArm:
     """Two joints; the pose is their sum."""
 
-    names = ("shoulder", "elbow")
+    def __init__(self) -> None:
+        self.names = ["shoulder", "elbow"]
 
     def pose(self, values: np.ndarray) -> np.ndarray:
         """(6,) with the sum first."""

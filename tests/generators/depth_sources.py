@@ -11,8 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ares.formats.tf_example import make_tf_example_class
-from ares.formats.tfrecord import write_tfrecords
+from tests.ingest.conftest import write_rlds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,62 +69,19 @@ def make_depth_rlds(folder: Path, seed: int) -> DepthSource:
     steps = int(rng.integers(4, 9))
     depth = draw_depth(rng, steps=steps, is_float=False)
     camera, colour = str(rng.choice(["depth", "static_depth_image"])), "image"
-    example = make_tf_example_class()()
-    values = example.features.feature
-    for key, dtype, flag in ((colour, np.uint8, ".jpg"), (camera, np.uint16, ".png")):
-        for number in range(steps):
-            picture = rng.integers(0, 255, (24, 32, 3), np.uint8) if dtype is np.uint8 else depth[number]
-            data = cv2.imencode(flag, picture)[1].tobytes()
-            values[f"steps/observation/{key}"].bytes_list.value.append(data)
-    values["steps/action"].float_list.value.extend(rng.normal(size=steps * 3).tolist())
-    place = folder / "made_up" / "1.0.0"
-    place.mkdir(parents=True)
-    write_tfrecords(place / "made_up-train.tfrecord-00000-of-00001", [example.SerializeToString()])
-    (place / "features.json").write_text(json.dumps(_features(colour, camera, depth)))
-    split = {
-        "name": "train",
-        "shardLengths": ["1"],
-        "filepathTemplate": "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+    height, width = depth.shape[1:]
+    leaves = {
+        f"steps/observation/{colour}": "png 24 32 3",
+        f"steps/observation/{camera}": f"png {height} {width} 1",
+        "steps/action": "float32 3",
     }
-    info = {"name": "made_up", "version": "1.0.0", "fileFormat": "tfrecord", "splits": [split]}
-    (place / "dataset_info.json").write_text(json.dumps(info))
+    changed = {f"steps/observation/{camera}": depth[..., None]}
+    features = write_rlds(folder, "made_up", leaves, steps, changed=changed).path / "features.json"
+    document = json.loads(features.read_text())
+    inner = document["featuresDict"]["features"]["steps"]["sequence"]["feature"]["featuresDict"]["features"]
+    inner["observation"]["featuresDict"]["features"][camera]["image"]["dtype"] = "uint16"
+    features.write_text(json.dumps(document))
     return DepthSource(path=folder, camera=camera, colour=colour, depth=depth, unit="mm")
-
-
-def _features(colour: str, camera: str, depth: NDArray[Any]) -> dict[str, Any]:
-    """features.json as tensorflow-datasets writes it."""
-
-    def image(shape: tuple[int, ...], dtype: str, encoding: str) -> dict[str, Any]:
-        return {
-            "pythonClassName": "tensorflow_datasets.core.features.image_feature.Image",
-            "image": {
-                "shape": {"dimensions": [str(size) for size in shape]},
-                "dtype": dtype,
-                "encodingFormat": encoding,
-            },
-        }
-
-    def group(features: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "pythonClassName": "tensorflow_datasets.core.features.features_dict.FeaturesDict",
-            "featuresDict": {"features": features},
-        }
-
-    observation = group(
-        {
-            colour: image((24, 32, 3), "uint8", "jpeg"),
-            camera: image((*depth.shape[1:], 1), "uint16", "png"),
-        }
-    )
-    action = {
-        "pythonClassName": "tensorflow_datasets.core.features.tensor_feature.Tensor",
-        "tensor": {"shape": {"dimensions": ["3"]}, "dtype": "float32", "encoding": "none"},
-    }
-    steps = {
-        "pythonClassName": "tensorflow_datasets.core.features.dataset_feature.Dataset",
-        "sequence": {"feature": group({"observation": observation, "action": action}), "length": "-1"},
-    }
-    return group({"steps": steps})
 
 
 def depth_messages(rng: np.random.Generator, depth: NDArray[Any]) -> list[dict[str, Any]]:

@@ -256,3 +256,5 @@ ANGLES = frozenset(
 )
 # Checks that need a known lag.
 NEED_LAG = frozenset(code.code for code in (DRIFT, ACTION_LAG, SIGN_FLIP, GAIN))
+# Not planted where the action is a motion and no position.
+NEEDS_POSITIONS = DRIFT.code

@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 
-from tests.torture.corpus.case import Case, Site, edit_json, json_of, write_demo
+from tests.torture.corpus.case import Case, Site, json_of, write_demo
 
 _EPISODES = 3_000_000
 
@@ -22,11 +21,8 @@ def cases() -> Iterator[Case]:
     table: list[tuple[str, str, Callable[[Site], None]]] = [
         ("hdf5", "group that holds itself", _circle),
         ("hdf5", "external link to a pipe", _pipe),
-        ("hdf5", "3,000 names of one demonstration that is empty", _many_names),
         ("npz", f"{_EPISODES:,} ends", _npz_ends),
         ("lerobot", "100,000 cameras", _cameras),
-        ("lerobot", "texts of 10 GB in the list of episodes", _long_texts),
-        ("lerobot", "100,000,000 episodes in a file of few bytes", _episode_list),
         ("rlds", "1,000,000 shards without records", _shards),
         ("video", "table of 30,000 rows that name one file", _rows),
     ]
@@ -49,13 +45,6 @@ def _pipe(site: Site) -> None:
         file["data/demo_1"] = h5py.ExternalLink(str(site.outside / "pipe"), "/data")
 
 
-def _many_names(site: Site) -> None:
-    with write_demo(site, libver="latest") as file:
-        empty = file.create_group("data/empty")
-        for number in range(3_000):
-            file["data"][f"x{number}"] = empty
-
-
 def _npz_ends(site: Site) -> None:
     arrays = {"action": np.ones((9, 2), np.float32), "state": np.ones((9, 3), np.float32)}
     np.savez_compressed(site.path("hostile.npz"), episode_ends=np.arange(1, _EPISODES), **arrays)  # type: ignore[arg-type]
@@ -66,41 +55,6 @@ def _cameras(site: Site) -> None:
     with json_of(path) as info:
         camera = info["features"]["observation.images.front"]
         info["features"] |= {f"observation.images.camera_{number}": camera for number in range(100_000)}
-
-
-def _list_path(site: Site) -> Path:
-    """Path of the list of episodes of version 3.0, which takes the place of that of version 2.1."""
-    meta = site.dataset("lerobot") / "meta"
-    (meta / "episodes.jsonl").unlink()
-    edit_json(meta / "info.json", codebase_version="v3.0")
-    path = meta / "episodes" / "chunk-000" / "file-000.parquet"
-    path.parent.mkdir(parents=True)
-    return path
-
-
-def _long_texts(site: Site) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rows = 10_000
-    text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["x" * 2**20]))
-    numbers = np.arange(rows)
-    table = pa.table({"episode_index": numbers, "length": numbers % 1 + 6, "tasks": text})
-    pq.write_table(table, _list_path(site), store_schema=False)
-
-
-def _episode_list(site: Site) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pa.schema([("episode_index", pa.int64()), ("length", pa.int64())])
-    encodings = {"episode_index": "DELTA_BINARY_PACKED", "length": "DELTA_BINARY_PACKED"}
-    with pq.ParquetWriter(
-        _list_path(site), schema, use_dictionary=False, column_encoding=encodings
-    ) as writer:
-        for number in range(20):
-            indices = np.arange(5_000_000) + number * 5_000_000
-            writer.write_table(pa.table({"episode_index": indices, "length": indices % 1 + 6}, schema))
 
 
 def _shards(site: Site) -> None:
