@@ -130,8 +130,12 @@ def test_an_instruction_with_html_in_it_stays_text(run_ares: Run, demo_samples: 
         (("set", "show", "nope"), "no set 'nope'"),
         (("export", "nope", "out", "--format", "lerobot"), "no set 'nope'"),
         (("rubric", "show", "nope"), "no rubric 'nope': there are: caption"),
-        (("annotate", "embed", "--model", "local-dir:/nowhere"), "/nowhere"),
-        (("annotate", "caption", "--model", "hf:/nowhere/model"), "/nowhere/model"),
+        *(
+            pytest.param(
+                ("annotate", name, "--model", f"{kind}:/nowhere"), "/nowhere", marks=pytest.mark.slow
+            )
+            for name, kind in (("embed", "local-dir"), ("caption", "hf"))
+        ),
         (("annotate", "caption", "--model", "nonsense"), "nonsense"),
         (("annotate", "caption", "--budget", "1"), "ARES_PRICE"),
         (("annotate", "motion", "--per-worker", "memory_gb=nan"), "memory_gb"),

@@ -87,6 +87,7 @@ def test_labels_of_others_are_kept_and_count_only_with_trust(good: GoodFiles, ru
     assert run("doctor").status == 0
 
 
+@pytest.mark.slow
 def test_a_rebuild_says_which_answers_do_not_count(good: GoodFiles, tmp_path: Path, run_ares: Run) -> None:
     """With the option they do, and what people made of episodes is an action of the user here, which an undo takes."""
     rebuild = ("set", "rebuild", good.card, "--sources", good.source.parent, "-w")

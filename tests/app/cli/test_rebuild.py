@@ -98,8 +98,10 @@ APPENDED = [{"set": {"name": "more"}, "options": {"format": "lerobot"}}]
     [
         ({"appended": APPENDED}, {}, REMEDY),
         ({}, {"trim": {"drop_segments": "text = 'wait'"}}, "text = 'wait'; "),
-        ({}, {"weights": ["num_steps", "0.5 where success"]}, "num_steps, 0.5 where success; "),
-        ({}, {"weights": ["0 over text = 'wait'"]}, "0 over text = 'wait'; "),
+        *(
+            pytest.param({}, {"weights": weights}, f"{', '.join(weights)}; ", marks=pytest.mark.slow)
+            for weights in (["num_steps", "0.5 where success"], ["0 over text = 'wait'"])
+        ),
     ],
 )
 def test_of_a_card_of_an_earlier_ares_the_set_alone_is_rebuilt(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from app.dashboard import cached_reads
+from app.dashboard.user_limits import UserLimits
 from ares.errors import RequestError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -196,7 +197,7 @@ def test_segments_become_a_set_of_spans_whose_bad_ones_cost_themselves(
 
 def test_the_page_of_an_episode_cuts_thousands_of_segments(segmented: Segmented) -> None:
     opened, _, many = segmented
-    cached_reads.use_workspace(opened)
+    cached_reads.use_workspace(opened, UserLimits(query_seconds=600))
     said = [caption.value for caption in draw("episode", {"episode": many}).caption]
     assert any("The first 100 of 5,040 segments" in text for text in said)
     assert any("The first 500 of 5,041 annotations" in text for text in said)

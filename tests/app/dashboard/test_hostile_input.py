@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import ast
+import io
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from streamlit.testing.v1 import AppTest
 
 from app.dashboard import cached_reads
 from app.dashboard.cached_reads import forget_slow_filters
 from app.dashboard.page_list import PAGES
-from app.dashboard.user_limits import UserLimits
+from app.dashboard.user_limits import UserLimits, store_uploaded_image
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.file_watch import outside, watch_files
 from tests.app.drawn import draw
 from tests.conftest import ROOT
 from tests.thinning import some_by_day
+from tests.workspaces import copy_workspace
 
 _DASHBOARD = ROOT / "app" / "dashboard"
 _FILTERS = ("f.dataset", "f.num_steps", "f.no_such_column", "f.dataset) OR (1=1")
@@ -30,32 +33,19 @@ _EXISTS, _MISSING = "aaaa.png", "bbbb.png"
 @pytest.fixture(scope="module")
 def outside_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a picture that no page may open."""
-    from PIL import Image
-
     folder = tmp_path_factory.mktemp("outside")
     Image.new("RGB", (16, 16)).save(folder / _EXISTS)
     return folder
 
 
 @pytest.fixture(scope="module")
-def embedded(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+def embedded(tmp_path_factory: pytest.TempPathFactory, mapped_folder: Path) -> Iterator[Workspace]:
     """Four episodes with a set, a map and vectors of frames, so that a search by an image gets as far as the image."""
-    import pyarrow as pa
-
-    from annotators.base import Options
-    from tests.annotators.runs import annotate
-    from tests.ingesting import ingest_paths
-
-    settings = Settings(embed_model="hash:16")
-    opened = open_workspace(str(tmp_path_factory.mktemp("hostile") / "ws"), settings)
-    ingest_paths(opened.stores, [str(demo_samples / "video")], limit=4, quiet=True)
-    annotate(opened.stores, ["embed"], Options(settings=settings), quiet=True)
-    ids = sorted(opened.stores.tables.episodes.ids())
-    coordinates = {"episode_id": ids, "map_x": [0.0, 0.1, 5.0, 5.1], "map_y": [0.0, 0.1, 5.0, 5.1]}
-    opened.stores.tables.episodes.set_values(pa.table(coordinates))
-    opened.sets.create("all", ids, {})
-    yield opened
-    opened.close()
+    folder = copy_workspace(mapped_folder, tmp_path_factory.mktemp("hostile") / "ws")
+    with open_workspace(str(folder), Settings(embed_model="hash:16")) as opened:
+        opened.annotate("embed", quiet=True)
+        opened.sets.create("all", where="true")
+        yield opened
 
 
 @pytest.fixture
@@ -194,12 +184,6 @@ def test_an_address_beyond_the_limits_is_one_line(shown: Workspace) -> None:
 
 
 def test_a_search_by_a_frame_and_by_an_upload_still_works(shown: Workspace) -> None:
-    import io
-
-    from PIL import Image
-
-    from app.dashboard.user_limits import store_uploaded_image
-
     file = io.BytesIO()
     Image.new("RGB", (16, 16), "red").save(file, format="PNG")
     episode_id = next(iter(shown.stores.tables.episodes.ids()))
