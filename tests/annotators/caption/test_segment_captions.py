@@ -169,7 +169,7 @@ def _accept(ws: Workspace, verbs: Mapping[str, Sequence[str]]) -> None:
     """Accept the captions of some verbs by episode, and refuse the others."""
     ws.stores.annotations.add_producer(CHECK)
     for caption in ws.stores.annotations.find_annotations(list(verbs), ["segment_caption"]):
-        own = {"name": CHECK.annotator, "maker_id": CHECK.maker_id, "subject": caption.annotation_id}
+        own: Any = {"name": CHECK.annotator, "maker_id": CHECK.maker_id, "subject": caption.annotation_id}
         value = {"acceptable": caption.value["verb"] in verbs[caption.episode_id]}
         ws.stores.annotations.append([replace(caption, value=value, subject_kind="annotation", **own)])
     ws.sync()
