@@ -319,6 +319,7 @@ def test_labels_that_come_later_are_read_by_the_next_ingest(ws: Workspace, tmp_p
     assert texts_of(ws) == []
 
 
+@pytest.mark.slow
 def test_labels_that_come_later_wait_for_the_spec_of_the_first_ingest(ws: Workspace, tmp_path: Path) -> None:
     made, options = make_dataset(tmp_path / "made", {}), SourceOptions(rate_hz=20.0)
     ingest_paths(ws.stores, [str(made)], options, quiet=True)
