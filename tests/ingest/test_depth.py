@@ -54,7 +54,7 @@ def assert_kept(record: Record, source: DepthSource) -> None:
     assert Path(kept["path"]).exists()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_depth_images_are_kept_by_reference(seed: int, tmp_path: Path) -> None:
     source = make_depth_images(tmp_path / "d", seed)
     record = load_first(source.path)
@@ -68,7 +68,7 @@ def test_depth_of_a_record_is_kept_by_reference(seed: int, tmp_path: Path) -> No
     assert_kept(load_first(source.path), source)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_depth_topic_is_kept_by_reference(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
     depth = draw_depth(rng, steps=10, is_float=bool(rng.random() < 0.5))
@@ -202,14 +202,21 @@ def read_kept(kind: str, kept: Any) -> NDArray[Any]:
     return np.stack([np.asarray(cv2.imdecode(row, cv2.IMREAD_UNCHANGED)) for row in rows])
 
 
-@pytest.mark.parametrize("shape", [(6, 24, 32), (6, 24, 32, 1), (6, 1, 24, 32)])
-@pytest.mark.parametrize("dtype", ["uint16", "float32"])
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize(
+    ("kind", "dtype", "shape"),
+    [
+        ("npz", "uint16", (6, 24, 32)),
+        ("npz", "float32", (6, 1, 24, 32)),
+        ("zarr", "uint16", (6, 24, 32)),
+        ("zarr", "float32", (6, 24, 32, 1)),
+        ("hdf5", "uint16", (6, 24, 32, 1)),
+        ("hdf5", "float32", (6, 24, 32)),
+        ("encoded", "uint16", (6, 24, 32)),
+    ],
+)
 def test_depth_in_arrays_is_kept_by_reference(
     kind: str, dtype: str, shape: tuple[int, ...], tmp_path: Path
 ) -> None:
-    if kind == "encoded" and dtype == "float32":
-        return
     rng = np.random.default_rng(len(shape))
     depth = (rng.uniform(0.3, 4, shape) * (1 if dtype == "float32" else 1000)).astype(dtype)
     record = read_last(WRITERS[kind](tmp_path / "d", depth))

@@ -109,6 +109,7 @@ def test_labels_are_given_to_the_same_content_in_another_workspace(
     there.close()
 
 
+@pytest.mark.slow
 def test_a_purged_episode_does_not_come_back_through_an_export(tmp_path: Path) -> None:
     source = write_good_folder(tmp_path / "made", version="v3.0", lengths=(6, 9))
     workspace = open_workspace(tmp_path / "ws", create=True)

@@ -32,6 +32,7 @@ def test_whole_words_suggest_an_outcome(path: str, outcome: tuple[bool, str] | N
     assert outcome_in_path(path) == outcome
 
 
+@pytest.mark.slow
 def test_it_is_metadata_until_a_spec_accepts_it(tmp_path: Path) -> None:
     root = tmp_path / "drawers"
     for name in ("success_0", "failed_1", "run_2"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 from ares.episode import Record
 from ares.errors import AresError
 from ares.media import frames_at
-from ingest.base import SourceOptions
+from ingest.base import Item, SourceOptions
 from ingest.lerobot import lerobot
 
 
@@ -27,51 +26,39 @@ class Reading:
         failures: Reason of each record that failed, with its location.
         warnings: Warnings of the dataset and of its records.
         uses: Use of each file, by relative path.
-        crashes: Exceptions that are no errors of ARES.
     """
 
     episodes: dict[str, tuple[Record, Mapping[str, Any]]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     warnings: Counter[str] = field(default_factory=Counter)
     uses: dict[str, str] = field(default_factory=dict)
-    crashes: list[str] = field(default_factory=list)
 
 
-def read_folder(folder: Path, *, pixels: bool) -> Reading:
-    """Read every episode, and list every file."""
+def read_folder(folder: Path) -> Reading:
+    """Read every episode, and list every file; an exception that is no error of ARES goes on."""
     reading = Reading()
     try:
         for source in lerobot.open(str(folder), SourceOptions(dataset="bent")):
             reading.warnings.update(source.warnings)
             for file in source.files():
                 name = str(Path(file.path).relative_to(folder))
-                if name in reading.uses:
-                    reading.crashes.append(f"{name} is listed twice")
+                assert name not in reading.uses, f"{name} is listed twice"
                 reading.uses[name] = file.use
             items = list(source.items)
-            if len(items) != source.total:
-                reading.crashes.append(f"{len(items)} items, {source.total} said")
+            assert len(items) == source.total
             for item in items:
-                _read_item(item.load, reading, pixels)
+                _read_item(item, reading)
     except AresError as error:
         reading.failures.append(error.reason)
-    except Exception:
-        reading.crashes.append(traceback.format_exc())
     return reading
 
 
-def _read_item(load: Any, reading: Reading, pixels: bool) -> None:
+def _read_item(item: Item, reading: Reading) -> None:
     try:
-        record = load()
-        frames = {
-            camera.name: _sample_frames(camera.media) if pixels else camera.media.num_frames
-            for camera in record.episode.cameras
-        }
+        record = item.load()
+        frames = {camera.name: _sample_frames(camera.media) for camera in record.episode.cameras}
     except AresError as error:
         reading.failures.append(f"{error.reason}: {error.detail}")
-        return
-    except Exception:
-        reading.crashes.append(traceback.format_exc())
         return
     reading.warnings.update(record.warnings)
     reading.episodes[record.episode.key] = (record, frames)
@@ -83,8 +70,7 @@ def _sample_frames(media: Any) -> Any:
 
 
 def differences(good: Reading, bent: Reading, folder: Path) -> Iterator[str]:
-    """Everything that is wrong with the reading of the bent folder: crashes, silence, wrong values, forgotten files."""
-    yield from bent.crashes
+    """Everything that is wrong with the reading of the bent folder: silence, wrong values, forgotten files."""
     if not bent.uses and bent.failures and not bent.episodes:
         return  # refused as a whole
     new_warnings = set(bent.warnings) - set(good.warnings)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from ares.episode import Record, SourceSegment
 from ares.workspace import Workspace
@@ -319,6 +320,7 @@ def test_labels_that_come_later_are_read_by_the_next_ingest(ws: Workspace, tmp_p
     assert texts_of(ws) == []
 
 
+@pytest.mark.slow
 def test_labels_that_come_later_wait_for_the_spec_of_the_first_ingest(ws: Workspace, tmp_path: Path) -> None:
     made, options = make_dataset(tmp_path / "made", {}), SourceOptions(rate_hz=20.0)
     ingest_paths(ws.stores, [str(made)], options, quiet=True)

@@ -61,6 +61,7 @@ def test_every_line_of_a_sheet_names_a_key(workspace: Workspace) -> None:
         workspace.sheet("nothing")
 
 
+@pytest.mark.slow
 def test_a_corrected_spec_changes_the_sheet_and_keeps_ids_tags_and_rulings(
     workspace: Workspace, tmp_path: Path
 ) -> None:
