@@ -44,9 +44,8 @@ def engine() -> Iterator[Engine]:
 
 
 def _pool(engine: Engine, function: Any, **options: Any) -> WorkerPool[Any, Any]:
-    return engine.pool(
-        PoolRequest(function, **({"max_workers": 1, "on_worker_death": SourceError} | options))
-    )
+    defaults: dict[str, Any] = {"max_workers": 1, "on_worker_death": SourceError}
+    return engine.pool(PoolRequest(function, **(defaults | options)))
 
 
 class OtherJob:

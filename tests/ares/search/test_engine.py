@@ -59,7 +59,9 @@ def test_by_frames_gives_a_camera_and_a_second_inside_the_episode(ws: Workspace)
         episode = ws.stores.tables.episodes.get_episode(hit.episode_id)
         assert hit.camera in {camera.name for camera in episode.cameras}
         assert 0 <= hit.seconds < episode.duration_seconds
-        assert hit.moments[0] == (hit.camera, hit.seconds, pytest.approx(hit.rank_value, abs=1e-4))
+        camera, second, score = hit.moments[0]
+        assert (camera, second) == (hit.camera, hit.seconds)
+        assert score == pytest.approx(hit.rank_value, abs=1e-4)
         scores = [score for *_, score in hit.moments]
         assert scores == sorted(scores, reverse=True)
         seconds = sorted(second for _, second, _ in hit.moments)

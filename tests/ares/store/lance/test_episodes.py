@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Any
 
 import lancedb
 import numpy as np
@@ -351,7 +352,7 @@ def _parts(trajectory: object) -> list[object]:
     return [trajectory.timestamps.tolist(), plain(trajectory.state), plain(trajectory.action), reward, extra]
 
 
-def _swapped(record: Record, **changes: str) -> Record:
+def _swapped(record: Record, **changes: Any) -> Record:
     first, *others = record.episode.cameras
     cameras = (replace(first, media=replace(first.media, channels="bgr", **changes)), *others)
     return replace(record, episode=replace(record.episode, cameras=cameras))

@@ -91,7 +91,8 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> SceneTable:
 
 
 def _recall(moments: list[Moment], best_scores: NDArray[np.float32]) -> float:
-    return sum(moment.score >= best_scores[-1] - 1e-4 for moment in moments) / len(best_scores)
+    least = float(best_scores[-1]) - 1e-4
+    return sum(moment.score >= least for moment in moments) / len(best_scores)
 
 
 def _queries(scenes: SceneTable, count: int) -> list[NDArray[np.float32]]:
