@@ -23,7 +23,7 @@ from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.workspace import Workspace, open_workspace
 from tests.workspaces import CommandResult, copy_workspace
 
-Corrupt = Callable[[Workspace], None]
+Corrupt = Callable[[Workspace], object]
 SETTINGS = settings_from_environment({})
 PRODUCERS = {
     "motion": Producer(
@@ -156,10 +156,7 @@ def _run_sql(workspace: Workspace, statement: str, parameters: Sequence[str] = (
 
 
 def _duplicate_rows(table: str) -> Corrupt:
-    def corrupt(workspace: Workspace) -> None:
-        _writer(workspace, table).add(_first_rows(workspace, table, 2))
-
-    return corrupt
+    return lambda workspace: _writer(workspace, table).add(_first_rows(workspace, table, 2))
 
 
 def _unknown_key(table: str, *columns: str) -> Corrupt:
@@ -188,8 +185,8 @@ def _unapplied_annotation(workspace: Workspace) -> None:
     )
 
 
-def _delete_segment(workspace: Workspace) -> None:
-    _writer(workspace, "segments").delete(f"episode_id = '{_first(workspace)}'")
+def _delete_from(table: str) -> Corrupt:
+    return lambda workspace: _writer(workspace, table).delete(f"episode_id = '{_first(workspace)}'")
 
 
 def _change_grade(workspace: Workspace) -> None:
@@ -220,10 +217,6 @@ def _drop_column(workspace: Workspace) -> None:
     workspace.sync()
 
 
-def _reset_sequence(workspace: Workspace) -> None:
-    reset_applied_sequence(workspace.stores.tables)
-
-
 # What does not meet is broken at once: how, the check that finds it, and how many cases.
 REPAIRED: dict[str, list[tuple[Corrupt, str, int]]] = {
     "alone": [
@@ -240,12 +233,14 @@ REPAIRED: dict[str, list[tuple[Corrupt, str, int]]] = {
         (_unknown_key("trajectories", "episode_id"), "no signals without an episode", 1),
     ],
     "behind": [(_unapplied_annotation, "the index has applied every annotation", 1)],
-    "forgotten": [(_reset_sequence, "the index has applied every annotation", 55)],
+    "forgotten": [
+        (lambda ws: reset_applied_sequence(ws.stores.tables), "the index has applied every annotation", 55)
+    ],
 }
 _SEGMENTS = "the segments are those that the log shows"
 REBUILT: dict[str, tuple[Corrupt, str, int]] = {
     "caption alone": (_unknown_key("segments", "annotation_id"), _SEGMENTS, 1),
-    "caption lost": (_delete_segment, _SEGMENTS, 1),
+    "caption lost": (_delete_from("segments"), _SEGMENTS, 1),
     "grade lost": (_change_grade, "segment column grade matches the log", 1),
     "number": (_set_value("path_length", 99.0, pa.float64()), "column path_length matches the log", 1),
     "missing": (_set_value("events", None, pa.int64()), "column events matches the log", 1),
@@ -400,22 +395,10 @@ def test_vectors_whose_producer_names_no_space_are_not_checked(workspace: Worksp
     assert workspace.stores.tables.vectors("guests").count() == 2
 
 
-def _delete_signals(workspace: Workspace) -> None:
-    _writer(workspace, "trajectories").delete(f"episode_id = '{_first(workspace)}'")
-
-
-def _delete_vectors(workspace: Workspace) -> None:
-    _writer(workspace, "vectors_four").delete(f"episode_id = '{_first(workspace)}'")
-
-
 def _change_members(workspace: Workspace) -> None:
     key, ids = next(workspace.stores.annotations.find_documents("set_members"))
     assert isinstance(ids, list)
     workspace.stores.annotations.put_documents("set_members", {key: ids[1:]})
-
-
-def _unknown_member(workspace: Workspace) -> None:
-    workspace.sets.create("strange", ["nobody"], {})
 
 
 def _delete_producer(workspace: Workspace) -> None:
@@ -426,10 +409,13 @@ def _delete_producer(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     ("corrupt", "check"),
     [
-        (_delete_signals, "each episode has its signals"),
-        (_delete_vectors, "each annotation of an embedding has its vectors, in four"),
+        (_delete_from("trajectories"), "each episode has its signals"),
+        (_delete_from("vectors_four"), "each annotation of an embedding has its vectors, in four"),
         (_change_members, "set accepted@1 has the members that it was frozen with"),
-        (_unknown_member, "each member of set strange@1 is an episode of the workspace"),
+        (
+            lambda ws: ws.sets.create("strange", ["nobody"], {}),
+            "each member of set strange@1 is an episode of the workspace",
+        ),
         (_delete_producer, "each annotation has a known producer"),
     ],
 )

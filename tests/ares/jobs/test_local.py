@@ -54,7 +54,11 @@ def make_pool() -> Iterator[Callable[..., WorkerPool[Any, Any]]]:
     with engine_or_local(LocalEngine()) as engine:
 
         def make(function: Any, **options: Any) -> WorkerPool[Any, Any]:
-            defaults = {"max_workers": 1, "on_worker_death": SourceError, "start_after_seconds": 0.0}
+            defaults: dict[str, Any] = {
+                "max_workers": 1,
+                "on_worker_death": SourceError,
+                "start_after_seconds": 0.0,
+            }
             return engine.pool(PoolRequest(function, **(defaults | options)))
 
         yield make
@@ -251,7 +255,7 @@ def test_the_path_of_a_worker_is_neither_of_the_current_folder_nor_of_an_import_
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", ["", str(package), *sys.path, str(added), "."])
     (path,) = make_pool(paths).map([1])
-    assert str(added) in path
+    assert isinstance(path, list) and str(added) in path
     assert not {"", ".", str(here), str(package)} & set(path)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -91,14 +89,6 @@ def test_a_short_job_writes_nothing(clock: Clock) -> None:
     assert stream.getvalue() == ""
 
 
-def test_an_unknown_total_has_no_time_left(clock: Clock) -> None:
-    progress = Progress("embed", None, None)
-    clock.seconds += 2
-    progress.advance(5)
-    progress.close()
-    assert progress.line() == "embed 5, 2.5/s"
-
-
 @pytest.mark.parametrize(("total", "count"), [(40, "20/40"), (None, "20/?")])
 def test_a_terminal_gets_a_bar_with_count_and_rate(clock: Clock, total: int | None, count: str) -> None:
     stream = Terminal()
@@ -109,9 +99,3 @@ def test_a_terminal_gets_a_bar_with_count_and_rate(clock: Clock, total: int | No
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
     assert "embed [raw]" in text and count in text and "10.0/s" in text
     assert stream.getvalue().endswith("\x1b[?25h")  # the cursor is visible again
-
-
-def test_help_does_not_load_rich() -> None:
-    code = "import sys; from app.cli.main import build_parser; build_parser(''); import ares.jobs.progress; "
-    command = [sys.executable, "-c", code + "assert 'rich' not in sys.modules"]
-    subprocess.run(command, check=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
-import socket
 import sys
 import threading
 import time
@@ -23,7 +21,6 @@ from ares.jobs import (
     WorkerLimits,
     WorkerPool,
     engine_or_local,
-    open_engine,
 )
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
@@ -44,6 +41,11 @@ def engine() -> Iterator[Engine]:
 
     with engine_or_local(RayEngine(max_workers=2)) as engine:
         yield engine
+
+
+def _pool(engine: Engine, function: Any, **options: Any) -> WorkerPool[Any, Any]:
+    defaults: dict[str, Any] = {"max_workers": 1, "on_worker_death": SourceError}
+    return engine.pool(PoolRequest(function, **(defaults | options)))
 
 
 class OtherJob:
@@ -71,8 +73,7 @@ def breaks(batch: Sequence[int]) -> list[int]:
 
 def test_both_engines_give_the_same_in_order(engine: Engine) -> None:
     numbers = list(range(50))
-    local = LocalEngine().pool(PoolRequest(double, max_workers=3, on_worker_death=SourceError))
-    pool = engine.pool(PoolRequest(double, max_workers=3, on_worker_death=SourceError))
+    local, pool = (_pool(either, double, max_workers=3) for either in (LocalEngine(), engine))
     assert pool.map(numbers) == local.map(numbers) == [2 * number for number in numbers]
     assert (local.max_workers, pool.max_workers) == (3, 2)
 
@@ -87,27 +88,20 @@ def test_the_work_is_built_where_it_is_done(engine: Engine) -> None:
     def build() -> Any:
         return process_ids
 
-    (ray_id,), (local_id,) = (
-        either.pool(
-            PoolRequest(locked_process_ids, max_workers=1, on_worker_death=SourceError, build=build)
-        ).map([1])
-        for either in (engine, LocalEngine())
-    )
+    (ray_id,) = _pool(engine, locked_process_ids, build=build).map([1])
+    (local_id,) = _pool(LocalEngine(), locked_process_ids, build=build).map([1])
     assert ray_id != os.getpid() == local_id
 
 
 def test_an_error_that_is_a_result_comes_back_whole(engine: Engine) -> None:
-    pool: WorkerPool[int, SourceError] = engine.pool(
-        PoolRequest(errors, max_workers=1, on_worker_death=MediaError)
-    )
-    (error,) = pool.map([3])
+    (error,) = _pool(engine, errors, on_worker_death=MediaError).map([3])
     assert type(error) is SourceError
     assert (error.reason, error.detail, str(error)) == ("number is not even", "3", "number is not even: 3")
 
 
 def test_a_bug_is_raised_as_itself_with_the_traceback_of_the_worker(engine: Engine) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
-        engine.pool(PoolRequest(breaks, max_workers=1, on_worker_death=SourceError)).map([0])
+        _pool(engine, breaks).map([0])
     assert type(caught.value) is ZeroDivisionError
     assert "in breaks" in "".join(caught.value.__notes__)
 
@@ -122,9 +116,8 @@ def test_a_stored_value_can_be_read_by_all_workers_until_the_pool_ends(engine: E
     def reads(batch: Sequence[Any]) -> list[Any]:
         return [(fetch() or [None])[0] for fetch in batch]
 
-    writers: WorkerPool[int, Any] = engine.pool(PoolRequest(puts, max_workers=1, on_worker_death=SourceError))
-    getters: list[Any] = list(writers.map([7]))
-    assert engine.pool(PoolRequest(reads, max_workers=1, on_worker_death=SourceError)).map(getters) == [7]
+    getters: list[Any] = list(_pool(engine, puts).map([7]))
+    assert _pool(engine, reads).map(getters) == [7]
     engine.close()
     deadline = time.monotonic() + 300
     while getters[0]() is not None:
@@ -138,31 +131,7 @@ def test_a_relative_path_means_the_same_on_a_worker(engine: Engine) -> None:
     def folder(batch: Sequence[int]) -> list[Path]:
         return [Path.cwd()]
 
-    assert engine.pool(PoolRequest(folder, max_workers=1, on_worker_death=SourceError)).map([0]) == [
-        Path.cwd()
-    ]
-
-
-def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        closed = f"127.0.0.1:{listener.getsockname()[1]}"
-    monkeypatch.setenv("RAY_ADDRESS", closed)
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    with pytest.raises(RequestError, match=f"reached: RAY_ADDRESS '{closed}'"), open_engine("ray"):
-        pass
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("address", ["[::1", "ray://[::1", "localhost:99999", "a..b:6379"])
-def test_an_address_that_cannot_be_read_is_said(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", address)
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    with (
-        pytest.raises(RequestError, match=re.escape(f"reached: RAY_ADDRESS {address!r}")),
-        open_engine("ray"),
-    ):
-        pass
+    assert _pool(engine, folder).map([0]) == [Path.cwd()]
 
 
 def test_a_cluster_without_room_is_no_endless_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +140,7 @@ def test_a_cluster_without_room_is_no_endless_wait(engine: Engine, monkeypatch: 
     other = ray.remote(num_cpus=node["Resources"]["CPU"])(OtherJob).remote()
     assert ray.get(other.is_ready.remote(), timeout=300)
     with pytest.raises(RequestError, match="gave no worker within 0 s"):
-        engine.pool(PoolRequest(double, max_workers=1, on_worker_death=SourceError)).map([1])
+        _pool(engine, double).map([1])
     ray.kill(other)
 
 
@@ -189,7 +158,7 @@ def greedy(batch: Sequence[int]) -> list[int]:
 @pytest.mark.nightly
 def test_an_item_beyond_the_limits_fails_and_the_others_do_not(engine: Engine) -> None:
     limits = WorkerLimits(seconds=2.0, memory_bytes=200 * 2**20)
-    pool = engine.pool(PoolRequest(greedy, max_workers=1, on_worker_death=SourceError, limits=limits))
+    pool = _pool(engine, greedy, limits=limits)
     late, large, last = pool.map([1, 2, 4])
     assert "the record took too long to read" in str(late) and isinstance(large, SourceError) and last == 8
 
@@ -206,7 +175,7 @@ def test_a_worker_that_ray_places_works(engine: Engine, monkeypatch: pytest.Monk
             os._exit(1)
         return process_ids(batch)
 
-    pool = engine.pool(PoolRequest(exits, max_workers=1, on_worker_death=SourceError))
+    pool = _pool(engine, exits)
     (first,) = pool.map([1])
     assert "its worker died every time" in str(pool.map([5])[0])
     nodes[:] = [node]
@@ -221,7 +190,7 @@ def test_an_actor_whose_machine_is_gone_before_it_starts_is_lost(
     gone = {**node, "NodeID": "1" * len(node["NodeID"])}
     answers = [[gone], [node]]
     monkeypatch.setattr(ray, "nodes", lambda: answers.pop(0) if len(answers) > 1 else answers[0])
-    pool = engine.pool(PoolRequest(double, max_workers=1, on_worker_death=SourceError))
+    pool = _pool(engine, double)
     assert pool.map([1, 2]) == [2, 4]
 
 
@@ -230,7 +199,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ares.jobs.worker_pool._SLOTS_SECONDS", 0.0)
-    pool = engine.pool(PoolRequest(double, max_workers=1, on_worker_death=SourceError))
+    pool = _pool(engine, double)
     asked = []
 
     def nodes() -> list[dict[str, Any]]:
@@ -256,7 +225,7 @@ def test_a_killed_actor_costs_no_item_and_an_item_that_kills_costs_only_itself(
             os._exit(1)
         return double(batch)
 
-    pool = engine.pool(PoolRequest(killed_once, max_workers=1, on_worker_death=SourceError))
+    pool = _pool(engine, killed_once)
     assert pool.map([1, 2, 3]) == [2, 4, 6] and mark.exists()
     first, killer, last = pool.map([4, 5, 6])
     assert (first, last) == (8, 12) and "its worker died every time" in str(killer)

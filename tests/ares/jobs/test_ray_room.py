@@ -1,13 +1,15 @@
-"""Which machines of a ray cluster get workers of a pool, and what each worker takes."""
+"""What is said of an address of ray without a cluster; which machines get workers of a pool, and what each takes."""
 
 from __future__ import annotations
 
+import re
+import socket
 from typing import Any
 
 import pytest
 
-from ares.errors import SourceError
-from ares.jobs import PoolRequest, WorkerNeeds
+from ares.errors import RequestError, SourceError
+from ares.jobs import PoolRequest, WorkerNeeds, open_engine
 from ares.jobs.ray_engine import _list_slots, list_worker_needs
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
@@ -15,6 +17,19 @@ _TWO = [{"CPU": 8.0, "GPU": 2.0, "memory": 32e9}] * 2
 _ONE_GPU = [{"CPU": 64.0, "memory": 512e9}, {"CPU": 8.0, "memory": 32e9, "GPU": 1.0}]
 # The head of a cluster has no core.
 _MIXED = [{"memory": 8e9}, {"CPU": 1.0}, {"CPU": 4.0}]
+
+
+@pytest.mark.parametrize("address", ["", "[::1", "ray://[::1", "localhost:99999", "a..b:6379"])
+def test_an_address_without_a_cluster_is_said_at_once(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not address:
+        with socket.socket() as listener:  # nothing listens there once it is closed
+            listener.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{listener.getsockname()[1]}"
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    told = re.escape(f"reached: RAY_ADDRESS {address!r}")
+    with pytest.raises(RequestError, match=told), open_engine("ray"):
+        raise AssertionError
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,7 @@ from ares.jobs.worker_pool import (
 
 
 class SlowToStart:
-    """A worker that says when it has become ready; 13 kills it.
-
-    Attributes:
-        started: All workers so far.
-        ready: Set once all are ready.
-    """
+    """A worker that says when it has become ready; 13 kills it."""
 
     def __init__(self) -> None:
         self.started: list[SlowToStart] = []
@@ -54,12 +49,7 @@ class SlowToStart:
 
 
 class BusyCaller:
-    """What the calling process does: it works on its first batch until it is released.
-
-    Attributes:
-        is_working: Set once it has begun.
-        release: Lets it end.
-    """
+    """What the calling process does: it works on its first batch until it is released."""
 
     def __init__(self) -> None:
         self.is_working, self.release = threading.Event(), threading.Event()
@@ -114,13 +104,9 @@ def test_one_thread_needs_no_process_beside_the_caller() -> None:
 
 
 class Slots:
-    """Slots of a cluster whose machines go and come; each starts a worker that is ready at once.
+    """Slots of a cluster whose machines go and come, the last works first; each starts a worker that is ready at once.
 
-    Attributes:
-        names: Slots that are listed now; the last works first.
-        lost: Those whose workers are lost at their next batch.
-        workers: All workers that were started, by slot.
-        goes_on: Workers of a slot that is named here wait for it within a batch.
+    Workers of a slot in `lost` are lost at their next batch, those of one in `goes_on` wait for it within a batch.
     """
 
     def __init__(self, *names: str) -> None:

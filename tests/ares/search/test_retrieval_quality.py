@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,29 +36,6 @@ META_WORLD = {
     "sweep the cube into the hole": "sweep-into",
     "open the window": "window-open",
 }
-# Real robots, on which no reference model was trained: only the words can match.
-OPEN_VLA = {
-    "eggplant pot": "put eggplant into pot",
-    "corn on a plate": "corn",
-    "coke can": "coke can",
-    "the bear is knocked over": "knock brown bear over",
-    "towel over a bowl": "cover white bowl with towel",
-    "salt shaker": "salt shaker",
-    "battery": "battery",
-    "taylor swift": "taylor swift",
-    "pour corn": "pour corn into pot",
-    "flip the pot": "flip pot upright",
-}
-
-
-def _hit_rate(
-    ws: Workspace, queries: dict[str, str], by: str, describe_episode: Callable[[str], str]
-) -> float:
-    hits = [
-        any(answer in describe_episode(hit.episode_id) for hit in ws.search(query, by=by, limit=3))
-        for query, answer in queries.items()
-    ]
-    return sum(hits) / len(hits)
 
 
 @pytest.fixture(scope="module")
@@ -75,22 +52,13 @@ def simulated(
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("by", "minimum"), [("frames", 0.9), ("captions", 0.9), ("", 0.9)])
-def test_simulated_tasks_by_looks_words_and_both(simulated: Workspace, by: str, minimum: float) -> None:
-    hit_rate = _hit_rate(simulated, META_WORLD, by, lambda episode_id: simulated.episodes[episode_id].key)
-    assert hit_rate >= minimum
-
-
-@pytest.mark.slow
-def test_real_rollouts_by_their_words(shared_data: Path, tmp_path: Path) -> None:
-    ws = open_workspace(str(tmp_path / "w"), settings_from_environment({}))
-    ingest_paths(ws.stores, [str(shared_data / "openvla_rollout_videos")], quiet=True)
-    assert (
-        _hit_rate(
-            ws,
-            OPEN_VLA,
-            "captions",
-            lambda episode_id: ws.stores.tables.episodes.get_episode(episode_id).instruction,
+@pytest.mark.parametrize("by", ["frames", "captions", ""])
+def test_simulated_tasks_by_looks_words_and_both(simulated: Workspace, by: str) -> None:
+    hits = [
+        any(
+            answer in simulated.episodes[hit.episode_id].key
+            for hit in simulated.search(query, by=by, limit=3)
         )
-        == 1.0
-    )
+        for query, answer in META_WORLD.items()
+    ]
+    assert sum(hits) / len(hits) >= 0.9

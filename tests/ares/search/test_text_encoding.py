@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from annotators.base import Options
 from ares.doctor import run_checks
@@ -37,19 +36,6 @@ libraries = sorted({"torch", "open_clip", "transformers", "torchvision", "tokeni
 print(json.dumps({"hits": [hit.to_json() for hit in hits], "vector": vector.tolist(), "libraries": libraries}))
 """
 _TEXT = "close the green drawer"
-
-
-class Searched:
-    """What a search in a new process gave."""
-
-    def __init__(self, folder: Path, text: str = _TEXT) -> None:
-        command = [sys.executable, "-c", _SEARCH, str(folder), text]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        assert process.returncode == 0, process.stderr
-        document = json.loads(process.stdout)
-        self.hits, self.libraries = document["hits"], document["libraries"]
-        self.vector: NDArray[np.float32] = np.array(document["vector"], np.float32)
-        self.messages = process.stderr
 
 
 @pytest.fixture(scope="module")
@@ -110,34 +96,38 @@ def _stored(folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_embedding_stores_the_text_encoder_and_searches_load_no_model(folder: Path, ws: Workspace) -> None:
-    first, second, other = Searched(folder), Searched(folder), Searched(folder, "open a window")
-    assert first.libraries == second.libraries == other.libraries == ["tokenizers"]
-    assert second.hits == first.hits and np.array_equal(second.vector, first.vector)
+    command = [sys.executable, "-c", _SEARCH, str(folder), _TEXT]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stderr
+    found = json.loads(process.stdout)
+    assert found["libraries"] == ["tokenizers"]
+    assert found["hits"] == json.loads(
+        json.dumps([hit.to_json() for hit in search(ws.stores, Query(text=_TEXT))])
+    )
     expected = load_encoder(find_embedding_space(ws.stores)).encode_texts([_TEXT])[0]
-    np.testing.assert_allclose(first.vector, expected, atol=1e-4)
+    np.testing.assert_allclose(np.array(found["vector"]), expected, atol=1e-4)
 
 
-def test_a_workspace_without_one_loads_the_model_a_single_time(
-    ws: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.rmtree(folder / TEXT_ENCODER_FOLDER)
-    assert _loads_model(ws, _TEXT, monkeypatch)
-    assert "stored the text encoder of reference-clip" in capsys.readouterr().err
-    assert not _loads_model(ws, "open a window", monkeypatch)
-    assert "stored" not in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", ["cut", "empty", "other"])
-def test_a_damaged_file_is_written_again(
-    ws: Workspace, folder: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "damage", ["lost", *(pytest.param(name, marks=pytest.mark.slow) for name in ("cut", "empty", "other"))]
+)
+def test_a_workspace_without_a_whole_one_loads_the_model_a_single_time_and_stores_it(
+    ws: Workspace,
+    folder: Path,
+    damage: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = _stored(folder)
     whole = path.read_bytes()
-    path.write_bytes({"cut": whole[:-1000], "empty": b"", "other": b"x" * 5000}[damage])
+    path.write_bytes({"lost": b"", "cut": whole[:-1000], "empty": b"", "other": b"x" * 5000}[damage])
+    if damage == "lost":
+        shutil.rmtree(folder / TEXT_ENCODER_FOLDER)
     assert _loads_model(ws, _TEXT, monkeypatch)
+    assert "stored the text encoder of reference-clip" in capsys.readouterr().err
     assert path.read_bytes() == whole
     assert not _loads_model(ws, "open a window", monkeypatch)
+    assert "stored" not in capsys.readouterr().err
 
 
 @pytest.mark.slow

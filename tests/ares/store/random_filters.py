@@ -32,12 +32,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RandomFilter:
-    """A filter and its truth value for every row.
-
-    Attributes:
-        sql: Its text.
-        evaluate: Returns (N,) int8 of FALSE, UNKNOWN and TRUE for columns of N values.
-    """
+    """A filter and its truth value for every row."""
 
     sql: str
     evaluate: Callable[[Columns], NDArray[np.int8]]

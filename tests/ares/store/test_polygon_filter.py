@@ -67,14 +67,6 @@ def test_rows_are_those_of_ray_casting(points: lance.LanceDataset, corners: _Cor
     assert count_in_region(drawn, corners) == len(expected)
 
 
-def test_a_star_that_crosses_itself_has_a_hole(points: lance.LanceDataset) -> None:
-    angles = np.arange(5) * 4 * np.pi / 5
-    star = [(3 * float(np.cos(angle)), 3 * float(np.sin(angle))) for angle in angles]
-    text = _write(star)
-    assert _selected(points, f"in_polygon(map_x, map_y, '{text}') AND map_x = 0 AND map_y = 0") == []
-    assert _selected(points, f"in_polygon(map_x, map_y, '{text}')") != []
-
-
 def test_it_stands_in_longer_filters_and_beside_texts_that_name_it(points: lance.LanceDataset) -> None:
     square = "in_polygon(map_x, MAP_Y, '-1 -1, 1 -1, 1 1, -1 1')"
     inside, outside = _selected(points, square), _selected(points, f"NOT {square}")

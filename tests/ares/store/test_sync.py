@@ -77,7 +77,13 @@ def _column(tables: Tables, name: str) -> dict[str, object]:
 
 
 def test_values_become_columns(tables: Tables, sqlite: SqliteAnnotationStore, ids: list[str]) -> None:
-    full = {"path_length": 1.5, "idle": False, "events": 2, "phase": "reach", "other": "not a column"}
+    full: dict[str, Json] = {
+        "path_length": 1.5,
+        "idle": False,
+        "events": 2,
+        "phase": "reach",
+        "other": "not a column",
+    }
     sqlite.append(
         [
             _annotation(_MOTION, ids[0], full),
@@ -110,7 +116,7 @@ def test_captions_and_grades_become_segments(
 ) -> None:
     caption = _annotation(_CAPTION, ids[0], {"text": "open it", "caption": "open it"})
     part = _annotation(_CAPTION, ids[0], {"text": "grasp it"}, start=1.0)
-    verdict = {"grade": "acceptable", "acceptable": True, "score": 1}
+    verdict: dict[str, Json] = {"grade": "acceptable", "acceptable": True, "score": 1}
     sqlite.append([caption, part, _annotation(_GRADE, ids[0], verdict, subject=caption.annotation_id)])
     apply_log(tables, sqlite)
     first, second = tables.segments.read().to_pylist()

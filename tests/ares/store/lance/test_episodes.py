@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Any
 
+import lancedb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from ares.episode import Record
 from ares.errors import RequestError, StoreError
 from ares.store import records_to_table_rows
+from ares.store.lance import schema, trajectories
 from ares.store.lance.trajectories import TrajectoryTable
 from ares.store.lance_tables import Tables, open_tables
 
@@ -38,13 +41,10 @@ def test_no_episode_yet(tables: Tables) -> None:
 
 def test_episodes_come_back_unchanged(filled: Tables, records: list[Record]) -> None:
     assert filled.episodes.get(_ids(records)) == [record.episode for record in records]
+    ids = ["nobody", *reversed(_ids(records)), "x' OR '1'='1"]
+    assert [episode.episode_id for episode in filled.episodes.get(ids)] == ids[1:-1], "in the order asked"
     assert {episode.episode_id for episode in filled.episodes.read()} == set(_ids(records))
     assert len(list(filled.episodes.read(where="dataset = 'set1'", limit=4))) == 4
-
-
-def test_get_keeps_the_order_asked_and_leaves_out_strangers(filled: Tables, records: list[Record]) -> None:
-    ids = ["nobody", *reversed(_ids(records)), "x' OR '1'='1"]
-    assert [episode.episode_id for episode in filled.episodes.get(ids)] == ids[1:-1]
 
 
 def test_an_episode_that_another_process_corrects_is_read_anew(filled: Tables, records: list[Record]) -> None:
@@ -64,11 +64,40 @@ def test_trajectories_come_back_unchanged(filled: Tables, records: list[Record])
         assert _parts(trajectory) == _parts(record.trajectory)
     assert filled.trajectories.count() == 30
     assert filled.trajectories.get(_ids(records)[0]).timestamps.flags.writeable
-
-
-def test_an_unknown_trajectory(filled: Tables) -> None:
     with pytest.raises(RequestError, match="no trajectory of episode 'nobody'"):
         filled.trajectories.get("nobody")
+
+
+@pytest.mark.parametrize("reads_before", [0, 100])
+def test_reads_of_signals_follow_the_table(
+    tables: Tables, make_record: Make, reads_before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by the index that many reads of one version build."""
+    monkeypatch.setattr(trajectories, "_READS_WITHOUT_INDEX", 3)
+    records = [make_record(number, steps=2 + number) for number in range(40)]
+    ids = _ids(records)
+    tables.episodes.add(records[:30])
+    for _ in range(reads_before):
+        assert len(tables.trajectories.get(ids[0]).timestamps) == 2
+    requested = [ids[7], "unknown", ids[3], ids[35], ids[29]]
+    read = tables.trajectories.read(requested)
+    assert [(id, len(own.timestamps)) for id, own in read] == [(ids[7], 9), (ids[3], 5), (ids[29], 31)]
+
+    tables.trajectories.delete([ids[3], ids[5]])
+    tables.episodes.add(records[30:])
+    read = tables.trajectories.read(requested)
+    assert [(id, len(own.timestamps)) for id, own in read] == [(ids[7], 9), (ids[35], 37), (ids[29], 31)]
+    assert dict(tables.trajectories.read([])) == dict(tables.trajectories.read(["unknown"])) == {}
+
+
+def test_ids_of_one_hash_are_told_apart(
+    tables: Tables, records: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trajectories, "_READS_WITHOUT_INDEX", 0)
+    monkeypatch.setattr(trajectories, "_id_hashes", lambda ids: np.zeros(len(ids), np.int64))
+    tables.episodes.add(records)
+    ((episode_id, trajectory),) = tables.trajectories.read(_ids(records)[3:4])
+    assert episode_id == _ids(records)[3] and _parts(trajectory) == _parts(records[3].trajectory)
 
 
 def test_a_large_batch_is_written_in_parts(
@@ -138,11 +167,6 @@ def test_scan_in_order_and_in_pages(filled: Tables, records: list[Record]) -> No
     assert [key for page in pages for key in page] == expected
     assert _column(filled, "key", order_by="key", limit=0) == []
     assert len(_column(filled, "key", offset=25)) == 5
-
-
-def test_missing_values_stand_last_whichever_the_direction(filled: Tables) -> None:
-    assert _column(filled, "success", order_by="success")[-10:] == [None] * 10
-    assert _column(filled, "success", order_by="success DESC")[-10:] == [None] * 10
 
 
 @pytest.mark.parametrize("order", ["nope", "key; drop", "key SIDEWAYS", "key,", "key DESC NULLS FIRST"])
@@ -326,3 +350,37 @@ def _parts(trajectory: object) -> list[object]:
     reward = None if trajectory.reward is None else np.asarray(trajectory.reward).tolist()
     extra = {name: plain(signal) for name, signal in trajectory.extra.items()}
     return [trajectory.timestamps.tolist(), plain(trajectory.state), plain(trajectory.action), reward, extra]
+
+
+def _swapped(record: Record, **changes: Any) -> Record:
+    first, *others = record.episode.cameras
+    cameras = (replace(first, media=replace(first.media, channels="bgr", **changes)), *others)
+    return replace(record, episode=replace(record.episode, cameras=cameras))
+
+
+def test_swapped_colours_and_turns_are_kept_and_read_from_the_text_of_earlier_versions(
+    tables: Tables, make_record: Make
+) -> None:
+    swapped, turned = _swapped(make_record(1)), _swapped(make_record(2), turn="90")
+    tables.episodes.add([swapped, turned])
+    assert tables.episodes.get(_ids([swapped, turned])) == [swapped.episode, turned.episode]
+    (row,) = schema.episodes_to_arrow([turned.episode])["cameras"].to_pylist()
+    assert [camera["channels"] for camera in row] == ["bgr 90", "rgb"]
+    earlier = replace(turned.episode.cameras[1].media, channels="rgb vertical flip")
+    assert (earlier.channels, earlier.turn) == ("rgb", "vertical flip")
+
+
+def test_tables_from_before_swapped_colours_are_read_and_go_on(tmp_path: Path, make_record: Make) -> None:
+    first, second = make_record(1), make_record(2)
+    rows = schema.episodes_to_arrow([first.episode])
+    index = rows.schema.get_field_index("cameras")
+    camera = [field for field in rows.schema.field(index).type.value_type if field.name != "channels"]
+    older = rows.schema.set(index, pa.field("cameras", pa.list_(pa.struct(camera))))
+    table = lancedb.connect(str(tmp_path)).create_table("episodes", schema=older)
+    table.add(schema.drop_unsupported_camera_fields(rows, older))
+    tables = open_tables(str(tmp_path))
+    tables.episodes.add([second])
+    assert tables.episodes.get(_ids([first, second])) == [first.episode, second.episode]
+    with pytest.raises(StoreError, match="created before swapped colours"):
+        tables.episodes.add([_swapped(make_record(3))])
+    assert tables.episodes.count() == 2

@@ -32,17 +32,7 @@ _WHOLE_SPANS = ((0.0, 10.0), (1.0, 10.0))
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a history.
-
-    Attributes:
-        kind: "annotate", or what else happens to the workspace.
-        label: Annotator and version of the producer that annotates or is pinned.
-        episode: Number of the episode.
-        subject: Chooses among the annotations or segments that can be described.
-        span: Number of the span.
-        variant: Chooses a camera, a candidate or a revision.
-        value: Chooses the value.
-    """
+    """One step of a history: a producer annotates, or what else `kind` says; numbers choose among what there is."""
 
     kind: str
     label: str
@@ -87,12 +77,7 @@ histories = st.lists(steps_of((*_WHOLE, *PRODUCERS)), min_size=4, max_size=40)
 
 @dataclass(slots=True)
 class Writer:
-    """Writes the annotations of a history to a log.
-
-    Args:
-        episode_ids: The episodes.
-        store: The log.
-    """
+    """Writes the annotations of a history to a log."""
 
     episode_ids: list[str]
     store: AnnotationStore
@@ -196,14 +181,7 @@ def _grade_value(step: Step) -> Row:
 def play(
     history: list[Step], writer: Writer, apply: Callable[[], Any], rebuild: Callable[[bool], None]
 ) -> dict[str, str]:
-    """Play a history and apply all of its log. Returns the pins.
-
-    Args:
-        history: The steps.
-        writer: Writes the log.
-        apply: Applies the log to the tables.
-        rebuild: Lets the tables be derived again, with or without their segments.
-    """
+    """Play a history and apply all of its log. Returns the pins."""
     pins: dict[str, str] = {}
     for step in history:
         if step.kind == "annotate":

@@ -18,14 +18,7 @@ _TYPES = {"bool": bool, "int64": int, "float64": float, "string": str}
 
 
 class Oracle:
-    """The rules, applied to all annotations of a log.
-
-    Args:
-        log: The annotations in order.
-        producers: Producer by maker_id.
-        pins: Pinned maker_id by annotator.
-        successes: Outcome by episode, as the source says.
-    """
+    """The rules, applied to all annotations of a log."""
 
     def __init__(
         self,

@@ -15,12 +15,7 @@ Row = dict[str, Any]
 
 
 class RowsInMemory:
-    """Rows by key with typed columns, as a Lance table has them.
-
-    Args:
-        key: Name of the key column.
-        schema: The columns at first.
-    """
+    """Rows by key with typed columns, as a Lance table has them."""
 
     def __init__(self, key: str, schema: pa.Schema) -> None:
         self.key, self.schema = key, schema
@@ -80,11 +75,7 @@ class SegmentsInMemory(RowsInMemory):
 
 
 class TablesInMemory:
-    """Tables of episodes that a source says these outcomes of.
-
-    Attributes:
-        state: How far the log has been applied, a number by key.
-    """
+    """Tables of episodes that a source says these outcomes of."""
 
     def __init__(self, successes: dict[str, bool | None]) -> None:
         schema = pa.schema([("episode_id", pa.string()), ("success", pa.bool_())])

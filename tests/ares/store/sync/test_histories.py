@@ -165,11 +165,11 @@ def test_a_cut_after_any_write_is_mended(
         cut_after(writes)
         is_cut = False
         try:
-            apply_quietly(lambda tables=tables, store=store: apply_log(tables, store))
+            apply_quietly(partial(apply_log, tables, store))
         except _Cut:
             is_cut = True
         cut_after(None)
-        apply_quietly(lambda tables=tables, store=store: apply_log(tables, store))
+        apply_quietly(partial(apply_log, tables, store))
         rows = memory_tables.episodes.rows
         log = [annotation for _, annotation in store.read()]
         compare_with_rules(log, pins, rows, memory_tables.segments.rows, _EPISODES)

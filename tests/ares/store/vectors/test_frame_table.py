@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
+from annotators.base import FrameVectors
 from ares.errors import RequestError, StoreError
 from ares.store import Moment
 from ares.store.lance_tables import Tables, open_tables
 from ares.store.vectors.tables import VectorTable
 
 
-class CameraFrames:
-    """Frame vectors of one camera of one episode."""
-
-    def __init__(
-        self, episode_id: str, camera: str, seconds: list[float], vectors: NDArray[np.float32]
-    ) -> None:
-        self.episode_id = episode_id
-        self.camera = camera
-        self.seconds = np.array(seconds)
-        self.vectors = vectors
+def _frames(
+    episode_id: str, camera: str, seconds: Sequence[float], vectors: NDArray[np.float32]
+) -> FrameVectors:
+    return FrameVectors(episode_id=episode_id, camera=camera, seconds=np.array(seconds), vectors=vectors)
 
 
-def _embedded(episodes: int, frames: int = 4, dim: int = 8) -> list[CameraFrames]:
+def _embedded(episodes: int, frames: int = 4, dim: int = 8) -> list[FrameVectors]:
     rng = np.random.default_rng(7)
     rows = []
     for number, camera in itertools.product(range(episodes), ("front", "o'clock")):
@@ -37,7 +33,7 @@ def _embedded(episodes: int, frames: int = 4, dim: int = 8) -> list[CameraFrames
         unit = (
             (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16).astype(np.float32)
         )
-        rows.append(CameraFrames(f"episode{number}", camera, [frame / 2 for frame in range(frames)], unit))
+        rows.append(_frames(f"episode{number}", camera, [frame / 2 for frame in range(frames)], unit))
     return rows
 
 
@@ -50,7 +46,7 @@ def vectors(tables: Tables) -> VectorTable:
 
 
 def _brute_force(
-    rows: list[CameraFrames], query: NDArray[np.float32], candidates: set[str] | None
+    rows: list[FrameVectors], query: NDArray[np.float32], candidates: set[str] | None
 ) -> list[Moment]:
     moments = [
         Moment(
@@ -93,9 +89,7 @@ def test_equal_scores_stand_in_one_order(tables: Tables) -> None:
     """Whatever the order in which they were written, and wherever the cut falls."""
     same = np.ones((3, 4), np.float32)
     rows = [
-        CameraFrames(f"e{number}", camera, [2.0, 0.0, 1.0], same)
-        for number in range(9)
-        for camera in ("b", "a")
+        _frames(f"e{number}", camera, [2.0, 0.0, 1.0], same) for number in range(9) for camera in ("b", "a")
     ]
     expected = sorted((row.episode_id, row.camera, second) for row in rows for second in row.seconds)
     for seed in range(3):
@@ -115,9 +109,7 @@ def test_frames_of_some_episodes_are_all_compared(
 ) -> None:
     """Also those of an episode beside one with many better frames; what is compared at once changes nothing."""
     query = np.arange(8, dtype=np.float32)
-    crowd = CameraFrames(
-        "many", "front", [float(second) for second in range(900)], np.tile(query / 12, (900, 1))
-    )
+    crowd = _frames("many", "front", [float(second) for second in range(900)], np.tile(query / 12, (900, 1)))
     vectors.add([crowd])
     expected = _brute_force(_embedded(10), query, {"episode1", "episode2"})
     for batch in (100, 10_000):
@@ -172,7 +164,7 @@ def test_spaces_are_those_with_vectors(tables: Tables, vectors: VectorTable) -> 
 def test_adding_again_replaces(vectors: VectorTable) -> None:
     vectors.add(_embedded(10)[:4])
     assert vectors.count() == 80
-    vectors.add([CameraFrames("episode0", "front", [9.0], np.ones((1, 8), np.float32))])
+    vectors.add([_frames("episode0", "front", [9.0], np.ones((1, 8), np.float32))])
     assert vectors.count() == 77
     assert vectors.read("episode0")[0] == ["front"] + ["o'clock"] * 4
 
@@ -188,7 +180,7 @@ def test_vectors_of_episodes_that_the_log_does_not_know_go(vectors: VectorTable)
 
 def test_vectors_of_another_length_are_refused(vectors: VectorTable) -> None:
     with pytest.raises(StoreError, match="another dimension"):
-        vectors.add([CameraFrames("episode1", "front", [0.0], np.ones((1, 5), np.float32))])
+        vectors.add([_frames("episode1", "front", [0.0], np.ones((1, 5), np.float32))])
     with pytest.raises(StoreError, match="another dimension"):
         vectors.search(np.ones(5, np.float32), 3)
     assert vectors.count() == 80

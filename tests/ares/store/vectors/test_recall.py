@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
 import ares
+from annotators.base import FrameVectors
 from ares.store import Moment
 from ares.store.lance_tables import open_tables
 from ares.store.vectors import index as recall, knn
@@ -56,14 +57,8 @@ class SceneTable:
         unit = (frames / np.linalg.norm(frames, axis=1, keepdims=True)).astype(np.float16)
         self.vectors = np.concatenate([self.vectors, unit.astype(np.float32)])
         new_ids = self.ids[-episodes:]
-        self.table.add(
-            [
-                _SceneFrames(
-                    episode_id, "front", np.arange(_FRAMES) / 2, unit[index * _FRAMES : (index + 1) * _FRAMES]
-                )
-                for index, episode_id in enumerate(new_ids)
-            ]
-        )
+        walks = np.split(unit, episodes)
+        self.table.add([_frames(id, "front", walk) for id, walk in zip(new_ids, walks, strict=True)])
 
     def brute_force(
         self, query: NDArray[np.float32], episode_numbers: set[int] | None = None
@@ -76,14 +71,12 @@ class SceneTable:
         return np.sort(by_episode.ravel())[::-1][:20], np.sort(by_episode.max(axis=1))[::-1][:20]
 
 
-class _SceneFrames:
-    def __init__(
-        self, episode_id: str, camera: str, seconds: NDArray[np.float64], vectors: NDArray[np.floating]
-    ) -> None:
-        self.episode_id = episode_id
-        self.camera = camera
-        self.seconds = seconds
-        self.vectors = vectors.astype(np.float32)
+def _frames(episode_id: str, camera: str, vectors: NDArray[np.floating]) -> FrameVectors:
+    """Frames of one camera, one each half second."""
+    seconds = np.arange(len(vectors)) / 2
+    return FrameVectors(
+        episode_id=episode_id, camera=camera, seconds=seconds, vectors=vectors.astype(np.float32)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -98,11 +91,8 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> SceneTable:
 
 
 def _recall(moments: list[Moment], best_scores: NDArray[np.float32]) -> float:
-    return float(
-        np.mean([moment.score >= best_scores[-1] - 1e-4 for moment in moments])
-        * len(moments)
-        / len(best_scores)
-    )
+    least = float(best_scores[-1]) - 1e-4
+    return sum(moment.score >= least for moment in moments) / len(best_scores)
 
 
 def _queries(scenes: SceneTable, count: int) -> list[NDArray[np.float32]]:
@@ -159,13 +149,9 @@ def test_frames_newer_than_the_index_are_found_exactly(scenes: SceneTable) -> No
 def test_equal_scores_stand_in_one_order_with_an_index_too(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 80)
     frozen = np.repeat(scenes.vectors[:1], 60, axis=0).astype(np.float16)
-    scenes.table.add(
-        [_SceneFrames(f"frozen{n}", camera, np.arange(60.0), frozen) for n in range(3) for camera in "ba"]
-    )
+    scenes.table.add([_frames(f"frozen{n}", camera, frozen) for n in range(3) for camera in "ba"])
     assert scenes.table.refresh(_FLAT_ROWS)
-    expected = sorted(
-        (f"frozen{n}", camera, float(s)) for n in range(3) for camera in "ab" for s in range(60)
-    )
+    expected = sorted((f"frozen{n}", camera, s / 2) for n in range(3) for camera in "ab" for s in range(60))
     expected.insert(0, ("episode00000", "front", 0.0))
     for limit in (5, 61, 200):
         moments = scenes.table.search(scenes.vectors[0], limit)
@@ -379,23 +365,11 @@ def test_a_build_that_is_killed_leaves_the_old_index_at_work(tmp_path: Path) -> 
 def test_a_table_of_an_older_version_keeps_single_precision(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path / "new", 60)
     tables = open_tables(str(tmp_path / "old"))
-    schema = pa.schema(
-        [
-            ("episode_id", pa.string()),
-            ("camera", pa.string()),
-            ("seconds", pa.float64()),
-            ("vector", pa.list_(pa.float32(), _DIM)),
-        ]
-    )
-    tables.connection.open_or_create("vectors_clip", schema)
-    rows = [
-        _SceneFrames(
-            episode_id, "front", np.arange(_FRAMES) / 2, scenes.vectors[n * _FRAMES : (n + 1) * _FRAMES]
-        )
-        for n, episode_id in enumerate(scenes.ids)
-    ]
-    table = tables.vectors("clip")
-    table.add(rows)
+    texts = [("episode_id", pa.string()), ("camera", pa.string())]
+    numbers = [("seconds", pa.float64()), ("vector", pa.list_(pa.float32(), _DIM))]
+    tables.connection.open_or_create("vectors_clip", pa.schema([*texts, *numbers]))
+    table, walks = tables.vectors("clip"), np.split(scenes.vectors, len(scenes.ids))
+    table.add([_frames(id, "front", walk) for id, walk in zip(scenes.ids, walks, strict=True)])
     assert table.refresh(_FLAT_ROWS)
     dataset = tables.connection.open_dataset("vectors_clip")
     assert dataset
