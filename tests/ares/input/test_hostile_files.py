@@ -11,7 +11,7 @@ import zlib
 from pathlib import Path
 
 import cv2
-import fsspec  # type: ignore[import-untyped]
+import fsspec
 import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pyarrow as pa
