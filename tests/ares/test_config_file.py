@@ -45,11 +45,8 @@ def test_every_key_is_a_setting(file: Path) -> None:
     file.chmod(0o600)
     settings = settings_from_environment()
     assert settings.workspace == str(Path("~/curation").expanduser())
-    assert (settings.caption_model, settings.judge_model, settings.embed_model) == (
-        "stub:a",
-        "stub:b",
-        "hash:64",
-    )
+    models = (settings.caption_model, settings.judge_model, settings.embed_model)
+    assert models == ("stub:a", "stub:b", "hash:64")
     assert settings.price and settings.price.usd_per_mtok_out == 0.6
     assert settings.media_cache_bytes == 2 * 2**30
     assert settings.cache == "s3://lab/c"

@@ -17,7 +17,7 @@ import pytest
 
 from annotators.base import Options
 from ares.errors import RequestError
-from ares.imports import EXTRA_MODULES, exported_modules, missing_extra, needs_extra
+from ares.imports import EXTRA_MODULES, exported_modules, needs_extra
 from ares.settings import Settings
 from ares.workspace import Workspace
 from tests.workspaces import CommandResult
@@ -113,18 +113,6 @@ def test_every_extra_for_users_is_part_of_all() -> None:
     assert {_canonical(part) for name in users for part in _requirements(name)} == {
         _canonical(part) for part in _requirements("all")
     }
-
-
-def test_the_core_needs_no_torch_and_no_page() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    core = {_canonical(requirement) for requirement in project["dependencies"]}
-    optional = {_canonical(part) for extra in EXTRA_MODULES for part in _requirements(extra)}
-    assert not core & optional
-
-
-def test_the_command_that_is_named_installs_an_extra_that_exists() -> None:
-    command = re.search(r"pip install '(\S+)\[(\w+)\]'", str(missing_extra("torch", "models")))
-    assert command and command[1] == "ares-curation" and command[2] in EXTRAS
 
 
 def _requirements(extra: str) -> list[str]:

@@ -110,12 +110,8 @@ def _apply(ws: Workspace) -> None:
 
 
 def _finish_ingestion(ws: Workspace) -> None:
-    assert (
-        check_unchecked_episodes(ws.stores)
-        == ws.stores.tables.episodes.drop_orphans()
-        == ws.stores.tables.episodes.mark_duplicates()
-        == 0
-    )
+    episodes = ws.stores.tables.episodes
+    assert check_unchecked_episodes(ws.stores) == episodes.drop_orphans() == episodes.mark_duplicates() == 0
 
 
 OPERATIONS: dict[str, Callable[[Workspace], object]] = {

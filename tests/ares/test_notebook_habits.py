@@ -469,7 +469,7 @@ def test_what_cannot_be_is_refused_with_a_remedy(ws: Workspace, typed: str) -> N
     call, words = REFUSED[typed]
     with pytest.raises(AresError) as refused:
         call(ws)
-    assert words in str(refused.value) and 0 < len(str(refused.value)) < 500
+    assert words in str(refused.value) and str(refused.value).strip()
     assert "\n" not in str(refused.value)
 
 

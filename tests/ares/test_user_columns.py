@@ -29,9 +29,8 @@ def test_a_purge_takes_own_values_out_of_the_log(tmp_path: Path, demo_samples: P
         ws.episodes.set_values("label", ["a", "b"])
         with StagedIds([first]) as staged:
             purge_episodes(ws.stores, staged)
-        assert [block for _, block in ws.stores.annotations.find_documents(ACTION_MEMBERS)] == [
-            [[second, "b"]]
-        ]
+        blocks = ws.stores.annotations.find_documents(ACTION_MEMBERS)
+        assert [block for _, block in blocks] == [[[second, "b"]]]
         assert ws.episodes["label"].tolist() == ["b"] and not list(ws.doctor())
 
 

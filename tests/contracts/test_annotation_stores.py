@@ -227,10 +227,8 @@ def test_what_processes_spent_is_summed_by_model(store: AnnotationStore) -> None
 
 
 def test_documents_are_found_by_prefix_in_order(store: AnnotationStore) -> None:
-    keys = [
-        *["a", "a/1", "a/10", "a/2", "a0", "b", "A/1", "a/é", "a/😀", "a/\uffff"],
-        *(f"a/{n:05}" for n in range(2500)),
-    ]
+    keys = ["a", "a/1", "a/10", "a/2", "a0", "b", "A/1", "a/é", "a/😀", "a/\uffff"]
+    keys += [f"a/{number:05}" for number in range(2500)]
     store.put_documents("blocks", dict.fromkeys(keys, 1))
     store.put_documents("blockz", {"a/1": 2})
     expected = sorted((key for key in keys if key.startswith("a/")), key=str.encode)

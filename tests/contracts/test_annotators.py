@@ -110,9 +110,11 @@ def test_the_same_options_make_the_same_producer(name: str, options: Options, wo
     assert first.producer.annotator == name
 
 
-def test_every_option_has_a_default_and_a_description(name: str) -> None:
+def test_options_and_columns_have_descriptions(name: str, options: Options, workspace: Workspace) -> None:
     fields = options_model(annotators.get(name)).model_fields
     assert not [field for field, info in fields.items() if info.is_required() or not info.description]
+    producer = annotators.get(name)(options, workspace.stores).producer
+    assert all(column.name.isidentifier() and column.meaning for column in producer.columns)
 
 
 def test_every_option_that_can_change_a_value_is_part_of_the_producer(
@@ -147,13 +149,6 @@ def other_values(field: str, info: FieldInfo) -> list[Json]:
     """Values of an option other than its default, as far as they are known."""
     candidates = [*(info.examples or ()), *([OTHER_VALUES[field]] if field in OTHER_VALUES else [])]
     return [value for value in candidates if value != info.default]
-
-
-def test_declared_columns_are_filters_with_a_meaning(
-    name: str, options: Options, workspace: Workspace
-) -> None:
-    producer = annotators.get(name)(options, workspace.stores).producer
-    assert all(column.name.isidentifier() and column.meaning for column in producer.columns)
 
 
 def test_every_episode_is_counted_once_and_no_work_is_done_twice(

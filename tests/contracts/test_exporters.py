@@ -44,9 +44,8 @@ def test_every_episode_of_the_set_is_accounted_for_and_progress_adds_up_to_it(
     steps: list[int] = []
     report = _export(exporter, sample_workspace, everything, tmp_path / "out", steps.append)
     assert report.episodes + report.failed == sum(steps) == 24
-    assert report.frames == sum(
-        episode.num_steps for episode in sample_workspace.stores.tables.episodes.read()
-    )
+    episodes = sample_workspace.stores.tables.episodes.read()
+    assert report.frames == sum(episode.num_steps for episode in episodes)
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

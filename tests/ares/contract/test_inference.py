@@ -107,10 +107,7 @@ def test_commands_of_two_values_say_no_unit_and_no_mode() -> None:
     state = np.apply_along_axis(lambda part: np.convolve(part, np.ones(9) / 9)[:400], 0, 1.5 * closed)
     names = tuple(f"left_hand_{number}" for number in range(4))
     contract = contract_of(state, 3 * closed - 1.5, names)
-    assert (value(contract, "action.hand", "unit"), value(contract, "action.hand", "mode")) == (
-        "unknown",
-        "unknown",
-    )
+    assert [value(contract, "action.hand", name) for name in ("unit", "mode")] == ["unknown"] * 2
     assert value(contract, "state.hand", "unit") == "rad"
 
 
@@ -147,9 +144,8 @@ def test_an_object_between_the_fingers_tells_the_closed_end(is_high_open: bool) 
 
 def test_numbers_for_names_say_nothing() -> None:
     contract = contract_of(moving_joints(), moving_joints(8), tuple(f"states_{n}" for n in range(6)))
-    assert {
-        str(e) for signal in contract.signals for e in signal.estimates.values() if e.value != "unknown"
-    } <= {"absolute"}
+    estimates = [estimate for signal in contract.signals for estimate in signal.estimates.values()]
+    assert {str(estimate) for estimate in estimates if estimate.value != "unknown"} <= {"absolute"}
     assert all(signal.space == "unknown" for signal in contract.signals)
 
 

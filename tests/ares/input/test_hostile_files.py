@@ -11,7 +11,7 @@ import zlib
 from pathlib import Path
 
 import cv2
-import fsspec  # type: ignore[import-untyped]
+import fsspec
 import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pyarrow as pa
@@ -172,10 +172,8 @@ def test_documents_are_limited_in_size_depth_and_aliases(tmp_path: Path, budgets
         parse_yaml("[" * 3000, "here")
     with pytest.raises(SourceError, match="not YAML"):
         parse_yaml("!!python/object/apply:os.system [ls]", "here")
-    assert (
-        parse_yaml("a: &x [1, 2]\nb: *x\n", "here") == {"a": [1, 2], "b": [1, 2]}
-        and parse_yaml("", "here") is None
-    )
+    assert parse_yaml("a: &x [1, 2]\nb: *x\n", "here") == {"a": [1, 2], "b": [1, 2]}
+    assert parse_yaml("", "here") is None
     (tmp_path / "lines").write_bytes(b"1\n" + b"9" * 250 + b"\n3")
     assert [*read_lines(str(tmp_path / "lines"))] == [b"1\n", b"9" * 100, b"3"], "a long line is cut"
     (tmp_path / "large").write_bytes(bytes(10_001))

@@ -187,9 +187,8 @@ def test_any_document_is_read_or_counted(document: Any) -> None:
         placed, counts = locate_spans(file.spans, [0.0, 0.1, 0.2], 0.3)
         assert len(placed) + counts["lie outside the episode and are left out"] == len(file.spans)
         assert all(0 <= part.start_seconds <= part.stop_seconds <= 0.3 for part in placed)
-    assert len(parse_spans(rows, "any").spans) + sum(parse_spans(rows, "any").tally.counts.values()) == len(
-        rows
-    )
+    read = parse_spans(rows, "any")
+    assert len(read.spans) + sum(read.tally.counts.values()) == len(rows)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
@@ -207,9 +206,8 @@ def test_a_number_that_is_not_finite_is_a_missing_cell(ending: str, tmp_path: Pa
         }
         pq.write_table(pa.Table.from_pylist([{**row, **gaps}]), path)
     file = read_span_file(path)
-    assert [(span.start, span.stop, span.unit, span.fields) for span in file.spans] == [
-        (1, 3, "frames", {"more": [None, 2]})
-    ]
+    (span,) = file.spans
+    assert (span.start, span.stop, span.unit, span.fields) == (1, 3, "frames", {"more": [None, 2]})
     assert not file.tally.counts
 
 

@@ -289,10 +289,8 @@ def test_a_guideline_has_examples_of_its_question_and_that_of_the_lab_wins(
                 stores, replace(REQUEST, name=f"{question}{bool(own)}", question=question)
             ).queue.guideline
             assert text == "ours alone" if own else text.count("\n- ") >= 6 and example in text
-    assert (
-        _create(stores, replace(REQUEST, name="named", guideline="of this queue")).queue.guideline
-        == "of this queue"
-    )
+    named = replace(REQUEST, name="named", guideline="of this queue")
+    assert _create(stores, named).queue.guideline == "of this queue"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Gradings of controls as a judge of known error rates would give them, clustered by episode."""
+"""Gradings of controls as a judge of known error rates would give them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,13 @@ class SimulatedJudge:
 
     Attributes:
         rates: Share accepted by kind.
-        spread: 0 where every episode has these rates; towards 1 all errors are in few episodes (beta-binomial).
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
-    spread: float = 0.0
 
-    def rate(self, kind: str, random: np.random.Generator) -> float:
-        """The rate in one episode."""
-        mean = self.rates.get(kind, self.rates.get(kind.partition(":")[0], 0.0))
-        if not self.spread or not 0 < mean < 1:
-            return mean
-        size = (1 - self.spread) / self.spread
-        return float(random.beta(mean * size, (1 - mean) * size))
+    def rate(self, kind: str) -> float:
+        """The rate of a kind."""
+        return self.rates.get(kind, self.rates.get(kind.partition(":")[0], 0.0))
 
 
 def simulate_controls(
@@ -54,14 +48,14 @@ def _control_value(
     verdicts = {gate["gate"]: "MET" for gate in GATES}
     rows = [{"kind": "own", "grade": "acceptable", "gates": _format(verdicts)}]
     for kind, count in (("foreign", foreign), ("injected", 1), ("blank", 1), ("scrambled", 1)):
-        rate = judge.rate(kind, random)
+        rate = judge.rate(kind)
         rows += [_row(kind, bool(random.random() < rate), verdicts, "OBJECT") for _ in range(count)]
     for slot, gate in SLOT_GATES.items():
-        accepted = bool(random.random() < judge.rate(f"near_miss:{slot}", random))
+        accepted = bool(random.random() < judge.rate(f"near_miss:{slot}"))
         rows.append({**_row("near_miss", accepted, verdicts, gate), "slot": slot})
     if succeeds is not None:
         claim = "not completed" if succeeds else "completed"
-        accepted = bool(random.random() < judge.rate(f"outcome:{claim}", random))
+        accepted = bool(random.random() < judge.rate(f"outcome:{claim}"))
         rows.append({**_row("outcome", accepted, verdicts, "OUTCOME"), "claim": claim})
     return {"gradings": rows, "gates": GATES}
 

@@ -203,7 +203,7 @@ def test_joiners_that_join_nothing_are_refused(joiner: str, form: str) -> None:
 @pytest.mark.parametrize("action", ["lift", "pour"])
 def test_an_open_gripper_lifts_a_lid_and_what_is_poured_was_held_before(action: str) -> None:
     """All other actions, signals and outcomes are recorded: tests/ares/rubric/test_recorded_readings.py."""
-    still = Signal(np.tile(np.float32([0, 0, 0, 1]), (20, 1)), ("x", "y", "z", "gripper"))
+    still = Signal(np.tile(np.array([0, 0, 0, 1], np.float32), (20, 1)), ("x", "y", "z", "gripper"))
     trajectory = Trajectory(timestamps=np.arange(20) / 10.0, state=still)
     caption = CheckInput(text="", slots={"action": action, "outcome": "completed"}, trajectory=trajectory)
     assert CHECKS["grasp_without_close"](caption).verdict is None

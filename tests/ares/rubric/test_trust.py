@@ -153,28 +153,3 @@ def test_a_slot_that_a_judge_errs_in_is_no_matter_for_captions_that_do_not_state
     assert "captions that state no to: trusted" in describe_trust(document)
     assert trust_of_grade(document, None) == word, "of a grade without verdicts nobody knows what it states"
     assert trust_of_grade(document, "PITFALLS=MET") == word
-
-
-BROKEN = {
-    "foreign": SimulatedJudge({"foreign": 0.0501}),
-    "foreign, few episodes": SimulatedJudge({"foreign": 0.0501}, spread=0.3),
-    "one slot": SimulatedJudge({"near_miss:object": 0.1001}),
-    "blank": SimulatedJudge({"blank": 0.1001}),
-    "notes": SimulatedJudge({"injected": 0.05}),
-    "outcome": SimulatedJudge({"outcome:completed": 0.1001}),
-}
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", BROKEN)
-def test_of_2000_judges_that_just_break_a_bound_at_most_5_percent_are_trusted(name: str) -> None:
-    states = [_trust(BROKEN[name], seed).state for seed in range(2_000)]
-    assert states.count("trusted") <= 100 + 20, "two standard errors above 5 %"
-
-
-@pytest.mark.slow
-def test_an_honest_judge_that_errs_in_1_of_100_is_mostly_trusted() -> None:
-    """Seeds 0 to 99; of 2,000 it is .875."""
-    rates = dict.fromkeys(("foreign", "blank", "scrambled", "near_miss"), 0.01)
-    states = [_trust(SimulatedJudge(rates), seed).content for seed in range(100)]
-    assert states.count("trusted") >= 80

@@ -40,10 +40,8 @@ def test_every_gate_met_is_acceptable() -> None:
 
 @pytest.mark.parametrize("gate", GATES)
 def test_one_gate_unmet_is_not_acceptable_whatever_the_rest(gate: Category) -> None:
-    assert (
-        _grade((gate, Verdict.UNMET), ("essential", Verdict.ERROR), ("essential", Verdict.MET))
-        == "not_acceptable"
-    )
+    rest: Pairs = [("essential", Verdict.ERROR), ("essential", Verdict.MET)]
+    assert _grade((gate, Verdict.UNMET), *rest) == "not_acceptable"
 
 
 def test_doubt_and_error_are_no_pass() -> None:
