@@ -1,4 +1,4 @@
-"""Combinations: what parts add, when nothing is decided, which files are refused, and what captions have contributed."""
+"""Combinations: what parts add, when nothing is decided, which files are refused, and what captions add."""
 
 from __future__ import annotations
 
