@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def test_a_control_is_wrong_in_its_slot_alone_or_in_its_outcome_or_speaks_to_the
     controls = [control for work in members for control in plan.draw(work, OWN.slots, OWN.text)]
     assert {control.kind for control in controls} > {"near_miss", "outcome", "injected"}
     for control in controls:
-        values = dict[str, str](control.slots.items())
+        values: dict[Any, str] = {**control.slots}
         wrong = {slot for slot in OWN.slots if control.slots.get(slot) != OWN.slots[slot]}
         if control.kind == "near_miss":
             assert wrong == {control.slot} and control.text != OWN.text
