@@ -164,6 +164,12 @@ def test_what_a_filter_may_say(episodes: EpisodeTable, where: str, count: int) -
     assert episodes.count(where) == len(episodes.ids(where)) == count
 
 
+def test_a_long_filter_is_evaluated(episodes: EpisodeTable) -> None:
+    """As a tree of 3,000 operators it would overflow the stack of Lance, and end the process."""
+    assert episodes.count(" OR ".join(f"(num_steps = {number} AND success)" for number in range(3_000))) == 10
+    assert episodes.count(f"episode_id IN ({', '.join(repr(str(number)) for number in range(20_000))})") == 0
+
+
 _NESTED = {
     "parentheses": "(" * 20_000 + "success" + ")" * 20_000,
     "functions": "lower(" * 30 + "key" + ")" * 30 + " = 'a'",
@@ -172,6 +178,7 @@ _NESTED = {
     "sums": "num_steps" + " + 1" * 100 + " > 0",
     "comparisons": "success" + " = success" * 100,
     "tests": "success" + " IS TRUE" * 400,
+    "chain": " OR ".join(f"num_steps = {number}" for number in range(3_000)) + " OR nope = 1 OR nope = 2",
     "casts": "num_steps" + "::INT" * 100 + " > 0",
     "lists": " OR ".join(["num_steps IN (1)"] * 101),
     "many words": "a, " * 130_000,

@@ -154,9 +154,9 @@ def test_without_vectors_nothing_is_found(ws: Workspace) -> None:
 
 def test_what_thousands_were_told_is_found_in_the_order_of_their_ids(tmp_path: Path) -> None:
     ws = open_workspace(str(tmp_path / "ws"), Settings())
-    ids = [f"{number * 7919 % 20_000:05}" for number in range(20_000)]
-    ws.stores.tables.segments.upsert(_captions(ids, ["open it"] * 20_000))
-    ws.stores.tables.segments.upsert(_captions(["00007"], ["Open it"] * 3_000, 50_000))
+    ids = [f"{number * 7919 % 4_000:05}" for number in range(4_000)]
+    ws.stores.tables.segments.upsert(_captions(ids, ["open it"] * 4_000))
+    ws.stores.tables.segments.upsert(_captions(["00007"], ["Open it"] * 600, 50_000))
     ws.stores.tables.texts("clip").add(["open it", "Open it"], _vectors(["open it"] * 2))
     for limit in (1, 9, 700):
         moments = rank_by_text(ws.stores, _SPACE.name, _vector("open it"), limit)
