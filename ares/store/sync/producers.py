@@ -313,6 +313,10 @@ class ColumnTypes:
                     row[column.name] = to_arrow_value(value, type_name)
         return row
 
+    def without_values(self, names: Iterable[str]) -> Row:
+        """No value for each column that annotators may fill; what the source says stays, whoever declares it."""
+        return dict.fromkeys(name for name in names if name not in self._source_columns)
+
     def _refusal(self, column: Column) -> str:
         if column.name in self._source_columns:
             return f"{column.name!r} is a column of the source"

@@ -474,8 +474,8 @@ class TableChangeCollector:
         """Add what all annotations of a group say of some episodes, and which columns have no value."""
         compared = self._compared_groups()
         names, reviewed = {*group, *compared}, self.catalog.reviewed_groups
-        empty = dict.fromkeys(self.catalog.episode_columns(group))
-        empty_segment = dict.fromkeys(self.catalog.segment_columns(group))
+        empty = self._episode_columns.without_values(self.catalog.episode_columns(group))
+        empty_segment = self._segment_columns.without_values(self.catalog.segment_columns(group))
         maker_ids = {producer.maker_id for producer in self.catalog.producers_of(group)}
         read_producers = [producer.maker_id for producer in self.catalog.producers_of(names | reviewed)]
         for ids in batched(episode_ids, _EPISODES_PER_READ):

@@ -177,6 +177,19 @@ def test_a_value_that_fits_no_column_is_told_and_holds_up_nothing(
     assert apply_log(tables, sqlite) == 0
 
 
+def test_two_versions_that_declare_a_column_of_the_source_leave_it_as_it_is(
+    tables: Tables, sqlite: SqliteAnnotationStore, ids: list[str]
+) -> None:
+    first = _guest("instruction")
+    second = replace(first, version="2")
+    for producer in (first, second):
+        sqlite.add_producer(producer)
+        sqlite.append([_annotation(producer, ids[0], {"instruction": "no"})])
+    with pytest.raises(StoreError, match="'instruction' is a column of the source"):
+        apply_log(tables, sqlite)
+    assert _column(tables, "instruction")[ids[0]] == "open drawer 0"
+
+
 def test_an_unknown_producer_holds_up_no_other_annotation(
     tables: Tables, sqlite: SqliteAnnotationStore, ids: list[str]
 ) -> None:
