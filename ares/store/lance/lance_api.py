@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.errors import StoreError
+from ares.errors import StoreError, storage_error
 from ares.store.filters import make_engine_filter_error
 from ares.store.sql import TrustedFilter, column_membership, replace_membership
 
@@ -73,6 +75,8 @@ def lance_errors(table: str, where: str = "") -> Iterator[None]:
     except _PLANNING_ERRORS as error:
         if where and any(words in str(error) for words in _FILTER_ERRORS):
             raise make_engine_filter_error(where, error) from error
+        if os.strerror(errno.ENOSPC) in str(error):
+            raise storage_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"table {table}")) from error
         raise StoreError(f"the table {table} cannot be used", str(error).splitlines()[0][:500]) from error
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ares.errors import FilterError, StoreError
+from ares.errors import DiskFull, FilterError, StoreError
 from ares.store import conjunction, ids_filter, lance_errors
 from ares.store.lance.lance_api import (
     TESTED_VERSIONS,
@@ -65,6 +65,14 @@ def test_only_the_user_s_part_of_a_trusted_filter_is_checked(filled: Tables) -> 
     with pytest.raises(FilterError, match="no column named 'episode_id'"):
         plan_filter(dataset, str(ids), {"key": "string"})
     assert plan_filter(dataset, " \n", types) is None
+
+
+def test_a_full_disk_is_told_as_one() -> None:
+    with (
+        pytest.raises(DiskFull, match="the disk is full: table episodes: .*free some space"),
+        lance_errors("episodes"),
+    ):
+        raise OSError("LanceError(IO): Generic LocalFileSystem error: No space left on device (os error 28)")
 
 
 def test_errors_of_lance_become_errors_of_ares() -> None:
