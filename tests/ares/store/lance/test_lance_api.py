@@ -69,7 +69,7 @@ def test_only_the_user_s_part_of_a_trusted_filter_is_checked(filled: Tables) -> 
 
 def test_a_full_disk_is_told_as_one() -> None:
     with (
-        pytest.raises(DiskFull, match="the disk is full: table episodes: .*free some space"),
+        pytest.raises(DiskFull, match=r"the disk is full: table episodes: .*free some space"),
         lance_errors("episodes"),
     ):
         raise OSError("LanceError(IO): Generic LocalFileSystem error: No space left on device (os error 28)")
