@@ -16,8 +16,8 @@ import numpy as np
 
 from ares.signals import DimensionKind, classify_by_name, classify_by_values, switch_like, value_evidence
 from ares.statistics import wilson_interval
+from benchmarks.foreign_robots import foreign_dataset, foreign_robot
 from benchmarks.quality import read_episodes, seed_range
-from tests.generators.foreign_robots import foreign_dataset, foreign_robot
 from tests.generators.robots import random_dimensions
 
 if TYPE_CHECKING:

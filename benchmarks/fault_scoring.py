@@ -10,11 +10,10 @@ import numpy as np
 
 from ares.checks import CODES, EpisodeActionLag, check_signals
 from ares.signals import DatasetStatistics, EpisodeSignals
+from benchmarks.foreign_robots import foreign_dataset, foreign_robot
 from benchmarks.shares import format_share
-from tests.generators.foreign_robots import foreign_dataset, foreign_robot
-from tests.generators.planting import NEED_LAG, NEEDS_POSITIONS, PLANTERS
+from tests.generators.planting import ANGLES, NEED_LAG, NEEDS_POSITIONS, PLANTERS, FaultSite
 from tests.generators.robots import random_dataset, random_robot
-from tests.generators.scoring import fault_site, plant_fault
 from tests.generators.strengths import STRENGTHS
 
 # Episodes of each generated dataset.
@@ -109,6 +108,17 @@ class LagScore:
         )
 
 
+def fault_site(
+    code: str, episode: EpisodeSignals, dim: int, unit_scale: float, multiple: float = 1.0
+) -> FaultSite:
+    """A site in a dimension of the state and that of its name in the action, at a multiple of the code's strength."""
+    name = episode.state_names[dim]
+    names = episode.action_names
+    strength = STRENGTHS[code].size * multiple * (unit_scale if code in ANGLES else 1.0)
+    action_dim = names.index(name) if name in names else 0
+    return FaultSite(dim=dim, action_dim=action_dim, strength=strength, unit_scale=unit_scale)
+
+
 def audit_foreign(seeds: Iterable[int], score: AuditScore) -> None:
     """Add foreign robots: their clean episodes and lags, and one fault of each code per robot that records joints."""
     for seed in seeds:
@@ -149,9 +159,7 @@ def _plant_all(
     for code in codes:
         dim = int(rng.choice(dims))
         name = episodes[-1].state_names[dim]
-        faulty = plant_fault(
-            code, episodes[-1], fault_site(code, episodes[-1], dim, unit_scale, multiple), rng
-        )
+        faulty = PLANTERS[code](episodes[-1], fault_site(code, episodes[-1], dim, unit_scale, multiple), rng)
         if faulty is not None:
             score.add_fault(code, episodes[:-1], faulty, name)
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from ares.checks import CODES, check_signals
 from ares.signals import DatasetStatistics, EpisodeSignals, EpisodeSignalSummary, summarise_signals
 from ares.statistics import effective_items, wilson_interval
+from benchmarks.foreign_robots import foreign_dataset, foreign_robot
 from benchmarks.quality import read_layouts, seed_range
 from benchmarks.shares import format_share
-from tests.generators.foreign_robots import foreign_dataset, foreign_robot
 from tests.generators.meaning_faults import MEANING_FAULTS, PlantedMeaning, plant_meaning
 from tests.generators.robots import random_dataset, random_robot
 

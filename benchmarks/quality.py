@@ -25,10 +25,10 @@ from benchmarks.fault_scoring import (
     audit_foreign,
     audit_generated,
     detection_curve,
+    fault_site,
 )
 from ingest.pipeline import find_datasets
 from tests.generators.planting import PLANTERS
-from tests.generators.scoring import fault_site, plant_fault
 
 
 def main() -> None:
@@ -89,7 +89,7 @@ def audit_real(path: str, seeds: range, unit: float, score: AuditScore) -> None:
             joints = [int(d) for d in moving if _is_joint(episode, int(d))]
             for code in PLANTERS if joints else ():
                 dim = int(rng.choice(joints))
-                faulty = plant_fault(code, episode, fault_site(code, episode, dim, unit), rng)
+                faulty = PLANTERS[code](episode, fault_site(code, episode, dim, unit), rng)
                 if faulty is not None:
                     score.add_fault(code, others, faulty, episode.state_names[dim])
 

@@ -17,9 +17,8 @@ from ares.signals import DatasetStatistics, EpisodeSignals, SignalChange, Typica
 from benchmarks.fault_scoring import LEAST_MOTION
 from benchmarks.quality import read_episodes, seed_range
 from benchmarks.shares import format_share
-from tests.generators.planting import FaultSite
+from tests.generators.planting import PLANTERS, FaultSite
 from tests.generators.robots import random_dataset, random_robot
-from tests.generators.scoring import plant_fault
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,7 +118,7 @@ def plant_all(
         rng = np.random.default_rng((seed, ord(code[-1])))
         strength = {"A001": float(rng.integers(1, 3)), "A004": 0.2 * unit, "A007": 1.0}[code]
         site = FaultSite(dim=int(rng.choice(dims)), action_dim=0, strength=strength, unit_scale=unit)
-        faulty = plant_fault(code, episodes[number], site, rng)
+        faulty = PLANTERS[code](episodes[number], site, rng)
         if faulty is None:
             continue
         state = faulty.state.astype(np.float32).astype(np.float64)

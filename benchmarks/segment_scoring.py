@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.generators.event_logs import LogEvent
+from benchmarks.event_logs import LogEvent
 
 # A found boundary is right so near a true one, and an event is short below so many seconds.
 TOLERANCE_SECONDS = 0.5

@@ -28,6 +28,7 @@ import numpy as np
 from annotators.motion import MotionMeaning, infer_meaning_by_names
 from annotators.segment import find_signal_boundaries, read_tracks
 from ares.episode import Signal, Trajectory
+from benchmarks.event_logs import PARTS, LogEvent, LoggedEpisode, make_logged_episode, true_boundaries
 from benchmarks.quality import seed_range
 from benchmarks.segment_scoring import (
     SegmentScore,
@@ -37,7 +38,6 @@ from benchmarks.segment_scoring import (
     summarise,
 )
 from ingest.signals import numbered_names
-from tests.generators.event_logs import PARTS, LogEvent, LoggedEpisode, make_logged_episode, true_boundaries
 
 # Boundaries in seconds, by arm.
 Found = Mapping[str, Sequence[float]]

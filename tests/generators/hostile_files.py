@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +16,7 @@ from ares.annotation import Annotation, Column, Producer
 from ares.review import Answer
 from tests.ingest.test_exported_again import CAPTIONER, JUDGE, make_caption, write_robomimic
 from tests.ingesting import ingest_paths
+from tests.torture.mutations import ANY_BYTES, WRONG_VALUES, change_json
 
 GRADER = Producer(
     annotator="grade", version="1", model="judge", kind="model", subject_kind="annotation", after=("caption",),
@@ -122,76 +123,26 @@ def describe_log(workspace: Path) -> tuple[int, dict[str, Any]]:
         return log.last_sequence(), documents | ({"makers": producers} if producers else {})
 
 
-# Texts and values that no field expects.
-_NAMES = (
-    "../../x", "/etc/passwd", "..", "a\0b", "\x1b[2J", "\u202egnp.exe", "", " ", "a" * 5_000, "x\ny", "'; DROP TABLE",
-    "\ud800",
-)  # fmt: skip
-_VALUES: tuple[Any, ...] = (
-    None, True, -1, 0, 2**63, 2**200, 1e308, -1e308, float("nan"), float("inf"), [], {}, [[]], "x", "1", [None] * 3,
-    {"a": {"b": []}},
-)  # fmt: skip
-
-
-def _deep(levels: int) -> Any:
-    value: Any = []
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
-def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The place of every value in a document, the whole left out."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [found for key, part in items for found in ((*path, key), *_paths(part, (*path, key)))]
-
-
-def _set(document: Any, path: Sequence[Any], change: Callable[[Any], Any]) -> None:
-    for key in path[:-1]:
-        document = document[key]
-    document[path[-1]] = change(document[path[-1]])
-
-
-def bend(document: Any, chance: random.Random) -> str:
-    """Bend a value somewhere in a document; returns what was done."""
-    path = chance.choice(_paths(document))
-    way = chance.choice(("value", "name", "drop", "key", "deep", "huge", "more"))
-    parent = document
-    for key in path[:-1]:
-        parent = parent[key]
-    if way == "drop":
-        del parent[path[-1]]
-    elif way == "key" and isinstance(parent, dict):
-        parent[chance.choice(_NAMES)] = parent.pop(path[-1])
-    elif way == "more" and isinstance(parent, dict):
-        parent[chance.choice(_NAMES)] = chance.choice(_VALUES)
-    else:
-        bent = {
-            "value": chance.choice(_VALUES), "name": chance.choice(_NAMES), "deep": _deep(150), "huge": "x" * 100_000,
-            "key": chance.choice(_VALUES), "more": chance.choice(_NAMES),
-        }[way]  # fmt: skip
-        _set(document, path, lambda _: bent)
-    return f"{way} at {path}"
+_TEXTS = [value for value in WRONG_VALUES if isinstance(value, str)]
 
 
 def _bend_line(line: str, chance: random.Random) -> str:
     """A line of labels, of which a value is bent; of an annotation more often in its body."""
     document = json.loads(line)
     if "annotation" in document and chance.random() < 0.7:
-        body = json.loads(document["annotation"][5])
-        bend(body, chance)
-        document["annotation"][5] = json.dumps(body)
-    else:
-        bend(document, chance)
-    return json.dumps(document)
+        document["annotation"][5] = change_json(document["annotation"][5].encode(), chance).decode()
+        return json.dumps(document)
+    return change_json(line.encode(), chance).decode()
 
 
 def _foreign_document(lines: list[str], chance: random.Random) -> None:
     kinds = ("actions", "action_members", "sets", "set_members", "failures", "purges", "tombstones", "jobs", "pins",
              "certificates", "foreign_answers", "review_seats", "model_replies", "views")  # fmt: skip
-    content = chance.choice((*_VALUES, {"number": "x", "kind": "remove"}, {"precision": 1.0, "items": []}))
+    content = chance.choice(
+        (*WRONG_VALUES, {"number": "x", "kind": "remove"}, {"precision": 1.0, "items": []})
+    )
     place = chance.randrange(len(lines) + 1)
-    lines.insert(place, json.dumps({"document": [chance.choice(kinds), chance.choice(_NAMES), content]}))
+    lines.insert(place, json.dumps({"document": [chance.choice(kinds), chance.choice(_TEXTS), content]}))
 
 
 def _foreign_producer(lines: list[str], chance: random.Random) -> None:
@@ -199,10 +150,10 @@ def _foreign_producer(lines: list[str], chance: random.Random) -> None:
     place = next(n for n, line in enumerate(lines) if '"maker"' in line[:10])
     producer = json.loads(lines[place])["maker"]
     producer |= {
-        "annotator": chance.choice(("caption", "zzz", *_NAMES)),
+        "annotator": chance.choice(("caption", "zzz", *_TEXTS)),
         "kind": chance.choice(("person", "model", "god")),
         "columns": [
-            {"name": chance.choice(("episode_id", "dataset", "tags", "reviewed", "success", "a b", "select", *_NAMES)),
+            {"name": chance.choice(("episode_id", "dataset", "tags", "reviewed", "success", "a b", "select", *_TEXTS)),
              "type": chance.choice(("bool", "int64", "string", "list<string>", "blob")), "meaning": "",
              "rollup": chance.choice(("", "sum", "min", "xx"))}
         ],
@@ -218,7 +169,7 @@ def _foreign_person(lines: list[str], chance: random.Random) -> None:
     body = json.loads(document["annotation"][5])
     answer = body["value"]["answer"]
     field = chance.choice(list(answer))
-    answer[field] = chance.choice((*_VALUES[:8], *_NAMES, "Root"))
+    answer[field] = chance.choice((*WRONG_VALUES[:8], *_TEXTS, "Root"))
     if chance.random() < 0.3:
         body["value"]["rulings"] = chance.choice(
             ([{"criterion": 1}], "x", [[]], [{"verdict": "MAYBE", "criterion": "A"}])
@@ -255,6 +206,8 @@ def _bend_labels(text: str, chance: random.Random) -> tuple[str, bytes]:
         _foreign_document, _foreign_producer, _foreign_person, _swap_ids, _speak_for_people,
     ]  # fmt: skip
     way = chance.choice(("line", "line", "line", "made", "made", "made", "bytes", "order"))
+    if way == "bytes":
+        return _bend_bytes(text.encode(), chance)
     if way == "line":
         for place in chance.sample(range(len(lines)), chance.randint(1, 2)):
             lines[place] = _bend_line(lines[place], chance)
@@ -262,34 +215,31 @@ def _bend_labels(text: str, chance: random.Random) -> tuple[str, bytes]:
         made = chance.choice(ways)
         made(lines, chance)
         way = made.__name__
-    elif way == "order":
+    else:
         lines.reverse()
-    content = ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")
-    return (way, content) if way != "bytes" else bend_bytes(content, chance)
+    return way, ("\n".join(lines) + "\n").encode()
 
 
-def bend_bytes(content: bytes, chance: random.Random) -> tuple[str, bytes]:
-    """A file whose bytes are bent: cut, no UTF-8, very deep, with a number of a million digits, or a key twice."""
-    way = chance.choice(("cut", "utf8", "deep", "digits", "twice", "nan", "empty", "zeros", "utf16"))
+def _bend_bytes(content: bytes, chance: random.Random) -> tuple[str, bytes]:
+    """A file with a very deep document, a number of a million digits, NaN or a key twice; an empty or damaged one."""
+    odd = {"deep": b"[" * 200_000, "digits": b"9" * 1_000_000, "nan": b"NaN"}
+    way = chance.choice((*odd, "twice", "empty", "damaged", "damaged", "damaged"))
     lines = content.splitlines(keepends=True)
     place = chance.randrange(len(lines))
-    deep = b"[" * 200_000
-    made: dict[str, Callable[[], bytes]] = {
-        "cut": lambda: content[: chance.randrange(1, len(content) - 2)],
-        "utf8": lambda: content.replace(b'"', b'"\xff\xfe', 1),
-        "deep": lambda: b"".join([*lines[:place], b'{"columns": ' + deep + b"}\n", *lines[place:]]),
-        "digits": lambda: b"".join(
-            [*lines[:place], b'{"columns": ' + b"9" * 1_000_000 + b"}\n", *lines[place:]]
-        ),
-        "twice": lambda: b"".join(
-            [*lines[:place], lines[place].replace(b"{", b'{"name": 1, "name": 2, ', 1), *lines[place + 1 :]]
-        ),
-        "nan": lambda: b"".join([*lines[:place], b'{"columns": NaN}\n', *lines[place:]]),
-        "empty": lambda: b"",
-        "zeros": lambda: bytes(10_000),
-        "utf16": lambda: content.decode("utf-8", "replace").encode("utf-16")[3:],
-    }
-    return way, made[way]()
+    if way in odd:
+        lines.insert(place, b'{"columns": ' + odd[way] + b"}\n")
+    elif way == "twice":
+        lines[place] = lines[place].replace(b"{", b'{"name": 1, "name": 2, ', 1)
+    elif way == "damaged":
+        return way, chance.choice(ANY_BYTES)(content, chance)
+    return way, b"" if way == "empty" else b"".join(lines)
+
+
+def _bend(content: bytes, chance: random.Random) -> tuple[str, bytes]:
+    """A document, or one line of documents, with other values; or other bytes."""
+    if chance.random() < 0.75:
+        return "values", change_json(content, chance)
+    return _bend_bytes(content, chance)
 
 
 @dataclass(frozen=True)
@@ -312,38 +262,21 @@ def make_hostile_file(good: GoodFiles, folder: Path, seed: int) -> HostileFile:
     chance = random.Random(f"hostile {seed}")
     kind = ("labels", "card", "labels", "card", "lock", "answers")[seed % 6]
     if kind == "labels":
-        what, content = _bend_labels(good.labels.read_text(), chance)
-        return _write(folder / "bent.labels.jsonl", kind, what, content)
+        return _write(folder / "bent.labels.jsonl", kind, *_bend_labels(good.labels.read_text(), chance))
     if kind == "answers":
-        lines = good.answers.read_text().splitlines()
-        place = chance.randrange(len(lines))
-        row = json.loads(lines[place])
-        what = bend(row, chance)
-        content = "\n".join([*lines[:place], json.dumps(row), *lines[place + 1 :]]).encode(
-            "utf-8", "surrogatepass"
-        )
-        what, content = (what, content) if chance.random() < 0.7 else bend_bytes(content, chance)
-        return _write(folder / "bent.jsonl", kind, what, content)
+        return _write(folder / "bent.jsonl", kind, *_bend(good.answers.read_bytes(), chance))
     card = good.copy_to(folder)
     document = json.loads(card.read_text())
     if kind == "lock":
-        document = {
-            name: document[name]
-            for name in ("name", "version", "created", "recipe", "episodes", "ids_hash", "ids")
-        }
+        names = ("name", "version", "created", "recipe", "episodes", "ids_hash", "ids")
+        document = {name: document[name] for name in names}
     elif chance.random() < 0.4:
         what, content = _bend_labels(good.labels.read_text(), chance)
         (folder / good.labels.name).write_bytes(content)
-        document["labels"] |= {
-            "sha256": sha256(content).hexdigest(),
-            "annotations": content.count(b'{"annotation"'),
-        }
+        count = content.count(b'{"annotation"')
+        document["labels"] |= {"sha256": sha256(content).hexdigest(), "annotations": count}
         return _write(card, kind, f"labels: {what}", json.dumps(document).encode())
-    if chance.random() < 0.2:
-        what, content = bend_bytes(json.dumps(document, indent=1).encode(), chance)
-        return _write(card, kind, what, content)
-    what = bend(document, chance)
-    return _write(card, kind, what, json.dumps(document).encode("utf-8", "surrogatepass"))
+    return _write(card, kind, *_bend(json.dumps(document, indent=1).encode(), chance))
 
 
 def _write(path: Path, kind: str, what: str, content: bytes) -> HostileFile:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.generators.event_logs import LogEvent
+from benchmarks.event_logs import LogEvent
 from tests.judges.marked_frames import draw_frame, read_image
 
 _VERBS = ("pick up", "put down", "open", "shut", "push", "turn", "wipe", "pour")

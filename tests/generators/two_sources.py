@@ -1,4 +1,4 @@
-"""A drawn robot, what it records, and pairs of datasets of it, of which the second may differ by one convention.
+"""A drawn robot, what it records, and the conventions by which a second dataset of it may differ.
 
 Written from the paragraph of issue 33 on sets from several sources, before what it says was built, and from no
 other code: nothing here is shared with what compares datasets.
@@ -8,18 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.generators.lerobot_folders import LeRobotFolder
-
 Array = NDArray[np.float64]
 
-# What the second of two datasets is, and what may differ beside that.
-HONEST = ("copy", "same task", "other task", "few episodes")
-PLANTED = ("unit", "sign", "offset", "gripper", "exchanged")
 RATE_HZ = 30.0
 DEGREES = 57.29577951308232
 _TICKS = 4096 / 6.283185307179586
@@ -71,25 +65,6 @@ class Recorded:
     def mapped(self, change: Callable[[Array], Array]) -> Recorded:
         """The same episodes with a function applied to each (T, D) array."""
         return replace(self, states=tuple(map(change, self.states)), actions=tuple(map(change, self.actions)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwoSources:
-    """Two datasets of one robot and what sets them apart.
-
-    Attributes:
-        first: One dataset.
-        second: The other.
-        base: What the second is but for the planted difference, one of `HONEST`.
-        planted: One of `PLANTED`; "" where the two may be mixed.
-        detail: More of the difference, for a message.
-    """
-
-    first: Recorded
-    second: Recorded
-    base: str
-    planted: str
-    detail: str
 
 
 def random_robot(rng: np.random.Generator) -> ArmRobot:
@@ -183,33 +158,6 @@ def _record_episode(robot: ArmRobot, points: Array, rng: np.random.Generator) ->
     )
 
 
-def two_sources(seed: int) -> TwoSources:
-    """A pair at random: two of five are honest in each way that datasets of one robot differ anyway."""
-    rng = np.random.default_rng(seed)
-    robot = random_robot(rng)
-    points = random_waypoints(robot, rng)
-    first = record(robot, points, rng, int(rng.integers(5, 12)))
-    planted = str(rng.choice(PLANTED)) if rng.random() < 0.6 else ""
-    base = str(rng.choice(HONEST[:3] if planted else HONEST))
-    second = first
-    if base != "copy":
-        other = random_waypoints(robot, rng) if base == "other task" else points
-        episodes = int(rng.integers(1, 4) if base == "few episodes" else rng.integers(5, 12))
-        second = record(robot, other, rng, episodes)
-    # Both in a unit that need not be radians: what is the same on both sides is no difference.
-    factor = np.ones(len(robot.names))
-    factor[robot.dimensions("arm")] = float(rng.choice([1.0, 1.0, DEGREES, 100 / 3.0]))
-    if planted:
-        second = SIGNAL_PLANTERS[planted](robot, second, rng)
-    return TwoSources(
-        first=first.mapped(lambda values: values * factor),
-        second=second.mapped(lambda values: values * factor),
-        base=base,
-        planted=planted,
-        detail=f"in the {base}",
-    )
-
-
 def _change_signals(
     recorded: Recorded, change: Callable[[Array], Array], rng: np.random.Generator
 ) -> Recorded:
@@ -285,17 +233,3 @@ SIGNAL_PLANTERS: dict[str, Callable[[ArmRobot, Recorded, np.random.Generator], R
     "exchanged": _plant_exchange,
     "pace": _plant_pace,
 }
-
-
-def write_recorded(folder: Path, recorded: Recorded) -> Path:
-    """A LeRobot v2.1 dataset of the episodes, without videos."""
-    vector = {"dtype": "float32", "shape": [len(recorded.names)], "names": list(recorded.names)}
-    signals = {"observation.state": recorded.states, "action": recorded.actions}
-    made = LeRobotFolder(
-        columns={key: np.concatenate(values) for key, values in signals.items()},
-        lengths=[len(state) for state in recorded.states],
-        rate_hz=RATE_HZ,
-        tasks=["move"],
-        info={"robot_type": "one_robot", "features": dict.fromkeys(signals, vector)},
-    )
-    return made.write(folder)

@@ -14,7 +14,6 @@ from ares.checks import EpisodeCheck, check_signals
 from ares.signals import DatasetStatistics, EpisodeSignals
 from tests.generators.planting import ANGLES, PLANTERS, FaultSite
 from tests.generators.robots import RandomRobot, random_dataset, random_robot
-from tests.generators.scoring import plant_fault
 from tests.generators.strengths import STRENGTHS
 
 # A small sample of the audit in benchmarks/RESULTS.md; the seeds are those of its development part.
@@ -58,7 +57,7 @@ def test_a_planted_fault_is_found_in_its_dimension(code: str) -> None:
         if not robot.moving_joints or (robot.is_delta and code in _NEEDS_POSITIONS):
             continue
         dim = robot.moving_joints[0]
-        faulty = plant_fault(code, episodes[-1], _site(code, robot, dim), deepcopy(rng))
+        faulty = PLANTERS[code](episodes[-1], _site(code, robot, dim), deepcopy(rng))
         if faulty is not None:
             planted += 1
             statistics = deepcopy(clean)

@@ -80,7 +80,6 @@ class _Arm:
         self, name: str, path: NDArray[np.float64], closure: NDArray[np.float64] | None, force: float
     ) -> None:
         """Do something; two parts of one name in a row are one event."""
-        import numpy as np
 
         steps = len(path)
         self.path.append(path)
@@ -95,7 +94,6 @@ class _Arm:
 
     def rest(self, name: str, seconds: float, force: float = 0.0) -> None:
         """Stay where it is, or drift by some millimetres as a hand does that is held still."""
-        import numpy as np
 
         drift = self.rng.normal(0, 0.003, 3) if self.rng.random() < 0.5 else np.zeros(3)
         share = np.linspace(0, 1, max(1, round(seconds / _STEP)))
@@ -103,7 +101,6 @@ class _Arm:
 
     def close(self, name: str, is_closed: bool) -> None:
         """Move the fingers, after and before a moment of rest."""
-        import numpy as np
 
         rng = self.rng
         if rng.random() < 0.6:
@@ -118,7 +115,6 @@ class _Arm:
 
     def move(self, name: str, goal: NDArray[np.float64], force: float = 0.0) -> None:
         """Go to a goal, perhaps in a curve, perhaps with a hesitation: none of these is an event."""
-        import numpy as np
 
         rng = self.rng
         way = float(np.linalg.norm(goal - self.here))
@@ -316,7 +312,6 @@ class _Recorder:
 
     def record(self, arm: _Arm) -> tuple[NDArray[np.float64], NDArray[np.float64], list[str]]:
         """State, command and names of the state of an arm."""
-        import numpy as np
 
         path, closure = self._blend(np.concatenate(arm.path)), np.concatenate(arm.closure)
         commanded, felt = self._place(path), self._place(path, self._lag)
@@ -334,7 +329,6 @@ class _Recorder:
 
     def _blend(self, path: NDArray[np.float64]) -> NDArray[np.float64]:
         """(G, 3) path of a person who begins to move before the last movement has ended, if it is such a person."""
-        import numpy as np
 
         half = round(self._blend_seconds / _STEP / 2)
         if not half:
@@ -345,13 +339,11 @@ class _Recorder:
 
     def _sample(self, values: NDArray[np.float64], lag: float = 0.0) -> NDArray[np.float64]:
         """(T, D) values of the grid at the recorded seconds, later by a lag."""
-        import numpy as np
 
         grid = np.arange(len(values)) * _STEP
         return np.column_stack([np.interp(self._seconds - lag, grid, own) for own in values.T])
 
     def _place(self, path: NDArray[np.float64], lag: float = 0.0) -> NDArray[np.float64]:
-        import numpy as np
 
         shaky = self._sample(path, lag)
         if self._is_joints:
@@ -366,7 +358,6 @@ class _Recorder:
 
     def _shake(self, steps: int, width: int) -> NDArray[np.float64]:
         """The tremor of a person who leads: slow noise."""
-        import numpy as np
 
         rate = 1 / (self._seconds[1] - self._seconds[0])
         keep = np.exp(-2 * np.pi * 1.5 / rate)
@@ -377,7 +368,6 @@ class _Recorder:
 
     def _grip(self, closure: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """State and command of the gripper or hand; a thing in it keeps it from closing."""
-        import numpy as np
 
         commanded = self._sample(closure[:, None])
         felt = np.minimum(self._sample(closure[:, None], self._lag), self._hold)
@@ -394,7 +384,6 @@ class _Recorder:
         return np.asarray(scale * (1 - felt + noise)), np.asarray(scale * (1 - commanded))
 
     def _forces(self, force: NDArray[np.float64]) -> NDArray[np.float64]:
-        import numpy as np
 
         pushed = self._sample(force[:, None], self._lag)
         shares = self._rng.normal(0, 1, self.num_forces)

@@ -1,4 +1,4 @@
-"""Clean signals, and their true lags, of robots whose controllers, actions and names those of `robots` do not have."""
+"""Clean signals and true lags of robots with other controllers, actions and names than `tests.generators.robots`."""
 
 from __future__ import annotations
 
