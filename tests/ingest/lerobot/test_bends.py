@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from ares.episode import Record
 from ares.errors import AresError
 from ares.media import frames_at
 from ingest.base import Item, SourceOptions
 from ingest.lerobot import lerobot
-from tests.ingest.lerobot.bending import BENDS
+from tests.ingest.lerobot.bending import BENDS, SPAN
 from tests.ingest.lerobot.good_folders import write_good_folder
 
 MANUAL = (Path(__file__).parents[3] / "docs" / "formats.md").read_text().splitlines()
@@ -193,6 +195,25 @@ def test_each_bend(version: str, name: str, good: Good, tmp_path: Path) -> None:
     assert list(differences(before, bent, folder)) == []
     if name in MENDED:
         assert (bent.episodes.keys(), bent.failures) == (before.episodes.keys(), [])
+
+
+COLUMNS = ("episode_index", "length", "data/chunk_index", "data/file_index")
+SPANS = tuple(f"{SPAN}{name}" for name in ("chunk_index", "file_index", "from_timestamp", "to_timestamp"))
+NUMBERS = st.none() | st.integers(-(2**62), 2**62) | st.floats()
+
+
+@settings(max_examples=25, deadline=None)
+@given(row=st.dictionaries(st.sampled_from(COLUMNS + SPANS), NUMBERS, min_size=1))
+def test_any_numbers_in_the_list_give_episodes_or_errors_of_ares(
+    good: Good, tmp_path_factory: pytest.TempPathFactory, row: dict[str, Any]
+) -> None:
+    folder = Path(shutil.copytree(good["v3.0"][0], tmp_path_factory.mktemp("fuzz") / "made"))
+    (path,) = (folder / "meta" / "episodes").rglob("*.parquet")
+    rows = pq.read_table(path).to_pylist()
+    pq.write_table(
+        pa.Table.from_pylist([rows[0] | row, *({**own, **dict.fromkeys(row)} for own in rows[1:])]), path
+    )
+    read_folder(folder)
 
 
 @pytest.mark.slow

@@ -141,13 +141,6 @@ def test_a_video_beside_the_steps_is_a_camera_and_optional_features_are_read(mak
     np.testing.assert_array_equal(record.trajectory.extra["force"].values, dataset.values[OBS + "force"])
 
 
-def test_ragged_texts_stand_where_tensorflow_datasets_puts_them(make_rlds: MakeRlds) -> None:
-    dataset = make_rlds("a", PLAIN | {OBS + "instructions": "texts", OBS + "numbers": "ragged float32 3"},
-                     changed={OBS + "numbers": [[np.ones(3, np.float32)]] * 4})  # fmt: skip
-    step = tfds_steps(dataset.path, load_first_record(dataset.path))[0]
-    assert list(step["observation"]["instructions"]) == [b"open it", b"open the drawer"]
-
-
 def test_packed_numbers_are_unpacked_and_broken_ones_told(make_rlds: MakeRlds) -> None:
     more = {OBS + "packed": "float64 2 zlib", OBS + "plain": "int16 3 bytes"}
     dataset = make_rlds("a", PLAIN | more)
