@@ -91,6 +91,16 @@ def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     pq.write_table(change(pq.ParquetFile(path).read()), path)
 
 
+def rewrite_all(folder: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    for path in files_of(folder, ".parquet"):
+        rewrite(path, change)
+
+
+def remove_files(folder: Path, suffix: str) -> None:
+    for path in files_of(folder, suffix):
+        path.unlink()
+
+
 def edit_list(folder: Path, edit: Callable[[list[Row]], list[Row]]) -> None:
     """Edit the entries of the file that lists episodes."""
     lines = folder / "meta" / "episodes.jsonl"
@@ -270,16 +280,16 @@ BOTH: dict[str, Bend] = {
     "modality.json that is none": lambda folder, rng: (folder / "meta" / "modality.json").write_text(
         rng.choice(["", "[]", '{"state": [1], "video": {"a": 3}}'])
     ),
-    "no data files": lambda folder, rng: [path.unlink() for path in files_of(folder, ".parquet")],
-    "no videos": lambda folder, rng: [path.unlink() for path in files_of(folder, ".mp4")],
+    "no data files": lambda folder, rng: remove_files(folder, ".parquet"),
+    "no videos": lambda folder, rng: remove_files(folder, ".mp4"),
     "a file missing, empty, cut or a pointer": damage_file,
     "a stray video, data file or picture": add_stray_file,
     "an episode in two data files": copy_data,
     "rows in another order": shuffle_rows,
     "rows missing in an episode": drop_row,
-    "no column episode_index": lambda folder, rng: [
-        rewrite(path, lambda table: table.drop_columns("episode_index")) for path in files_of(folder, ".parquet")
-    ],
+    "no column episode_index": lambda folder, rng: rewrite_all(
+        folder, lambda table: table.drop_columns("episode_index")
+    ),
 }  # fmt: skip
 OWN_FILES: dict[str, Bend] = {
     "path templates missing or of another version": lambda folder, rng: other_template(folder, rng, "v3.0"),
@@ -291,9 +301,7 @@ OWN_FILES: dict[str, Bend] = {
     "chunks_size of other chunks": lambda folder, rng: edit_info(
         folder, chunks_size=rng.choice([1, 2, 0, -3, "x"])
     ),
-    "column episode_index of one number in every file": lambda folder, rng: [
-        rewrite(path, replace_number) for path in files_of(folder, ".parquet")
-    ],
+    "column episode_index of one number in every file": lambda folder, rng: rewrite_all(folder, replace_number),
 }  # fmt: skip
 SHARED_FILES: dict[str, Bend] = {
     "path templates missing or of another version": lambda folder, rng: other_template(folder, rng, "v2.1"),

@@ -247,23 +247,6 @@ def test_every_field_of_a_spec_is_read(make_rlds: MakeRlds, tmp_path: Path) -> N
     assert np.array_equal(frames[0], frames[1][..., ::-1])
 
 
-def test_parts_of_a_feature_are_taken_and_the_rest_is_kept(make_rlds: MakeRlds, tmp_path: Path) -> None:
-    spec = tmp_path / "spec.yaml"
-    spec.write_text(
-        "reference: me\nstate:\n  - {key: steps/observation/state, start: 3, names: [q]}\n"
-        "  - {key: steps/observation/state, stop: 1, names: [first]}\n"
-        "  - {key: steps/action, stop: 2, names: [x, y], unit: m}\n"
-    )
-    dataset = make_rlds("a", PLAIN)
-    trajectory = load_first_record(dataset.path, spec=str(spec)).trajectory
-    assert trajectory.state is not None and trajectory.action is not None
-    assert trajectory.state.names == ("q_0", "q_1", "first", "x", "y")
-    state, action = dataset.values[OBS + "state"], dataset.values["steps/action"]
-    assert np.array_equal(trajectory.state.values, np.hstack([state[:, 3:], state[:, :1], action[:, :2]]))
-    assert np.array_equal(trajectory.extra["state"].values, state)
-    assert np.array_equal(trajectory.action.values, action)
-
-
 def test_a_spec_that_is_shown_names_what_is_left_out_and_can_be_edited(
     make_rlds: MakeRlds, tmp_path: Path
 ) -> None:
