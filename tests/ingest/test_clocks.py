@@ -6,7 +6,6 @@ What a clock is worth that is damaged or contradicts a claim is in tests/ares/cl
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace as Message
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +16,6 @@ from ares.clock import settle_measured_clock
 from ares.episode import Record
 from ares.media import frames_at
 from tests.ingest.image_folders.conftest import image_bytes, write_table
-from tests.ingest.recordings.mcap.conftest import IMAGE, Entry, header, joints, write
 from tests.ingesting import open_sources
 
 SEEDS = range(3)
@@ -64,33 +62,7 @@ def write_npz(root: Path, recording: Recording) -> None:
     np.savez(root / "episode_0.npz", state=values, action=values, timestamps=START + recording.steps)
 
 
-def write_zarr(root: Path, recording: Recording) -> None:
-    zarr = pytest.importorskip("zarr")
-    values = np.random.default_rng(0).normal(size=(len(recording.steps), 2)).astype("float32")
-    store = zarr.open_group(str(root / "a.zarr"), mode="w", zarr_format=2)
-    data, meta = store.create_group("data"), store.create_group("meta")
-    for name, array in {"state": values, "action": values, "timestamp": START + recording.steps}.items():
-        data.create_array(name, data=array)
-    meta.create_array("episode_ends", data=np.array([len(values)]))
-
-
-WRITERS = {"csv": write_csv, "npz": write_npz, "zarr": write_zarr}
-
-
-def write_mcap(root: Path, recording: Recording, with_images: bool = False) -> None:
-    """Joints that hold the number of their message, stamped in their headers and logged late; and a camera."""
-    form, name = "rgb8; jpeg compressed bgr8", "sensor_msgs/msg/CompressedImage"
-    entries: list[Entry] = []
-    for number, at in enumerate(nanoseconds(recording.steps)):
-        entries.append(("/joint_states", "sensor_msgs/msg/JointState", at, joints(at, [number, 0.0])))
-    for at in nanoseconds(recording.images) if with_images else ():
-        entries.append(("/camera/front", name, at, Message(header=header(at), format=form, data=IMAGE)))
-    late = 30_000_000
-    write(root / "run.mcap", [(topic, kind, at + late, message) for topic, kind, at, message in entries])
-
-
-def nanoseconds(seconds: NDArray[np.float64]) -> list[int]:
-    return [int(second) for second in int(START) * 10**9 + np.round(seconds * 1e9).astype(np.int64)]
+WRITERS = {"csv": write_csv, "npz": write_npz}
 
 
 def read(root: Path) -> Record:
@@ -127,16 +99,3 @@ def test_a_step_has_the_image_that_was_there_whatever_the_rate_of_the_camera(
     # An image that begins within the rounding of times may be shown.
     is_sure = np.abs(recording.images[:, None] - recording.steps).min(axis=0) > 1.1e-3
     assert is_sure.any() and np.array_equal(shown[is_sure], (numbers % 250)[is_sure]), seed
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_an_mcap_gives_each_step_the_last_signal_before_it(seed: int, tmp_path: Path) -> None:
-    recording = random_recording(seed)
-    write_mcap(tmp_path / "data", recording, with_images=True)
-    record = read(tmp_path / "data")
-    assert record.episode.num_steps == len(recording.images) and record.trajectory.state is not None
-    images, steps = (np.array(nanoseconds(part)) for part in (recording.images, recording.steps))
-    latest = np.maximum(np.searchsorted(steps, images, side="right") - 1, 0)
-    is_covered = images >= steps[0]
-    shown = record.trajectory.state.values[:, 0]
-    assert np.array_equal(shown[is_covered], latest[is_covered]), seed

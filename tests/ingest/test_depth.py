@@ -16,18 +16,11 @@ import zarr
 from numpy.typing import NDArray
 
 import ares
-from app.cli.main import main
 from ares.episode import Record
 from ares.formats import parse_tf_example, read_record, scan_record_file
 from ingest.base import SourceOptions
-from tests.generators.depth_sources import (
-    DepthSource,
-    depth_messages,
-    draw_depth,
-    make_depth_images,
-    make_depth_rlds,
-)
 from tests.ingest.agibot.conftest import write_agibot
+from tests.ingest.conftest import write_rlds
 from tests.ingest.recordings.mcap.conftest import START, STEP, Entry, header, states, write
 from tests.ingesting import ingest_paths, open_sources
 
@@ -42,40 +35,84 @@ def range_of(depth: Any) -> list[float]:
     return [float(known.min()), float(known.max())]
 
 
-def assert_kept(record: Record, source: DepthSource) -> None:
-    assert [camera.name for camera in record.episode.cameras] == [source.colour]
+def draw_depth(steps: int, is_float: bool) -> NDArray[Any]:
+    """(T, H, W) uint16 millimetres or float32 metres with some pixels that have no depth."""
+    rng = np.random.default_rng(steps)
+    metres = rng.uniform(0.2, 4, (steps, 24, 30)) * (rng.random((steps, 24, 30)) > 0.05)
+    return metres.astype(np.float32) if is_float else np.round(metres * 1000).astype(np.uint16)
+
+
+def write_depth_images(folder: Path, camera: str, suffix: str, depth: NDArray[Any]) -> Path:
+    """An episode of numbered images: colours as JPEG, and depth."""
+    for name in ("front", camera):
+        (folder / "episode_0" / name).mkdir(parents=True)
+    for number, picture in enumerate(depth):
+        cv2.imwrite(
+            str(folder / "episode_0" / "front" / f"{number:05d}.jpg"), np.full((24, 32, 3), 90, np.uint8)
+        )
+        cv2.imwrite(str(folder / "episode_0" / camera / f"{number:05d}{suffix}"), picture)
+    (folder / "episode_0.json").write_text(json.dumps({"instruction": "lift the lid"}))
+    return folder
+
+
+def write_depth_rlds(folder: Path, camera: str, depth: NDArray[np.uint16]) -> Path:
+    """A record whose depth is PNG of 16 bits."""
+    key = f"steps/observation/{camera}"
+    leaves = {"steps/observation/front": "png 24 32 3", key: "png 24 30 1", "steps/action": "float32 3"}
+    path = write_rlds(folder, "made_up", leaves, len(depth), changed={key: depth[..., None]}).path
+    features = path / "features.json"
+    document = json.loads(features.read_text())
+    inner = document["featuresDict"]["features"]["steps"]["sequence"]["feature"]["featuresDict"]["features"]
+    inner["observation"]["featuresDict"]["features"][camera]["image"]["dtype"] = "uint16"
+    features.write_text(json.dumps(document))
+    return folder
+
+
+def assert_kept(record: Record, camera: str, depth: NDArray[Any]) -> None:
+    assert [own.name for own in record.episode.cameras] == ["front"]
     facts: Any = record.episode.metadata["depth_cameras"]
     (kept,) = facts.values()
-    assert list(facts) == [source.camera]
-    assert kept["depth_unit"] == source.unit
-    assert (kept["frames"], kept["height"], kept["width"]) == source.depth.shape
-    sampled = source.depth[sorted({0, len(source.depth) // 2, len(source.depth) - 1})]
+    assert list(facts) == [camera]
+    assert kept["depth_unit"] == ("m" if depth.dtype.kind == "f" else "mm")
+    assert (kept["frames"], kept["height"], kept["width"]) == depth.shape
+    sampled = depth[[0, len(depth) // 2, len(depth) - 1]]
     np.testing.assert_allclose([kept["depth_min"], kept["depth_max"]], range_of(sampled))
     assert Path(kept["path"]).exists()
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_depth_images_are_kept_by_reference(seed: int, tmp_path: Path) -> None:
-    source = make_depth_images(tmp_path / "d", seed)
-    record = load_first(source.path)
-    assert_kept(record, source)
-    assert f"camera {source.camera} left out: it holds depth, not colour" in record.warnings
+@pytest.mark.parametrize(
+    ("camera", "suffix", "is_float"),
+    [
+        ("top_depth", ".png", False),
+        ("range_0", ".tif", True),
+        ("range_0", ".png", False),
+        ("depth", ".tiff", False),
+    ],
+)
+def test_depth_images_are_kept_by_reference(camera: str, suffix: str, is_float: bool, tmp_path: Path) -> None:
+    depth = draw_depth(5, is_float)
+    record = load_first(write_depth_images(tmp_path / "d", camera, suffix, depth))
+    assert_kept(record, camera, depth)
+    assert f"camera {camera} left out: it holds depth, not colour" in record.warnings
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_depth_of_a_record_is_kept_by_reference(seed: int, tmp_path: Path) -> None:
-    source = make_depth_rlds(tmp_path / "d", seed)
-    assert_kept(load_first(source.path), source)
+@pytest.mark.parametrize("camera", ["depth", "static_depth_image"])
+def test_depth_of_a_record_is_kept_by_reference(camera: str, tmp_path: Path) -> None:
+    depth = draw_depth(6, is_float=False)
+    assert_kept(load_first(write_depth_rlds(tmp_path / "d", camera, depth)), camera, depth)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_depth_topic_is_kept_by_reference(seed: int, tmp_path: Path) -> None:
-    rng = np.random.default_rng(seed)
-    depth = draw_depth(rng, steps=10, is_float=bool(rng.random() < 0.5))
+@pytest.mark.parametrize("encoding", ["16UC1", "32FC1", "16UC1; compressedDepth png"])
+def test_a_depth_topic_is_kept_by_reference(encoding: str, tmp_path: Path) -> None:
+    depth = draw_depth(10, is_float=encoding == "32FC1")
     entries: list[Entry] = states(10)
-    for number, fields in enumerate(depth_messages(rng, depth)):
-        at = START + STEP * number
-        kind = "sensor_msgs/msg/CompressedImage" if "format" in fields else "sensor_msgs/msg/Image"
+    for number, picture in enumerate(depth):
+        at, kind = START + STEP * number, "sensor_msgs/msg/Image"
+        fields = {"encoding": encoding, "height": 24, "width": 30, "is_bigendian": 0}
+        fields |= {"step": 30 * picture.itemsize, "data": picture.tobytes()}
+        if "png" in encoding:
+            kind = "sensor_msgs/msg/CompressedImage"
+            fields = {"format": encoding, "data": bytes(12) + cv2.imencode(".png", picture)[1].tobytes()}
         entries.append(("/camera/depth", kind, at, SimpleNamespace(header=header(at), **fields)))
     record = load_first(write(tmp_path / "a.mcap", entries))
     facts: Any = record.episode.metadata["depth_cameras"]
@@ -85,44 +122,38 @@ def test_a_depth_topic_is_kept_by_reference(seed: int, tmp_path: Path) -> None:
     np.testing.assert_allclose([kept["depth_min"], kept["depth_max"]], range_of(depth[0]))
 
 
-def test_depth_is_shown_with_range_and_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = make_depth_images(tmp_path / "d", 0)
-    main(["ingest", str(source.path), "-w", str(tmp_path / "ws"), "--quiet"])
+def test_depth_is_shown_with_range_and_unit(tmp_path: Path, run_ares: Any) -> None:
+    source = write_depth_images(tmp_path / "d", "top_depth", ".png", draw_depth(5, is_float=False))
+    run_ares("ingest", source, "-w", tmp_path / "ws", "--quiet")
     with ares.open(tmp_path / "ws") as workspace:
         (episode_id,) = workspace.stores.tables.episodes.ids()
         (text,) = workspace.stores.tables.episodes.get_episode(episode_id).depth_texts
-    capsys.readouterr()
-    main(["show", episode_id, "-w", str(tmp_path / "ws"), "--json"])
-    assert text in json.loads(capsys.readouterr().out)["depth"]
-    main(["show", episode_id, "-w", str(tmp_path / "ws")])
-    assert text in " ".join(capsys.readouterr().out.split())
-    assert text.startswith(f"{source.camera}: {len(source.depth)} pictures of ")
-    assert f" {source.unit}, in " in text
+    assert text in run_ares("show", episode_id, "-w", tmp_path / "ws", "--json").json["depth"]
+    assert text in " ".join(run_ares("show", episode_id, "-w", tmp_path / "ws").out.split())
+    assert text.startswith("top_depth: 5 pictures of ") and " mm, in " in text
 
 
-def depth_bytes(folder: Path, camera: str) -> list[bytes]:
+def depth_bytes(folder: Path) -> list[bytes]:
     """The images of depth of the only record of an RLDS dataset."""
     (path,) = folder.rglob("*.tfrecord*")
     (span,) = scan_record_file(str(path))
     assert not isinstance(span, Exception)
     payload, _ = read_record(str(path), span)
-    feature = parse_tf_example(payload, str(path))[f"steps/observation/{camera}"]
+    feature = parse_tf_example(payload, str(path))["steps/observation/depth"]
     return list(feature.bytes_list.value)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["rlds", "lerobot"])
 def test_an_export_has_the_depth_of_a_record_bit_by_bit_or_names_it(format: str, tmp_path: Path) -> None:
-    source = make_depth_rlds(tmp_path / "d", 5)
+    source = write_depth_rlds(tmp_path / "d", "depth", draw_depth(6, is_float=False))
     with ares.open(tmp_path / "ws", create=True) as workspace:
-        ingest_paths(workspace.stores, [str(source.path)], quiet=True)
+        ingest_paths(workspace.stores, [str(source)], quiet=True)
         selection = workspace.sets.create("all", sorted(workspace.stores.tables.episodes.ids()), {})
         report = workspace.export(selection, tmp_path / "out", format=format, quiet=True)
-    told = [line for line in report.left_out if line.startswith(f"depth of camera {source.camera}")]
+    told = [line for line in report.left_out if line.startswith("depth of camera depth")]
     if format == "rlds":
-        assert not told and depth_bytes(tmp_path / "out", source.camera) == depth_bytes(
-            source.path, source.camera
-        )
+        assert not told and depth_bytes(tmp_path / "out") == depth_bytes(source)
     else:
         assert told
 
@@ -259,7 +290,7 @@ def test_depth_of_calvin_is_kept_with_its_steps(shared_data: Path) -> None:
 
 def test_depth_of_agibot_is_kept_by_reference(tmp_path: Path) -> None:
     root = write_agibot(tmp_path / "alpha")
-    depth = draw_depth(np.random.default_rng(3), steps=12, is_float=False)
+    depth = draw_depth(12, is_float=False)
     folder = root / "observations" / "327" / "648642" / "depth"
     folder.mkdir()
     for number, picture in enumerate(depth):

@@ -6,8 +6,11 @@ import io
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +25,6 @@ from ares.workspace import open_workspace
 from ingest.base import Source, SourceOptions
 from ingest.label_files import LabelFile, read_label_file
 from ingest.labels import EpisodeLabels, FileTally, _merge_labels
-from tests.generators.labelled_folders import Label, LabelledFolder, make_labelled_folder
 from tests.ingesting import ingest_paths, open_sources
 
 
@@ -32,49 +34,73 @@ def load_by_key(path: Path, spec: str = "") -> tuple[Source, dict[str, Record]]:
     return source, {record.episode.key: record for record in records}
 
 
-def labels_of(records: dict[str, Record]) -> dict[str, Label]:
-    return {
-        key: Label(
-            success=record.episode.success, text=record.episode.instruction, split=record.episode.split
-        )
-        for key, record in records.items()
-    }
-
-
-@pytest.mark.parametrize(
-    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 24))]
-)
-def test_labels_beside_episodes_are_read(seed: int, tmp_path: Path) -> None:
-    folder = make_labelled_folder(tmp_path / "d", seed)
-    _, records = load_by_key(folder.path)
-    assert labels_of(records) == folder.labels, folder.description
-
-
-def count_of(source: Source, pattern: str) -> int:
-    found = [match for text in source.warnings if (match := re.search(pattern, text))]
-    return int(found[0][1]) if found else 0
-
-
-def counts_of(source: Source) -> tuple[int, int, int]:
-    return (
-        count_of(source, r"names (\d+) episodes? that are not here"),
-        count_of(source, r"names (\d+) episodes? twice"),
-        count_of(source, r"(\d+) values? of \w+ in \S+ (?:are|is) no outcome"),
-    )
-
-
-@pytest.mark.parametrize("seed", range(100, 106))
-def test_faults_of_a_file_of_labels_are_one_line_each(seed: int, tmp_path: Path) -> None:
-    folder: LabelledFolder = make_labelled_folder(tmp_path / "d", seed, with_faults=True)
-    source, records = load_by_key(folder.path)
-    assert labels_of(records) == folder.labels, folder.description
-    assert counts_of(source) == (folder.num_unknown, folder.num_twice, folder.num_no_outcome)
-
-
 def write_episodes(folder: Path, count: int) -> None:
     folder.mkdir()
     for number in range(count):
         np.savez(folder / f"ep_{number:03d}.npz", state=np.ones((6, 2)) * number, action=np.zeros((6, 2)))
+
+
+def write_demos(folder: Path, count: int) -> None:
+    (folder / "raw").mkdir(parents=True)
+    with h5py.File(folder / "raw" / "take.hdf5", "w") as file:
+        for number in range(count):
+            file[f"data/demo_{number}/actions"] = np.ones((6, 2)) * number
+            file[f"data/demo_{number}/obs/joint_pos"] = np.zeros((6, 2))
+
+
+def write_labels(path: Path, rows: list[dict[str, Any]]) -> None:
+    if path.suffix == ".jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in rows))
+    elif path.suffix == ".csv":
+        csv.write_csv(pa.Table.from_pylist(rows), path)
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+@pytest.mark.parametrize(
+    ("write", "name", "suffix", "good", "bad"),
+    [
+        (write_episodes, "ep_00{}.npz", ".csv", "yes", "no"),
+        (write_episodes, "ep_00{}", ".jsonl", True, False),
+        (write_episodes, "{}", ".parquet", "passed", "failed"),
+        (write_demos, "raw/take.hdf5/demo_{}", ".jsonl", "success", "failure"),
+        (write_demos, "demo_{}", ".parquet", 1, 0),
+        (write_demos, "{}", ".csv", True, False),
+    ],
+)
+def test_labels_beside_episodes_are_read(
+    write: Callable[[Path, int], None], name: str, suffix: str, good: Any, bad: Any, tmp_path: Path
+) -> None:
+    write(tmp_path / "d", 4)
+    names: list[Any] = [int(name.format(n)) if name == "{}" else name.format(n) for n in range(4)]
+    rows = [
+        {"episode": names[n], "success": good if n % 2 else bad, "instruction": f"lift {n}"} for n in range(4)
+    ]
+    write_labels(tmp_path / "d" / f"labels{suffix}", rows)
+    write_labels(tmp_path / "d" / "splits.csv", [{"episode": names[3], "split": "val"}])
+    _, records = load_by_key(tmp_path / "d")
+    labels = [
+        (own.success, own.instruction, own.split) for own in (records[key].episode for key in sorted(records))
+    ]
+    assert labels == [
+        (bool(number % 2), f"lift {number}", "val" if number == 3 else "") for number in range(4)
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_faults_of_a_file_of_labels_are_one_line_each(suffix: str, tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 4)
+    said = [("ep_000", "yes"), ("ep_001", "perhaps"), ("ep_002", "yes"), ("ep_002", "no"), ("ep_003", "no")]
+    said += [("gone_0", "yes"), ("gone_1", "no")]
+    rows = [{"episode": name, "success": word, "instruction": "do it"} for name, word in said]
+    write_labels(tmp_path / "d" / f"labels{suffix}", rows)
+    source, records = load_by_key(tmp_path / "d")
+    assert [records[key].episode.success for key in sorted(records)] == [True, None, None, False]
+    assert {record.episode.instruction for record in records.values()} == {"do it"}
+    for fault in (
+        r"names 2 episodes that are not here", r"names 1 episode twice", r"1 value of \w+ in \S+ is no outcome"
+    ):  # fmt: skip
+        assert sum(bool(re.search(fault, text)) for text in source.warnings) == 1, (fault, source.warnings)
 
 
 def test_numbers_that_are_shifted_by_one_are_not_read(tmp_path: Path) -> None:
@@ -96,9 +122,10 @@ def test_fields_without_a_known_meaning_can_be_named_by_a_spec(tmp_path: Path) -
     spec = tmp_path / "spec.yaml"
     spec.write_text("reference: us\nsuccess: labels.quality\nsplit: labels.fold\nlanguage: [labels.what]\n")
     _, records = load_by_key(tmp_path / "d", str(spec))
-    assert [label for _, label in sorted(labels_of(records).items())] == [
-        Label(success=number > 0, text="stack", split=f"f{number}") for number in range(3)
+    labels = [
+        (own.success, own.instruction, own.split) for own in (records[key].episode for key in sorted(records))
     ]
+    assert labels == [(number > 0, "stack", f"f{number}") for number in range(3)]
 
 
 def test_rows_with_spans_are_segments(tmp_path: Path) -> None:

@@ -128,14 +128,15 @@ def test_clocks(
 def test_lines_that_are_not_json(tmp_path: Path, folders: Any) -> None:
     folder = folders.make(tmp_path / "made", episodes=4)
     listed = {"episode_index": 0, "length": STEPS}
-    lines = [listed, "{oh", [1], {"length": 3}, {"episode_index": 3, "tasks": 0}]
+    surrogate = '{"episode_index": 0, "tasks": ["\\ud800"]}'  # half a pair, which no store accepts
+    lines = [listed, "{oh", surrogate, [1], {"length": 3}, {"episode_index": 3, "tasks": 0}]
     folders.write(folder, "episodes.jsonl", *lines)
     folders.write(folder, "tasks.jsonl", "nothing", {"task_index": 0, "task": "do it"})
-    assert folders.opened(folder).total == 7
+    assert folders.opened(folder).total == 8
     assert "tasks.jsonl has lines that are not JSON objects" in folders.opened(folder).warnings
     assert folders.outcomes(folder) == [
         "good",
-        "metadata line is not JSON",
+        *["metadata line is not JSON"] * 2,
         "metadata line is not a JSON object",
         "metadata has no episode_index",
         "good",

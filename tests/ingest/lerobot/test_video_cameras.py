@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ares.media import frames_at
-from tests.ingest.lerobot.conftest import CAMERA, DATA, STEPS, VIDEO
+from tests.ingest.lerobot.conftest import CAMERA, DATA, STEPS, VIDEO, LeRobotFolders
 from tests.ingest.lerobot.good_folders import write_good_folder
 
 START, STOP = (f"videos/{CAMERA}/{end}_timestamp" for end in ("from", "to"))
@@ -125,32 +125,20 @@ def test_camera_that_leads_out_of_the_dataset(tmp_path: Path, folders: Any) -> N
     assert folders.first(folder).episode.cameras == ()
 
 
-def shared(folders: Any, folder: Path, *rows: dict[str, Any], frames: int = 12) -> Path:
-    """A v3.0 dataset of two data files with an episode each and one shared video."""
-    features = {"observation.state": folders.feature(width=2), CAMERA: folders.camera_feature()}
-    folders.make(folder, video=False, features=features)
-    for name in ("episodes.jsonl", "tasks.jsonl"):
-        (folder / "meta" / name).unlink()
-    (folder / "meta" / "episodes").mkdir()
-    for number in range(2):
-        (folder / DATA.format(number)).rename(folder / "data" / "chunk-000" / f"file-{number:03d}.parquet")
-    folders.write_video(folder / "videos" / CAMERA / "chunk-000" / "file-000.mp4", frames=frames)
-    usual = {"length": STEPS, "data/chunk_index": 0, f"videos/{CAMERA}/chunk_index": 0}
-    usual |= {f"videos/{CAMERA}/file_index": 0}
+def shared(folder: Path, *rows: dict[str, Any], frames: int = 12) -> Path:
+    """A v3.0 dataset of two episodes with a data file each and one video, whose entries in the list are changed."""
+    write_good_folder(folder, version="v3.0", lengths=[STEPS, STEPS], cameras=[CAMERA])
+    data = folder / "data" / "chunk-000" / "file-000.parquet"
+    table = pq.read_table(data)
+    pq.write_table(table.slice(STEPS), data.with_name("file-001.parquet"))
+    pq.write_table(table.slice(0, STEPS), data)
+    LeRobotFolders().write_video(folder / "videos" / CAMERA / "chunk-000" / "file-000.mp4", frames=frames)
+    path = folder / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
     listed = [
-        {
-            **usual,
-            "episode_index": number,
-            "data/file_index": number,
-            START: 0.6 * number,
-            STOP: 0.6 * (number + 1),
-        }
-        | row
-        for number, row in enumerate(rows or ({}, {}))
+        {**own, "data/file_index": own["episode_index"], **row}
+        for own, row in zip(pq.read_table(path).to_pylist(), rows or ({}, {}), strict=True)
     ]
-    pq.write_table(pa.Table.from_pylist(listed), folder / "meta" / "episodes" / "file-000.parquet")
-    tasks = {"task_index": [0], "__index_level_0__": ["do it"]}
-    pq.write_table(pa.table(tasks), folder / "meta" / "tasks.parquet")
+    pq.write_table(pa.Table.from_pylist(listed), path)
     return folder
 
 
@@ -163,22 +151,22 @@ LEFT_OUT = "camera front left out: its span {} and the frames of the videos do n
 
 
 def test_spans_that_do_not_fit_their_video_are_found_by_counting(tmp_path: Path, folders: Any) -> None:
-    folder = shared(folders, tmp_path / "late", *LATE)
+    folder = shared(tmp_path / "late", *LATE)
     assert folders.outcomes(folder) == [COUNTED, COUNTED]
     media = [item.load().episode.cameras[0].media for item in folders.opened(folder).items]
     assert [(ref.start_seconds, ref.num_frames) for ref in media] == [(0.0, STEPS), (0.6, STEPS)]
 
 
 def test_spans_that_counting_does_not_prove(tmp_path: Path, folders: Any) -> None:
-    folder = shared(folders, tmp_path / "late", *LATE, frames=13)
+    folder = shared(tmp_path / "late", *LATE, frames=13)
     assert folders.outcomes(folder) == [LEFT_OUT.format("ends behind its video")] * 2
-    folder = shared(folders, tmp_path / "over", {}, {START: 0.3, STOP: 0.9}, frames=13)
+    folder = shared(tmp_path / "over", {}, {START: 0.3, STOP: 0.9}, frames=13)
     assert "spans of camera front overlap in the metadata" in folders.opened(folder).warnings
     assert folders.outcomes(folder) == [LEFT_OUT.format("overlaps another episode")] * 2
 
 
 def test_the_frames_count_and_not_to_timestamp(tmp_path: Path, folders: Any) -> None:
-    folder = shared(folders, tmp_path / "none", {STOP: 0.3}, {f"videos/{CAMERA}/file_index": None})
+    folder = shared(tmp_path / "none", {STOP: 0.3}, {f"videos/{CAMERA}/file_index": None})
     stop = "to_timestamp of camera front is not where its steps end: the steps are used"
     assert folders.outcomes(folder) == [stop, COUNTED]
     records = [item.load() for item in folders.opened(folder).items]
@@ -186,7 +174,7 @@ def test_the_frames_count_and_not_to_timestamp(tmp_path: Path, folders: Any) -> 
 
 
 def test_rows_that_do_not_stand_together(tmp_path: Path, folders: Any) -> None:
-    folder = shared(folders, tmp_path / "made")
+    folder = shared(tmp_path / "made")
     path = folder / "data" / "chunk-000" / "file-000.parquet"
     parts = [pa.table(folders.columns(number)) for number in (0, 5, 0)]
     pq.write_table(pa.concat_tables(parts), path)

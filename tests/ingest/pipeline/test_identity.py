@@ -168,22 +168,6 @@ def test_facts_of_another_job_between_ours_are_applied_too(
     assert ws.stores.tables.episodes.count("quality_findings = 0") == RECORDS
 
 
-@pytest.mark.slow
-def test_what_the_checks_found_stands_in_the_rows_and_in_the_log(ws: Workspace, tmp_path: Path) -> None:
-    ingest_paths(ws.stores, [str(make_folder(tmp_path, "old"))], format="numbered", quiet=True)
-    rows = {
-        row["episode_id"]: row
-        for row in ws.stores.tables.episodes.read_columns(["episode_id", "quality_findings"]).to_pylist()
-    }
-    annotations = ws.stores.annotations.find_annotations(list(rows))
-    assert len(annotations) == RECORDS
-    assert all(
-        annotation.value["quality_findings"] == rows[annotation.episode_id]["quality_findings"]
-        for annotation in annotations
-    )
-    assert ws.sync() == 0
-
-
 def test_errors_stand_where_their_records_would(tmp_path: Path) -> None:
     def fails() -> Record:
         raise SourceError("record is broken", "here")

@@ -101,23 +101,6 @@ def test_play_and_export_without_the_source(images: Path, ws: Workspace, tmp_pat
     assert exported.episodes == 3
 
 
-@pytest.mark.slow
-def test_swapped_colours_come_out_right(images: Path, tmp_path: Path) -> None:
-    spec = tmp_path / "spec.yaml"
-    spec.write_text("cameras: {front: front}\nbgr: {front: [48, 64]}\nreference: ours\n")
-    by_reference, ws = open_at(tmp_path / "reference"), open_at(tmp_path / "copy")
-    options = SourceOptions(rate_hz=5.0, spec=str(spec))
-    ingest_paths(by_reference.stores, [str(images)], options, quiet=True)
-    ingest_paths(ws.stores, [str(images)], options, media="copy", quiet=True)
-    original, copied = (
-        next(iter(workspace.stores.tables.episodes.read())).camera("front").media
-        for workspace in (by_reference, ws)
-    )
-    assert (original.channels, copied.channels) == ("bgr", "rgb")
-    first, second = (frames_at(media, [1.0])[0].mean(axis=(0, 1)) for media in (original, copied))
-    assert np.abs(first - second).max() < 4
-
-
 @pytest.mark.parametrize("changed", [{"turn": "180"}, {"channels": "bgr"}, {"fit": (32, 48)}])
 @pytest.mark.parametrize("is_even", [True, False])
 def test_part_of_a_video_shows_the_same_pictures_at_the_same_seconds(

@@ -141,13 +141,6 @@ def test_a_video_beside_the_steps_is_a_camera_and_optional_features_are_read(mak
     np.testing.assert_array_equal(record.trajectory.extra["force"].values, dataset.values[OBS + "force"])
 
 
-def test_ragged_texts_stand_where_tensorflow_datasets_puts_them(make_rlds: MakeRlds) -> None:
-    dataset = make_rlds("a", PLAIN | {OBS + "instructions": "texts", OBS + "numbers": "ragged float32 3"},
-                     changed={OBS + "numbers": [[np.ones(3, np.float32)]] * 4})  # fmt: skip
-    step = tfds_steps(dataset.path, load_first_record(dataset.path))[0]
-    assert list(step["observation"]["instructions"]) == [b"open it", b"open the drawer"]
-
-
 def test_packed_numbers_are_unpacked_and_broken_ones_told(make_rlds: MakeRlds) -> None:
     more = {OBS + "packed": "float64 2 zlib", OBS + "plain": "int16 3 bytes"}
     dataset = make_rlds("a", PLAIN | more)
@@ -252,23 +245,6 @@ def test_every_field_of_a_spec_is_read(make_rlds: MakeRlds, tmp_path: Path) -> N
     seconds = [0.0]
     frames = frames_at(camera.media, seconds), frames_at(plain.episode.cameras[0].media, seconds)
     assert np.array_equal(frames[0], frames[1][..., ::-1])
-
-
-def test_parts_of_a_feature_are_taken_and_the_rest_is_kept(make_rlds: MakeRlds, tmp_path: Path) -> None:
-    spec = tmp_path / "spec.yaml"
-    spec.write_text(
-        "reference: me\nstate:\n  - {key: steps/observation/state, start: 3, names: [q]}\n"
-        "  - {key: steps/observation/state, stop: 1, names: [first]}\n"
-        "  - {key: steps/action, stop: 2, names: [x, y], unit: m}\n"
-    )
-    dataset = make_rlds("a", PLAIN)
-    trajectory = load_first_record(dataset.path, spec=str(spec)).trajectory
-    assert trajectory.state is not None and trajectory.action is not None
-    assert trajectory.state.names == ("q_0", "q_1", "first", "x", "y")
-    state, action = dataset.values[OBS + "state"], dataset.values["steps/action"]
-    assert np.array_equal(trajectory.state.values, np.hstack([state[:, 3:], state[:, :1], action[:, :2]]))
-    assert np.array_equal(trajectory.extra["state"].values, state)
-    assert np.array_equal(trajectory.action.values, action)
 
 
 def test_a_spec_that_is_shown_names_what_is_left_out_and_can_be_edited(

@@ -131,18 +131,10 @@ def test_labels_boxes_and_translations_are_those_of_tensorflow_datasets(make_rld
     assert "put down" in (*record.episode.instructions, metadata.get("text/en"))
 
 
-def test_bridge_holds_what_is_known_of_it(shared_data: Path) -> None:
-    """What is odd about it is told in test_sample_quirks.py."""
+def test_bridge_has_its_splits_and_the_rate_of_its_spec(shared_data: Path) -> None:
     episodes = [item.load().episode for item in open_source(shared_data / "bridge_rlds").items]
-    assert len({episode.episode_id for episode in episodes}) == 50
-    assert len({episode.content_hash for episode in episodes}) == 25
-    assert Counter(episode.split for episode in episodes) == {"train": 25, "val": 25}
-    for episode in episodes:
-        cameras = {(camera.width, camera.height, camera.codec) for camera in episode.cameras}
-        assert cameras == {(64, 64, "jpeg")}
-        assert [camera.flags for camera in episode.cameras] == [(), (), (), ("black", "frozen")]
-        assert (episode.num_steps, episode.rate_hz, episode.rate_source) == (10, 5.0, "spec")
-        assert episode.instruction and episode.success is None
+    known = Counter((episode.split, episode.rate_hz, episode.rate_source) for episode in episodes)
+    assert known == {("train", 5.0, "spec"): 25, ("val", 5.0, "spec"): 25}
 
 
 @pytest.mark.parametrize(
@@ -170,16 +162,3 @@ def test_values_and_pictures_are_those_of_tensorflow_datasets(shared_data: Path,
             assert np.abs(frames_at(camera.media, seconds).astype(int) - pictures).max() <= 1
         compared += len(truth)
     assert compared > 400
-
-
-def test_demo_sample(demo_samples: Path) -> None:
-    source = open_source(demo_samples / "rlds", rate_hz=10.0)
-    records = [item.load() for item in source.items]
-    assert source.total == len(records) == 12 and source.warnings == ()
-    assert Counter(record.episode.success for record in records) == {True: 6, False: 6}
-    first = records[0].episode
-    assert (first.rate_source, first.success_source) == ("user", "episode_metadata/success")
-    assert [(camera.name, camera.role) for camera in first.cameras] == [
-        ("image", "front"),
-        ("wrist_image", "wrist"),
-    ]

@@ -52,13 +52,6 @@ def test_a_real_ros2_recording_has_the_values_of_the_library(kit: Any, shared_da
     assert record.warnings == ()
 
 
-def test_a_real_foxglove_recording(kit: Any, shared_data: Path) -> None:
-    record = kit.read(shared_data / "mcap" / "g1_ep010_foxglove_video.mcap")
-    (camera,) = record.episode.cameras
-    assert (record.episode.num_steps, camera.codec, camera.width, camera.height) == (290, "h264", 640, 480)
-    assert (record.trajectory.state, record.trajectory.action, record.warnings) == (None, None, ())
-
-
 def test_what_holds_nothing_fails_and_says_what_there_is(kit: Any, shared_data: Path) -> None:
     folder = shared_data / "rosbag2_mcap"
     source = kit.opened(folder)
