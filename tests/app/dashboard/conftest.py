@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app.dashboard import cached_reads
 from ares.workspace import Workspace
 from tests.app.dashboard.browser import QUIET, open_tab, serve
 
@@ -32,13 +33,6 @@ def _packages_with_plugins() -> tuple[metadata.Distribution, ...]:
     )
 
 
-@pytest.fixture(scope="session")
-def workspace_address(workspace: Workspace) -> Iterator[str]:
-    """The address of a dashboard of the small workspace, for all tests of the process."""
-    with serve(workspace) as address:
-        yield address
-
-
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
@@ -49,10 +43,18 @@ def browser(chromium: str) -> Iterator[Browser]:
         instance.close()
 
 
+@pytest.fixture(scope="module")
+def address(workspace: Workspace) -> Iterator[str]:
+    """The dashboard that `page` opens, of the workspace of this folder or of the file."""
+    with serve(workspace) as address:
+        yield address
+
+
 @pytest.fixture
-def address(workspace_address: str) -> str:
-    """The dashboard that `page` opens; files with a workspace of their own override it."""
-    return workspace_address
+def displayed(workspace: Workspace) -> Workspace:
+    """What pages show that are drawn without a browser."""
+    cached_reads.use_workspace(workspace)
+    return workspace
 
 
 @pytest.fixture

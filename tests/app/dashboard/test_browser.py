@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from playwright.sync_api import expect
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.contested_producers import MARKUP
-from tests.app.dashboard.browser import SERVE_COMMAND, open_tab, serve
+from tests.app.dashboard.browser import open_tab, serve
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
@@ -245,24 +244,6 @@ def test_a_phone_shows_two_cards_beside_each_other(page: Page, address: str) -> 
     assert boxes[1]["right"] <= 390
 
 
-# Episodes are not read while a file of this name lies beside the workspace.
-_GATE = "closed"
-
-# The model of the vectors is loaded once the file is gone; each load is a line of another file.
-_SERVE_WITH_SLOW_MODEL = f"""
-import pathlib, sys, time
-from annotators.models import doubles
-folder, load = pathlib.Path(sys.argv[1]).parent, doubles.load_hash_encoder
-def wait_and_load(spec, device=""):
-    with (folder / "loads").open("a") as file:
-        file.write(spec + "\\n")
-    while (folder / {_GATE!r}).exists():
-        time.sleep(0.01)
-    return load(spec, device)
-doubles.load_hash_encoder = wait_and_load
-"""
-
-
 def test_ticks_and_places_survive_a_reload(page: Page, address: str) -> None:
     page.goto(f"{address}/?sort=num_steps")
     for number in (1, 20):
@@ -291,31 +272,6 @@ def test_ticks_and_places_survive_a_reload(page: Page, address: str) -> None:
     page.reload()
     page.locator(".card").first.wait_for()
     expect(page.locator(".card.ticked")).to_have_count(0)
-
-
-@pytest.mark.nightly
-def test_the_first_search_by_a_frame_waits_for_the_model_and_says_so(
-    browser: Browser, mapped: Workspace
-) -> None:
-    mapped.annotate("embed", model="hash:32", quiet=True)
-    episode_id = min(mapped.stores.tables.episodes.ids())
-    gate = Path(mapped.path).parent / _GATE
-    gate.touch()
-    with (
-        serve(mapped, _SERVE_WITH_SLOW_MODEL + SERVE_COMMAND) as address,
-        open_tab(browser, address) as page,
-        open_tab(browser, address) as other,
-    ):
-        for tab in (page, other):
-            tab.goto(f"{address}/episode?episode={episode_id}")
-            tab.locator(".player .camera video").first.wait_for()
-            tab.get_by_role("button", name="Find like this").first.click()
-            tab.locator("[data-testid=stMain]").get_by_text("Loading the model").first.wait_for()
-        gate.unlink()
-        for tab in (page, other):
-            tab.get_by_text(re.compile("of 4 episodes")).wait_for()
-            tab.locator(".card .corner.score").first.wait_for()
-    assert (gate.parent / "loads").read_text().splitlines() == ["hash:32"]
 
 
 def test_a_tick_counts_though_its_box_is_drawn_anew_under_the_pressed_mouse(page: Page, address: str) -> None:

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, serve
+from tests.app.dashboard.browser import AXE, VIOLATIONS, choose
 from tests.thinning import some_by_day
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _AROUND_MIDDLE = ((0.3, 0.03), (0.62, 0.03), (0.62, 0.97), (0.3, 0.97))
 
 
 @pytest.fixture(scope="module")
-def several(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
     """Eight episodes on a map, four of them in its middle."""
     import pyarrow as pa
 
@@ -37,12 +37,6 @@ def several(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Ite
     opened.stores.tables.episodes.set_values(pa.table({"episode_id": ids, "map_x": x, "map_y": y}))
     yield opened
     opened.close()
-
-
-@pytest.fixture(scope="module")
-def address(several: Workspace) -> Iterator[str]:
-    with serve(several) as address:
-        yield address
 
 
 def _open_map(page: Page, address: str, query: str = "") -> None:
@@ -67,9 +61,9 @@ def _shown_cards(page: Page) -> set[str]:
 
 
 def test_a_lasso_gets_a_name_that_browse_and_the_address_keep(
-    page: Page, address: str, several: Workspace
+    page: Page, address: str, workspace: Workspace
 ) -> None:
-    middle = several.stores.tables.episodes.ids("map_x = 4")
+    middle = workspace.stores.tables.episodes.ids("map_x = 4")
     _open_map(page, address)
     _draw_lasso(page)
     page.get_by_role("button", name=f"Open these {len(middle)} in Browse").wait_for()
@@ -88,22 +82,22 @@ def test_a_lasso_gets_a_name_that_browse_and_the_address_keep(
     expect(page.locator(".card")).to_have_count(_VIDEOS)
 
 
-def test_ticks_and_filters_of_browse_show_on_the_map(page: Page, address: str, several: Workspace) -> None:
+def test_ticks_and_filters_of_browse_show_on_the_map(page: Page, address: str, workspace: Workspace) -> None:
     page.goto(address)
     page.locator(".tick").first.click()
     page.get_by_text("1 selected").wait_for()
     page.get_by_role("link", name="Map").click()
     expect(page.locator("canvas[data-ticked='1']")).to_be_visible()
-    succeeded = len(several.stores.tables.episodes.ids("success"))
+    succeeded = len(workspace.stores.tables.episodes.ids("success"))
     page.goto(f"{address}/map?f.success=true")
     expect(page.locator(f"canvas[data-points='{succeeded}']")).to_be_visible()
 
 
 def test_colours_of_values_have_a_legend_and_those_of_numbers_a_scale(
-    page: Page, address: str, several: Workspace
+    page: Page, address: str, workspace: Workspace
 ) -> None:
     _open_map(page, address)
-    dataset = next(iter(several.status().datasets))
+    dataset = next(iter(workspace.status().datasets))
     entry = page.locator(".legend li", has_text=dataset)
     expect(entry).to_contain_text(str(_VIDEOS))
     choose(page, "Colour", "duration (s)")
@@ -127,13 +121,13 @@ def test_the_keyboard_alone_selects_a_region(page: Page, address: str) -> None:
 
 
 def test_a_point_shows_its_picture_and_opens_its_episode(
-    page: Page, address: str, several: Workspace
+    page: Page, address: str, workspace: Workspace
 ) -> None:
     _open_map(page, address)
     box = page.locator("canvas[data-points]").bounding_box()
     assert box is not None
     # The point in the middle of the map, but for half a unit of its nine.
-    (middle,) = several.stores.tables.episodes.ids("map_x = 4 AND map_y = 1.5")
+    (middle,) = workspace.stores.tables.episodes.ids("map_x = 4 AND map_y = 1.5")
     scale = min(box["width"] / (9 * 1.08), box["height"] / (3.5 * 1.08))
     at = (
         box["x"] + box["width"] / 2 + (4 - 4.5) * scale,

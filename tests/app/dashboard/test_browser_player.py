@@ -219,18 +219,6 @@ def test_a_tick_is_evidence_in_the_legend_and_seeks(page: Page, address: str, wo
     assert page.locator(".readout").inner_text().startswith("0.50 s")
 
 
-@pytest.mark.nightly
-def test_on_a_phone_the_transport_stays_in_sight(page: Page, address: str, workspace: Workspace) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    _open_episode(page, address, workspace)
-    play = page.locator(".player .play")
-    for selector in (".camera", ".plot"):
-        page.locator(selector).first.scroll_into_view_if_needed()
-        box = play.bounding_box()
-        assert box is not None and box["y"] + box["height"] <= 844 and box["y"] > 0, selector
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
 def test_the_second_is_in_the_address_and_its_link_opens_there(page: Page, address: str) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(address)

@@ -1,4 +1,4 @@
-"""The review page in a real browser: answers by keyboard, a reload in the middle, and two people at once."""
+"""The review page in a real browser: answers by keyboard, with a reload in the middle."""
 
 from __future__ import annotations
 
@@ -11,33 +11,24 @@ import pytest
 from ares.review import QueueRequest
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab, serve
+from tests.app.dashboard.browser import AXE, VIOLATIONS
 from tests.ares.review.conftest import fill_with_captions
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[tuple[Workspace, str]]:
-    """Queues of captions: for a person alone, for two, and one whose items nobody else asks for."""
+def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+    """Queues of captions: one of all, and one whose items nobody else asks for."""
     with open_workspace(str(tmp_path_factory.mktemp("review") / "w"), Settings()) as opened:
         fill_with_captions(opened.stores, demo_samples)
-        for name, size in (("alone", 12), ("together", 8), ("spare", 1)):
-            repeat = 0.25 if name == "together" else 0.0
-            request = QueueRequest(
-                name=name, question="acceptable", person="Ada", random_items=size, repeat=repeat
-            )
+        for name, size in (("alone", 12), ("spare", 1)):
+            request = QueueRequest(name=name, question="acceptable", person="Ada", random_items=size)
             opened.review.create(request)
-        with serve(opened) as address:
-            yield opened, address
-
-
-@pytest.fixture
-def address(served: tuple[Workspace, str]) -> str:
-    return served[1]
+        yield opened
 
 
 def _open(page: Page, address: str, queue: str, person: str) -> None:
@@ -52,9 +43,8 @@ def _press(page: Page, key: str, progress: str) -> None:
 
 
 def test_each_label_costs_a_key_and_no_click_and_a_reload_loses_none(
-    page: Page, served: tuple[Workspace, str]
+    page: Page, address: str, workspace: Workspace
 ) -> None:
-    workspace, address = served
     queue, size, half = "alone", 12, 6
     _open(page, address, queue, "Ada")
     assert f"0 of {size}" in page.locator(".progress").inner_text()
@@ -81,8 +71,7 @@ def test_each_label_costs_a_key_and_no_click_and_a_reload_loses_none(
     assert {row.answer.verdict for row in answers} == {"met", "unmet", "unsure"}
 
 
-def test_a_queue_is_made_on_the_page(page: Page, served: tuple[Workspace, str]) -> None:
-    workspace, address = served
+def test_a_queue_is_made_on_the_page(page: Page, address: str, workspace: Workspace) -> None:
     # An item that is shown is hers for a while: not one of the queues of other tests.
     page.goto(f"{address}/review?queue=spare&person=Zoe")
     page.get_by_role("button", name="New queue").click()
@@ -100,8 +89,7 @@ def test_a_queue_is_made_on_the_page(page: Page, served: tuple[Workspace, str]) 
     assert (queue.person, queue.items, queue.recipe) == ("Zoe", 5, {"where": "dataset = 'video'"})
 
 
-def test_an_item_that_another_person_has_is_said(page: Page, served: tuple[Workspace, str]) -> None:
-    workspace, address = served
+def test_an_item_that_another_person_has_is_said(page: Page, address: str, workspace: Workspace) -> None:
     workspace.review.create(QueueRequest(name="held", question="acceptable", person="Ada", random_items=1))
     assert workspace.review.queue("held").next("Ben")
     page.goto(f"{address}/review?queue=held&person=Ada")
@@ -110,9 +98,8 @@ def test_an_item_that_another_person_has_is_said(page: Page, served: tuple[Works
 
 
 def test_a_failure_has_a_kind_and_a_reason_that_fill_in_again(
-    page: Page, served: tuple[Workspace, str]
+    page: Page, address: str, workspace: Workspace
 ) -> None:
-    workspace, address = served
     workspace.review.create(QueueRequest(name="outcomes", question="success", person="Ada", random_items=2))
     _open(page, address, "outcomes", "Ada")
     page.get_by_label("kind of failure").select_option("dropped")
@@ -137,8 +124,9 @@ def test_a_failure_has_a_kind_and_a_reason_that_fill_in_again(
     assert (row.answer.verdict, row.answer.failure_kind) == ("success", ""), "a success has no kind"
 
 
-def test_what_is_entered_stays_when_the_part_is_drawn_anew(page: Page, served: tuple[Workspace, str]) -> None:
-    workspace, address = served
+def test_what_is_entered_stays_when_the_part_is_drawn_anew(
+    page: Page, address: str, workspace: Workspace
+) -> None:
     workspace.review.create(QueueRequest(name="beside", question="acceptable", person="Ada", random_items=6))
     queue = workspace.review.queue("beside")
     _open(page, address, "beside", "Ada")
@@ -150,22 +138,3 @@ def test_what_is_entered_stays_when_the_part_is_drawn_anew(page: Page, served: t
     page.get_by_text("Your answers").click()
     page.get_by_text("1 of 6").first.wait_for()
     assert page.get_by_label("Reason", exact=True).input_value() == "the gripper is empty"
-
-
-@pytest.mark.nightly
-def test_two_people_at_once_are_never_asked_the_same_seat(
-    browser: Browser, served: tuple[Workspace, str]
-) -> None:
-    workspace, address = served
-    with open_tab(browser, address) as ada, open_tab(browser, address) as ben:
-        _open(ada, address, "together", "Ada")
-        _open(ben, address, "together", "Ben")
-        for page in (ada, ben) * 3:
-            before = page.locator(".text").inner_text()
-            page.keyboard.press("y")
-            page.get_by_text(before, exact=True).wait_for(state="detached")
-            page.locator(".review:not(.said) .text").wait_for()
-    answers = [row.answer for row in workspace.review.answers(queue="together")]
-    seats = {(answer.item, answer.drawn) for answer in answers}
-    assert len(answers) == len(seats) == 6
-    assert {answer.person for answer in answers} == {"Ada", "Ben"}

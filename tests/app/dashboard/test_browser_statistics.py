@@ -1,4 +1,4 @@
-"""The page Statistics in a real browser: the episodes of a row, and an episode beside its dataset."""
+"""The page Statistics in a real browser: an episode beside its dataset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, serve
+from tests.app.dashboard.browser import AXE, VIOLATIONS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def counted(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
     """The episodes of the demo with state and action, with measures of their motion."""
     opened = open_workspace(str(tmp_path_factory.mktemp("counted") / "w"), Settings())
     opened.ingest(demo_samples / "rlds", limit=8, quiet=True)
@@ -30,32 +30,14 @@ def counted(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Ite
     opened.close()
 
 
-@pytest.fixture(scope="module")
-def address(counted: Workspace) -> Iterator[str]:
-    with serve(counted) as address:
-        yield address
-
-
-def test_the_episodes_of_a_row_are_shown_in_browse(page: Page, address: str, counted: Workspace) -> None:
-    page.goto(f"{address}/statistics")
-    row = page.locator(".st-key-statistics-groups tbody").get_by_role("row").first
-    task = row.get_by_role("rowheader").inner_text()
-    alike = counted.stores.tables.episodes.ids(f"instruction = '{task}'")
-    row.get_by_role("rowheader").get_by_role("link").click()
-    page.get_by_role("button", name=f"Select all {len(alike)}").click()
-    page.get_by_text(f"{len(alike)} selected").wait_for()
-    shown = page.locator(".card").evaluate_all("cards => cards.map(card => card.dataset.episode)")
-    assert set(shown) == alike
-
-
-def test_an_episode_is_compared_with_its_dataset(page: Page, address: str, counted: Workspace) -> None:
-    episode = next(iter(counted.episodes))
+def test_an_episode_is_compared_with_its_dataset(page: Page, address: str, workspace: Workspace) -> None:
+    episode = next(iter(workspace.episodes))
     page.goto(f"{address}/episode?episode={episode.episode_id}")
     page.get_by_role("button", name="Compare it with its dataset").click()
     page.wait_for_url(re.compile(f"statistics.*episode={episode.episode_id}"))
     for name in ("duration (s)", "share of time at rest", *episode.state_names[:2]):
         page.get_by_role("rowheader", name=name, exact=True).first.wait_for()
-    trajectories = [stored.trajectory for stored in counted.episodes]
+    trajectories = [stored.trajectory for stored in workspace.episodes]
     assert episode.trajectory.state is not None
     lowest = min(float(own.state.values[:, 0].min()) for own in trajectories if own.state is not None)
     first = page.get_by_role("row").filter(

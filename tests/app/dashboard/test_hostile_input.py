@@ -183,7 +183,12 @@ def test_an_address_beyond_the_limits_is_one_line(shown: Workspace) -> None:
     assert [error.value.split("\n")[0] for error in app.error] == ["**the address is too long**"]
 
 
-def test_a_search_by_a_frame_and_by_an_upload_still_works(shown: Workspace) -> None:
+def test_a_search_by_a_frame_and_by_an_upload_still_works_and_loads_the_model_once(
+    shown: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[object] = []
+    monkeypatch.setattr(cached_reads, "_loaded", set())
+    monkeypatch.setattr(cached_reads, "load_encoder", loaded.append)
     file = io.BytesIO()
     Image.new("RGB", (16, 16), "red").save(file, format="PNG")
     episode_id = next(iter(shown.stores.tables.episodes.ids()))
@@ -191,3 +196,4 @@ def test_a_search_by_a_frame_and_by_an_upload_still_works(shown: Workspace) -> N
         app = draw("browse", {"image": image})
         assert not app.error
         assert "of 4 episodes" in "\n".join(element.value for element in app.markdown)
+    assert len(loaded) == 1

@@ -19,12 +19,6 @@ from tests.ares.review.audited_world import fill_audited_world
 
 
 @pytest.fixture
-def displayed(workspace: Workspace) -> Workspace:
-    cached_reads.use_workspace(workspace)
-    return workspace
-
-
-@pytest.fixture
 def bars(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]:
     """What is drawn as bars, by the end of its key."""
     drawn: dict[str, list[dict[str, Any]]] = {}
