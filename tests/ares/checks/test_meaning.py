@@ -334,19 +334,6 @@ def test_a_finger_is_held_where_it_is_new_at_each_step_in_the_other_episodes() -
     assert "left_hand_index" not in {f.dimension for f in findings(everywhere, 7) if f.code == "A020"}
 
 
-def test_a_finger_that_closes_the_other_way_in_half_of_the_episodes_is_turned() -> None:
-    episodes = []
-    for number, episode in enumerate(clean_episodes(6)):
-        sign = -1 if number in (1, 4) else 1
-        state, action = episode.state.copy(), episode.action.copy()
-        for values in (state, action):
-            values[:, 5] = sign * (0.6 + 0.05 * number) * np.abs(1 - values[:, 5])
-        names = (*NAMES[:5], "left_hand_index")
-        episodes.append(replace(episode, state=state, action=action, state_names=names, action_names=names))
-    told = {number for number in range(6) if "A022" in codes(episodes, number)}
-    assert told == {1, 4}
-
-
 @pytest.mark.parametrize(("pitch", "expected"), [(1.5, set()), (0.4, {"A004"})])
 def test_euler_angles_near_a_quarter_turn_jump_without_a_motion(pitch: float, expected: set[str]) -> None:
     names = ("x", "y", "z", "roll", "pitch", "yaw")

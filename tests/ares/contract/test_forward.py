@@ -1,16 +1,14 @@
-"""Positions of links against products of matrices and against pinocchio."""
+"""Positions of links are those of products of matrices and of pinocchio."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from ares.contract import Kinematics, end_effector_positions, read_kinematic_chains
 from ares.contract.kinematics import kinematics_from_json
-from tests.ares.contract.robots import joint, position_by_matrices, random_robot, robot
+from tests.ares.contract.robots import joint, robot
 
 # A chain with the joint frames of a Panda arm and flange: positions by pinocchio 4.1.0.
 PANDA_FRAMES = (
@@ -36,26 +34,37 @@ def _write(folder: Path, text: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_trees_with_joints_of_every_type(tmp_path: Path, seed: int) -> None:
-    rng = np.random.default_rng(1000 + seed)
-    urdf = random_robot(rng, int(rng.integers(4, 25)))
-    link = re.findall(r'<link name="(l\d+)"', urdf)[-1]
-    chain = read_kinematic_chains(_write(tmp_path, urdf), [link])[0]
-    values = {name: rng.uniform(-3, 3, 6) for name in re.findall(r'<joint name="(j\d+)"', urdf)}
-    positions = np.broadcast_to(
-        end_effector_positions(chain, {name: values[name] for name in chain.joint_types}), (6, 3)
-    )
-    for step in range(6):
-        pose = {name: float(value[step]) for name, value in values.items()}
-        expected = position_by_matrices(urdf, link, pose)
-        np.testing.assert_allclose(positions[step], expected, atol=1e-9, err_msg=f"seed {seed}")
+# A tree with joints of every type, axes that are no unit vectors, and a joint that follows another.
+TREE = robot(
+    joint("turn", "l0", "l1", '<origin xyz="0.3 0 0.2" rpy="0.4 -1.1 2"/><axis xyz="1 2 -1"/>'),
+    joint("spin", "l1", "l2", '<origin xyz="0 0.5 0" rpy="0 0 1"/><axis xyz="0 1 1"/>', "continuous"),
+    joint("slide", "l2", "l3", '<origin xyz="0.1 0 0"/><axis xyz="0 0 2"/>', "prismatic"),
+    joint("side", "l1", "l4", '<axis xyz="1 0 0"/>'),
+    joint("stay", "l3", "l5", '<origin xyz="0 0.2 0.1" rpy="1 0 0"/>', "fixed"),
+    joint(
+        "follow", "l5", "l6", '<origin xyz="0.2 0 0"/><mimic joint="turn" multiplier="-0.5" offset="0.3"/>'
+    ),
+    joint("tip", "l6", "l7", '<origin xyz="0.1 0.2 0.3"/>', "fixed"),
+)
+TREE_POSES = np.array([[0, 0, 0], [0.7, -1.2, 0.25], [-2.5, 3.0, -0.4]])
+# By products of 4 x 4 matrices with the rotations of OpenCV.
+TREE_POSITIONS = [
+    [-0.053492843, -0.687691229, 0.719480368],
+    [0.728767866, -0.310652071, 0.825008734],
+    [0.322518037, -0.157396032, 0.345389272],
+]
+
+
+def test_a_tree_with_joints_of_every_type(tmp_path: Path) -> None:
+    (chain,) = read_kinematic_chains(_write(tmp_path, TREE), ["l7"])
+    assert list(chain.joint_types.values()) == ["revolute", "revolute", "prismatic"]
+    positions = end_effector_positions(chain, dict(zip(("turn", "spin", "slide"), TREE_POSES.T, strict=True)))
+    np.testing.assert_allclose(positions, TREE_POSITIONS, atol=1e-8)
 
 
 def test_what_is_stored_computes_the_same(tmp_path: Path) -> None:
-    urdf = random_robot(np.random.default_rng(3), 12)
-    chains = read_kinematic_chains(_write(tmp_path, urdf), ["l11", "l10"])
-    kinematics = Kinematics(chains=chains, joints={"a": "j1"})
+    chains = read_kinematic_chains(_write(tmp_path, TREE), ["l7", "l4"])
+    kinematics = Kinematics(chains=chains, joints={"a": "turn"})
     assert kinematics_from_json(kinematics.to_json()) == kinematics
 
 

@@ -21,7 +21,6 @@ def _write(folder: Path, text: str) -> str:
 
 
 WRONG = {
-    "not XML": ("<robot", "file is not XML"),
     "entities": (ENTITY + robot(), "XML declares a document type"),
     "another root": ("<sdf/>", "its root is <sdf>, not <robot>"),
     "xacro": (robot(more="<xacro:macro/>"), "expand it first"),

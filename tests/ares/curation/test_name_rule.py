@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +22,7 @@ from ares.review import QueueRequest
 from ares.settings import Settings
 from ares.store import quote_literal, record_action
 from ares.workspace import Workspace, open_workspace
-from tests.workspaces import CommandResult, copy_workspace
+from tests.workspaces import copy_workspace
 
 # Letters of several scripts, signs of SQL, shells, globs, addresses and Markdown, and what needs a joiner.
 GOOD = [
@@ -128,30 +126,6 @@ def _round_trip(workspace: Workspace, name: str, folder: Path) -> None:
 )
 def test_names_in_any_script_and_with_any_sign_go_round(name: str, kept: Workspace, tmp_path: Path) -> None:
     _round_trip(kept, name, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["厨房/b, it's; e:f", 'Say "hi" $HOME `id` \\ *'])
-def test_commands_take_the_same_names(
-    name: str, curated: Workspace, ids: list[str], tmp_path: Path, run_ares: Callable[..., CommandResult]
-) -> None:
-    def run(*words: object) -> Any:
-        result = run_ares(*words, "-w", curated.path, "--json", "-q")
-        assert result.status == 0, result.err
-        return result.json
-
-    run("set", "create", name, "--where", f"episode_id = '{ids[0]}'")
-    assert [row["name"] for row in run("set", "list") if row["episodes"] == 1] == [name]
-    run("tag", "add", name, "--set", name)
-    assert [row["tag"] for row in run("tag", "list")] == [name]
-    run("export", f"{name}@1", tmp_path / "export", "--format", "parquet")
-    manifest = json.loads((tmp_path / "export" / "manifest.json").read_text())
-    assert manifest["set"]["name"] == name
-    run("set", "lock", name, tmp_path / "lock.json", "--export", tmp_path / "export")
-    assert json.loads((tmp_path / "lock.json").read_text())["name"] == name
-    run("note", "fine", "--where", f"in_set({quote_literal(name)}) AND tagged({quote_literal(name)})")
-    run("tag", "remove", name)
-    run("set", "delete", name, "--yes")
 
 
 def test_names_of_older_rules_stay_valid(curated: Workspace, ids: list[str]) -> None:

@@ -126,18 +126,6 @@ def tasks_in_lerobot(folder: Path) -> list[str]:
     return tasks
 
 
-def tasks_in_lerobot_v21(folder: Path) -> list[str]:
-    """Tasks by episode, from the task numbers of the steps; the list of episodes says the same."""
-    texts = {line["task_index"]: line["task"] for line in read_json(folder / "meta" / "tasks.jsonl")}
-    files = sorted((folder / "data").rglob("*.parquet"))
-    numbers = [{row["task_index"] for row in read(file)} for file in files]
-    tasks = [texts[number] for (number,) in numbers]
-    assert [row["tasks"] for row in read_json(folder / "meta" / "episodes.jsonl")] == [
-        [task] for task in tasks
-    ]
-    return tasks
-
-
 def tasks_in_rlds(folder: Path) -> list[str]:
     """Tasks by episode; RLDS has an empty text where there is none."""
     (shard,) = folder.rglob("*.tfrecord-*")
@@ -166,7 +154,6 @@ def read(file: Path) -> Sequence[dict[str, Any]]:
     ("format", "read_tasks"),
     [
         ("lerobot", tasks_in_lerobot),
-        ("lerobot-v2.1", tasks_in_lerobot_v21),
         ("parquet", tasks_in_parquet),
         ("rlds", tasks_in_rlds),
     ],

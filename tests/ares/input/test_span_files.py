@@ -41,24 +41,12 @@ FRAMES = st.integers(0, 400)
 def written_rows(draw: st.DrawFn) -> list[dict[str, Any]]:
     """Rows of spans whose columns say their unit, in any order; none is there twice."""
     unit, ends = draw(st.sampled_from([("seconds", SECONDS), ("frame", FRAMES)]))
-    start, stop = f"start_{unit}", f"stop_{unit}"
-    rows = [
-        {"episode": name, start: min(pair), stop: max(pair), "text": text, "author": author}
-        for name, pair, text, author in draw(
-            st.lists(
-                st.tuples(
-                    st.sampled_from(["ep_0", "ep_1"]),
-                    st.tuples(ends, ends),
-                    TEXTS,
-                    st.sampled_from(["human", "model-7", ""]),
-                ),
-                min_size=1,
-                max_size=8,
-                unique=True,
-            )
-        )
+    names, authors = st.sampled_from(["ep_0", "ep_1"]), st.sampled_from(["human", "model-7", ""])
+    drawn = st.tuples(names, st.tuples(ends, ends).map(sorted).map(tuple), TEXTS, authors)
+    return [
+        {"episode": name, f"start_{unit}": start, f"stop_{unit}": stop, "text": text, "author": author}
+        for name, (start, stop), text, author in draw(st.lists(drawn, min_size=1, max_size=8, unique=True))
     ]
-    return list({json.dumps(row): row for row in rows}.values())
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,23 +34,6 @@ def test_a_playable_file_is_returned_itself(tmp_path: Path, cache: FileCache) ->
     assert cache.size_bytes() == 0
 
 
-@pytest.mark.parametrize(
-    ("codec", "options"),
-    [("mpeg4", {}), ("libx264", {"pix_fmt": "yuv444p"}), ("libx265", {"x265-params": "log-level=none"})],
-)
-def test_other_codecs_are_encoded_once(
-    tmp_path: Path, cache: FileCache, codec: str, options: dict[str, Any]
-) -> None:
-    ref = video_ref(make_video(tmp_path / "a.mp4", 15, 20, codec, **options))
-    path = browser_video(ref, "h264", cache)
-    info = probe_video(path)
-    assert (info.codec, info.pixel_format, info.num_frames, info.rate_hz) == ("h264", "yuv420p", 15, 20.0)
-    inode = path.stat().st_ino
-    assert browser_video(ref, "h264", cache).stat().st_ino == inode
-    frames, expected = np.stack(list(all_frames(video_ref(path)))), np.stack(list(all_frames(ref)))
-    assert np.abs(frames.astype(int) - expected).mean() < 6
-
-
 def test_a_span_from_a_keyframe_is_copied_exactly(tmp_path: Path, cache: FileCache) -> None:
     ref = video_ref(make_video(tmp_path / "a.mp4", 60, 20, g=10, bf=0))
     span = replace(ref, start_seconds=1.0, stop_seconds=2.5, num_frames=30)
@@ -69,9 +51,14 @@ def test_a_rate_set_by_the_user_is_the_playback_speed(tmp_path: Path, cache: Fil
     assert (info.num_frames, info.duration_seconds) == (40, 8.0)
 
 
-def test_a_changed_source_is_encoded_again(tmp_path: Path, cache: FileCache) -> None:
+def test_a_video_is_encoded_once_and_again_when_it_has_changed(tmp_path: Path, cache: FileCache) -> None:
+    """Other codecs: tests/ares/media/video/test_probe.py."""
     ref = video_ref(make_video(tmp_path / "a.mp4", 15, 20, "mpeg4"))
     before = browser_video(ref, "h264", cache)
+    inode = before.stat().st_ino
+    assert browser_video(ref, "h264", cache).stat().st_ino == inode
+    frames, expected = np.stack(list(all_frames(video_ref(before)))), np.stack(list(all_frames(ref)))
+    assert np.abs(frames.astype(int) - expected).mean() < 6
     make_video(tmp_path / "a.mp4", 15, 20, "mpeg4", b="90000")
     assert browser_video(ref, "h264", cache) != before
 

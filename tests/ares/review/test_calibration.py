@@ -134,16 +134,6 @@ def check_report(world: LabelledWorld, answered: dict[str, str]) -> None:
     assert report.true_share.low < everything < report.true_share.high
 
 
-def test_what_was_not_drawn_at_random_estimates_nothing(world: LabelledWorld) -> None:
-    name = sorted(world.truth)[230]
-    given = world.answer(name, "Eve", question="success", subject_id=name, subject_kind="episode",
-                         verdict="success", drawn="", queue="")  # fmt: skip
-    (report,) = report_calibration(world.workspace.stores, question="success")
-    assert (report.items, report.random_items, report.precision, report.true_share) == (1, 0, None, None)
-    withdraw_answer(world.workspace.stores, given, "Eve")
-    assert report_calibration(world.workspace.stores, question="success") == []
-
-
 @pytest.mark.slow
 def test_who_adjudicates_an_own_answer_leaves_it_random_and_the_people_at_odds(world: LabelledWorld) -> None:
     name = next(name for name in sorted(world.truth)[225:] if world.accepted[name])
@@ -349,17 +339,6 @@ def test_a_filter_that_leaves_out_what_people_refused_certifies_nothing(
         certify(world.workspace.stores, 0.95, where=where)
     with pytest.raises(RequestError, match="measures nothing: answers change it"):
         world.workspace.review.report(where=where)
-
-
-@pytest.mark.usefixtures("judged")
-def test_a_criterion_is_explained_by_its_rubric_beside_its_question(
-    workspace: Workspace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    create = ["review", "create", "hands", "--question", "HAND", "--random", "1", "--json"]
-    assert main([*create, "-w", workspace.path]) == 0
-    guideline = json.loads(capsys.readouterr().out)["guideline"]
-    assert guideline.startswith("HAND: The hand, arm or person that acts is the one that is named.")
-    assert "- unmet: " in guideline and "That it fails counts under OUTCOME." in guideline
 
 
 @pytest.mark.slow

@@ -160,7 +160,6 @@ def test_what_is_named_goes_into_a_queue_with_the_frames_that_decide(
     [
         (("check", "--instructions", "none"), "no dataset 'none': there are: alike, known, rare"),
         (("check", "--instructions", "--video"), "--video does not go with --instructions"),
-        (("check",), "the workspace has no sources that can be checked"),
         (
             ("review", "create", "q", "--instructions", "--question", "success"),
             "--instructions says which episodes",

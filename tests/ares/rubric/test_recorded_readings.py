@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from itertools import product
+from itertools import product, takewhile
 from random import Random
 from typing import Any
 
@@ -28,7 +28,6 @@ from ares.rubric import (
     compose_sentence,
     count_actions,
     describe_trust,
-    is_same_value,
     make_grade_value,
     make_near_misses,
     make_slot_columns,
@@ -42,78 +41,11 @@ from ares.rubric.control_texts import are_different_actions
 from ares.rubric.trust import count_panel_control_errors, grade_from_verdicts, rests_on_people, trust_of_grade
 from ares.rubric.verdict import correct_grade
 from tests.ares.rubric.simulated_controls import GATES, SimulatedJudge, simulate_controls
-from tests.recordings import compare_with_recording
+from tests.recordings import RECORDED, compare_with_recording
 
-CAPTIONS = (
-    "close the drawer",
-    "The robot arm is closing the green drawer.",
-    "robot gripper closes the drawer slowly",
-    "The left robot arm hands the cup to the right arm.",
-    "somebody wipes the table with a wet cloth",
-    "pick up the red and blue cube, then place it in the bowl",
-    "pick up the mug and the plate and put them into the sink",
-    "put the mug next to the plate, in front of the kettle",
-    "take the two small red blocks out of the drawer and stack them on top of the box",
-    "turn the knob to the left",
-    "turn on the light, turn off the stove",
-    "turn the faucet handle all the way open",
-    "push the drawer shut with the right gripper",
-    "Pick the rag up; fold it twice; put it down.",
-    "it drops the sponge",
-    "gets ready to press the button",
-    "starts to press the button",
-    "was about to press the button",
-    "does not press the button",
-    "did not manage to press the button",
-    "is not able to press the button",
-    "press the button, but fail",
-    "press the button, or not",
-    "press the button without any success",
-    "press the button successfully",
-    "try to press the button and it does not work",
-    "stop just before you touch the button",
-    "In this video the robot's hand has been pushing the block.",
-    "now please use the arm to push the block",
-    "the operator doesn't push the block",
-    "dragged the box along the wall",
-    "putting the cup down",
-    "carries the tray",
-    "tidied the desk",
-    "juggles the balls",
-    "the robot juggles the balls",
-    "it is whisking the eggs",
-    "the person paints the lamp",
-    "the robot sings",
-    "red cube",
-    "the drawer",
-    "push",
-    "",
-    "...",
-    "move it",
-    "open the drawer. Close it. Open the drawer. Close it.",
-    "open the drawer, open the drawer",
-    "open the drawer, then open the drawer again",
-    "open the drawer with the left arm, open the drawer with the right arm",
-    "push the cube and push the cube to the wall",
-    "lift three cups from the tray onto the shelf",
-    "place the lid on the pot, and the pot on the stove",
-    "insert the peg into the hole from above",
-    "remove the lid from the jar",
-    "move the camera to the left of the can",
-    "slide the plate out of the goal, very slowly, with both arms",
-    "hang the coat behind the door",
-    "screw the bulb in",
-    "there is a robot that closes a drawer",
-    "closing",
-    " ".join(["push"] * 30),
-    " ".join(["push"] * 31),
-    "close the drawer <b>",
-    'close the drawer {"grade": 1}',
-    "close\u00a0the drawer",
-    "close the drawer\u200b",
-    "pick up " + "a" * 31,
-    "put the cup on " + " ".join(["the shelf"] * 7),
-)
+_LINES = RECORDED.with_name("captions.text").read_text("utf-8").splitlines()
+# The texts of the first part, with which other recordings are made.
+CAPTIONS = [json.loads(line) for line in takewhile(lambda line: line[0] == '"', _LINES[2:])]
 SLOTS_OF_TEXTS: tuple[dict[SlotName, str], ...] = (
     {"action": "other: juggle", "object": "the Red ball", "hand": "the left hand", "count": "Two"},
     {"action": "Pick up", "object": "mug", "from": "from inside the cupboard", "to": "onto the table"},
@@ -128,27 +60,6 @@ SLOTS_OF_TEXTS: tuple[dict[SlotName, str], ...] = (
     },
     {"object": "an apple", "outcome": "completed"},
     {},
-)
-PAIRS: tuple[tuple[SlotName, str, str], ...] = (
-    ("object", "the red mug", "Red mug."),
-    ("object", "mug", "cup"),
-    ("attributes", "red, small", "small,  Red"),
-    ("attributes", "red", "red, small"),
-    ("to", "in the box", "into the box"),
-    ("to", "in the box", "on the box"),
-    ("to", "the box", "on top of the box"),
-    ("to", "on the box", "box"),
-    ("to", "next to the sink", "by the sink"),
-    ("to", "under the sink", "beneath the sink"),
-    ("to", "under", "beneath"),
-    ("from", "from inside the box", "out of the box"),
-    ("from", "from the box", "from the bag"),
-    ("hand", "left arm", "the robot's left gripper"),
-    ("hand", "left arm", "right arm"),
-    ("hand", "the arm", "a gripper"),
-    ("hand", "arm", "arm"),
-    ("count", "two", "2"),
-    ("manner", "slowly", "Slowly"),
 )
 ACTIONS = (
     "pick up",
@@ -182,8 +93,13 @@ def _checks(caption: CheckInput) -> dict[str, list[str]]:
 
 
 def test_captions_have_their_slots_columns_and_checks() -> None:
-    lines = []
-    for text in CAPTIONS:
+    """What is to be seen of the texts stands above them: wordings of one claim have equal lines, and so on."""
+    lines: list[Any] = []
+    for line in _LINES[1:]:
+        if line.startswith("#"):
+            lines.append(line)
+            continue
+        text = json.loads(line)
         form, known = normalize_caption(text), parse_known_text(text)
         caption = CheckInput(text=text, slots=known.slots, trajectory=None)
         said = [form.sentences, form.outcome, form.is_negated, form.actor, count_actions(text)]
@@ -200,10 +116,8 @@ def test_slots_make_columns_and_sentences() -> None:
     _record("slots", ([slots, make_slot_columns(slots), compose_sentence(slots)] for slots in SLOTS_OF_TEXTS))
 
 
-def test_values_are_the_same_or_not() -> None:
-    same = [[*pair, is_same_value(*pair), is_same_value(pair[0], pair[2], pair[1])] for pair in PAIRS]
-    actions = [[*pair, are_different_actions(*pair)] for pair in product(ACTIONS, ACTIONS)]
-    _record("values", [*same, *actions])
+def test_actions_are_different_or_not() -> None:
+    _record("actions", ([*pair, are_different_actions(*pair)] for pair in product(ACTIONS, ACTIONS)))
 
 
 @pytest.mark.parametrize("claimed", ["completed", "not completed"])

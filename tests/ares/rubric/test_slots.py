@@ -53,7 +53,6 @@ def test_what_is_no_guide_is_refused_in_one_line(tmp_path: Path, text: str) -> N
     assert "verb" in str(error.value) and "\n" not in str(error.value)
 
 
-# Those of other slots and words are recorded: tests/ares/rubric/test_recorded_readings.py.
 @pytest.mark.parametrize(
     ("slot", "first", "second", "is_same"),
     [
@@ -70,6 +69,20 @@ def test_what_is_no_guide_is_refused_in_one_line(tmp_path: Path, text: str) -> N
         ("hand", "both hands", "both arms", True),
         ("hand", "the robots' left grippers", "left grippers", True),
         ("hand", "left-hand", "left hand", True),
+        ("object", "the red mug", "Red mug.", True),
+        ("attributes", "red, small", "small,  Red", True),
+        ("manner", "slowly", "Slowly", True),
+        ("to", "on the box", "on top of the box", True),
+        ("to", "next to the sink", "by the sink", True),
+        ("to", "under the sink", "beneath the sink", True),
+        ("from", "from inside the box", "out of the box", True),
+        ("hand", "left arm", "the robot's left gripper", True),
+        ("hand", "the arm", "a gripper", False),
+        ("to", "in the box", "on the box", False),
+        ("to", "under", "beneath", False),
+        ("count", "two", "2", False),
+        ("attributes", "red", "red, small", False),
+        ("object", "mug", "cup", False),
         ("object", "small, red", "red, small", False),
         ("object", "in the box", "box", False),
         ("to", "under the box", "in the box", False),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 
-from ares.rubric import describe_trust
 from ares.rubric.trust import JudgeTrust, measure_judge_trust, trust_of_grade
 from tests.ares.rubric.simulated_controls import SimulatedJudge, simulate_controls
 
@@ -18,12 +17,6 @@ MET = "VERB=MET OBJECT=MET ATTRIBUTES=NA DESTINATION=NA OUTCOME=MET"
 
 def _trust(judge: SimulatedJudge, seed: int = 0, captions: int = CAPTIONS) -> JudgeTrust:
     return measure_judge_trust(simulate_controls(judge, captions, seed))
-
-
-def test_a_judge_that_refuses_all_false_ones_is_trusted_and_says_so_in_a_line() -> None:
-    trust = _trust(SimulatedJudge())
-    assert (trust.state, trust.content, trust.outcome, trust.reasons) == ("trusted", *["trusted"] * 2, ())
-    assert describe_trust(trust.to_json()).startswith("TRUSTED: accepts of false ones: foreign 0/184, ")
 
 
 @pytest.mark.parametrize("kind", ["foreign", "blank", "scrambled", "near_miss:to", "near_miss:object"])
@@ -135,21 +128,3 @@ def test_a_rarely_stated_slot_that_is_not_proven_leaves_its_own_captions_unprove
     document = trust.to_json()
     assert trust_of_grade(document, MET) == "trusted"
     assert trust_of_grade(document, MET.replace("DESTINATION=NA", "DESTINATION=MET")) == "unproven"
-
-
-@pytest.mark.parametrize(
-    ("rates", "captions", "word"),
-    [({"near_miss:to": 0.4}, 92, "untrusted"), ({"near_miss:to": 0.12}, 92, "unproven")],
-)
-def test_a_slot_that_a_judge_errs_in_is_no_matter_for_captions_that_do_not_state_it(
-    rates: dict[str, float], captions: int, word: str
-) -> None:
-    """A judge that mistakes places is asked about none where a caption names none."""
-    trust = _trust(SimulatedJudge(rates), captions=captions)
-    document = trust.to_json()
-    assert trust.state == word, "the judge as a whole"
-    assert trust_of_grade(document, MET) == "trusted"
-    assert trust_of_grade(document, MET.replace("DESTINATION=NA", "DESTINATION=MET")) == word
-    assert "captions that state no to: trusted" in describe_trust(document)
-    assert trust_of_grade(document, None) == word, "of a grade without verdicts nobody knows what it states"
-    assert trust_of_grade(document, "PITFALLS=MET") == word

@@ -30,14 +30,6 @@ def _grade(*case_pairs: tuple[Category, Verdict]) -> str:
     return aggregate(*_case(list(case_pairs))).grade
 
 
-def test_every_gate_met_is_acceptable() -> None:
-    grade = aggregate(
-        *_case([("essential", Verdict.MET), ("pitfall", Verdict.MET), ("optional", Verdict.UNMET)])
-    )
-    assert (grade.grade, grade.acceptable) == ("acceptable", True)
-    assert grade.score == pytest.approx((1.0 + 0.9) / (1.0 + 0.9 + 0.3), abs=1e-6)
-
-
 @pytest.mark.parametrize("gate", GATES)
 def test_one_gate_unmet_is_not_acceptable_whatever_the_rest(gate: Category) -> None:
     rest: Pairs = [("essential", Verdict.ERROR), ("essential", Verdict.MET)]
@@ -48,12 +40,6 @@ def test_doubt_and_error_are_no_pass() -> None:
     assert _grade(("essential", Verdict.MET), ("essential", Verdict.UNSURE)) == "unsure"
     assert _grade(("essential", Verdict.UNSURE), ("pitfall", Verdict.ERROR)) == "error"
     assert aggregate(*_case([("essential", Verdict.ERROR)])).acceptable is None
-
-
-def test_errors_of_lesser_criteria_do_not_gate_but_cost_score() -> None:
-    grade = aggregate(*_case([("essential", Verdict.MET), ("important", Verdict.ERROR)]))
-    assert grade.grade == "acceptable"
-    assert grade.score == pytest.approx(1.0 / 1.7, abs=1e-6)
 
 
 def test_nothing_that_applies_is_unsure_and_has_no_score() -> None:

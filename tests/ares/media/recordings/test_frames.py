@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace as Message
 from typing import Any
@@ -13,7 +14,6 @@ import cv2
 import numpy as np
 import pytest
 from mcap.writer import CompressionType
-from mcap_ros2.writer import Writer
 from numpy.typing import NDArray
 
 from ares.episode import MediaRef
@@ -21,30 +21,11 @@ from ares.errors import MediaError
 from ares.media import all_frames, frames_at
 from ares.media.recordings.images import decode_access_units, is_keyframe
 from tests.ares.media.written_videos import span_ref
+from tests.ingest.recordings.mcap.conftest import START, Entry, header, write as write_recording
 
-HEADER = (
-    "\n" + 80 * "=" + "\nMSG: std_msgs/Header\nbuiltin_interfaces/Time stamp\nstring frame_id\n"
-    + 80 * "=" + "\nMSG: builtin_interfaces/Time\nint32 sec\nuint32 nanosec\n"
-)  # fmt: skip
-SCHEMAS = {
-    "sensor_msgs/msg/CompressedImage": "std_msgs/Header header\nstring format\nuint8[] data" + HEADER,
-    "sensor_msgs/msg/Image": "std_msgs/Header header\nuint32 height\nuint32 width\nstring encoding\n"
-    "uint8 is_bigendian\nuint32 step\nuint8[] data" + HEADER,
-    "foxglove_msgs/msg/CompressedVideo": "builtin_interfaces/Time timestamp\nstring frame_id\nuint8[] data\n"
-    "string format",
-}
-START = 1_760_000_000 * 10**9
 STEP = 50_000_000
 COUNT = 30
-Entry = tuple[str, str, int, Any]
-
-
-def time_message(at: int) -> Message:
-    return Message(sec=at // 10**9, nanosec=at % 10**9)
-
-
-def header(at: int) -> Message:
-    return Message(time_message=time_message(at), frame_id="")
+write = partial(write_recording, chunk_size=4096)  # many small chunks
 
 
 def shade(number: int, height: int = 32, width: int = 48) -> NDArray[np.uint8]:
@@ -57,23 +38,12 @@ def png(image: NDArray[np.uint8]) -> bytes:
     return cv2.imencode(".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR))[1].tobytes()
 
 
-def write(path: Path, entries: Iterable[Entry], **options: Any) -> Path:
-    """Messages (topic, schema, nanoseconds, message) in the order given, in many small chunks."""
-    with path.open("wb") as file:
-        writer = Writer(file, **{"chunk_size": 4096, **options})
-        schemas = {name: writer.register_msgdef(name, text) for name, text in SCHEMAS.items()}
-        for topic, schema, at, message in entries:
-            writer.write_message(topic, schemas[schema], message, at, at)
-        writer.finish()  # type: ignore[no-untyped-call]
-    return path
-
-
 def image_entries(count: int = COUNT, topic: str = "/cam") -> list[Entry]:
     return [
         (
             topic,
             "sensor_msgs/msg/CompressedImage",
-            START + STEP * k + 7_000_000,
+            START + STEP * k + 7_000_000 * (k % 3),
             Message(header=header(START + STEP * k), format="png", data=png(shade(k))),
         )
         for k in range(count)
@@ -108,7 +78,7 @@ def video_entries(data: list[bytes], video_format: str) -> list[Entry]:
             "foxglove_msgs/msg/CompressedVideo",
             START + STEP * k,
             Message(
-                timestamp=time_message(START + STEP * k), frame_id="", data=access_unit, format=video_format
+                timestamp=header(START + STEP * k).stamp, frame_id="", data=access_unit, format=video_format
             ),
         )
         for k, access_unit in enumerate(data)
@@ -244,7 +214,7 @@ def test_video_goes_on_across_the_files_of_a_recording(tmp_path: Path) -> None:
 def test_a_truncated_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a.mcap", image_entries())
     cut = tmp_path / "cut.mcap"
-    cut.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    cut.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 5])
     frame_count = sum(1 for _ in all_frames(topic_ref(cut, num_frames=10)))
     assert frame_count == 10
     with pytest.raises(MediaError, match="recording has fewer images"):

@@ -217,6 +217,7 @@ def test_a_video_that_begins_late_is_shown_and_cut_from_its_first_frame(tmp_path
         ("d.webm", "libvpx-vp9", "yuv420p"),
         ("e.avi", "libx264", "yuv420p"),
         ("f.mov", "prores_ks", "yuv422p10le"),
+        ("g.mp4", "libx264", "yuv444p"),
     ],
 )
 def test_what_cameras_write_is_read_and_made_playable(

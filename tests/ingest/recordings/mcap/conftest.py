@@ -27,6 +27,8 @@ SCHEMAS = {
     "sensor_msgs/msg/CompressedImage": "std_msgs/Header header\nstring format\nuint8[] data" + HEADER,
     "sensor_msgs/msg/Image": "std_msgs/Header header\nuint32 height\nuint32 width\nstring encoding\n"
     "uint8 is_bigendian\nuint32 step\nuint8[] data" + HEADER,
+    "foxglove_msgs/msg/CompressedVideo": "builtin_interfaces/Time timestamp\nstring frame_id\nuint8[] data\n"
+    "string format",
     "std_msgs/msg/String": "string data",
     "std_msgs/msg/Float64MultiArray": "float64[] data",
     "std_msgs/msg/Float64": "float64 data",
