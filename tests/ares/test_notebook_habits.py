@@ -186,7 +186,7 @@ VALUES: dict[str, tuple[Try, Try]] = {
 def test_values_of_any_form_become_a_column(ws: Workspace, given: str) -> None:
     values, expected = VALUES[given]
     name = f"of_{given.lower().replace(' ', '_')}"
-    ws.set_values(name, values(ws))  # type: ignore[arg-type]
+    ws.set_values(name, values(ws))
     assert ws.episodes.to_arrow([name])[name].to_pylist() == expected(ws)
 
 

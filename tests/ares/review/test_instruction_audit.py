@@ -1,9 +1,9 @@
-"""The instruction audit names a planted swap and nobody else, and follows what people say."""
+"""The instruction audit names a planted swap and nobody else, says how many it would find, and follows people."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -90,13 +90,53 @@ def _judge(said: Sequence[str], places: NDArray[np.int64]) -> InstructionAudit:
     """The audit of texts (N,) of episodes that lie around the centres of places (N,)."""
     rng = np.random.default_rng(3)
     centres = rng.normal(0, 1, (int(places.max()) + 1, 24))
-    features = centres[places] + rng.normal(0, 0.25, (len(said), 24))
+    return _audit(said, centres[places] + rng.normal(0, 0.25, (len(said), 24)))
+
+
+def _audit(said: Iterable[object], features: NDArray[np.float64]) -> InstructionAudit:
+    """The audit of episodes that say this (N,) and look like this (N, F)."""
     episodes = [
-        AuditedEpisode(episode_id=str(row), text=text, counting=text, content=row)
+        AuditedEpisode(episode_id=str(row), text=str(text), counting=str(text), content=row)
         for row, text in enumerate(said)
     ]
     empty = InstructionAudit(dataset="known", verdict="unsure")
     return judge_instructions(empty, episodes, features.astype(np.float16))
+
+
+def _tasks_apart() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Features (N, F) of 40 episodes of each of five tasks, twelve deviations from each other, and the tasks (N,)."""
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(5), 40)
+    centres = 12 * np.linalg.qr(rng.normal(size=(24, 24)))[0][:5] / np.sqrt(2)
+    return centres[tasks] + rng.normal(size=(len(tasks), 24)), tasks
+
+
+def test_where_tasks_look_different_most_exchanges_are_found_and_no_other_is_named() -> None:
+    features, tasks = _tasks_apart()
+    found = _audit(tasks, features)
+    assert found.verdict == "judged" and not found.findings
+    assert found.power.planted == 20 and found.power.detected >= 18
+    assert found.power.others == 180 and found.power.named <= 1
+    assert f"found {found.power.detected} of 20 planted exchanges, named " in str(found)
+
+
+def test_where_too_few_exchanges_are_found_nobody_is_named() -> None:
+    features, tasks = _tasks_apart()
+    rng = np.random.default_rng(1)
+    said = np.where(rng.random(len(tasks)) < 0.45, rng.integers(0, 5, len(tasks)), tasks)
+    blurred = _audit(said, features + rng.normal(scale=3.0, size=features.shape))
+    assert blurred.verdict == "unsure" and not blurred.findings
+    assert "cannot tell here" in str(blurred) and "embed with a model that knows these pictures" in str(
+        blurred
+    )
+
+
+def test_a_small_dataset_is_tried_in_rounds_that_leave_most_instructions_as_they_are() -> None:
+    features, tasks = _tasks_apart()
+    small = np.flatnonzero(np.arange(len(tasks)) % 40 < 6)
+    found = _audit(tasks[small], features[small])
+    assert found.power.planted == 20 and found.power.others > 100
+    assert found.verdict == "judged" and found.power.detected >= 14
 
 
 @pytest.mark.parametrize(

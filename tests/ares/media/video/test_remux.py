@@ -10,7 +10,6 @@ from typing import Any
 
 import av
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
@@ -69,21 +68,6 @@ def test_whole_videos_with_b_frames_are_joined_bit_by_bit(demo_samples: Path, tm
     sources = [frame_hashes(file) for file in files]
     refs = [span_ref(file, len(source), 20.0) for file, source in zip(files, sources, strict=True)]
     assert_same(join(tmp_path / "joined.mp4", 20, refs), 20, sources)
-
-
-@pytest.mark.nightly
-def test_spans_of_a_shared_av1_file_are_cut_and_joined_in_any_order(
-    shared_data: Path, tmp_path: Path
-) -> None:
-    root = shared_data / "g1_bottle_lerobot_v30"
-    video = next(root.glob("videos/*/chunk-000/file-000.mp4"))
-    key = f"videos/{video.parent.parent.name}/from_timestamp"
-    rows = pq.read_table(root / "meta/episodes/chunk-000/file-000.parquet").to_pylist()
-    frames = frame_hashes(video)
-    episodes = [rows[2], rows[0]]
-    sources = [frames[round(row[key] * 30) :][: row["length"]] for row in episodes]
-    refs = [span_ref(video, row["length"], 30.0, row[key]) for row in episodes]
-    assert_same(join(tmp_path / "joined.mp4", 30, refs), 30, sources)
 
 
 @pytest.mark.parametrize("bframes", ["0", "3"])
