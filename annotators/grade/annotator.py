@@ -31,6 +31,7 @@ from annotators.grade.control_calls import (
     expect_control_calls,
 )
 from annotators.grade.control_plan import Control, ControlPlan, make_control_value, plan_controls
+from annotators.grade.grade_options import GradeOptions
 from annotators.grade.grading import (
     GradedText,
     GradeOutcome,
@@ -38,19 +39,15 @@ from annotators.grade.grading import (
     grade_texts,
 )
 from annotators.grade.judge import Judge
-from annotators.grade.outcome_rulings import Text, is_refuted_by_label
-from annotators.grade.outcome_source import StoredOutcomeSource, open_outcome_source
-from annotators.grade.panel import (
-    GradeOptions,
-    PanelJudge,
+from annotators.grade.judge_families import model_family_error, model_family_warnings
+from annotators.grade.judge_loading import (
     list_judge_specs,
     load_judges,
-    model_family_error,
-    model_family_warnings,
-    split_criteria,
     sum_judge_resources,
     warn_of_missing_schema,
 )
+from annotators.grade.outcome_rulings import Text, is_refuted_by_label
+from annotators.grade.outcome_source import StoredOutcomeSource, open_outcome_source
 from annotators.grade.rates import (
     COMPARISONS,
     SENTENCES,
@@ -64,6 +61,7 @@ from annotators.grade.rates import (
 )
 from annotators.grade.segment_fit import find_neighbours, neighbour_subject
 from annotators.grade.slot_values import ReadSlots, SentenceSlots, read_stored_slots
+from annotators.grade.vote import PanelJudge, split_criteria
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Producer, short_hash

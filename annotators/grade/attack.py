@@ -20,7 +20,7 @@ from annotators.base import (
 )
 from annotators.grade.annotator import GradeAnnotator
 from annotators.grade.control_plan import ControlPlan, plan_attack
-from annotators.grade.panel import GradeOptions
+from annotators.grade.grade_options import GradeOptions
 from ares.annotation import Annotation, Cost
 from ares.clock import needs_timestamps
 from ares.console import count_of

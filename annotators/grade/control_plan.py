@@ -37,7 +37,6 @@ from ares.rubric import (
     choose_foreign_texts,
     compose_sentence,
     is_other_task,
-    make_grade_value,
     make_near_misses,
     parse_known_text,
     read_judge_trust,
@@ -516,30 +515,11 @@ def make_control_value(
 def _control_result(result: GradeOutcome) -> dict[str, Json]:
     if isinstance(result, GradedText):
         verdicts: dict[str, Json] = {ruling.criterion: ruling.verdict.value for ruling in result.rulings}
-        grades = _grades_by_judge(result)
         return {
             "grade": result.value["grade"],
             "gates": result.value[VERDICTS_COLUMN],
             "verdicts": verdicts,
-            **({"grades": grades} if grades else {}),
             "calls": result.judgement.cost.calls,
         }
     error = result.error if isinstance(result, PaidFailure) else result
     return {"grade": "error", "reason": str(error)}
-
-
-def _grades_by_judge(result: GradedText) -> dict[str, Json]:
-    """The grade that each judge of a panel would have given alone; {} where no panel has voted."""
-    voted = {ruling.criterion: ruling.votes for ruling in result.rulings if ruling.votes}
-    judges = [vote.judge for vote in next(iter(voted.values()), ())]
-    stored = result.value["rulings"]
-    rulings = [ruling for ruling in stored if isinstance(ruling, dict)] if isinstance(stored, list) else []
-    grades: dict[str, Json] = {}
-    for number, judge in enumerate(judges):
-        verdicts = {name: votes[number].verdict.value for name, votes in voted.items()}
-        judge_rulings = [
-            {**ruling, "verdict": verdicts.get(str(ruling["criterion"]), ruling["verdict"])}
-            for ruling in rulings
-        ]
-        grades[judge] = make_grade_value(judge_rulings)["grade"]
-    return grades

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from annotators.base import Work
-from annotators.grade.panel import model_family_error
+from annotators.grade.judge_families import model_family_error
 from annotators.success import StoredOutcome, current_success_producer, read_stored_outcomes
 from ares.annotation import Producer
 from ares.episode import Json

@@ -1,110 +1,18 @@
-"""Decides how far a judge and a panel's votes are trusted, by controls whose truth is known."""
+"""Decides how far a judge is trusted, by controls whose truth is known."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import combinations
-from math import ceil, sqrt
+from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ares.console import count_of
 from ares.rubric.slots import SLOTS
 from ares.statistics import effective_items, share_lower_bound, share_upper_bound
 
 if TYPE_CHECKING:
     from ares.episode import Json
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelControlErrors:
-    """What the controls say of the judges of a panel.
-
-    Attributes:
-        errors: Wrong grades by judge, had it judged alone.
-        controls: Controls that every judge was asked about and whose right grade is known.
-        correlation: Mean correlation of the errors of two judges; None where no two judges erred.
-    """
-
-    errors: Mapping[str, int]
-    controls: int
-    correlation: float | None
-
-    @property
-    def effective(self) -> float | None:
-        """Number of judges with independent errors that are worth as much (design effect; Kish, Survey Sampling, 1965).
-
-        n / (1 + (n - 1) * correlation), at most n; None where the correlation is not known.
-        """
-        if self.correlation is None:
-            return None
-        count = len(self.errors)
-        return count / (1 + (count - 1) * max(0.0, self.correlation))
-
-    def to_json(self) -> dict[str, Json]:
-        """The numbers as stored JSON."""
-        correlation, effective = self.correlation, self.effective
-        return {
-            "judges": len(self.errors),
-            "errors": dict(self.errors),
-            "controls": self.controls,
-            "error_correlation": None if correlation is None else round(correlation, 4),
-            "effective_votes": None if effective is None else round(effective, 2),
-        }
-
-
-def count_panel_control_errors(values: Iterable[Mapping[str, Json]]) -> PanelControlErrors | None:
-    """Count the errors of the judges of a panel on its controls; None where no panel has graded them.
-
-    Args:
-        values: Values of control annotations; each grading of a panel has the grade of every judge in "grades".
-    """
-    rows = [errors for value in values for errors in _judge_errors(value)]
-    if not rows:
-        return None
-    judges = sorted(rows[0])
-    columns = {judge: [row.get(judge, False) for row in rows] for judge in judges}
-    correlations = [
-        correlation
-        for first, second in combinations(judges, 2)
-        if (correlation := _binary_correlation(columns[first], columns[second])) is not None
-    ]
-    return PanelControlErrors(
-        errors={judge: sum(column) for judge, column in columns.items()},
-        controls=len(rows),
-        correlation=sum(correlations) / len(correlations) if correlations else None,
-    )
-
-
-def describe_votes(document: Mapping[str, Json]) -> str:
-    """One line for people about `PanelControlErrors.to_json`."""
-    judges, effective = count_of(int(str(document["judges"])), "judge"), document["effective_votes"]
-    if effective is None:
-        return f"the errors of {judges} cannot be compared yet"
-    return f"{judges} count as {effective} votes (errors correlate by {document['error_correlation']})"
-
-
-def _judge_errors(value: Mapping[str, Json]) -> list[dict[str, bool]]:
-    """Whether each judge erred, of each control of a caption whose right grade is known."""
-    members = value.get("gradings")
-    rows = [row for row in members if isinstance(row, dict)] if isinstance(members, list) else []
-    errors = []
-    for row in rows:
-        grades = row.get("grades")
-        if isinstance(grades, dict) and row.get("known_false"):
-            errors.append({judge: grade == "acceptable" for judge, grade in grades.items()})
-    return errors
-
-
-def _binary_correlation(first: Sequence[bool], second: Sequence[bool]) -> float | None:
-    """Pearson's correlation of two binary sequences; None where one of them is constant."""
-    count = len(first)
-    share, other = sum(first) / count, sum(second) / count
-    if share in (0.0, 1.0) or other in (0.0, 1.0):
-        return None
-    both = sum(a and b for a, b in zip(first, second, strict=True)) / count
-    return (both - share * other) / sqrt(share * (1 - share) * other * (1 - other))
 
 
 GradeName = Literal["acceptable", "not_acceptable", "unsure", "error"]
@@ -264,7 +172,6 @@ class JudgeTrust:
         calls_per_control: Calls that a control has cost, on average.
         gates: Slot by gate of the rubric.
         errors: Controls that could not be graded; they are counted in nothing else.
-        votes: What the judges of a panel are worth together; None for a single judge.
         label: What has to stand beside all numbers of the judge, or "".
     """
 
@@ -277,7 +184,6 @@ class JudgeTrust:
     calls_per_control: float = 0.0
     gates: Mapping[str, str] = field(default_factory=dict)
     errors: int = 0
-    votes: PanelControlErrors | None = None
     label: str = ""
 
     @property
@@ -302,7 +208,6 @@ class JudgeTrust:
             else {},
             "gates": dict(self.gates),
             "errors": self.errors,
-            **({"panel": self.votes.to_json()} if self.votes else {}),
             **({"label": self.label} if self.label else {}),
         }
 
@@ -353,7 +258,6 @@ def measure_judge_trust(
         calls_per_control=sum(row.calls for row in rows) / max(1, len(rows)),
         gates=gates,
         errors=sum(row.accepted is None for row in rows),
-        votes=count_panel_control_errors([value for value, _ in used]),
         label=next((str(value["label"]) for value, _ in used if value.get("label")), ""),
     )
 

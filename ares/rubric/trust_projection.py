@@ -15,7 +15,6 @@ from ares.rubric.trust import (
     TRUST_STATES,
     VERDICTS_COLUMN,
     describe_kind,
-    describe_votes,
     grade_from_verdicts,
     measure_judge_trust,
     rests_on_people,
@@ -120,8 +119,6 @@ def describe_trust(document: Mapping[str, Any]) -> str:
         parts.append(f"content {document['content']}, outcome {document['outcome']}")
     if broken := _unproven_slots(document):
         parts.append(f"captions that state no {' or '.join(broken)}: {shared_state(document)}")
-    if "panel" in document:
-        parts.append(describe_votes(document["panel"]))
     parts += [*document.get("reasons", ()), *([missing] if (missing := describe_missing(document)) else [])]
     return f"{label}{document['state'].upper()}: {'; '.join(parts)}; see docs/grade.md"
 

@@ -67,12 +67,12 @@ GRADE_COLUMNS = (
         meaning="Verdicts on the criteria that decide the grade, (code) behind those of checks.",
     ),
 )
-# What a panel of judges adds.
+# What several judges add.
 PANEL_COLUMNS = (
     Column(
         name="grade_split",
         type="list<string>",
-        meaning="Criteria on which the judges of the panel do not say the same.",
+        meaning="Criteria on which the judges do not say the same.",
     ),
 )
 # Columns of the verdicts on single criteria: Lance takes no dot in a name, and `grade` is a column itself.
@@ -133,7 +133,7 @@ class Ruling:
         reply: The unchanged reply of the model, for a choice.
         confidence: Probability, 0 to 1, that a probe or a stored outcome gives the caption; None without either.
         margin: How sure the ruling is, 0 to 1: what the model says of its observation or choice, 1 for code and labels.
-        votes: The rulings of the judges of a panel.
+        votes: The ruling of each of several judges.
         contested: Why the frames were asked although there was an observation; "" where they were not.
     """
 

@@ -38,7 +38,7 @@ from ares.rubric import (
     turn_outcome,
 )
 from ares.rubric.control_texts import are_different_actions
-from ares.rubric.trust import count_panel_control_errors, grade_from_verdicts, rests_on_people, trust_of_grade
+from ares.rubric.trust import grade_from_verdicts, rests_on_people, trust_of_grade
 from ares.rubric.verdict import correct_grade
 from tests.ares.rubric.simulated_controls import GATES, SimulatedJudge, simulate_controls
 from tests.recordings import RECORDED, compare_with_recording
@@ -261,30 +261,18 @@ _FORMS: dict[str, dict[str, Any]] = {
 
 
 def test_gradings_of_many_forms_count_as_they_should() -> None:
-    """Failed gradings, claims, neighbours, labels, tables, documents of earlier versions, and panels."""
+    """Failed gradings, claims, neighbours, labels, tables, and documents of earlier versions (with grades by judge)."""
     lines: list[Any] = []
     for name, value in _FORMS.items():
         document: Any = measure_judge_trust([value] * 9, list("aabbccdde")).to_json()
         lines += [name, describe_trust(document), document]
+        assert describe_trust({**document, "panel": {"judges": 2}}) == describe_trust(document)
     lines += [
         measure_judge_trust([_FORMS["tables"], _FORMS["plain"]]).to_json(),
         measure_judge_trust([]).to_json(),
     ]
     lines += [[text, grade_from_verdicts(text), rests_on_people(text)] for text in GATE_TEXTS]
     _record("gradings", lines)
-
-
-def test_panels_count_by_the_errors_that_their_judges_share() -> None:
-    lines: list[Any] = []
-    votes = [{"a": a, "b": b} for a, b in ("aa", "ad", "dd", "da", "aa", "dd")]
-    words = {"a": "acceptable", "d": "not_acceptable"}
-    gradings: list[Any] = [
-        {"known_false": True, "grades": {judge: words[vote] for judge, vote in row.items()}} for row in votes
-    ]
-    for part in (gradings, gradings[:1], gradings[2:3], []):
-        panel = count_panel_control_errors([{"gradings": [*part, "no grading"]}, {"gradings": "none"}])
-        lines.append(panel.to_json() if panel else None)
-    _record("panels", lines)
 
 
 def _ruling(criterion: str, verdict: str, **more: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Several judges as one: a majority decides, no ERROR and no UNSURE passes or vanishes, kin are refused."""
+"""Several judges as one: every judge must accept, any may refuse, no ERROR and no UNSURE passes, kin are refused."""
 
 from __future__ import annotations
 
@@ -64,19 +64,27 @@ def _rulings(outcome: Any) -> dict[str, dict[str, Any]]:
     return {ruling["criterion"]: ruling for ruling in rulings}
 
 
-def test_the_majority_decides_and_the_other_vote_is_shown(grade_by: Any, model_server: Any) -> None:
-    model_server.replies(_by_model(dict(zip(NAMES, ("drawer", "chest", "other"), strict=True))))
+def test_one_judge_refuses_and_the_other_votes_are_shown(grade_by: Any, model_server: Any) -> None:
+    model_server.replies(_by_model(dict(zip(NAMES, ("drawer", "drawer", "chest"), strict=True))))
     outcome = grade_by(*NAMES)
     ruling = _rulings(outcome)["OBJECT"]
     assert (ruling["verdict"], ruling["source"]) == ("UNMET", "panel")
-    assert ruling["reason"] == "votes: 1 MET, 2 UNMET"
+    assert ruling["reason"] == "votes: 2 MET, 1 UNMET"
     assert {vote["judge"]: vote["verdict"] for vote in ruling["votes"]} == dict(
-        zip(NAMES, ("MET", "UNMET", "UNMET"), strict=True)
+        zip(NAMES, ("MET", "MET", "UNMET"), strict=True)
     )
     value = outcome.annotations[0].value
     assert (value["grade"], value["grade_object"], value["grade_split"]) == (
         "not_acceptable", "UNMET", ["OBJECT"],
     )  # fmt: skip
+
+
+def test_a_caption_that_one_judge_doubts_is_not_accepted(grade_by: Any, model_server: Any) -> None:
+    model_server.replies(_by_model(dict(zip(NAMES, ("drawer", "drawer", "cannot tell"), strict=True))))
+    outcome = grade_by(*NAMES)
+    assert _rulings(outcome)["OBJECT"]["reason"] == "votes: 2 MET, 1 UNSURE"
+    value = outcome.annotations[0].value
+    assert (value["grade"], value["acceptable"], value["grade_split"]) == ("unsure", None, ["OBJECT"])
 
 
 def test_a_panel_that_agrees_accepts(grade_by: Any, model_server: Any) -> None:
@@ -110,7 +118,7 @@ def test_judges_of_one_family_and_kin_of_the_captioner_are_refused(
 ) -> None:
     from annotators.caption import CaptionAnnotator
 
-    with pytest.raises(RequestError, match="judges of a panel must be of different model families"):
+    with pytest.raises(RequestError, match="several judges must be of different model families"):
         panel_of("Some/Judge-9B", "other/judge-2b-instruct", NAMES[1])
     with pytest.raises(RequestError, match="--judge and --model both name the judge"):
         GradeAnnotator(replace(options, model="stub:MET", values={"judge": ["stub:MET"]}), ws.stores)

@@ -1,0 +1,61 @@
+"""The options of the annotator `grade`."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from annotators.caption import CaptionedKind, CaptionLayout
+from annotators.models import LocalModelOptions
+
+
+class GradeOptions(LocalModelOptions):
+    """Options of grading."""
+
+    # The producer knows judges and models of texts by their names, and verbs by the hash of prompts.
+    not_in_producer: ClassVar[frozenset[str]] = LocalModelOptions.not_in_producer | {
+        "judge",
+        "text_model",
+        "verbs",
+        "calibrate",
+        "per",
+    }
+
+    per: CaptionedKind = Field(
+        default="episode",
+        description="whose captions are graded: episode, or segment (by the rubric `segment`, if no other is given)",
+    )
+    rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
+    candidates: str = Field(
+        default="",
+        description="text file, one phrase a line: what a clip judge, which is the demo's, distinguishes",
+    )
+    text_model: str = Field(
+        default="judge",
+        description="what compares two words and reads the slots of sentences: judge (the judge itself), or another "
+        "model (hf:... or openai:...)",
+    )
+    verbs: str = Field(
+        default="",
+        description="your own guide of verbs, a YAML file of verb: meaning (default: the shipped one)",
+    )
+    layout: CaptionLayout = Field(
+        default="auto",
+        description="frames that a judge gets, other than a clip judge: auto (as a captioner gets them: one in two "
+        "seconds, all good cameras, at most 60), sheets or tiles",
+    )
+    judge: tuple[str, ...] = Field(
+        default=(),
+        description="judge; of several, every one must accept a caption (default: --model, or ARES_JUDGE_MODEL)",
+    )
+    calibrate: Literal["auto", "yes", "no"] = Field(
+        default="auto",
+        description="texts of known truth that measure the judge, bought once a dataset: auto (when a run covers the "
+        "dataset), yes (also for a part of it) or no",
+    )
+    camera: str = Field(
+        default="",
+        description="camera that the judge gets (default: every good one in the layouts auto and sheets and of a clip "
+        "judge, else the best view)",
+    )
