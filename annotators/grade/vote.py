@@ -157,9 +157,9 @@ def combine_votes(votes: Sequence[Ruling], panel: str) -> Ruling:
 
 
 def _strictest_verdict(verdicts: Collection[Verdict]) -> Verdict:
-    """A judge to whom a criterion does not apply (NA) has not said MET."""
-    if set(verdicts) == {Verdict.MET}:
-        return Verdict.MET
+    """What all say, else the strictest; of MET and NA together nothing follows."""
+    if len(set(verdicts)) == 1:
+        return next(iter(verdicts))
     return next((word for word in (Verdict.UNMET, Verdict.ERROR) if word in verdicts), Verdict.UNSURE)
 
 
