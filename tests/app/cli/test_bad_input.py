@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
 from collections.abc import Callable, Iterator
@@ -59,24 +58,6 @@ def test_a_folder_of_something_else_is_never_a_workspace(
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_tfrecord_cut_in_the_middle_and_a_wrong_checksum(
-    run_ares: Run, demo_samples: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(demo_samples / "rlds", tmp_path / "rlds")
-    first, second = sorted((tmp_path / "rlds").rglob("*.tfrecord-*"))
-    first.write_bytes(first.read_bytes()[: first.stat().st_size // 2])
-    broken = bytearray(second.read_bytes())
-    broken[5000] ^= 0xFF
-    second.write_bytes(bytes(broken))
-    done = run_ares("ingest", "-w", tmp_path / "w", "--rate", "10", tmp_path / "rlds", "--json")
-    assert done.status == 1 and done.json["planned"] == 12 == done.json["kept"] + done.json["failed"]
-    reasons = {row["reason"]: row["count"] for row in done.json["failures"]}
-    assert sum("checksum" in reason or "CRC" in reason for reason in reasons) == 1
-    assert sum("cut" in reason for reason in reasons) == 1
-    assert all(first.name in row["example"] or second.name in row["example"] for row in done.json["failures"])
-    assert run_ares("status", "-w", tmp_path / "w", "--json").json["episodes"] == done.json["kept"] >= 7
-
-
 def test_a_video_of_zero_bytes_and_a_metadata_line_that_is_not_json(
     run_ares: Run, demo_samples: Path, tmp_path: Path
 ) -> None:
@@ -87,20 +68,9 @@ def test_a_video_of_zero_bytes_and_a_metadata_line_that_is_not_json(
     (tmp_path / "other" / "metadata.jsonl").write_text("\n".join(lines) + "\n")
     done = run_ares("ingest", "-w", tmp_path / "w", tmp_path / "other", "--json")
     assert (done.status, done.json["planned"], done.json["kept"], done.json["failed"]) == (1, 12, 10, 2)
+    assert run_ares("status", "-w", tmp_path / "w", "--json").json["episodes"] == 10
     examples = " ".join(row["example"] for row in done.json["failures"])
     assert "metadata.jsonl" in examples and "line 5" in examples and "basketball_000_front.mp4" in examples
-
-
-def test_an_instruction_with_html_in_it_stays_text(run_ares: Run, demo_samples: Path, tmp_path: Path) -> None:
-    shutil.copytree(demo_samples / "video", tmp_path / "v")
-    rows = [json.loads(line) for line in (tmp_path / "v" / "metadata.jsonl").read_text().splitlines()]
-    hostile = '<img src=x onerror=alert(1)>\x1b[31m "drawer"'
-    rows[0]["instruction"] = hostile
-    (tmp_path / "v" / "metadata.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert run_ares("ingest", "-w", tmp_path / "w", tmp_path / "v").status == 0
-    (hit,) = run_ares("search", "onerror", "-w", tmp_path / "w", "--json").json
-    assert hit["instruction"] == hostile
-    assert "\x1b[31m" not in run_ares("search", "onerror", "-w", tmp_path / "w").out
 
 
 @pytest.mark.parametrize(

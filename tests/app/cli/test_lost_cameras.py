@@ -79,13 +79,6 @@ def test_a_whole_folder_is_no_failure(exported: Path, tmp_path: Path, run_ares: 
     assert (done.status, done.json["lost"]) == (0, 0)
 
 
-def test_the_reported_folder_without_videos(shared_data: Path, tmp_path: Path, run_ares: Run) -> None:
-    folder = shared_data / "reported" / "videos_gone" / "all_v3"
-    done = run_ares("ingest", folder, "-w", tmp_path / "ws", "--json")
-    assert done.status == 1 and sorted(lost(done.json).values()) == [2, 2]
-    assert run_ares("check", folder).status == 1
-
-
 def test_a_dry_run_answers_as_the_run_would_where_nothing_can_be_read(tmp_path: Path, run_ares: Run) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.npz").write_bytes(b"no zip")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
-from app.dashboard import cached_reads
 from ares.episode import Episode
 from ares.errors import RequestError
 from ares.search import compute_facets
@@ -23,9 +20,7 @@ from tests.app.contested_producers import (
     NEWER_JUDGE,
     OTHER_CAPTIONER,
     make_caption,
-    make_grade,
 )
-from tests.app.drawn import component_data, draw
 from tests.workspaces import CommandResult
 
 Run = Callable[..., CommandResult]
@@ -166,43 +161,3 @@ def test_columns_that_compare_producers_are_facets_with_a_meaning(contested: Wor
     assert all(facets[name].meaning for name in names)
     assert facets["conflict"].counts == (("source: success, caption: failure", 1),)
     assert dict(facets["disagreement"].counts) == {"acceptable": 1, "caption": 1, "grade": 1}
-
-
-def test_a_caption_by_another_layout_is_not_acceptable_until_it_is_graded(
-    contested: Workspace, use: Run, tmp_path: Path
-) -> None:
-    """On the command line, on the page and in an export."""
-    cached_reads.use_workspace(contested)
-    episode = sorted(contested.stores.tables.episodes.read(), key=lambda episode: episode.key)[2]
-    where = f"episode_id = '{episode.episode_id}' AND acceptable"
-    contested.sets.create("third", [episode.episode_id], {})
-    shown = []
-    for step in _caption_again(contested, episode):
-        hits = use("search", "push it", "--by", "captions", "--where", where, "--json").json
-        (head,) = component_data(draw("episode", {"episode": episode.episode_id}), "headline")
-        (badge,) = [badge["text"] for badge in head["badges"] if badge["text"].startswith("caption ")]
-        use("export", "third", tmp_path / str(step), "--format", "parquet")
-        (row,) = pq.read_table(tmp_path / str(step) / "episodes.parquet").to_pylist()
-        shown.append((len(hits), badge, row["grade"], row["acceptable"]))
-    graded = (1, "caption acceptable", "acceptable", True)
-    assert shown == [graded, (0, "caption ungraded", None, None), graded]
-
-
-def _caption_again(workspace: Workspace, episode: Episode) -> Iterator[int]:
-    """Caption and grade an episode; caption it by another layout that is to be shown; grade that too.
-
-    Yields after each step.
-    """
-    log, layout = workspace.stores.annotations, replace(CAPTIONER, settings={"layout": "frames:6"})
-    log.add_producer(layout)
-    first, again = make_caption(episode, CAPTIONER, "push it"), make_caption(episode, layout, "push it")
-    steps = (
-        [first, make_grade(episode, NEWER_JUDGE, first, "MET")],
-        [again],
-        [make_grade(episode, NEWER_JUDGE, again, "MET")],
-    )
-    for step, members in enumerate(steps):
-        log.append(members)
-        shown = layout if step else CAPTIONER
-        workspace.use(caption=shown.maker_id, grade=NEWER_JUDGE.maker_id)
-        yield step

@@ -169,6 +169,9 @@ def test_the_page_shows_contradictions_and_segments_of_any_annotator(
     assert rows.locator("[data-cell=annotator]").all_inner_texts() == ["caption", "skills", "skills"]
     assert "skill done: yes" in rows.nth(1).inner_text()
     assert contested_page.locator("[data-lane=skills] .segment").count() == 2
+    contested_page.keyboard.press("Home")
+    contested_page.keyboard.press("b")  # the next boundary of a lane
+    _wait_time(contested_page, "Math.abs(t - 1.0) < 0.1")
     rows.nth(2).locator("button").click()
     _wait_time(contested_page, "Math.abs(t - 1.5) < 0.1")
     _check_that_markup_is_text(contested_page)

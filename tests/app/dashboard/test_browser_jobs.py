@@ -41,12 +41,12 @@ def serve_command(source_folder: Path) -> str:
     return SERVE_COMMAND.replace("Settings()", f"Settings(source_dirs=({str(source_folder)!r},))")
 
 
-def ended(workspace: Workspace, words: str, not_pid: int = 0) -> Job:
-    """The job of a command, a pattern, once it has ended; of a later process than one."""
+def ended(workspace: Workspace, words: str) -> Job:
+    """The job of a command, a pattern, once it has ended."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         jobs = [job for job in list_all_jobs(workspace.stores) if re.search(words, job.name)]
-        if jobs and jobs[0].ended and jobs[0].pid != not_pid:
+        if jobs and jobs[0].ended:
             return jobs[0]
         time.sleep(0.05)
     pytest.fail(f"{words} does not end")

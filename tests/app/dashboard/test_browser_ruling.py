@@ -1,4 +1,4 @@
-"""Ruling where one watches, in a real browser: criteria, captions, tags, and segments in lanes on one clock."""
+"""Ruling where one watches, in a real browser: criteria, captions, tags and segments."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ares.annotation import Producer
 from ares.rubric import GRADE_COLUMNS, make_grade_value
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.contested_producers import CAPTIONER, MARKUP, make_annotation, make_caption
+from tests.app.contested_producers import CAPTIONER, make_annotation, make_caption
 from tests.app.dashboard.browser import open_tab, serve
-from tests.app.segment_lanes import SEGMENTER, add_segments, make_segments
+from tests.app.segment_lanes import SEGMENTER, make_segments
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -183,50 +183,3 @@ def test_a_boundary_is_dragged_and_a_text_edited_and_both_outlive_a_new_segmente
         undo.click()
         expect(page.locator(".lane .segment", has_text="all")).to_be_visible()
         assert _spans(workspace) == [(0.0, 4.0, "all")]
-
-
-@pytest.fixture
-def segmented(video_ws: Workspace) -> str:
-    """An episode with segments of every kind."""
-    few, _ = add_segments(video_ws)
-    return few
-
-
-@pytest.fixture
-def address(video_ws: Workspace, segmented: str) -> Iterator[str]:
-    with serve(video_ws) as served:
-        yield served
-
-
-def _second(page: Page) -> float:
-    return float(page.locator(".readout").inner_text().split()[0])
-
-
-def test_lanes_show_spans_and_the_text_of_now_and_keys_go_from_boundary_to_boundary(
-    page: Page, address: str, segmented: str
-) -> None:
-    page.goto(f"{address}/episode?episode={segmented}")
-    page.locator(".player .lanes").wait_for()
-    lanes = {lane: page.locator(f"[data-lane='{lane}']") for lane in ("source_plan", "source_vqa")}
-    boxes = [block.bounding_box() for block in lanes["source_plan"].locator(".segment").all()]
-    # Two plans overlap: one above the other, in proportion to the length of the episode.
-    assert boxes[0] and boxes[1] and boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"]
-    assert abs(boxes[0]["width"] - boxes[1]["width"]) < 2
-    assert lanes["source_vqa"].locator(".segment.instant").count() == 2
-    seconds = []
-    for key in ("b", "b", "b", "B"):
-        page.keyboard.press(key)
-        seconds.append(_second(page))
-    assert seconds == [0.5, 1.0, 1.1, 1.0]
-    now = page.locator(".now")
-    assert MARKUP in now.inner_text() and "1. lift 2. throw" in now.inner_text()
-    assert "subtask, of the source, by person" in now.inner_text()
-    assert page.locator(".segment.current", has_text="lift it").count() == 1
-    assert page.locator("img[src=x]").count() == 0 and "broken in" not in page.title()
-    # The boundaries of a lane that is folded are passed over.
-    lanes["source_plan"].locator(".lane-fold").click()
-    page.keyboard.press("Home")
-    page.keyboard.press("b")
-    assert _second(page) == 1.0 and "throw" not in now.inner_text()
-    page.locator(".lane .segment", has_text="contact").click()
-    assert _second(page) == 2.0

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from app.server import Job, list_jobs, make_export_words, start_command, stop_job
+from app.server import Job, make_export_words, start_command, stop_job
 from ares.curation import CurationSet
 from ares.errors import RequestError
 from ares.workspace import Workspace
+from tests.app.job_waiting import wait_for_job
 
 
 @pytest.fixture
 def frozen(workspace: Workspace) -> CurationSet:
     return workspace.sets.create("exported", sorted(workspace.stores.tables.episodes.ids()), {})
-
-
-def _wait(workspace: Workspace, frozen: CurationSet, ready: Callable[[Job], bool]) -> Job:
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
-        job = list_jobs(workspace.stores, "export", frozen.label)[0]
-        if ready(job):
-            return job
-        time.sleep(0.02)
-    pytest.fail(f"the export stays {job}")
 
 
 def _start(workspace: Workspace, frozen: CurationSet, format: str, folder: Path) -> Job:
@@ -53,12 +42,12 @@ def test_an_export_is_stopped_and_leaves_nothing(
         started = _start(workspace, frozen, "lerobot", tmp_path / "stopped")
     finally:
         signal.signal(signal.SIGINT, before)
-    job = _wait(workspace, frozen, _suspend)
+    job = wait_for_job(workspace.stores, "export", frozen.label, _suspend)
     with pytest.raises(RequestError, match="is running"):
         _start(workspace, frozen, "lerobot", tmp_path / "stopped")
     stop_job(workspace.stores, started, "Ben")
     os.kill(job.pid, signal.SIGCONT)
-    ended = _wait(workspace, frozen, lambda job: job.ended)
+    ended = wait_for_job(workspace.stores, "export", frozen.label)
     assert (ended.state, ended.person, ended.stopped_by) == ("stopped", "Ada", "Ben")
     assert list(tmp_path.iterdir()) == []
 
@@ -68,10 +57,10 @@ def test_a_killed_export_is_seen_as_such_and_can_be_started_again(
     workspace: Workspace, frozen: CurationSet, tmp_path: Path
 ) -> None:
     _start(workspace, frozen, "parquet", tmp_path / "killed")
-    job = _wait(workspace, frozen, _suspend)
+    job = wait_for_job(workspace.stores, "export", frozen.label, _suspend)
     os.kill(job.pid, signal.SIGKILL)
-    assert _wait(workspace, frozen, lambda job: job.ended).state == "lost"
+    assert wait_for_job(workspace.stores, "export", frozen.label).state == "lost"
     _start(workspace, frozen, "parquet", tmp_path / "killed")
-    job = _wait(workspace, frozen, lambda job: job.ended)
+    job = wait_for_job(workspace.stores, "export", frozen.label)
     assert job.state == "finished" and job.report == {"status": 0, "document": job.document}
     assert job.document["episodes"] + job.document["failed"] == frozen.episodes

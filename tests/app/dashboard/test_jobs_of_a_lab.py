@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import open_tab, serve
 from tests.ingesting import copy_open_workspace
-from tests.thinning import some_by_day
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -26,38 +25,31 @@ _MANUAL = Path(__file__).parents[3] / "docs" / "dashboard-jobs-of-a-lab.md"
 _ROW = re.compile(r"^\| (?P<job>[^|]+?)(?: \([^|)]*\))? \| [^|]+ \| (?P<most>\d+) \|", re.MULTILINE)
 _MOST = {row["job"]: int(row["most"]) for row in _ROW.finditer(_MANUAL.read_text())}
 _ITEMS = 10
-_CAPTIONERS = "compare two captioners"
 
 
 class Lab:
-    """A tab of a workspace, and the hands of a person: each click, key and typed text counts one.
-
-    Args:
-        page: The tab.
-        address: The address of the dashboard.
-        workspace: What the tab shows.
-    """
+    """A tab of a workspace, and the hands of a person: each click, key and typed text counts one."""
 
     def __init__(self, page: Page, address: str, workspace: Workspace) -> None:
         self.page, self.address, self.workspace = page, address, workspace
         self.count, self.began = 0, 0.0
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         self.began = self.began or time.monotonic()
         self.count += 1
 
     def click(self, what: Locator) -> None:
         what.wait_for()
-        self._begin()
+        self.begin()
         what.click()
 
     def press(self, key: str) -> None:
-        self._begin()
+        self.begin()
         self.page.keyboard.press(key)
 
     def type(self, text: str) -> None:
         """Type a text where the keyboard is."""
-        self._begin()
+        self.begin()
         self.page.keyboard.type(text)
 
     def fill(self, field: str, text: str) -> None:
@@ -70,6 +62,26 @@ class Lab:
 
     def open_page(self, name: str) -> None:
         self.click(self.page.get_by_role("link", name=name, exact=True))
+
+    def find(self, name: str) -> None:
+        """Open the first thing of a name."""
+        self.press("Control+k")
+        self.page.get_by_role("combobox", name="Find by name").wait_for()
+        self.type(name)
+        self.page.get_by_role("option").first.wait_for()
+        self.press("Enter")
+
+    def tick(self, number: int = 0) -> None:
+        self.click(self.page.locator(".tick").nth(number))
+        self.page.get_by_text(f"{number + 1} selected").wait_for()
+
+    def open_first(self) -> None:
+        self.click(self.page.locator(".card .title").first)
+        self.page.locator(".player .camera video").first.wait_for()
+
+    def wait_until_it_plays(self) -> None:
+        video = self.page.locator(".camera:not(.collapsed) video").first
+        expect(video).not_to_have_js_property("currentTime", 0)
 
     def ids(self, where: str) -> list[str]:
         """The ids of the episodes that fulfil a filter now."""
@@ -94,9 +106,15 @@ class Lab:
         self.page.goto(f"{self.address}/episode?episode={episode_id}&at=0")
         self.page.locator(".player .camera video").first.wait_for()
 
+    def end(self, job: str) -> None:
+        """Hold what was counted against the manual."""
+        print(f"{job}: {self.count} clicks and keys, {time.monotonic() - self.began:.1f} s")
+        assert self.count <= _MOST[job]
+
 
 @pytest.fixture(scope="module")
-def lab_workspace(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+def workspace(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """A copy with a queue and a set."""
     folder = tmp_path_factory.mktemp("lab") / "w"
     copy_open_workspace(workspace, folder)
     with open_workspace(str(folder), Settings()) as opened:
@@ -107,121 +125,100 @@ def lab_workspace(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
         yield opened
 
 
-@pytest.fixture(scope="module")
-def lab_address(lab_workspace: Workspace) -> Iterator[str]:
-    with serve(lab_workspace) as address:
-        yield address
-
-
 @pytest.fixture
-def lab(browser: Browser, lab_address: str, lab_workspace: Workspace) -> Iterator[Lab]:
-    with open_tab(browser, lab_address) as page:
-        yield Lab(page, lab_address, lab_workspace)
-    lab_workspace.stores.catch_up()
-    if tagged := [episode.episode_id for episode in lab_workspace.episodes.where("tagged('blurred')")]:
-        lab_workspace.untag("blurred", tagged)
+def lab(
+    browser: Browser, address: str, workspace: Workspace, request: pytest.FixtureRequest
+) -> Iterator[Lab]:
+    """On Browse without filters; the name of the test is that of the job in the manual."""
+    with open_tab(browser, address) as page:
+        lab = Lab(page, address, workspace)
+        lab.browse()
+        yield lab
+        lab.end(request.node.name.removeprefix("test_").replace("_", " "))
 
 
-def _find(lab: Lab, name: str) -> None:
-    lab.press("Control+k")
-    lab.page.get_by_role("combobox", name="Find by name").wait_for()
-    lab.type(name)
-    lab.page.get_by_role("option").first.wait_for()
-    lab.press("Enter")
-
-
-def open_by_id(lab: Lab) -> None:
+def test_open_an_episode_by_its_id(lab: Lab) -> None:
     (first, *_) = lab.ids("dataset = 'video'")
-    _find(lab, first)
+    lab.find(first)
     lab.page.locator(f".player[data-episode='{first}']").wait_for()
 
 
-def open_dataset(lab: Lab) -> None:
-    _find(lab, "metaworld")
+def test_open_a_dataset_by_its_name(lab: Lab) -> None:
+    lab.find("metaworld")
     lab.page.get_by_text("12 of 25 episodes").wait_for()
 
 
-def find_words(lab: Lab) -> None:
+def test_find_words_in_captions_and_instructions(lab: Lab) -> None:
     lab.fill("Filter by words", "drawer open")
     lab.press("Enter")
     number = len(lab.ids("lower(instruction) LIKE '%drawer%' AND lower(instruction) LIKE '%open%'"))
     lab.page.get_by_text(f"{number} of 25 episodes").wait_for()
 
 
-def find_by_meaning(lab: Lab) -> None:
+def test_find_episodes_by_their_meaning(lab: Lab) -> None:
     lab.press("/")
     lab.type("drawer")
     lab.press("Enter")
     lab.page.locator(".card[href*='q=drawer']", has_text="pull the green drawer open").first.wait_for()
 
 
-def combine_filters(lab: Lab) -> None:
+def test_combine_two_filters(lab: Lab) -> None:
     for column, value in (("dataset", "metaworld_sawyer"), ("success", "false")):
         lab.click(lab.page.locator(f"details[data-column={column}] button.value[title='{value}']"))
     lab.page.get_by_text("6 of 25 episodes").wait_for()
 
 
-def _open_first(lab: Lab) -> None:
-    lab.click(lab.page.locator(".card .title").first)
-    lab.page.locator(".player .camera video").first.wait_for()
-
-
-def watch_episode(lab: Lab) -> None:
-    _open_first(lab)
+def test_watch_an_episode(lab: Lab) -> None:
+    lab.open_first()
     lab.press("Space")
-    _wait_until_it_plays(lab)
+    lab.wait_until_it_plays()
 
 
-def _wait_until_it_plays(lab: Lab) -> None:
-    video = lab.page.locator(".camera:not(.collapsed) video").first
-    expect(video).to_have_js_property("paused", False)
-    deadline = time.monotonic() + 120
-    while video.evaluate("video => video.currentTime") == 0:
-        assert time.monotonic() < deadline
-
-
-def watch_ten(lab: Lab) -> None:
+@pytest.mark.nightly
+def test_watch_ten_in_a_row(lab: Lab) -> None:
+    lab.watch(str(lab.page.locator(".card").first.get_attribute("data-episode")))
     lab.press("Space")
-    _wait_until_it_plays(lab)
+    lab.wait_until_it_plays()
     for number in range(2, 11):
         before = lab.page.locator(".player").get_attribute("data-episode")
         lab.press("Shift+ArrowRight")
         expect(lab.page.locator(f".player[data-episode='{before}']")).to_have_count(0)
         expect(lab.page.locator(".place")).to_have_text(f"{number} of 25")
-        _wait_until_it_plays(lab)
+        lab.wait_until_it_plays()
 
 
-def go_to_gripper_event(lab: Lab) -> None:
+def test_go_to_the_next_gripper_event(lab: Lab) -> None:
+    lab.watch(lab.ids("dataset = 'metaworld_sawyer'")[0])
     lab.press("e")
     expect(lab.page.locator(".readout")).not_to_contain_text("step 1 of")
 
 
-def find_like_by_motion(lab: Lab) -> None:
+def test_find_episodes_that_move_alike(lab: Lab) -> None:
     lab.click(lab.page.locator(".card .title", has_text="pull the green drawer open").first)
     lab.click(lab.page.get_by_role("radio", name="State", exact=True))
     lab.page.locator(".grid.small .card").first.wait_for()
 
 
-def see_hours(lab: Lab) -> None:
+def test_see_the_hours_of_each_task(lab: Lab) -> None:
     lab.open_page("Statistics")
     expect(lab.page.get_by_role("row", name="pull the green drawer open")).to_contain_text(" s;")
 
 
-def see_success_of_datasets(lab: Lab) -> None:
+def test_see_the_success_of_each_dataset(lab: Lab) -> None:
     lab.open_page("Statistics")
     lab.click(lab.page.get_by_role("combobox", name="Count by"))
     lab.click(lab.page.get_by_role("option", name="dataset", exact=True))
     expect(lab.page.get_by_role("row", name="metaworld_sawyer")).to_contain_text("%")
 
 
-def see_extremes(lab: Lab) -> None:
+def test_see_the_extremes_of_a_number(lab: Lab) -> None:
     lab.open_page("Statistics")
     for end in ("Highest", "Lowest"):
         lab.page.get_by_text(end, exact=True).wait_for()
     lab.page.locator(".card").nth(6).wait_for()
 
 
-def see_failures_of_task(lab: Lab) -> None:
+def test_see_the_failures_of_one_task(lab: Lab) -> None:
     lab.open_page("Statistics")
     lab.click(lab.page.locator("a.part.bad").first)
     lab.page.wait_for_url(re.compile("f.instruction="))
@@ -229,17 +226,15 @@ def see_failures_of_task(lab: Lab) -> None:
     expect(lab.page.locator(".card .badge.good", has_text="success")).to_have_count(0)
 
 
-def compare_episodes(lab: Lab) -> None:
+def test_compare_two_episodes(lab: Lab) -> None:
     for number in (0, 1):
-        lab.click(lab.page.locator(".tick").nth(number))
-        lab.page.get_by_text(f"{number + 1} selected").wait_for()
+        lab.tick(number)
     lab.click(lab.button("Compare"))
     lab.page.locator(".compare .side").nth(1).wait_for()
 
 
-def tag_episodes(lab: Lab) -> None:
-    lab.click(lab.page.locator(".tick").first)
-    lab.page.get_by_text("1 selected").wait_for()
+def _tag(lab: Lab) -> None:
+    lab.tick()
     lab.click(lab.button("Tags", exact=False))
     lab.fill("New tag", "blurred")
     lab.click(lab.button("Add the tag"))
@@ -247,9 +242,13 @@ def tag_episodes(lab: Lab) -> None:
     assert len(lab.ids("array_has(tags, 'blurred')")) == 1
 
 
-def exclude_episode(lab: Lab) -> None:
-    lab.click(lab.page.locator(".tick").first)
-    lab.page.get_by_text("1 selected").wait_for()
+def test_tag_episodes(lab: Lab) -> None:
+    _tag(lab)
+    lab.workspace.undo()
+
+
+def test_exclude_an_episode(lab: Lab) -> None:
+    lab.tick()
     lab.click(lab.button("Exclude", exact=False))
     lab.fill("Why", "black picture")
     lab.click(lab.button("Exclude 1"))
@@ -258,46 +257,56 @@ def exclude_episode(lab: Lab) -> None:
     lab.wait_for("true", 25)
 
 
-def take_back(lab: Lab) -> None:
+def test_take_back_the_last_action(lab: Lab) -> None:
+    _tag(lab)
+    lab.press("Escape")
+    lab.count, lab.began = 0, 0.0
     lab.click(lab.button("Undo", exact=False))
     lab.wait_for("array_has(tags, 'blurred')", 0)
 
 
-def freeze_set(lab: Lab) -> None:
+@pytest.mark.nightly
+def test_freeze_a_set(lab: Lab) -> None:
     lab.click(lab.button(re.compile("Make a set from these")))
     lab.fill("Name of the set", "drawers")
     lab.click(lab.button("Make the set"))
     lab.button("Open it in Sets").wait_for()
 
 
-def export_set(lab: Lab) -> None:
+def test_export_a_set(lab: Lab) -> None:
     lab.open_page("Sets")
     lab.click(lab.button("Export"))
     lab.page.get_by_text(re.compile("Exported to")).wait_for()
 
 
-def keep_view(lab: Lab) -> None:
+@pytest.mark.nightly
+def test_keep_a_view(lab: Lab) -> None:
+    lab.browse("?f.dataset=video")
     lab.click(lab.button("Views", exact=False))
     lab.fill("Name of this view", "videos")
     lab.click(lab.button("Save this view"))
     lab.button("videos").wait_for()
 
 
-def say_that_it_failed(lab: Lab) -> None:
-    _open_first(lab)
+def test_say_that_an_episode_failed(lab: Lab) -> None:
+    lab.open_first()
     lab.click(lab.button("Failure"))
     expect(lab.page.locator(".judge .undo")).to_have_text("Undo: outcome: failure")
     lab.wait_for("person_success IS FALSE", 1)
 
 
-def answer_ten(lab: Lab) -> None:
+@pytest.mark.nightly
+def test_answer_ten_items_of_a_queue(lab: Lab) -> None:
+    lab.page.goto(f"{lab.address}/review?queue=ten&person=Ada")
+    lab.page.locator(".review .text").wait_for()
     for number in range(1, _ITEMS + 1):
         lab.press("yn?"[number % 3])
         lab.page.get_by_text(f"{number} of {_ITEMS}").first.wait_for()
     lab.page.get_by_text("Nothing is left for you").wait_for()
 
 
-def plan_annotator(lab: Lab) -> None:
+@pytest.mark.nightly
+def test_plan_an_annotator(lab: Lab) -> None:
     lab.open_page("Jobs")
     lab.click(lab.page.get_by_role("radiogroup").get_by_text(re.compile("annotate", re.IGNORECASE)))
     lab.click(lab.page.get_by_label("Annotators, in this order"))
@@ -309,77 +318,14 @@ def plan_annotator(lab: Lab) -> None:
     lab.page.get_by_role("columnheader", name="annotator").first.wait_for()
 
 
-def _watch_first(lab: Lab) -> None:
-    lab.browse()
-    lab.watch(str(lab.page.locator(".card").first.get_attribute("data-episode")))
-
-
-def _tag_before(lab: Lab) -> None:
-    lab.browse()
-    tag_episodes(lab)
-    lab.press("Escape")
-    lab.count, lab.began = 0, 0.0
-
-
-def _open_queue(lab: Lab) -> None:
-    lab.page.goto(f"{lab.address}/review?queue=ten&person=Ada")
-    lab.page.locator(".review .text").wait_for()
-
-
-_STARTS: dict[str, Callable[[Lab], None]] = {
-    "watch ten in a row": _watch_first,
-    "go to the next gripper event": lambda lab: lab.watch(lab.ids("dataset = 'metaworld_sawyer'")[0]),
-    "take back the last action": _tag_before,
-    "keep a view": lambda lab: lab.browse("?f.dataset=video"),
-    "answer ten items of a queue": _open_queue,
-}
-_JOBS: dict[str, Callable[[Lab], None]] = {
-    "open an episode by its id": open_by_id,
-    "open a dataset by its name": open_dataset,
-    "find words in captions and instructions": find_words,
-    "find episodes by their meaning": find_by_meaning,
-    "combine two filters": combine_filters,
-    "watch an episode": watch_episode,
-    "watch ten in a row": watch_ten,
-    "go to the next gripper event": go_to_gripper_event,
-    "find episodes that move alike": find_like_by_motion,
-    "see the hours of each task": see_hours,
-    "see the success of each dataset": see_success_of_datasets,
-    "see the extremes of a number": see_extremes,
-    "see the failures of one task": see_failures_of_task,
-    "compare two episodes": compare_episodes,
-    "tag episodes": tag_episodes,
-    "exclude an episode": exclude_episode,
-    "take back the last action": take_back,
-    "freeze a set": freeze_set,
-    "export a set": export_set,
-    "keep a view": keep_view,
-    "say that an episode failed": say_that_it_failed,
-    "answer ten items of a queue": answer_ten,
-    "plan an annotator": plan_annotator,
-}
-
-
-def _report(lab: Lab, job: str) -> None:
-    print(f"{job}: {lab.count} clicks and keys, {time.monotonic() - lab.began:.1f} s")
-    assert lab.count <= _MOST[job]
-
-
-@pytest.mark.parametrize("job", some_by_day(_JOBS, 4))
-def test_a_job_takes_no_more_clicks_and_keys_than_the_manual_says(lab: Lab, job: str) -> None:
-    _STARTS.get(job, Lab.browse)(lab)
-    _JOBS[job](lab)
-    _report(lab, job)
-
-
-def test_two_captioners_are_compared_in_two_clicks(browser: Browser, contested: Workspace) -> None:
+def test_compare_two_captioners(browser: Browser, contested: Workspace) -> None:
     with serve(contested) as address, open_tab(browser, address) as page:
         lab = Lab(page, address, contested)
         lab.browse()
         lab.click(page.locator(".card", has_text="producers differ").locator(".title").first)
         lab.click(lab.button("Compare producers"))
         page.wait_for_url("**/compare?a=**")
-        _report(lab, _CAPTIONERS)
+        lab.end("compare two captioners")
         texts = page.locator(".side-text")
         expect(texts.nth(0).locator("mark")).to_have_text(["open", "it"])
         expect(texts.nth(1)).to_contain_text("lift")
@@ -387,5 +333,5 @@ def test_two_captioners_are_compared_in_two_clicks(browser: Browser, contested: 
 
 
 def test_each_job_of_the_manual_has_a_test() -> None:
-    assert sorted(_MOST) == sorted([*_JOBS, _CAPTIONERS])
     assert len(_MOST) == 24
+    assert [job for job in _MOST if f"test_{job.replace(' ', '_')}" not in globals()] == []

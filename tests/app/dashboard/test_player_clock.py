@@ -13,7 +13,6 @@ import pytest
 
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import serve
 from tests.ingest.image_folders.conftest import START, STEPS, write_episode, write_images
 from tests.ingesting import ingest_paths
 from tests.thinning import some_by_day
@@ -38,14 +37,6 @@ READ = """player => {
     };
 }"""
 _READOUT = re.compile(r"([\d.]+) s / ([\d.]+) s, step (\d+) of (\d+)")
-PLAY = f"""player => new Promise((done) => {{
-    const read = {READ}, samples = [], button = player.querySelector('.play');
-    const sample = () => {{
-        samples.push(read(player));
-        if (button.getAttribute('aria-label') === 'Pause') requestAnimationFrame(sample); else done(samples);
-    }};
-    button.click(); requestAnimationFrame(sample);
-}})"""
 
 
 def _write(root: Path, name: str) -> Path:
@@ -56,7 +47,7 @@ def _write(root: Path, name: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def uneven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """Two episodes of the same stamps: images that belong to steps by their number, and by their own stamps."""
     root = tmp_path_factory.mktemp("uneven")
     _write(root, "by_index")
@@ -73,12 +64,6 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     opened.close()
 
 
-@pytest.fixture(scope="module")
-def address(uneven: Workspace) -> Iterator[str]:
-    with serve(uneven) as address:
-        yield address
-
-
 def _open(page: Page, address: str, workspace: Workspace, pairing: str) -> None:
     (episode,) = workspace.stores.tables.episodes.read(f"frame_pairing = '{pairing}'")
     assert episode.clock_shift_seconds > 0.1
@@ -92,27 +77,19 @@ def _shown(page: Page, step: int, frame: int) -> dict[str, Any]:
     deadline = time.monotonic() + 120
     while True:
         read: dict[str, Any] = page.locator(".player").evaluate(READ)
-        if read["ready"] and _READOUT.fullmatch(read["readout"]):
-            shown = _parsed(read)
+        if read["ready"] and (match := _READOUT.fullmatch(read["readout"])):
+            seconds, _, number, steps = map(float, match.groups())
+            shown = {
+                **read,
+                "seconds": seconds,
+                "step": number - 1,
+                "steps": steps,
+                "frame": round(read["grey"] / 20),
+            }
             if (shown["step"], shown["frame"]) == (step, frame) or time.monotonic() > deadline:
                 return shown
         assert time.monotonic() < deadline + 240, read
         time.sleep(0.02)
-
-
-def _parsed(shown: dict[str, Any]) -> dict[str, Any]:
-    match = _READOUT.fullmatch(shown["readout"])
-    assert match is not None, shown
-    seconds, duration, step, steps = map(float, match.groups())
-    frame = round(shown["grey"] / 20)
-    return {
-        **shown,
-        "seconds": seconds,
-        "duration": duration,
-        "step": step - 1,
-        "steps": steps,
-        "frame": frame,
-    }
 
 
 def _cursor_second(shown: dict[str, Any]) -> float:
@@ -122,9 +99,9 @@ def _cursor_second(shown: dict[str, Any]) -> float:
 
 @pytest.mark.parametrize("pairing", some_by_day(["stamp", "index"], 2))
 def test_each_step_shows_its_second_its_values_and_its_frame(
-    page: Page, address: str, uneven: Workspace, pairing: str
+    page: Page, address: str, workspace: Workspace, pairing: str
 ) -> None:
-    _open(page, address, uneven, pairing)
+    _open(page, address, workspace, pairing)
     for step, second in enumerate(STAMPS):
         frame = step if pairing == "index" else min(STEPS - 1, int(second * IMAGE_RATE + 1e-6))
         shown = _shown(page, step, frame)
@@ -132,37 +109,3 @@ def test_each_step_shows_its_second_its_values_and_its_frame(
         assert shown["seconds"] == pytest.approx(second, abs=0.006)
         assert _cursor_second(shown) == pytest.approx(second, abs=0.01)
         page.keyboard.press(".")
-
-
-def test_a_click_into_a_gap_shows_the_step_before_it(page: Page, address: str, uneven: Workspace) -> None:
-    _open(page, address, uneven, "index")
-    for second, step in ((0.55, 2), (2.9, 6), (0.95, 3)):
-        timeline = page.locator(".timeline")
-        box = timeline.bounding_box()
-        assert box is not None
-        timeline.click(position={"x": box["width"] * second / (STAMPS[-1] + 0.1), "y": box["height"] / 2})
-        shown = _shown(page, step, step)
-        assert shown["seconds"] == pytest.approx(second, abs=0.02)
-        assert (shown["step"], shown["value"], shown["frame"]) == (step, step, step)
-
-
-def test_a_video_that_plays_keeps_to_the_stamps(page: Page, address: str, uneven: Workspace) -> None:
-    _open(page, address, uneven, "index")
-    gaps: dict[int, list[dict[str, Any]]] = {2: [], 6: []}
-    # A busy machine may paint nothing for the time of a gap, or a frame late: then it plays once more.
-    for _ in range(10):
-        page.keyboard.press("Home")
-        assert _shown(page, 0, 0)["frame"] == 0
-        samples = [_parsed(sample) for sample in page.locator(".player").evaluate(PLAY) if sample["ready"]]
-        for low, high, step in ((0.4, 0.8, 2), (1.5, 3.1, 6)):
-            gaps[step] += [sample for sample in samples if low < sample["seconds"] < high]
-        if gaps[2] and any(sample["frame"] == 6 for sample in gaps[6]):
-            break
-    for step, gap in gaps.items():
-        assert gap and {sample["step"] for sample in gap} == {step}
-        # None may come early, and within the long gap it is there.
-        assert all(sample["frame"] <= step for sample in gap)
-    assert any(sample["frame"] == 6 for sample in gaps[6])
-    # At the end it shows the end, and does not play from the start again.
-    shown = _shown(page, STEPS - 1, STEPS - 1)
-    assert (shown["seconds"], shown["step"], shown["frame"]) == (3.5, STEPS - 1, STEPS - 1)

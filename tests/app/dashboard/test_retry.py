@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from annotators.options import AnnotatorOptions, select_options_by_annotator, ta
 from app.cli.main import build_parser
 from app.dashboard import Retry, cached_reads
 from app.dashboard.failed_work import ALL_FAILURES, plan_retry
-from app.server import PLAN, Job, find_job_path, list_jobs, start_command
+from app.server import PLAN, Job, find_job_path, start_command
 from app.server.jobs import write_job
 from ares.annotation import Producer
 from ares.curation import list_failures
@@ -30,6 +29,7 @@ from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import SERVE_COMMAND, open_tab, serve
 from tests.app.drawn import draw
+from tests.app.job_waiting import wait_for_job
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -64,16 +64,6 @@ def paid(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterat
     workspace, retry = _open(tmp_path_factory.mktemp("paid") / "w", demo_samples, settings)
     yield workspace, retry
     workspace.close()
-
-
-def _wait(stores: Stores, subject: str, is_ready: Callable[[Job], bool]) -> Job:
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
-        job = list_jobs(stores, "annotate", subject)[0]
-        if is_ready(job):
-            return job
-        time.sleep(0.02)
-    pytest.fail(f"the job stays {job}")
 
 
 OWN, STRANGER = "openai:m@http://127.0.0.1:9/v1", "openai:m@http://stranger.example/v1"
@@ -162,12 +152,12 @@ def test_what_another_try_costs_is_said_before_it_starts(paid: tuple[Workspace, 
     episode_id = min(workspace.stores.tables.episodes.ids())
     app = draw("episode", {"episode": episode_id})
     next(button for button in app.button if button.label == "Try caption again").click().run()
-    plan = _wait(workspace.stores, episode_id, lambda job: job.ended)
+    plan = wait_for_job(workspace.stores, "annotate", episode_id)
     assert PLAN in plan.words and (plan.document["planned"], plan.document["calls"]) == (1, 1)
     assert plan.document["usd"] > 0
     app = draw("episode", {"episode": episode_id})
     next(button for button in app.button if button.label == "Start it").click().run()
-    job = _wait(workspace.stores, episode_id, lambda job: job.ended)
+    job = wait_for_job(workspace.stores, "annotate", episode_id)
     assert (job.state, job.reason) == ("failed", REASON)
 
 
@@ -179,7 +169,7 @@ def test_a_try_with_another_model_than_the_run_that_failed_is_no_success(
     words = retry.words(workspace.stores)
     with open_workspace(workspace.path, Settings(caption_model="stub:close the drawer")) as other:
         start_command(other.stores, words, "Ada", ALL_FAILURES)
-        assert _wait(other.stores, ALL_FAILURES, lambda job: job.ended).state == "finished"
+        assert wait_for_job(other.stores, "annotate", ALL_FAILURES).state == "finished"
     cached_reads.use_workspace(workspace)
     app = draw("status")
     (error,) = [box.value for box in app.error]
@@ -232,7 +222,7 @@ def test_failures_of_another_model_say_so_and_start_nothing(paid: tuple[Workspac
     other = open_workspace(workspace.path, Settings(caption_model=FREE))
     words = ["annotate", "caption", "--retry-failed", PLAN]
     start_command(other.stores, words, "Ada", ALL_FAILURES)
-    _wait(other.stores, ALL_FAILURES, lambda job: job.ended)
+    wait_for_job(other.stores, "annotate", ALL_FAILURES)
     cached_reads.use_workspace(other)
     assert any("nothing would be tried" in box.value for box in draw("status").error)
 

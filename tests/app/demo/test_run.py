@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 
 from app.cli.app import _demo_report_blocks
 from app.demo import TEST_NOTE, DemoReport
-from ares import open as open_workspace
 
 pytestmark = pytest.mark.slow
 
@@ -48,18 +46,6 @@ def test_the_set_has_no_failure_in_it(demo: dict[str, Any]) -> None:
     assert [row["tasks"] for row in rows] == [[row["ares/instruction"]] for row in rows]
     assert demo["task_source"] == "instruction"
     assert demo["task_sources"] == {"instruction": len(rows), "caption": 0, "none": 0}
-
-
-def test_with_task_caption_the_tasks_are_what_the_captions_say(demo: dict[str, Any], tmp_path: Path) -> None:
-    with closing(open_workspace(demo["workspace"])) as workspace:
-        selection = workspace.sets.create("tasks", where="grade = 'acceptable'")
-        report = workspace.export(selection, tmp_path / "out", quiet=True, task="caption_untrusted")
-    rows = exported_rows(tmp_path / "out")
-    assert [row["tasks"] for row in rows] == [[row["ares/caption"]] for row in rows]
-    assert report.task_sources == {"instruction": 0, "caption": len(rows), "none": 0}
-    failures = [row for row in rows if not row["ares/success"]]
-    assert len(failures) == demo["failures"]
-    assert all(row["tasks"][0].startswith("fail to ") for row in failures)
 
 
 def test_the_report_for_people_tells_them_apart_too(demo: dict[str, Any]) -> None:

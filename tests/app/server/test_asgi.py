@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import os
 import re
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
-from http.client import HTTPConnection
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import uvicorn
 
@@ -59,12 +57,8 @@ def start_app(*arguments: object, **options: Any) -> Iterator[tuple[list[str], i
             server.communicate(timeout=PATIENCE)
 
 
-def request(port: int, path: str = "/", headers: Mapping[str, str] = {}) -> tuple[int, str]:
-    """Status and text of an answer."""
-    with closing(HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
-        connection.request("GET", path, headers=dict(headers))
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
+def request(port: int, path: str = "/", **options: Any) -> httpx2.Response:
+    return httpx2.get(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE, **options)
 
 
 @pytest.mark.slow
@@ -72,8 +66,7 @@ def test_a_dashboard_without_a_workspace_makes_it(tmp_path: Path) -> None:
     with start_app("-w", tmp_path / "lab") as (lines, port):
         assert lines == [f"a new workspace is made at {tmp_path / 'lab'}\n"]
         assert workspace_exists(str(tmp_path / "lab")), "also without assertions"
-        status, document = request(port, "/api/health")
-    assert (status, json.loads(document)["status"]) == (200, "ok")
+        assert request(port, "/api/health").json()["status"] == "ok"
 
 
 @pytest.mark.parametrize("path", ["other", "other/file.txt", "other/file.txt/below"])
@@ -120,20 +113,15 @@ def test_where_people_log_in_the_file_is_named_and_the_host_is_checked(tmp_path:
     with start_app("-w", tmp_path / "ws", cwd=tmp_path / "start", env=environ) as (lines, port):
         assert lines == [f"{other} is ignored: only {own} is read\n", f"people log in by [auth] of {own}\n"]
         for host, expected in (("127.0.0.1", 200), ("10.0.0.5:8501", 200), ("rebound.example", 403)):
-            assert request(port, "/_stcore/health", {"Host": host})[0] == expected
-
-
-def status(port: int, path: str = "/", password: str = "") -> int:
-    """Status of the answer to a request."""
-    login = base64.b64encode(f"user:{password}".encode()).decode()
-    return request(port, path, {"Authorization": f"Basic {login}"} if password else {})[0]
+            assert request(port, "/_stcore/health", headers={"Host": host}).status_code == expected
 
 
 @pytest.mark.slow
 def test_a_password_that_is_set_is_asked_for_on_loopback(dashboard: int) -> None:
-    assert [status(dashboard, path) for path in ("/", "/_stcore/health", "/media/none")] == [401, 401, 401]
-    assert status(dashboard, password="s3cret") == 200
-    assert status(dashboard, password="wrong") == 401
+    for path in ("/", "/_stcore/health", "/media/none"):
+        assert request(dashboard, path).status_code == 401
+    assert request(dashboard, auth=("user", "s3cret")).status_code == 200
+    assert request(dashboard, auth=("user", "wrong")).status_code == 401
 
 
 @pytest.mark.slow
@@ -143,7 +131,7 @@ def test_of_many_half_open_connections_the_oldest_are_closed_and_pages_still_com
             stack.enter_context(socket.create_connection(("127.0.0.1", dashboard), timeout=PATIENCE))
             for _ in range(300)
         ]
-        assert status(dashboard, password="s3cret") == 200
+        assert request(dashboard, auth=("user", "s3cret")).status_code == 200
         # The other 256 have their seconds left, unless this machine was slow: nothing is said of them.
         assert [connection.recv(1) for connection in opened[:40]] == [b""] * 40
 
@@ -226,4 +214,4 @@ def test_a_request_that_is_complete_may_be_answered_slowly(monkeypatch: pytest.M
         await echo(scope, receive, send)
 
     with small_server(answer_slowly) as port:
-        assert status(port) == 200
+        assert request(port).status_code == 200

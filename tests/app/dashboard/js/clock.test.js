@@ -38,6 +38,21 @@ function plainVideo() {
   return Object.assign(video, act);
 }
 
+test("a video paired by index shows the frame of each step, and stands still in a long one", () => {
+  const clock = new Clock(3.5, 10, () => {}, [0, 0.1, 0.2, 3.2, 3.3], true);
+  const video = Object.assign(plainVideo(), { duration: 0.5 });
+  clock.follow(video, 10);
+  for (let time = 0; time < 3.5; time += 0.01) {
+    clock.seek(time);
+    assert.equal(Math.floor(video.currentTime * 10), clock.step, String(time));
+  }
+  const speeds = [0.05, 1.5, 3.25].map((time) => {
+    clock.time = time;
+    return Math.round(clock.inFrame(video).speed);
+  });
+  assert.deepEqual(speeds, [1, 0, 1]);
+});
+
 test("a clock that is led shows the second of its leader, a shift later, within its own ends", () => {
   const [leader, led] = [new Clock(6, 10, () => {}), new Clock(4, 10, () => {})];
   const video = plainVideo();
