@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ares.signals.plain_arrays import EpisodeSignals
+from ares.signals import EpisodeSignals
 
 MotionStyle = Literal["minimum-jerk", "trapezoid", "person"]
 # No joint is asked to move faster, radians per second.

@@ -9,29 +9,26 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ares.checks.codes import CAMERA_LAG, COLOUR_ORDER, SWAPPED_CAMERAS, VIDEO_CODES, VIDEO_LAG, VIDEO_RATE
-from ares.checks.video.dataset import (
-    _APART,
-    _LEAST_LEVELS,
-    TypicalCameraView,
-    TypicalVideo,
-    VideoCheck,
-    _appearance_distance,
-    check_videos,
-    learn_typical_video,
-)
+from ares.checks import CODES, TypicalVideo, VideoCheck, check_videos, learn_typical_video
 from ares.episode import Record
 from ares.media import all_frames
 from benchmarks.quality import read_records, seed_range
 from benchmarks.shares import format_share
-from tests.generators.scenes import FilmedEpisode, filmed_dataset, plant_video_fault, random_scene
+from tests.generators.scenes import (
+    VIDEO_PLANTERS,
+    FilmedEpisode,
+    filmed_dataset,
+    plant_video_fault,
+    random_scene,
+)
 from tests.generators.strengths import STRENGTHS
 from tests.generators.video_scoring import faulty_summary, filmed_summary
 
@@ -41,6 +38,10 @@ _MOST_FRAMES = 300
 _FEWEST_FRAMES = 40
 _EPISODES = 4
 _MOST_RECORDS = 200
+_CODES = [CODES[code] for code in sorted(VIDEO_PLANTERS)]
+_COLOUR_ORDER, _NEED_LOOKS, _NEED_LAG = "A037", ("A037", "A038"), ("A041", "A042", "A043")
+# Two looks are apart by so many times the spread of the episodes, and by so many grey levels.
+_APART, _LEAST_LEVELS = 3.0, 2.0
 # Episodes of a real dataset by what they may be used for.
 _PARTS = {"development": slice(0, None, 2), "test": slice(1, None, 2)}
 
@@ -114,7 +115,7 @@ class VideoScore:
 
     def rows(self) -> Iterator[str]:
         """A row of a Markdown table for each code, with 95 % Wilson intervals."""
-        for check in VIDEO_CODES:
+        for check in _CODES:
             recall = format_share(self.hits[check.code], self.planted[check.code])
             alarms = format_share(self.false_alarms[check.code], self.num_clean)
             unknown, strength = self.unknown[check.code], STRENGTHS[check.code]
@@ -126,31 +127,27 @@ def _can_say(code: str, camera: str, clean: VideoCheck, typical: TypicalVideo) -
     """Whether the clean episode and its dataset have what the check of a code needs, and not the fault itself."""
     if any(finding.code == code and finding.dimension == camera for finding in clean.findings):
         return False
-    if code in (COLOUR_ORDER.code, SWAPPED_CAMERAS.code):
-        return _looks_differ(code, camera, typical.cameras)
-    lags = clean.camera_lags if code == CAMERA_LAG.code else clean.lags
-    needs_lag = code in (VIDEO_LAG.code, CAMERA_LAG.code, VIDEO_RATE.code)
-    return not needs_lag or (camera in lags and lags[camera].steps is not None)
+    if code in _NEED_LOOKS:
+        return _looks_differ(code, camera, typical)
+    lags = clean.camera_lags if code == "A042" else clean.lags
+    return code not in _NEED_LAG or (camera in lags and lags[camera].steps is not None)
 
 
-def _looks_differ(code: str, camera: str, typical: Mapping[str, TypicalCameraView]) -> bool:
-    """Whether the episodes of a camera look alike, and unlike themselves in the other colour order, or other cameras.
-
-    Args:
-        code: A037 for the colour order, A038 for another camera.
-        camera: Name of the camera.
-        typical: What the cameras of the dataset show.
-    """
-    usual = typical.get(camera)
+def _looks_differ(code: str, camera: str, typical: TypicalVideo) -> bool:
+    """Whether episodes of a camera look alike, and unlike themselves in the other colour order, or other cameras."""
+    usual = typical.cameras.get(camera)
     if usual is None:
         return False
-    others = [part for name, part in typical.items() if name != camera]
-    looks = (
-        [usual.appearance[..., ::-1]] if code == COLOUR_ORDER.code else [part.appearance for part in others]
-    )
-    spreads = [usual.spread, *([] if code == COLOUR_ORDER.code else [part.spread for part in others])]
-    nearest = min((float(_appearance_distance(other, usual.appearance)) for other in looks), default=0.0)
-    return nearest >= _APART * max(*spreads, _LEAST_LEVELS)
+    others = [] if code == _COLOUR_ORDER else [own for name, own in typical.cameras.items() if name != camera]
+    looks = [usual.appearance[..., ::-1]] if code == _COLOUR_ORDER else [own.appearance for own in others]
+    spread = max(_LEAST_LEVELS, usual.spread, *(own.spread for own in others))
+    nearest = min((_difference(look, usual.appearance) for look in looks), default=0.0)
+    return nearest >= _APART * spread
+
+
+def _difference(look: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """Mean difference in grey levels at equal brightness."""
+    return float(np.abs(look * ((other.mean() + 1) / (look.mean() + 1)) - other).mean())
 
 
 def audit_generated_videos(seeds: Iterable[int], score: VideoScore) -> None:
@@ -179,7 +176,7 @@ def audit_films(
     checks = [check_videos(summary, typical) for summary in clean]
     for passed in checks:
         score.add_clean(passed, lag_seconds)
-    for check in VIDEO_CODES:
+    for check in _CODES:
         number = int(rng.integers(len(films)))
         camera = str(rng.choice(list(films[number].cameras)))
         fault = plant_video_fault(check.code, films[number], camera, STRENGTHS[check.code].size, rng)

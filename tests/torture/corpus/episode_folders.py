@@ -35,9 +35,6 @@ def cases() -> Iterator[Case]:
         ("lies", "agibot", "stamps of 2**62", partial(_agibot_array, "timestamp", np.full(12, 2**62))),
         ("lies", "agibot", "10**12 steps that were never written", _agibot_unwritten),
         ("reaching out", "npz", "members named ../../x and /etc/x", _npz_names),
-        ("reaching out", "csv", "column that names files outside", partial(_csv_images, "../../outside/x.png")),
-        ("reaching out", "csv", "column that names addresses", partial(_csv_images, "URL/x.png")),
-        ("reaching out", "agibot", "values in external storage", _agibot_external),
         ("reaching out", "agibot", "link in place of a video", _agibot_video_link),
         ("texts", "csv", "escapes, formula and NUL", partial(_csv_text, "\x1b[2J\0=cmd|' /C calc'!A0\u202e")),
         ("texts", "agibot", "terminal escapes", partial(_agibot_task, "task_name", "\x1b[2J\x9b31m\u202ered")),
@@ -75,13 +72,6 @@ def _csv_columns(site: Site) -> None:
     from tests.ingest.image_folders.conftest import STEPS, write_episode
 
     write_episode(site.path("hostile_00"), {f"joint_{number}": [number] * STEPS for number in range(10_000)})
-
-
-def _csv_images(name: str, site: Site) -> None:
-    from tests.ingest.image_folders.conftest import STEPS, image_bytes
-
-    (site.outside / "x.png").write_bytes(image_bytes(9))
-    _csv_column("image", [name.replace("URL", site.url)] * STEPS, site)
 
 
 def _csv_picture(site: Site) -> None:
@@ -135,16 +125,6 @@ def _agibot_bomb(site: Site) -> None:
             "state/joint/position", (72_000_000, 14), "f8", chunks=(100_000, 14), compression="gzip"
         )
         packed[:100_000] = 0
-
-
-def _agibot_external(site: Site) -> None:
-    import h5py
-
-    with h5py.File(_agibot(site, _PROPRIO), "a") as file:
-        del file["state/head/position"]
-        secret = [(str(site.outside / "secret.txt"), 0, 24)]
-        file.create_dataset("state/head/position", (12, 2), "u1", external=secret)
-        file["state/waist/far"] = h5py.ExternalLink(str(site.outside / "secret.txt"), "/x")
 
 
 def _agibot_video_link(site: Site) -> None:

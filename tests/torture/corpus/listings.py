@@ -6,7 +6,6 @@ More of them are in tests/ingest/test_endless_listings.py.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -20,7 +19,6 @@ def cases() -> Iterator[Case]:
     """Every case."""
     table: list[tuple[str, str, Callable[[Site], None]]] = [
         ("hdf5", "group that holds itself", _circle),
-        ("hdf5", "external link to a pipe", _pipe),
         ("npz", f"{_EPISODES:,} ends", _npz_ends),
         ("lerobot", "100,000 cameras", _cameras),
         ("rlds", "1,000,000 shards without records", _shards),
@@ -34,15 +32,6 @@ def _circle(site: Site) -> None:
     with write_demo(site, libver="latest") as file:
         file["data/demo_0/obs/again"] = file["data"]
         file["data/demo_1"] = file["/"]
-
-
-def _pipe(site: Site) -> None:
-    """Whoever opens the pipe to read waits for ever."""
-    import h5py  # type: ignore[import-untyped]
-
-    os.mkfifo(site.outside / "pipe")
-    with write_demo(site, libver="latest") as file:
-        file["data/demo_1"] = h5py.ExternalLink(str(site.outside / "pipe"), "/data")
 
 
 def _npz_ends(site: Site) -> None:
