@@ -10,6 +10,8 @@ if TYPE_CHECKING:
         SEGMENTERS as SEGMENTERS,
         CaptionAnnotator as CaptionAnnotator,
         CaptionOptions as CaptionOptions,
+        CaptionQuestion as CaptionQuestion,
+        ask_captioner as ask_captioner,
         count_prompt_tokens as count_prompt_tokens,
         load_captioner as load_captioner,
     )
