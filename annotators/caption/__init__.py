@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from annotators.caption.captioner import (
         CaptionedKind as CaptionedKind,
         Captioner as Captioner,
-        WrittenCaption as WrittenCaption,
-        write_captions as write_captions,
     )
     from annotators.caption.frame_plan import (
         CameraView as CameraView,
