@@ -474,10 +474,8 @@ class DatasetSpec(BaseModel):
 @functools.cache
 def find_builtin_spec(dataset: str, folder: Path = _FOLDER) -> DatasetSpec | None:
     """The spec that ARES has for a dataset of this name, or None. Raises SourceError for one that cannot be read."""
-    path = folder / f"{dataset}.yaml"
-    if not dataset or path.parent != folder or not path.is_file():
-        return None
-    return read_spec(path)
+    names = {path.stem for path in folder.glob("*.yaml")}
+    return read_spec(folder / f"{dataset}.yaml") if dataset in names else None
 
 
 @functools.cache

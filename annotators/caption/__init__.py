@@ -10,14 +10,14 @@ if TYPE_CHECKING:
         SEGMENTERS as SEGMENTERS,
         CaptionAnnotator as CaptionAnnotator,
         CaptionOptions as CaptionOptions,
+        CaptionQuestion as CaptionQuestion,
+        ask_captioner as ask_captioner,
         count_prompt_tokens as count_prompt_tokens,
         load_captioner as load_captioner,
     )
     from annotators.caption.captioner import (
         CaptionedKind as CaptionedKind,
         Captioner as Captioner,
-        WrittenCaption as WrittenCaption,
-        write_captions as write_captions,
     )
     from annotators.caption.frame_plan import (
         CameraView as CameraView,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -190,15 +190,50 @@ def _test_request(captioner: Captioner) -> VlmRequest:
     return captioner.request(images, captioner.prompt(plan))
 
 
-def _caption_request(work: Work, captioner: Captioner) -> VlmRequest | AresError:
-    plan = captioner.plan(work.subject)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptionQuestion:
+    """What a captioner is asked about a work.
+
+    Attributes:
+        work: The work, with its frames decoded.
+        more: What follows the prompt.
+        more_frames: Frames that follow those of the plan.
+    """
+
+    work: Work
+    more: str = ""
+    more_frames: CameraSeconds = field(default_factory=dict)
+
+
+def ask_captioner(captioner: Captioner, questions: Sequence[CaptionQuestion]) -> list[Outcome]:
+    """One caption per question, in order; all are asked for at once."""
+    requests = [_caption_request(question, captioner) for question in questions]
+    sent = [request for request in requests if isinstance(request, VlmRequest)]
+    written = iter(write_captions(captioner, sent))
+    return [
+        _caption_result(question.work, captioner, next(written))
+        if isinstance(request, VlmRequest)
+        else request
+        for question, request in zip(questions, requests, strict=True)
+    ]
+
+
+def _caption_request(question: CaptionQuestion, captioner: Captioner) -> VlmRequest | AresError:
+    work, plan = question.work, captioner.plan(question.work.subject)
     if not plan.views:
         return MediaError("episode has no such camera", f"{captioner.camera or 'any'!r}")
+    more = question.more_frames.items()
     try:
-        images = ReadableImages(lambda: plan.arrange(work.frames.at), work.release_frames)
+        images = ReadableImages(
+            lambda: [
+                *plan.arrange(work.frames.at),
+                *(image for camera, seconds in more for image in work.frames.at(camera, seconds)),
+            ],
+            work.release_frames,
+        )
     except MediaError as error:
         return error
-    return captioner.request(images, captioner.prompt(plan))
+    return captioner.request(images, captioner.prompt(plan) + question.more)
 
 
 def _caption_result(work: Work, captioner: Captioner, written: WrittenCaption | PaidFailure) -> Outcome:
@@ -257,6 +292,9 @@ def _expect_cost(
 class CaptionAnnotator:
     """Captions segments, by default whole episodes; the model never gets the instruction.
 
+    Attributes:
+        captioner: The model with its settings.
+
     Raises:
         RequestError: The layout, a file of verbs or phrases, or the model spec cannot be read.
         ModelError: The model cannot be loaded.
@@ -266,27 +304,27 @@ class CaptionAnnotator:
     warnings: Sequence[str] = ()
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        self._captioner = load_captioner(options, stores)
+        self.captioner = load_captioner(options, stores)
         self._spec, self._price = _model_spec(options), options.settings.price
-        self._vlm = vlm = self._captioner.vlm
-        self.producer = self._captioner.producer
+        self._vlm = vlm = self.captioner.vlm
+        self.producer = self.captioner.producer
         self.batch_size, self.workers, self.call_limit = vlm.batch_size, vlm.workers, call_limit(vlm)
         self.needs = estimate_worker_resources("caption", self._spec)
         is_from_segments = options.parse(CaptionOptions).text_from == "segments"
-        self._writer = EpisodeWriter(self._captioner, stores, SEGMENT_CAPTION) if is_from_segments else None
+        self._writer = EpisodeWriter(self.captioner, stores, SEGMENT_CAPTION) if is_from_segments else None
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames of a subject that the model gets; none where it gets captions of segments."""
-        return {} if self._writer else self._captioner.select_frames(subject)
+        return {} if self._writer else self.captioner.select_frames(subject)
 
     def preflight(self, producers: Sequence[Producer]) -> Preflight:
         """Ask the model once, about grey frames or made-up captions of segments."""
-        request = self._writer.test_request() if self._writer else _test_request(self._captioner)
+        request = self._writer.test_request() if self._writer else _test_request(self.captioner)
         return make_test_call(self._vlm, request, self._reply_problem)
 
     def _reply_problem(self, reply: VlmReply) -> str:
         """What is wrong with the form of a reply; an empty caption of grey frames is none."""
-        read = parse_caption_reply(reply.text, self._captioner.writing, self._captioner.verbs)
+        read = parse_caption_reply(reply.text, self.captioner.writing, self.captioner.verbs)
         return read if isinstance(read, str) and reply.text.strip(" \n\"'") else ""
 
     def estimate(self, subject: Subject) -> Cost:
@@ -294,18 +332,10 @@ class CaptionAnnotator:
         if self._writer:
             prompts = self._writer.expect_prompts(subject)
             return _expect_cost(prompts, 0, _TYPED_TOKENS * len(prompts), self._spec, self._price)
-        return _estimate_caption_cost(self._captioner, subject, self._spec, self._price)
+        return _estimate_caption_cost(self.captioner, subject, self._spec, self._price)
 
     def process(self, works: Sequence[Work]) -> list[Outcome]:
         """One caption per work; all are asked for at once."""
         if self._writer:
             return self._writer.process(works)
-        requests = [_caption_request(work, self._captioner) for work in works]
-        sent = [request for request in requests if isinstance(request, VlmRequest)]
-        written = iter(write_captions(self._captioner, sent))
-        return [
-            _caption_result(work, self._captioner, next(written))
-            if isinstance(request, VlmRequest)
-            else request
-            for work, request in zip(works, requests, strict=True)
-        ]
+        return ask_captioner(self.captioner, [CaptionQuestion(work=work) for work in works])

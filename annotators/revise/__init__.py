@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from annotators.revise.run import (
         RevisionQuote as RevisionQuote,
         RevisionRequest as RevisionRequest,
-        RevisionRound as RevisionRound,
         RevisionRun as RevisionRun,
         quote_revision as quote_revision,
         run_revision as run_revision,

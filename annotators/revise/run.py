@@ -1,103 +1,83 @@
-"""Runs a revision while hidden criteria improve: what it would cost, its rounds, and what they have shown."""
+"""Runs a revision: what it would cost, who takes part, and whether its captions are adopted."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from annotators.base import Budget, make_episode_subject
-from annotators.caption import CaptionAnnotator, CaptionOptions, load_captioner
-from annotators.grade import GradeAnnotator, load_rubric
-from annotators.revise.new_captions import Proposer, find_failed_criteria, make_revision_captioner
-from annotators.revise.rounds import (
-    GradedCaption,
-    Revised,
-    RevisionJob,
-    RevisionJudge,
-    Spent,
-    choose_hidden_criteria,
-    compare_acceptance,
-    compare_hidden_criteria,
-    compare_second_judge,
-    find_captioner,
-    is_improvement_shown,
-    meets_all_criteria,
-    read_graded_captions,
-    revise_captions,
-)
-from ares.annotation import Cost
+from annotators.caption import CaptionAnnotator, CaptionOptions
+from annotators.grade import ControlPlan, GradeAnnotator, load_rubric
+from annotators.revise.critique import choose_hidden_criteria, read_critique_form
+from annotators.revise.revision import GradedCaption, RevisedCaption, Revision, Spending, revise_captions
+from ares.annotation import Cost, short_hash
 from ares.errors import RequestError
 from ares.jobs import Progress, record_job
-from ares.review import compare_producers
+from ares.statistics import compare_paired
+from ares.store import keep_newest_annotations
 
 if TYPE_CHECKING:
     from annotators.base import Options
-    from annotators.caption import Captioner
-    from ares.annotation import Cost, Producer
+    from ares.annotation import Producer
     from ares.episode import Json
-    from ares.review import ProducerComparison
     from ares.statistics import PairedDifference
     from ares.store import Stores
 
 
+# Of what is asked and how; part of the producer of revised captions.
+_VERSION = "2"
+_LEVEL = 0.05
+_ENDS = {
+    "budget": "the budget is spent; with a larger one the same command goes on",
+    "server": "the server has failed too often in a row; later the same command goes on",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionRequest:
+    """What a revision is to do.
+
+    Attributes:
+        rubric: Shipped name or YAML file of the rubric.
+        captions: Id of the producer of the captions, or the start of it; "" where there is only one.
+        captioner: Spec of its model; "" for the configured one.
+        where: SQL filter over the episode columns.
+        limit: Most captions, or None.
+        budget_usd: Hard stop, or None.
+    """
+
+    rubric: str = "caption"
+    captions: str = ""
+    captioner: str = ""
+    where: str = ""
+    limit: int | None = None
+    budget_usd: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionQuote:
-    """What a revision would do, and cost if all rounds are run: kept replies cost nothing, and rounds may stop early.
+    """What a revision would do and cost; replies that were kept cost nothing.
 
     Attributes:
         captions: Captions with a grade.
-        refused: Those that would be asked again in the first round.
-        hidden: Criteria of which no captioner is told.
-        rounds: Most rounds.
-        first_round: Expected cost of the first round.
-        cost: Cost of all rounds, each with as many captions as the first.
+        refused: Those that would be asked again.
+        hidden: Criteria of which the captioner is not told.
+        cost: Expected cost.
     """
 
     captions: int
     refused: int
     hidden: Sequence[str]
-    rounds: int
-    first_round: Cost
     cost: Cost
 
     def to_json(self) -> dict[str, Json]:
         """The quote as a document."""
-        counts: dict[str, Json] = {"captions": self.captions, "refused": self.refused, "rounds": self.rounds}
-        return {
-            **counts,
-            "hidden": list(self.hidden),
-            "first_round": asdict(self.first_round),
-            **asdict(self.cost),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisionRound:
-    """One round: refused captions before, and what the captioner made of them.
-
-    Attributes:
-        number: Number of the round, from 1.
-        refused: Captions that were asked again.
-        compared: Those of them that have all their grades before and after.
-        changed: Those of them whose words are others now.
-        hidden_met: Compared captions that met all hidden criteria before: these cannot improve.
-        judge: How much more often the judge accepts them; None where nothing could be compared.
-        anchors: How much more often they meet all criteria of which the captioner was not told.
-        second_judge: How much more often the second judge accepts them; None without one.
-        is_adopted: Whether its captions are shown now.
-    """
-
-    number: int
-    refused: int
-    compared: int
-    changed: int
-    hidden_met: int
-    judge: PairedDifference | None
-    anchors: PairedDifference | None
-    second_judge: PairedDifference | None
-    is_adopted: bool
+        counts: dict[str, Json] = {"captions": self.captions, "refused": self.refused}
+        return {**counts, "hidden": list(self.hidden), **asdict(self.cost)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +90,14 @@ class RevisionRun:
         judge: Producer of the grades.
         hidden: Criteria of which the captioner was not told.
         captions: Captions with a grade.
-        rounds: Its rounds.
-        stopped: Why there is no further round.
+        refused: Those that were asked again.
+        compared: Those of them that have a grade before and after.
+        changed: Those of them whose words are others now.
+        acceptance: How much more often the judge accepts them; None where nothing could be compared.
+        hidden_criteria: How much more often they meet all hidden criteria.
+        is_adopted: Whether the revised captions are shown now.
+        reason: Why they are, or are not.
         ended_by: "budget" or "server" where that ended it before all was done, else "".
-        noise: How much more often the judge accepts captions that were asked again without a critique; or None.
-        comparison: All captions before and after, as `ares rubric compare` says it; None where no round was adopted.
         failures: Number of failures by reason.
         cost: What was paid.
         warnings: What a person should know.
@@ -125,192 +108,41 @@ class RevisionRun:
     judge: str
     hidden: Sequence[str]
     captions: int
-    rounds: Sequence[RevisionRound]
-    stopped: str
+    refused: int
+    compared: int
+    changed: int
+    acceptance: PairedDifference | None
+    hidden_criteria: PairedDifference | None
+    is_adopted: bool
+    reason: str
     ended_by: str
-    noise: PairedDifference | None
-    comparison: ProducerComparison | None
     failures: Mapping[str, int]
     cost: Cost
     warnings: Sequence[str]
 
     def to_json(self) -> dict[str, Json]:
         """The run as a document."""
-        document: dict[str, Json] = {
-            "first": self.first,
-            "second": self.second,
-            "judge": self.judge,
-            "hidden": list(self.hidden),
-            "captions": self.captions,
-            "rounds": [asdict(item) for item in self.rounds],
-            "stopped": self.stopped,
-            "ended_by": self.ended_by,
-            "noise": asdict(self.noise) if self.noise else None,
-            "comparison": self.comparison.to_json() if self.comparison else None,
-            "failures": dict(self.failures),
-            "cost": asdict(self.cost),
-            "warnings": list(self.warnings),
-        }
-        return document
-
-
-# The first shares and rounds that a user gets without asking.
-DEFAULT_ANCHORS, DEFAULT_ROUNDS = 0.33, 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisionRequest:
-    """What a revision is to do.
-
-    Attributes:
-        rubric: Shipped name or YAML file of the rubric.
-        captions: Id of the producer of the captions, or the start of it; "" where there is only one.
-        captioner: Spec of its model; "" for the configured one.
-        second_judge: Spec of a judge of which nothing is told; "" for none.
-        anchors: Share of the criteria of which nothing is told, 0 to 1.
-        rounds: Most rounds.
-        has_noise_floor: Whether the captions of the first round are also asked again without a critique.
-        where: SQL filter over the episode columns.
-        limit: Most captions, or None.
-        seed: Of the choice of criteria and of the bootstrap.
-        budget_usd: Hard stop, or None.
-    """
-
-    rubric: str = "caption"
-    captions: str = ""
-    captioner: str = ""
-    second_judge: str = ""
-    anchors: float = DEFAULT_ANCHORS
-    rounds: int = DEFAULT_ROUNDS
-    has_noise_floor: bool = False
-    where: str = ""
-    limit: int | None = None
-    seed: int = 0
-    budget_usd: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviserAndJudges:
-    """Who takes part in a revision: the captioner, also as an annotator for its price, and the judges."""
-
-    captioner: Captioner
-    caption_annotator: CaptionAnnotator
-    base: Producer
-    graded_by: Producer
-    job: RevisionJob
-
-    @property
-    def annotators(self) -> list[CaptionAnnotator | GradeAnnotator]:
-        """All that call a model."""
-        return [self.caption_annotator, *(judge.annotator for judge in self.job.judges)]
-
-
-def load_reviser_and_judges(stores: Stores, options: Options, request: RevisionRequest) -> ReviserAndJudges:
-    """Load the models of a revision, and find the producers of the captions and grades. Raises as `run_revision`."""
-    options = replace(options, values={**options.values, "rubric": request.rubric})
-    base = find_captioner(stores, request.captions)
-    values = {name: base.settings[name] for name in CaptionOptions.model_fields if name in base.settings}
-    values["verbs"] = options.values.get("verbs", "")
-    captioner_options = replace(options, model=request.captioner, values=values)
-    captioner = load_captioner(captioner_options, stores)
-    _check_captioner(captioner.producer, base, is_loaded=options.load_models)
-    rubric = load_rubric(request.rubric)
-    judge = RevisionJudge(annotator=GradeAnnotator(options, stores))
-    second = None
-    if request.second_judge:
-        annotator = GradeAnnotator(replace(options, model=request.second_judge), stores)
-        second = RevisionJudge(annotator=annotator, is_anchor=True)
-        if annotator.producer.model == judge.producer.model and options.load_models:
-            raise RequestError("the second judge is the first", f"both are {annotator.producer.model!r}")
-    budget, spent = options.budget, Spent()
-    job = RevisionJob(
-        stores=stores,
-        rubric=rubric,
-        hidden=choose_hidden_criteria(rubric, request.anchors, request.seed),
-        judge=judge,
-        second=second,
-        spent=spent,
-        is_stopped=lambda: bool(spent.server) or (budget is not None and budget.is_spent),
-    )
-    return ReviserAndJudges(
-        captioner=replace(captioner, producer=base),
-        caption_annotator=CaptionAnnotator(captioner_options, stores),
-        base=base,
-        graded_by=_graded_by(stores, judge.producer, is_exact=options.load_models),
-        job=job,
-    )
-
-
-def _check_captioner(captioner: Producer, base: Producer, *, is_loaded: bool) -> None:
-    """Raises RequestError where the captions were written by another model, or with another guide of verbs."""
-    if is_loaded and captioner.model != base.model:
-        raise RequestError(
-            "captions are revised by the model that wrote them",
-            f"they are by {base.model!r}, the captioner is {captioner.model!r}; give --captioner",
-        )
-    known = base.settings.get("verbs_hash")
-    if known and known != captioner.settings["verbs_hash"]:
-        raise RequestError(
-            "captions are revised with the verbs that they were written with",
-            "give their guide of verbs by --verbs FILE, or none where they have the shipped one",
-        )
-
-
-def _graded_by(stores: Stores, judge: Producer, *, is_exact: bool) -> Producer:
-    """The producer of the grades; without models its id is unknown, and the last one with the rubric stands for it."""
-    producers = stores.annotations.producers()
-    if judge.maker_id in producers:
-        return judge
-    alike = [
-        producer
-        for producer in producers.values()
-        if producer.annotator == judge.annotator
-        and producer.prompt_hash == judge.prompt_hash
-        and producer.kind == "model"
-    ]
-    if is_exact or not alike:
-        known = "; ".join(
-            f"{producer.maker_id} ({producer.model})"
-            for producer in producers.values()
-            if producer.annotator == "grade"
-        )
-        raise RequestError(
-            "no caption was graded by this judge and rubric",
-            f"run `ares annotate grade` with it; graded by: {known or 'none'}",
-        )
-    return alike[-1]
+        return asdict(self)
 
 
 def quote_revision(stores: Stores, options: Options, request: RevisionRequest) -> RevisionQuote:
     """What a revision would do and cost; no model is loaded and no server asked. Raises as `run_revision`."""
     stores.sync()
-    parties = load_reviser_and_judges(stores, replace(options, load_models=False), request)
-    captions = _read_captions(stores, parties, request)
-    refused = list(_refused_captions(captions, parties.job))
-    first, later = Cost(), Cost()
-    for item in refused:
-        subject = make_episode_subject(stores.tables.episodes.get_episode(item.caption.episode_id))
-        costs = [annotator.estimate(subject) for annotator in parties.annotators]
-        later = sum(costs, later)
-        # The second judge has not seen the captions before.
-        first = sum([*costs, *costs[2:], *(costs if request.has_noise_floor else ())], first)
-    return RevisionQuote(
-        captions=len(captions),
-        refused=len(refused),
-        hidden=parties.job.hidden,
-        rounds=request.rounds,
-        first_round=first,
-        cost=sum([later] * (request.rounds - 1), first),
-    )
+    revision, captioner = _load_revision(stores, replace(options, load_models=False), request)
+    captions = _read_graded_captions(revision, request)
+    refused = [item for item in captions if revision.find_failures(item)]
+    episodes = stores.tables.episodes.get([item.caption.episode_id for item in refused])
+    subjects = [make_episode_subject(episode) for episode in episodes]
+    cost = sum(map(captioner.estimate, subjects), sum(map(revision.judge.estimate, subjects), Cost()))
+    return RevisionQuote(captions=len(captions), refused=len(refused), hidden=revision.hidden, cost=cost)
 
 
 def run_revision(
     stores: Stores, options: Options, request: RevisionRequest, *, quiet: bool = False
 ) -> RevisionRun:
-    """Run rounds of critique until the anchors improve no longer; the captions of rounds that improved are shown.
+    """Ask for refused captions again with what failed; the new ones are shown if the hidden criteria improve.
 
-    Replies are kept, money is booked and captions are stored as in every run: an interrupted revision goes on where
-    it was.
+    Replies are kept and money is booked as in every run: an interrupted revision goes on where it was.
 
     Args:
         stores: Stores of the workspace.
@@ -327,178 +159,180 @@ def run_revision(
     options = replace(options, budget=Budget(request.budget_usd))
     with stores.write_lock("ares rubric revise"):
         stores.sync()
-        parties = load_reviser_and_judges(stores, options, request)
-        captions = _read_captions(stores, parties, request)
-        warnings = list(_preflight_annotators(parties))
-        for producer in _revision_producers(parties):
+        revision, captioner = _load_revision(stores, options, request)
+        captions = _read_graded_captions(revision, request)
+        warnings: list[str] = []
+        for annotator in (captioner, revision.judge):
+            learnt = annotator.preflight([])
+            revision.spending.cost += learnt.cost
+            warnings += [*annotator.warnings, *learnt.warnings]
+        for producer in (revision.captioner.producer, *revision.judge.side_producers):
             stores.annotations.add_producer(producer)
-        run = _run_rounds(stores, parties, request, captions, warnings, quiet)
+        run = _run_round(revision, captions, warnings, quiet)
         record_job(stores.annotations, "rubric revise", run.to_json())
     return run
 
 
-def _read_captions(
-    stores: Stores, parties: ReviserAndJudges, request: RevisionRequest
-) -> list[GradedCaption]:
-    captions = list(
-        read_graded_captions(stores, parties.base, parties.graded_by, request.where, request.limit)
+def _load_revision(
+    stores: Stores, options: Options, request: RevisionRequest
+) -> tuple[Revision, CaptionAnnotator]:
+    """Who takes part, and the captioner as an annotator, for its price. Raises as `run_revision`."""
+    options = replace(options, values={**options.values, "rubric": request.rubric})
+    first = _find_captions(stores, request.captions)
+    values = {name: first.settings[name] for name in CaptionOptions.model_fields if name in first.settings}
+    values["verbs"] = options.values.get("verbs", "")
+    annotator = CaptionAnnotator(replace(options, model=request.captioner, values=values), stores)
+    _check_captioner(annotator.producer, first, is_loaded=options.load_models)
+    # An empty plan: no control is drawn, and texts that may never be shown count in no later quote.
+    judge = GradeAnnotator(options, stores, plan=ControlPlan())
+    rubric = load_rubric(request.rubric)
+    hidden = choose_hidden_criteria(rubric)
+    revision = Revision(
+        stores=stores,
+        first=first,
+        captioner=replace(annotator.captioner, producer=_make_producer(first, judge.producer, hidden)),
+        judge=judge,
+        graded_by=_find_grades(stores, judge.producer, is_exact=options.load_models),
+        rubric=rubric,
+        hidden=hidden,
+        spending=Spending(options.budget or Budget(None)),
     )
+    return revision, annotator
+
+
+def _find_captions(stores: Stores, text: str) -> Producer:
+    """The producer of the captions to revise. Raises RequestError where it is not given and not the only one."""
+    producers = {
+        key: producer
+        for key, producer in stores.annotations.producers().items()
+        if producer.annotator == "caption"
+        and producer.kind == "model"
+        # Captions that were revised, or, by earlier versions, asked for a second time.
+        and not producer.settings.keys() & {"revises", "repeats"}
+    }
+    matches = [producer for key, producer in producers.items() if key.startswith(text)]
+    if len(matches) == 1:
+        return matches[0]
+    known = "; ".join(f"{key} ({producer.model})" for key, producer in producers.items()) or "none"
+    raise RequestError(
+        f"no single producer of captions {text!r}" if text else "captions of one producer are revised",
+        f"there are: {known}; give --captions",
+    )
+
+
+def _check_captioner(captioner: Producer, first: Producer, *, is_loaded: bool) -> None:
+    """Raises RequestError where the captions were written by another model, or with another guide of verbs."""
+    if is_loaded and captioner.model != first.model:
+        raise RequestError(
+            "captions are revised by the model that wrote them",
+            f"they are by {first.model!r}, the captioner is {captioner.model!r}; give --captioner",
+        )
+    known = first.settings.get("verbs_hash")
+    if known and known != captioner.settings["verbs_hash"]:
+        raise RequestError(
+            "captions are revised with the verbs that they were written with",
+            "give their guide of verbs by --verbs FILE, or none where they have the shipped one",
+        )
+
+
+def _make_producer(first: Producer, judge: Producer, hidden: Sequence[str]) -> Producer:
+    """The producer of revised captions: another prompt is another producer."""
+    critique: dict[str, Json] = {"revises": first.maker_id, "judge": judge.maker_id, "hidden": list(hidden)}
+    prompt_hash = short_hash([first.prompt_hash, read_critique_form()])
+    return replace(first, version=_VERSION, prompt_hash=prompt_hash, settings={**first.settings, **critique})
+
+
+def _find_grades(stores: Stores, judge: Producer, *, is_exact: bool) -> Producer:
+    """The producer of the grades; without models its id may be unknown, and the last one with the rubric is taken."""
+    producers = stores.annotations.producers()
+    rubric = (judge.annotator, judge.prompt_hash)
+    alike = [item for item in producers.values() if (item.annotator, item.prompt_hash) == rubric]
+    return judge if is_exact or judge.maker_id in producers or not alike else alike[-1]
+
+
+def _read_graded_captions(revision: Revision, request: RevisionRequest) -> list[GradedCaption]:
+    """The captions that the judge has graded. Raises RequestError for a wrong filter, or where there is none."""
+    captions = list(islice(_scan_graded_captions(revision, request.where), request.limit))
     if not captions:
         raise RequestError(
             "no caption was graded by this judge and rubric",
-            "run `ares annotate caption` and `ares annotate grade`",
+            "run `ares annotate grade` with it, or name it; `ares use` lists the producers",
         )
     return captions
 
 
-def _refused_captions(captions: Sequence[GradedCaption], job: RevisionJob) -> Iterator[GradedCaption]:
-    """Captions that fail a gate of which the captioner may be told."""
-    return (item for item in captions if find_failed_criteria(item.grade, job.rubric, job.hidden))
+def _scan_graded_captions(revision: Revision, where: str) -> Iterator[GradedCaption]:
+    log, first, graded_by = revision.stores.annotations, revision.first.maker_id, revision.graded_by
+    for ids in revision.stores.tables.episodes.id_batches(where):
+        newest = keep_newest_annotations(log.find_annotations(ids, maker_ids=[first, graded_by.maker_id]))
+        grades = {item.subject: item for item in newest if item.name == graded_by.annotator}
+        for caption in newest:
+            if caption.maker_id == first and caption.annotation_id in grades:
+                yield GradedCaption(caption=caption, grade=grades[caption.annotation_id])
 
 
-def _preflight_annotators(parties: ReviserAndJudges) -> Iterator[str]:
-    """Call each model once; yields what a person should know."""
-    for annotator in parties.annotators:
-        learnt = annotator.preflight([])
-        parties.job.spent.cost = parties.job.spent.cost + learnt.cost
-        yield from (*annotator.warnings, *learnt.warnings)
-
-
-def _revision_proposer(parties: ReviserAndJudges, *, has_critique: bool) -> Proposer:
-    job = parties.job
-    return make_revision_captioner(
-        parties.captioner, job.judge.producer, job.hidden, has_critique=has_critique
-    )
-
-
-def _revision_producers(parties: ReviserAndJudges) -> Iterator[Producer]:
-    for has_critique in (True, False):
-        proposer = _revision_proposer(parties, has_critique=has_critique)
-        yield from (proposer.producer, proposer.proposal_producer)
-    for judge in parties.job.judges:
-        yield from (judge.producer, *judge.annotator.side_producers)
-
-
-def _run_rounds(
-    stores: Stores,
-    parties: ReviserAndJudges,
-    request: RevisionRequest,
-    captions: Sequence[GradedCaption],
-    warnings: Sequence[str],
-    quiet: bool,
+def _run_round(
+    revision: Revision, captions: Sequence[GradedCaption], warnings: Sequence[str], quiet: bool
 ) -> RevisionRun:
-    job, proposer = parties.job, _revision_proposer(parties, has_critique=True)
-    refused = list(_refused_captions(captions, job))
-    rounds, stopped = _improve_in_rounds(job, proposer, refused, request, quiet)
-    is_adopted = any(item.is_adopted for item in rounds)
-    first, second, judge = parties.base.maker_id, proposer.producer.maker_id, job.judge.producer.maker_id
-    noise = _measure_noise(parties, refused, request, quiet) if request.has_noise_floor else None
-    return RevisionRun(
-        first=first,
-        second=second,
-        judge=judge,
-        hidden=job.hidden,
+    """Ask, compare, and store the new captions with their grades where they are better."""
+    refused = [item for item in captions if revision.find_failures(item)]
+    with closing(Progress("revise", len(refused), None if quiet else sys.stderr)) as progress:
+        revised = revise_captions(revision, refused, progress.advance)
+    hidden, spending = revision.hidden, revision.spending
+    run = RevisionRun(
+        first=revision.first.maker_id,
+        second=revision.captioner.producer.maker_id,
+        judge=revision.judge.producer.maker_id,
+        hidden=hidden,
         captions=len(captions),
-        rounds=rounds,
-        stopped=stopped,
-        ended_by="" if not job.is_stopped() else "server" if job.spent.server else "budget",
-        noise=noise,
-        comparison=compare_producers(
-            stores, first, second, judge=judge, where=request.where, seed=request.seed
-        )
-        if is_adopted
-        else None,
-        failures=job.spent.failures,
-        cost=job.spent.cost,
-        warnings=warnings,
-    )
-
-
-def _improve_in_rounds(
-    job: RevisionJob,
-    proposer: Proposer,
-    refused: Sequence[GradedCaption],
-    request: RevisionRequest,
-    quiet: bool,
-) -> tuple[list[RevisionRound], str]:
-    """The rounds, and why there is no further one; the captions of each that is an improvement are stored."""
-    rounds: list[RevisionRound] = []
-    while refused:
-        number = len(rounds) + 1
-        if number > request.rounds:
-            return rounds, f"{request.rounds} rounds were asked for"
-        revised = _ask_again(job, proposer, refused, number, quiet)
-        latest = _measure_round(job, number, refused, revised, request.seed)
-        stopped = _stop_reason(job, latest)
-        rounds.append(replace(latest, is_adopted=not stopped))
-        if stopped:
-            return rounds, stopped
-        _store_adopted_captions(job.stores, revised)
-        refused = list(_refused_captions([item.after for item in revised], job))
-    return rounds, "no caption fails a criterion of which the captioner may be told"
-
-
-def _measure_noise(
-    parties: ReviserAndJudges, refused: Sequence[GradedCaption], request: RevisionRequest, quiet: bool
-) -> PairedDifference | None:
-    """How much more often the judge accepts captions that were asked again without a critique."""
-    plain = _revision_proposer(parties, has_critique=False)
-    return compare_acceptance(_ask_again(parties.job, plain, refused, 1, quiet), request.seed)
-
-
-def _ask_again(
-    job: RevisionJob, proposer: Proposer, refused: Sequence[GradedCaption], number: int, quiet: bool
-) -> list[Revised]:
-    label = f"revise, round {number}" if proposer.has_critique else "ask again without a critique"
-    progress = Progress(label, len(refused), None if quiet else sys.stderr)
-    try:
-        return revise_captions(job, proposer, refused, number, progress.advance)
-    finally:
-        progress.close()
-
-
-def _measure_round(
-    job: RevisionJob, number: int, refused: Sequence[GradedCaption], revised: Sequence[Revised], seed: int
-) -> RevisionRound:
-    return RevisionRound(
-        number=number,
         refused=len(refused),
         compared=len(revised),
-        changed=sum(item.is_changed for item in revised),
-        hidden_met=sum(meets_all_criteria(item.before.verdicts, job.hidden) for item in revised),
-        judge=compare_acceptance(revised, seed),
-        anchors=compare_hidden_criteria(revised, job.hidden, seed),
-        second_judge=compare_second_judge(revised, seed),
+        changed=sum(bool(item.new) for item in revised),
+        acceptance=_compare_sides(revised, lambda graded: graded.is_accepted),
+        hidden_criteria=_compare_sides(revised, lambda graded: graded.meets(hidden)),
         is_adopted=False,
+        reason="the hidden criteria are met more often",
+        ended_by=spending.ended_by,
+        failures=spending.failures,
+        cost=spending.cost,
+        warnings=warnings,
     )
+    if refusal := _find_refusal(run, revised):
+        return replace(run, reason=refusal)
+    revision.stores.annotations.append([annotation for item in revised for annotation in item.new])
+    revision.stores.sync()
+    return replace(run, is_adopted=True)
 
 
-def _stop_reason(job: RevisionJob, latest: RevisionRound) -> str:
-    """Why a round is the last, and its captions are not shown; "" where it is an improvement."""
-    if job.is_stopped():
-        return job.spent.server or "the budget is spent; with a larger one the same command goes on"
-    if latest.judge is None or latest.anchors is None:
+def _compare_sides(
+    revised: Sequence[RevisedCaption], counts: Callable[[GradedCaption], bool]
+) -> PairedDifference | None:
+    """How much more often captions have after than before what counts; None without a caption."""
+    if not revised:
+        return None
+    before, after = [counts(item.before) for item in revised], [counts(item.after) for item in revised]
+    return compare_paired(before, after, [item.before.caption.episode_id for item in revised], seed=0)
+
+
+def _find_refusal(run: RevisionRun, revised: Sequence[RevisedCaption]) -> str:
+    """Why revised captions are not shown; "" where the hidden criteria improve."""
+    if run.ended_by:
+        return _ENDS[run.ended_by]
+    if not run.refused:
+        return "no caption fails a criterion of which the captioner may be told"
+    if run.acceptance is None or run.hidden_criteria is None:
         return "no caption could be compared"
-    if not latest.changed:
+    if not run.changed:
         return "the captioner changed nothing"
-    # Criteria that are hidden, but ruled on by the judge that is to be pleased, weigh less than a judge that is not.
-    evidence = latest.second_judge or latest.anchors
-    if is_improvement_shown(evidence) and latest.anchors.high >= 0:
+    if _is_improvement(run.hidden_criteria):
         return ""
-    name = "the second judge does not accept more" if latest.second_judge else _hidden_reason(latest)
-    if is_improvement_shown(latest.judge):
-        return f"{name}, although the judge accepts more: the captioner may please the judge"
-    return name
+    reason = "the hidden criteria are not met more often"
+    if all(item.before.meets(run.hidden) for item in revised):
+        reason = "all captions met the hidden criteria before, so nothing can show an improvement"
+    pleased = ", although the judge accepts more: the captioner may please the judge"
+    return reason + (pleased if _is_improvement(run.acceptance) else "")
 
 
-def _hidden_reason(latest: RevisionRound) -> str:
-    """Why the hidden criteria speak for no further round."""
-    if latest.hidden_met == latest.compared:
-        return "all captions met the hidden criteria before: only a second judge can show an improvement"
-    return "the hidden criteria are not met more often"
-
-
-def _store_adopted_captions(stores: Stores, revised: Sequence[Revised]) -> None:
-    """Store the captions of a round; their grades are stored under their ids already."""
-    stores.annotations.append([item.after.caption for item in revised if item.is_changed])
-    stores.sync()
+def _is_improvement(change: PairedDifference) -> bool:
+    """Whether it is shown by the interval over episodes and by McNemar's exact test."""
+    return change.low > 0 and change.p_value < _LEVEL

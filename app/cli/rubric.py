@@ -20,7 +20,7 @@ from ares.console import count_of
 
 if TYPE_CHECKING:
     from annotators.grade import AttackedDataset, AttackQuote, AttackRun
-    from annotators.revise import RevisionQuote, RevisionRound, RevisionRun
+    from annotators.revise import RevisionQuote, RevisionRun
     from ares.review import ProducerComparison
     from ares.rubric import ControlKindRate
     from ares.statistics import PairedDifference
@@ -151,11 +151,9 @@ def format_revision_quote(quote: RevisionQuote) -> Iterator[Block]:
     """What a revision would do and cost."""
     rows = [
         ("captions with a grade", quote.captions),
-        ("asked again in round 1", quote.refused),
+        ("asked again", quote.refused),
         ("hidden criteria", ", ".join(quote.hidden)),
-        ("most rounds", quote.rounds),
-        ("calls of round 1", quote.first_round.calls),
-        ("calls of all rounds", quote.cost.calls),
+        ("calls", quote.cost.calls),
         ("tokens in", quote.cost.tokens_in),
         ("tokens out", quote.cost.tokens_out),
         ("usd", "unknown" if quote.cost.usd is None else quote.cost.usd),
@@ -166,42 +164,27 @@ def format_revision_quote(quote: RevisionQuote) -> Iterator[Block]:
 def format_revision_report(run: RevisionRun) -> Iterator[Block]:
     """What a revision has done and shown."""
     usd = "unknown" if run.cost.usd is None else f"{run.cost.usd:.4f} USD"
-    noise = (
-        [] if run.noise is None else [describe_difference("noise: asked again without a critique", run.noise)]
-    )
+    changes = {"judge": run.acceptance, "hidden criteria": run.hidden_criteria}
+    state = "shown" if run.is_adopted else "not shown"
     yield from paragraphs(
         [
             f"{count_of(run.captions, 'caption')} by {run.first}; revised by {run.second}, judge {run.judge}",
             f"criteria of which the captioner is not told: {', '.join(run.hidden)}",
-            *(line for result in run.rounds for line in _round_lines(result)),
-            *noise,
-            f"stopped: {run.stopped}",
+            f"{count_of(run.refused, 'caption')} asked again, {run.changed} changed, {run.compared} compared",
+            *(
+                describe_difference(f"{name}: after - before", change)
+                for name, change in changes.items()
+                if change
+            ),
+            f"the revised captions are {state}: {run.reason}",
             *(f"failed {count}: {reason}" for reason, count in run.failures.items()),
             f"paid: {count_of(run.cost.calls, 'call')}, {usd}",
-            *(f"warning: {warning}" for warning in run.warnings),
+            *_warning_lines(run.warnings),
         ]
     )
-    if run.comparison:
-        yield from format_producer_comparison(run.comparison)
 
 
-def _round_lines(result: RevisionRound) -> Iterator[str]:
-    state = "its captions are shown" if result.is_adopted else "its captions are not shown"
-    yield (
-        f"round {result.number}: {count_of(result.refused, 'caption')} asked again, {result.changed} changed, "
-        f"{result.compared} compared; {state}"
-    )
-    for name, change in (
-        ("judge", result.judge),
-        ("hidden criteria", result.anchors),
-        ("second judge", result.second_judge),
-    ):
-        if change is not None:
-            yield describe_difference(f"  {name}: after - before", change)
-
-
-def add_revise_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the action beside the rubric and the workspace."""
+def _add_revise_arguments(parser: argparse.ArgumentParser) -> None:
     add_judge_arguments(parser)
     parser.add_argument(
         "--captions",
@@ -215,55 +198,15 @@ def add_revise_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SPEC",
         help="the model that wrote them (default: the configured captioner)",
     )
-    parser.add_argument(
-        "--second-judge", default="", metavar="SPEC", help="a judge of which the captioner is told nothing"
-    )
-    parser.add_argument(
-        "--anchors",
-        type=_parse_share,
-        default=0.33,
-        metavar="SHARE",
-        help="share of the criteria of which the captioner is told nothing (default 0.33)",
-    )
-    _add_run_arguments(parser)
-
-
-def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--rounds", type=episode_count, default=3, metavar="N", help="most rounds (default 3)"
-    )
-    parser.add_argument(
-        "--noise-floor",
-        action="store_true",
-        help="also ask again without a critique: what changes then is noise",
-    )
     parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
     parser.add_argument("--limit", type=episode_count, metavar="N", help="at most N captions")
-    parser.add_argument(
-        "--seed",
-        type=seed_number,
-        default=0,
-        metavar="N",
-        help="of the hidden criteria and the bootstrap (default 0)",
-    )
     parser.add_argument(
         "--budget", type=parse_usd_amount, metavar="USD", help="stop before this much money is spent"
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
 
 
-def _parse_share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 < share < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share; give a number between 0 and 1, such as 0.33")
-    return share
-
-
-def revise(args: argparse.Namespace) -> int:
-    """Revise captions, or say what it would cost. Returns 0."""
+def _revise_captions(args: argparse.Namespace) -> int:
     from annotators.base import Options
     from annotators.revise import RevisionRequest, quote_revision, run_revision
 
@@ -274,13 +217,8 @@ def revise(args: argparse.Namespace) -> int:
         rubric=args.rubric,
         captions=args.captions,
         captioner=args.captioner,
-        second_judge=args.second_judge,
-        anchors=args.anchors,
-        rounds=args.rounds,
-        has_noise_floor=args.noise_floor,
         where=args.where,
         limit=args.limit,
-        seed=args.seed,
         budget_usd=args.budget,
     )
     if args.dry_run:
@@ -299,20 +237,16 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
     show = actions.add_parser("show", help="the criteria of a rubric")
     check = actions.add_parser("check", help="read a rubric and print the hash that its grades will carry")
     attack = actions.add_parser("attack", help="grade captions with many controls, and say what passes")
-    for action in (show, check, attack):
+    revise = actions.add_parser(
+        "revise", help="ask for refused captions again with what failed, and measure it"
+    )
+    for action in (show, check, attack, revise):
         action.add_argument(
             "rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file"
         )
         add_workspace_arguments(action)
     _add_attack_arguments(attack)
-    reviser = actions.add_parser(
-        "revise", help="ask for refused captions again with what failed, and measure it"
-    )
-    reviser.add_argument(
-        "rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file"
-    )
-    add_workspace_arguments(reviser)
-    add_revise_arguments(reviser)
+    _add_revise_arguments(revise)
     _add_compare_arguments(
         actions.add_parser("compare", help="two captioners, or two judges or rubrics, on the same segments")
     )
@@ -375,7 +309,7 @@ def run_rubric(args: argparse.Namespace) -> int:
 
     Raises RequestError naming the first field of a rubric that is wrong.
     """
-    actions = {"attack": _attack_judge, "compare": _compare_two_producers, "revise": revise}
+    actions = {"attack": _attack_judge, "compare": _compare_two_producers, "revise": _revise_captions}
     return actions.get(args.action, _show_or_check_rubric)(args)
 
 

@@ -74,6 +74,8 @@ def _open_record_file(path: str) -> Any:
         raise SourceError("file is missing", path) from None
     except OSError as error:
         raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
+    except UnicodeEncodeError:
+        raise SourceError("no file has such a name", repr(path)) from None
 
 
 def _describe_location(path: str, span: RecordLocation) -> str:

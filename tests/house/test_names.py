@@ -128,7 +128,7 @@ COUNTED = (
 # Names before them, and texts for models, which stay as they were when models answered.
 NO_COUNTS = {"{group.suffix} files", "{opened.format} datasets", "{report['annotator']} warnings"}
 PROMPTS = {
-    "annotators/caption/frame_plan.py", "annotators/revise/new_captions.py", "annotators/success/model_judge.py"
+    "annotators/caption/frame_plan.py", "annotators/revise/critique.py", "annotators/success/model_judge.py"
 }  # fmt: skip
 
 

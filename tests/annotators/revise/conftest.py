@@ -13,11 +13,7 @@ from typing import Any
 import pytest
 
 from annotators.base import Options
-from annotators.caption import load_captioner
-from annotators.grade import GradeAnnotator
-from annotators.revise.rounds import EpisodeWorks, RevisionJudge, Spent, grade_captions
 from ares.settings import Price, Settings
-from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.caption_replies import typed_caption
 from tests.annotators.conftest import ModelServer
@@ -30,7 +26,7 @@ from tests.workspaces import copy_workspace
 EPISODES = 8
 TRUE, REFUSED = "push the green drawer closed", "open the red drawer"
 FLATTERY = "truly as shown"
-CAPTIONER, JUDGE, SECOND = "Some/Captioner-2B", "Other/Judge-9B", "Third/Judge-7B"
+CAPTIONER, JUDGE, OTHER = "Some/Captioner-2B", "Other/Judge-9B", "Third/Captioner-7B"
 
 
 @dataclass(slots=True)
@@ -38,11 +34,13 @@ class Script:
     """What the models of the server do.
 
     Attributes:
+        first: What the captioner writes first.
         revises: What the captioner makes of a caption when it is asked again, from the caption and the prompt.
         charmed: Criteria that the judge finds met wherever it is flattered.
         prompts: Prompts of revisions that the captioner got.
     """
 
+    first: str = REFUSED
     revises: Callable[[str, str], str] = lambda caption, prompt: TRUE
     charmed: frozenset[str] = frozenset()
     prompts: list[str] = field(default_factory=list)
@@ -56,7 +54,8 @@ class Script:
         prompt = _prompt(request)
         before = re.search(r"frames before: (\"[^\n]+\")\n", prompt)
         if not before:
-            return typed_caption(REFUSED, action="open", attributes=["red"])
+            colour = "green" if "green" in self.first else "red"
+            return typed_caption(self.first, action="open", attributes=[colour])
         self.prompts.append(prompt)
         text = self.revises(json.loads(before[1]), prompt)
         # A captioner flatters in the slots: the judge reads nothing else of it.
@@ -73,9 +72,7 @@ class Script:
     def _rule(self, request: Any) -> str:
         options = data_of(request)["options"] if kind_of(request) == "choice" else []
         slot = {"VERB": "action", "ATTRIBUTES": "attributes"}
-        charmed = request["model"] == JUDGE and any(
-            slot[name] == data_of(request)["slot"] for name in self.charmed if options
-        )
+        charmed = any(slot[name] == data_of(request)["slot"] for name in self.charmed if options)
         praised = [option for option in options if charmed and FLATTERY in option]
         seen = [option for option in options if option in ("push", "green", "green, closed", "closed, green")]
         answer = judge(
@@ -128,7 +125,7 @@ def graded_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) 
             stores, [str(_unlabelled(demo_samples / "video", folder.parent))], limit=EPISODES, quiet=True
         )
         annotate(stores, ["caption"], replace(options, values={"layout": "tiles"}), quiet=True)
-        _grade_all(stores, options)
+        annotate(stores, ["grade"], replace(options, values={"calibrate": "no"}), quiet=True)
     server.close()
     yield folder
 
@@ -141,22 +138,6 @@ def _unlabelled(samples: Path, folder: Path) -> Path:
     kept = [{name: value for name, value in row.items() if name != "success"} for row in rows]
     metadata.write_text("".join(f"{json.dumps(row)}\n" for row in kept), "utf-8")
     return copied
-
-
-def _grade_all(stores: Stores, options: Options) -> None:
-    ids = sorted(stores.tables.episodes.ids())
-    judge = RevisionJudge(annotator=GradeAnnotator(options, stores))
-    for producer in (judge.producer, *judge.annotator.side_producers):
-        stores.annotations.add_producer(producer)
-    works = EpisodeWorks(
-        stores,
-        load_captioner(replace(options, values={}), stores),
-        [judge.annotator],
-        {key: {} for key in ids},
-    )
-    captions = stores.annotations.find_annotations(ids, ["caption"])
-    grade_captions(stores, judge, captions, {}, works.of_caption, Spent())
-    stores.sync()
 
 
 @pytest.fixture
