@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 
 from ares.episode import Record
-from ares.errors import StoreError
+from ares.errors import DiskFull, StoreError
 from ares.store.lance.schema import trajectory_schema
 from ares.store.lance_tables import Tables, open_tables
 from ares.store.sync.apply import AppliedState, applied_action, save_applied_state
@@ -140,5 +140,5 @@ def test_a_full_disk_while_progress_is_saved_is_an_error_of_the_store(
 
     assert applied_action(tables) == 0
     monkeypatch.setattr("ares.store.lance.table.TableWriter.upsert", fail)
-    with pytest.raises(StoreError, match=r"the table index_state cannot be used: .*No space left"):
+    with pytest.raises(DiskFull, match=r"the disk is full: table index_state: No space left"):
         save_applied_state(tables, AppliedState(actions=3))
