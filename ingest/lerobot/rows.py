@@ -217,13 +217,15 @@ def in_order(rows: EpisodeRows, warnings: list[str]) -> EpisodeRows:
     if (steps == 1).all():
         return rows
     order = np.argsort(frames, kind="stable")
-    if (np.diff(frames[order]) == 1).all():
-        warnings.append("rows are not in the order of frame_index: sorted")
-        numbers = {name: values[order] for name, values in rows.numbers.items()}
-        arrays = {name: array.take(pa.array(order)) for name, array in rows.arrays.items()}
-        return replace(rows, numbers=numbers, arrays=arrays, is_sorted=True)
-    warnings.append("frame_index has gaps or repeats: steps are missing")
-    return rows
+    steps = np.diff(frames[order])
+    if not (steps == 1).all():
+        warnings.append("frame_index has gaps or repeats: steps are missing")
+    if (np.diff(order) == 1).all() or not (steps > 0).all():
+        return rows
+    warnings.append("rows are not in the order of frame_index: sorted")
+    numbers = {name: values[order] for name, values in rows.numbers.items()}
+    arrays = {name: array.take(pa.array(order)) for name, array in rows.arrays.items()}
+    return replace(rows, numbers=numbers, arrays=arrays, is_sorted=True)
 
 
 def find_frame_range(rows: EpisodeRows, declared_length: int) -> tuple[int, int]:

@@ -206,8 +206,13 @@ def shuffle_rows(folder: Path, rng: Random) -> None:
 
 
 def drop_row(folder: Path, rng: Random) -> None:
-    path = rng.choice(files_of(folder, ".parquet"))
-    rewrite(path, lambda table: pa.concat_tables([table.slice(0, 2), table.slice(3)]))
+    """One of the middle of an episode, wherever it stands in its file: without its end a clip would be shorter."""
+
+    def change(table: pa.Table) -> pa.Table:
+        row = table["frame_index"].to_pylist().index(2)
+        return pa.concat_tables([table.slice(0, row), table.slice(row + 1)])
+
+    rewrite(rng.choice(files_of(folder, ".parquet")), change)
 
 
 def drop_camera(folder: Path, rng: Random) -> None:

@@ -41,6 +41,7 @@ FOUND_FAULTS = [
     ("v2.1", "videos numbered from 1", "a file missing, empty, cut or a pointer"),
     ("v2.1", "videos numbered from 1", "cameras in folders with their short names"),
     ("v3.0", "rows missing in an episode", "the span of one episode shifted"),
+    ("v3.0", "rows in another order", "rows missing in an episode"),
 ]
 
 
