@@ -83,6 +83,18 @@ def _rating(caption: Annotation) -> Annotation:
 
 
 @pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1", "rlds"], 2))
+def test_an_export_of_known_episodes_is_not_stored_twice(
+    labelled: Workspace, tmp_path: Path, format: str
+) -> None:
+    labelled.export("last", tmp_path / "out", format=format, quiet=True)
+    before = labelled.stores.tables.episodes.count()
+    counts = ingest_paths(labelled.stores, [str(tmp_path / "out")], quiet=True).counts
+    assert (counts.planned, counts.kept, counts.failed) == (2, 0, 0)
+    assert labelled.stores.tables.episodes.count() == before
+    assert [part.count for part in counts.fields()["warnings"] if "is an export of" in part.reason] == [2]
+
+
+@pytest.mark.parametrize("format", some_by_day(["lerobot", "lerobot-v2.1", "rlds"], 2))
 def test_labels_are_given_to_the_same_content_in_another_workspace(
     labelled: Workspace, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,6 +119,15 @@ def test_labels_are_given_to_the_same_content_in_another_workspace(
     assert {annotation.subject for annotation in said if annotation.name == "rating"} == captions
     assert not {row["episode_id"] for row in rows} & set(labelled.sets["last"].ids())
     there.close()
+
+
+def test_an_episode_at_another_rate_is_another(tmp_path: Path) -> None:
+    source = write_good_folder(tmp_path / "made", version="v3.0", lengths=(6, 9))
+    workspace = open_workspace(tmp_path / "ws", create=True)
+    ingest_paths(workspace.stores, [str(source)], quiet=True)
+    workspace.sets.create("all", where="num_steps > 0")
+    workspace.export("all", tmp_path / "out", fps=5.0, quiet=True)
+    assert ingest_paths(workspace.stores, [str(tmp_path / "out")], quiet=True).counts.kept == 2
 
 
 @pytest.mark.slow

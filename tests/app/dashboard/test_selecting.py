@@ -67,6 +67,23 @@ def test_a_set_of_a_search_has_what_its_cut_says_and_nothing_else(
     assert workspace.sets["drawers"].recipe["min_score"] == 1.0
 
 
+def test_all_of_a_search_are_excluded_and_brought_back(page: Page, address: str, workspace: Workspace) -> None:
+    handles = _ids(workspace, "instruction = 'turn the handle'")
+    page.goto(f"{address}/?q=turn+the+handle")
+    page.get_by_role("button", name=f"Select all {len(handles):,}").click()
+    page.get_by_role("button", name="Exclude").click()
+    page.get_by_label("Why").fill("black picture")
+    page.get_by_role("button", name=f"Exclude {len(handles):,}").click()
+    page.get_by_text(f"Excluded {len(handles):,} episodes").wait_for()
+    assert not _ids(workspace, "instruction = 'turn the handle'")
+    # Somebody else works on: the button takes back what it says and nothing else.
+    workspace.tag("other", where="dataset = 'dataset_5'")
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="Undo").wait_for(state="detached")
+    assert _ids(workspace, "instruction = 'turn the handle'") == handles
+    assert _ids(workspace, "array_has(tags, 'other')") == _ids(workspace, "dataset = 'dataset_5'") - handles
+
+
 def test_a_note_and_a_view_are_kept_with_their_person(page: Page, address: str, workspace: Workspace) -> None:
     page.goto(f"{address}/?f.dataset=dataset_6&q=press+the+lever&cut=0.4")
     page.locator(".tick").first.click()
