@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,12 +43,12 @@ def serve_command(source_folder: Path) -> str:
     return SERVE_COMMAND.replace("Settings()", f"Settings(source_dirs=({str(source_folder)!r},))")
 
 
-def ended(workspace: Workspace, words: str) -> Job:
-    """The job of a command, a pattern, once it has ended."""
+def ended(workspace: Workspace, words: str, not_pid: int = 0) -> Job:
+    """The job of a command, a pattern, once it has ended; of a later process than one."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         jobs = [job for job in list_all_jobs(workspace.stores) if re.search(words, job.name)]
-        if jobs and jobs[0].ended:
+        if jobs and jobs[0].ended and jobs[0].pid != not_pid:
             return jobs[0]
         time.sleep(0.05)
     pytest.fail(f"{words} does not end")
@@ -94,3 +96,21 @@ def test_another_page_says_what_has_changed_and_shows_it(
     page.get_by_role("button", name=re.compile(r"new changes?, show")).click()
     expect(page.get_by_text("late", exact=True)).not_to_have_count(0)
     expect(page.get_by_role("button", name=re.compile("show$"))).to_have_count(0)
+
+
+def is_running(job: Job, name: str) -> bool:
+    return job.name == name and job.pid != 0 and not job.ended
+
+
+def test_a_job_is_stopped_killed_and_resumed(page: Page, address: str, workspace: Workspace) -> None:
+    page.goto(f"{address}/jobs?job=annotate&names=motion")
+    page.get_by_role("button", name="Start", exact=True).click()
+    deadline = time.monotonic() + 300
+    while not (
+        jobs := [job for job in list_all_jobs(workspace.stores) if is_running(job, "annotate motion")]
+    ):
+        assert time.monotonic() < deadline
+    os.kill(jobs[0].pid, signal.SIGKILL)
+    expect(page.get_by_text("its process was killed")).to_be_visible()
+    page.get_by_role("button", name="Resume").first.click()
+    assert ended(workspace, "annotate motion$", jobs[0].pid).state == "finished"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +18,12 @@ from annotators.options import AnnotatorOptions, select_options_by_annotator, ta
 from app.cli.main import build_parser
 from app.dashboard import Retry, cached_reads
 from app.dashboard.failed_work import ALL_FAILURES, plan_retry
-from app.server import PLAN, Job, find_job_path, start_command
+from app.server import PLAN, Job, find_job_path, resume_job, start_command, stop_job
 from app.server.jobs import write_job
 from ares.annotation import Producer
 from ares.curation import list_failures
 from ares.episode import Json
-from ares.errors import ModelError, ReadOnlyWorkspace
+from ares.errors import ModelError, ReadOnlyWorkspace, RequestError
 from ares.jobs import FailureLog
 from ares.registry import annotators
 from ares.settings import Price, Settings
@@ -143,6 +145,29 @@ def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(
         page.get_by_text("nothing has failed").wait_for()
     assert not list(list_failures(workspace.stores))
     assert workspace.stores.tables.episodes.count("caption = 'open the drawer'") == 3
+
+
+def _suspend(job: Job) -> bool:
+    if job.pid:
+        os.kill(job.pid, signal.SIGSTOP)
+    return bool(job.pid)
+
+
+@pytest.mark.slow
+def test_a_try_is_stopped_and_its_end_is_seen_by_another_server(free: tuple[Workspace, Retry]) -> None:
+    workspace, retry = free
+    plan_retry(workspace.stores, retry, "Ada")
+    plan = wait_for_job(workspace.stores, "annotate", ALL_FAILURES)
+    assert plan.document["planned"] == 3
+    started = resume_job(workspace.stores, plan, "Ada")
+    job = wait_for_job(workspace.stores, "annotate", ALL_FAILURES, _suspend)
+    with pytest.raises(RequestError, match="is running"):
+        resume_job(workspace.stores, plan, "Ada")
+    stop_job(workspace.stores, started, "Ben")
+    os.kill(job.pid, signal.SIGCONT)
+    assert wait_for_job(workspace.stores, "annotate", ALL_FAILURES).state == "stopped"
+    cached_reads.use_workspace(workspace)
+    assert any(caption.value.startswith("stopped by Ben, started") for caption in draw("status").caption)
 
 
 @pytest.mark.slow

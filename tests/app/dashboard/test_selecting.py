@@ -67,7 +67,9 @@ def test_a_set_of_a_search_has_what_its_cut_says_and_nothing_else(
     assert workspace.sets["drawers"].recipe["min_score"] == 1.0
 
 
-def test_all_of_a_search_are_excluded_and_brought_back(page: Page, address: str, workspace: Workspace) -> None:
+def test_all_of_a_search_are_excluded_and_brought_back(
+    page: Page, address: str, workspace: Workspace
+) -> None:
     handles = _ids(workspace, "instruction = 'turn the handle'")
     page.goto(f"{address}/?q=turn+the+handle")
     page.get_by_role("button", name=f"Select all {len(handles):,}").click()
