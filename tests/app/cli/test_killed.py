@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
+from tests.ingest.lerobot.test_language import every_frame, make_dataset, row
 from tests.thinning import some_by_day
 from tests.torture.workspaces import WorkspaceState, read_state
 
@@ -95,6 +96,55 @@ def test_ingest(
     document = run(*words)
     assert document["kept"] + document["already"] == document["planned"] == 12
     assert read_state(str(tmp_path / "w")).difference(read_state(str(ingested))) == ""
+
+
+def kill_and_repeat(kill_point: tuple[str, str, str, int], folder: Path, *words: str) -> WorkspaceState:
+    """The state after an ingestion was killed and repeated, the same as of one that was never killed."""
+    run("ingest", "-w", str(folder / "complete"), *words)
+    run_and_kill(kill_point, "ingest", "-w", str(folder / "w"), *words)
+    run("ingest", "-w", str(folder / "w"), *words)
+    state = read_state(str(folder / "w"))
+    assert state.difference(read_state(str(folder / "complete"))) == ""
+    return state
+
+
+@pytest.mark.parametrize(
+    "kill_point",
+    [
+        # Segments without an episode; episodes whose segments are only in the log.
+        ("ingest.pipeline.write", "CheckAnnotationLog.append_segments", "after", 1),
+        ("ares.store.lance.segments", "SegmentTable.upsert", "before", 1),
+    ],
+)
+def test_ingest_of_segments(kill_point: tuple[str, str, str, int], tmp_path: Path) -> None:
+    spans = every_frame([row("subtask", "reach", 0.0), row("subtask", "put", 0.5)])
+    made = make_dataset(tmp_path / "made", *[{"language_persistent": spans}] * 4)
+    assert len(kill_and_repeat(kill_point, tmp_path, str(made)).segments) == 8
+
+
+def test_ingest_with_copies_of_media(demo_samples: Path, tmp_path: Path) -> None:
+    # Copies of videos without their episodes.
+    point = (EPISODES, "EpisodeTable.write", "before", 2)
+    kill_and_repeat(point, tmp_path, "--media", "copy", str(demo_samples / "video"))
+    copies, complete = (
+        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.mp4")}
+        for folder in (tmp_path / "w", tmp_path / "complete")
+    )
+    assert copies and copies == complete
+
+
+def test_a_job_beside_one_that_is_killed_ends_and_doctor_mends(demo_samples: Path, tmp_path: Path) -> None:
+    path = str(tmp_path / "w")
+    doomed = ("ingest", "-w", path, "--rate", "10", str(demo_samples / "rlds"))
+    other = [sys.executable, "-m", "app.cli.main", "ingest", "-w", path, str(demo_samples / "video"), "-q"]
+    with subprocess.Popen(other, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as living:
+        run_and_kill(("ares.store.lance.trajectories", "TrajectoryTable.write", "after", 2), *doomed)
+        errors = living.communicate(timeout=300)[1]
+    assert living.returncode == 0, errors
+    assert read_state(path, repair=True).findings == []
+    run(*doomed)
+    state = read_state(path)
+    assert (state.episodes, state.trajectories, state.findings) == (24, 24, [])
 
 
 CLIP, HASH = "clip", "hash:64"
