@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
 from ingest.pipeline import find_datasets
 from tests.ingesting import ingest_paths, request_for
+from tests.workspaces import CommandResult
 
 NOISE = {
     "README.md": "not_data",
@@ -222,3 +224,13 @@ def test_a_linked_file_is_read_only_where_links_may_be_followed(ws: Workspace, t
     assert "a link leads out of the dataset" in str(failure) and "--follow-links" in str(failure)
     assert ws.ingest(folder, follow_links=True, quiet=True).kept == 1
     assert [ares.check(folder, follow_links=allowed).num_episodes for allowed in (False, True)] == [1, 2]
+
+
+@pytest.mark.slow
+def test_the_commands_follow_links_where_they_are_told_to(
+    tmp_path: Path, run_ares: Callable[..., CommandResult]
+) -> None:
+    folder = write_linked_arrays(tmp_path / "arms", tmp_path / "disk")
+    for command in ("ingest", "check"):
+        words = (command, folder, "-w", tmp_path / command, "-q")
+        assert [run_ares(*words).status, run_ares(*words, "--follow-links").status] == [1, 0]
