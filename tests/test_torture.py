@@ -27,6 +27,7 @@ def test_the_short_form_of_two_parts_is_clean(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.torture", *arguments, "--keep", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"[1-9]\d* tried, 0 failed", done.stdout) or "(seccomp)" in done.stdout
 
 
 def test_what_fails_is_printed_with_the_command_that_tries_it_alone(
