@@ -27,6 +27,10 @@ _EMBEDDED = "embedded"
 UNFINISHED_SPACES = "unfinished_spaces"
 
 
+# Annotations of the log that are in memory together.
+_ENTRIES_PER_READ = 10_000
+
+
 def copy_embedded_episodes(stores: Stores, database: TempDatabase) -> Iterator[Finding]:
     """Read the log once: which episodes it says are embedded, and annotations whose producer is unknown.
 
@@ -36,7 +40,7 @@ def copy_embedded_episodes(stores: Stores, database: TempDatabase) -> Iterator[F
 
     producers, unknown, sequence = stores.annotations.producers(), dict[str, str](), 0
     schema = pa.schema([("space", pa.string()), ("episode_id", pa.string()), ("frames", pa.int64())])
-    while entries := stores.annotations.read(after=sequence):
+    while entries := stores.annotations.read(after=sequence, limit=_ENTRIES_PER_READ):
         sequence, rows = entries[-1].sequence, list[dict[str, Any]]()
         for _, annotation in entries:
             if annotation.maker_id not in producers:

@@ -48,6 +48,8 @@ def small_batches() -> Iterator[None]:
             "annotators.runner.run._PLAN_BATCH_SIZE",
         ):
             patched.setattr(constant, _BATCH_SIZE)
+        patched.setattr("ares.doctor.log_checks._SAMPLE_EPISODES", _BATCH_SIZE)
+        patched.setattr("ares.doctor.vectors._ENTRIES_PER_READ", _BATCH_SIZE)
         patched.setattr("ares.store.sync.apply._READ_BATCH", 4 * _BATCH_SIZE)
         patched.setattr("ares.store.sync.apply._WRITE_BATCH", 16 * _BATCH_SIZE)
         patched.setattr("ares.store.log.protocol._PAGE_BYTES", 16 * _BATCH_SIZE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -160,4 +161,4 @@ def test_the_contract_suite_tries_the_guest(site: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0 and "12 passed" in done.stdout, done.stdout
+    assert done.returncode == 0 and re.search(r"[1-9]\d* passed", done.stdout), done.stdout
