@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from socket import create_connection, create_server
 
 import pytest
 
@@ -88,6 +89,17 @@ def test_the_programs_and_codecs_of_videos_are_told(programs: Path) -> None:
 
 def test_a_hub_that_cannot_be_reached_is_told() -> None:
     assert "cannot be reached ([Errno 111] Connection refused); no proxy" in describe_network()
+
+
+def test_a_hub_that_never_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ares.doctor.environment._TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("socket.create_connection", create_connection)
+    with create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setattr(
+            "ares.io.model_hub.hub_url", lambda: f"http://127.0.0.1:{listener.getsockname()[1]}"
+        )
+        shown = describe_network()
+    assert "cannot be reached (no answer within 0.05 s)" in shown or "cannot be reached (timed out)" in shown
 
 
 @pytest.mark.parametrize(
