@@ -269,7 +269,8 @@ def test_real_recordings_show_what_the_library_and_the_codec_say(
         reader = make_reader(file, decoder_factories=[Ros2(), Protobuf()])
         data = [message.decoded_message.data for message in reader.iter_decoded_messages(topics=[topic])]
     if name == "ros2":
-        expected = [cv2.imdecode(np.frombuffer(one, np.uint8), cv2.IMREAD_COLOR)[..., ::-1] for one in data]
+        read: Any = cv2.imdecode
+        expected = [read(np.frombuffer(one, np.uint8), cv2.IMREAD_COLOR)[..., ::-1] for one in data]
     else:
         import av
 
