@@ -65,6 +65,16 @@ def test_the_index_is_left_to_the_job_that_writes(video_ws: Workspace) -> None:
         assert page.sync() == 0
 
 
+def test_a_job_waits_for_a_store_that_is_away_and_a_page_does_not(ws: Workspace) -> None:
+    log = ws.stores.annotations
+    with ws.stores.write_lock("a job"):
+        assert log.retry_seconds > 0
+    assert log.retry_seconds == 0
+    with pytest.raises(KeyError), ws.stores.write_lock("a job"):
+        raise KeyError
+    assert log.retry_seconds == 0
+
+
 def test_a_closed_workspace_says_so(ws: Workspace) -> None:
     ws.close()
     ws.close()

@@ -153,3 +153,11 @@ def test_two_who_append_at_once_lose_no_row(workspace_uri: str) -> None:
     ws = open_workspace(workspace_uri, settings_from_environment())
     assert ws.stores.tables.vectors("four").count() == 2 * 8 * 5
     ws.close()
+
+
+@pytest.mark.slow
+def test_two_jobs_at_once_wait_for_each_other(workspace_uri: str, demo_samples: Path) -> None:
+    command = ["ingest", str(demo_samples / "video"), "-w", workspace_uri]
+    _run_concurrently(*[f"from app.cli.main import main\nassert main({command!r}) == 0"] * 2)
+    with open_workspace(workspace_uri, settings_from_environment()) as ws:
+        assert ws.stores.tables.episodes.count() == ws.stores.tables.trajectories.count() == 12

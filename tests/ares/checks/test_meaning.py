@@ -383,3 +383,15 @@ def test_a_gripper_is_turned_whatever_the_joints_are_called() -> None:
     ]
     told = {number for number in range(len(episodes)) if "A022" in codes(episodes, number)}
     assert told in ({*planted.faulty}, {*range(len(episodes))} - {*planted.faulty})
+
+
+def test_a_finger_that_closes_the_other_way_in_half_of_the_episodes_is_turned() -> None:
+    episodes = []
+    for number, episode in enumerate(clean_episodes(6)):
+        sign = -1 if number in (1, 4) else 1
+        state, action = episode.state.copy(), episode.action.copy()
+        for values in (state, action):
+            values[:, 5] = sign * (0.6 + 0.05 * number) * np.abs(1 - values[:, 5])
+        names = (*NAMES[:5], "left_hand_index")
+        episodes.append(replace(episode, state=state, action=action, state_names=names, action_names=names))
+    assert {number for number in range(6) if "A022" in codes(episodes, number)} == {1, 4}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable
 from pathlib import Path
+from socket import create_connection, create_server
 
 import pytest
 
@@ -88,6 +91,17 @@ def test_the_programs_and_codecs_of_videos_are_told(programs: Path) -> None:
 
 def test_a_hub_that_cannot_be_reached_is_told() -> None:
     assert "cannot be reached ([Errno 111] Connection refused); no proxy" in describe_network()
+
+
+@pytest.mark.slow
+def test_the_hub_is_asked_for_two_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.create_connection", create_connection)
+    with create_server(("127.0.0.1", 0)) as listener:  # accepts, and never answers
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        monkeypatch.setattr("ares.io.model_hub.hub_url", lambda: address)
+        asked = time.monotonic()
+        assert re.search(r"cannot be reached \((timed out|no answer within 2 s)\)", describe_network())
+    assert time.monotonic() - asked < 15
 
 
 @pytest.mark.parametrize(

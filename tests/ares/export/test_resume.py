@@ -16,6 +16,7 @@ from ares import open as open_workspace
 from ares.errors import RequestError, StoreError
 from ares.media import PacketJoiner
 from ares.workspace import Workspace
+from tests.ares.export.segments import PERSON, append, segment
 from tests.house.imports import ROOT
 from tests.torture.datasets import write_video
 from tests.torture.exports import read_files
@@ -179,13 +180,14 @@ def test_a_fault_at_a_write_leaves_nothing_half_and_the_next_run_goes_on(
 
 @pytest.fixture(scope="module")
 def small_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four videos of a few frames, two of them in the set "first"; closed."""
+    """Four videos of a few frames, two of them, with a text of a person each, in the set "first"; closed."""
     folder = tmp_path_factory.mktemp("small")
     path = folder / "ws"
     write_video(folder / "videos", 4)
     with open_workspace(path, create=True) as ws:
         ws.ingest(folder / "videos", quiet=True)
         ids = sorted(ws.stores.tables.episodes.ids())
+        append(ws, [PERSON], [segment(PERSON, id, (0.0, 0.4), {"text": f"reach {id}"}) for id in ids[:2]])
         ws.sets.create("first", ids[:2], {})
     return path
 

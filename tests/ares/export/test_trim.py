@@ -20,10 +20,12 @@ from ares.errors import RequestError
 from ares.export import ExportReport, ExportRequest, TrimRequest, export_set, open_reader
 from ares.export.base import ExportFailures
 from ares.export.retime import cut_record
+from ares.media import VideoEncoding, encode_mp4, frames_at
 from ares.workspace import Workspace
-from tests.ares.export.made_episodes import make_record, make_set, read_again, read_json, read_manifest
+from tests.ares.export.made_episodes import FRONT, make_record, make_set, read_again, read_json, read_manifest
 from tests.ares.export.rlds.test_exporter import records, values
 from tests.ares.export.segments import PERSON, append, segment
+from tests.ares.media.written_videos import span_ref
 
 STEPS, RATE = 107, 20.0
 # Steps that stand still at the start and at the end of each episode; the last never moves.
@@ -117,6 +119,33 @@ def test_statistics_are_those_of_the_kept_steps_and_no_check_finds_stillness(
     counted = [check(str(tmp_path / name)).datasets[0].counts for name in ("whole", "out")]
     codes = [{count.code for count in counts} for counts in counted]
     assert codes[0] >= {"A010", "A011"} and not codes[1] & {"A010", "A011"}
+
+
+@pytest.mark.slow
+def test_any_parts_of_a_video_with_few_keyframes_are_copied(ws: Workspace, tmp_path: Path) -> None:
+    rng, rate = np.random.default_rng(3), 30000 / 1001
+    noise = rng.integers(0, 255, (4, 64, 64, 3), dtype=np.uint8)
+    pictures = [np.roll(noise[number % 4], number, axis=1) for number in range(90)]
+    encode_mp4(pictures, tmp_path / "long.mp4", rate, VideoEncoding("libsvtav1", {}, keyframe_every=60))
+    made = []
+    for number, first in enumerate((0, 40)):  # two episodes of one file, the second from between keyframes
+        media = span_ref(tmp_path / "long.mp4", 40, rate, first / rate)
+        camera = replace(FRONT, width=64, height=64, codec="av1", media=media)
+        made.append(make_record(number, 40, cameras=(camera,), rate_hz=rate))
+    make_set(ws, made)
+    edges = [sorted(rng.choice(41, 2, replace=False)) for _ in range(8)]
+    parts = {(f"{k % 2:016x}", int(a), int(b)) for k, (a, b) in enumerate(edges) if b - a > 1}
+    spans = [(id, first / rate, stop / rate) for id, first, stop in sorted(parts)]
+    trim = TrimRequest(keep_spans=write_spans(tmp_path / "spans.csv", spans))
+    report = export(ws, tmp_path / "out", "lerobot", trim)
+    assert (report.episodes, report.encoded_frames) == (len(parts), 0)
+    lines = read_manifest(tmp_path / "out")
+    assert {(line["episode_id"], *line["source_steps"]) for line in lines} == parts
+    for line, episode in zip(lines, read_again(tmp_path / "out"), strict=True):
+        (camera,) = ws.stores.tables.episodes.get_episode(line["episode_id"]).cameras
+        expected = frames_at(camera.media, list(np.arange(*line["source_steps"]) / rate))
+        assert len({frame.tobytes() for frame in expected}) == len(expected)
+        np.testing.assert_array_equal(episode.frames("front", episode.trajectory.timestamps), expected)
 
 
 def test_spans_at_any_rate_keep_the_steps_whose_stamps_lie_in_them(ws: Workspace, tmp_path: Path) -> None:

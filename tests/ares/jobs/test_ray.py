@@ -229,3 +229,21 @@ def test_a_killed_actor_costs_no_item_and_an_item_that_kills_costs_only_itself(
     assert pool.map([1, 2, 3]) == [2, 4, 6] and mark.exists()
     first, killer, last = pool.map([4, 5, 6])
     assert (first, last) == (8, 12) and "its worker died every time" in str(killer)
+
+
+def test_a_machine_that_is_lost_counts_as_no_death_of_an_item(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ares.jobs.ray_engine import ActorDied
+
+    monkeypatch.setattr("ares.jobs.ray_engine._stays_alive", lambda node_id: False)
+    losses = ActorDied.most_deaths + 1
+
+    def killed_often(batch: Sequence[int]) -> list[int]:
+        if 3 in batch and len(list(tmp_path.iterdir())) < losses:
+            (tmp_path / str(os.getpid())).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return double(batch)
+
+    assert _pool(engine, killed_often).map([1, 2, 3]) == [2, 4, 6]
+    assert len(list(tmp_path.iterdir())) == losses

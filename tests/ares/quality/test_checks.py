@@ -10,8 +10,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ares.checks import EpisodeCheck, check_signals
+from ares.checks import CODES, EpisodeCheck, check_signals
 from ares.signals import DatasetStatistics, EpisodeSignals
+from benchmarks.fault_scoring import AuditScore, audit_foreign
 from tests.generators.planting import ANGLES, PLANTERS, FaultSite
 from tests.generators.robots import RandomRobot, random_dataset, random_robot
 from tests.generators.strengths import STRENGTHS
@@ -90,6 +91,17 @@ def test_the_lag_of_a_robot_is_measured_within_a_step() -> None:
         if lag.steps is not None:
             assert abs(lag.steps - robot.lag_seconds * robot.rate_hz) <= 1
             assert lag.low_steps <= lag.high_steps
+
+
+@pytest.mark.nightly
+def test_foreign_robots_have_few_findings_and_no_wrong_lag() -> None:
+    score = AuditScore()
+    audit_foreign(range(300, 315), score)
+    faults = {code: count for code, count in score.false_alarms.items() if CODES[code].severity == "fault"}
+    assert score.num_clean == 75
+    assert sum(faults.values()) <= 2, faults
+    assert score.lags.num_claimed >= 30
+    assert score.lags.num_right >= 0.9 * score.lags.num_claimed
 
 
 def _signals(

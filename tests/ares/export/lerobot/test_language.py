@@ -24,6 +24,7 @@ from tests.ares.export.segments import (
     segment,
     source_producer,
 )
+from tests.torture.exports import read_files
 
 _GOOD = "ACTION=MET OBJECT=MET OUTCOME=UNSURE SEG=MET"
 FIRST = f"{0:016x}"
@@ -172,6 +173,15 @@ def test_another_clock_moves_texts_with_their_steps(ws: Workspace, tmp_path: Pat
     assert [number for number, row in enumerate(data) if row["language_events"]] == [4]
     names = {row["subtask_index"] for row in data[10:20]}
     assert len(names) == 1 and names.isdisjoint(row["subtask_index"] for row in data[:10])
+
+
+def test_the_same_set_gives_the_same_bytes(ws: Workspace, tmp_path: Path) -> None:
+    append(ws, [PERSON], [segment(PERSON, f"{n:016x}", (0.0, 1.0), {"text": f"reach {n}"}) for n in range(3)])
+    for name in ("one", "two"):
+        ws.export("made", tmp_path / name, quiet=True)
+    files = read_files(tmp_path / "one")
+    assert files.keys() >= {"meta/ares_segments.parquet", "meta/subtasks.parquet"}
+    assert files == read_files(tmp_path / "two")
 
 
 def test_v21_lists_its_segments_beside(ws: Workspace, tmp_path: Path) -> None:

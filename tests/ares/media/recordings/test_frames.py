@@ -13,7 +13,10 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from mcap.reader import make_reader
 from mcap.writer import CompressionType
+from mcap_protobuf.decoder import DecoderFactory as Protobuf
+from mcap_ros2.decoder import DecoderFactory as Ros2
 from numpy.typing import NDArray
 
 from ares.episode import MediaRef
@@ -252,3 +255,30 @@ def test_a_file_that_changes_is_read_anew(tmp_path: Path) -> None:
     assert int(frames_at(topic_ref(path), [0.5])[0][0, 0, 0]) == 80
     write(path, image_entries()[::2])
     assert int(frames_at(topic_ref(path, num_frames=15), [0.59])[0][0, 0, 0]) == 80
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "topic"), [("ros2", "/camera/head/image/compressed"), ("foxglove_video", "/camera/head/video")]
+)
+def test_real_recordings_show_what_the_library_and_the_codec_say(
+    shared_data: Path, name: str, topic: str
+) -> None:
+    path = shared_data / "mcap" / f"g1_ep010_{name}.mcap"
+    with path.open("rb") as file:
+        reader = make_reader(file, decoder_factories=[Ros2(), Protobuf()])
+        data = [message.decoded_message.data for message in reader.iter_decoded_messages(topics=[topic])]
+    if name == "ros2":
+        read: Any = cv2.imdecode
+        expected = [read(np.frombuffer(one, np.uint8), cv2.IMREAD_COLOR)[..., ::-1] for one in data]
+    else:
+        import av
+
+        context: Any = av.CodecContext.create("h264", "r")
+        packets = [*map(av.Packet, data), None]
+        expected = [f.to_ndarray(format="rgb24") for packet in packets for f in context.decode(packet)]
+    ref = span_ref(path, 290, 30.0, kind="mcap", key=topic)
+    assert all(np.array_equal(a, b) for a, b in zip(all_frames(ref), expected, strict=True))
+    numbers = [0, 1, 144, 200, 289]
+    for number, frame in zip(numbers, frames_at(ref, [k / 30 for k in numbers]), strict=True):
+        assert np.array_equal(frame, expected[number])

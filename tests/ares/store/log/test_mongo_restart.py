@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ares.annotation import Annotation
+from ares.errors import StoreError
 from ares.store.log import mongo_connection
 from ares.store.log.mongo import MongoAnnotationStore
 
@@ -25,7 +26,7 @@ def test_what_was_acknowledged_before_a_crash_is_there_after_it(
 ) -> None:
     """A writer and a reader that retry go on across two crashes: every annotation once, in order, none skipped."""
     monkeypatch.setattr(mongo_connection, "_SERVER_SELECTION_MS", 500)
-    written, seen, stop, all_written = list[str](), list[str](), threading.Event(), threading.Event()
+    written, seen, stop = list[str](), list[str](), threading.Event()
 
     def write() -> None:
         with closing(MongoAnnotationStore(mongod.uri, "restart")) as store:
@@ -39,32 +40,34 @@ def test_what_was_acknowledged_before_a_crash_is_there_after_it(
     def read() -> None:
         with closing(MongoAnnotationStore(mongod.uri, "restart")) as store:
             store.retry_seconds, after = 600.0, 0
-            while not (all_written.is_set() and after == store.last_sequence()):
+            while not (writing.done() and after == store.last_sequence()):
                 for sequence, annotation in store.read(after=after, limit=100):
                     assert sequence > after
                     after = sequence
                     seen.append(annotation.episode_id)
 
     with ThreadPoolExecutor(2) as threads:
-        writing, reading = threads.submit(write), threads.submit(read)
+        writing = threads.submit(write)
+        reading = threads.submit(read)
 
         def wait_for_more(count: int) -> None:
             enough = len(written) + count
             while len(written) < enough and not writing.done():
                 time.sleep(0.01)
 
-        for away in (0.0, 0.7):
-            wait_for_more(90)
-            mongod.kill()
-            time.sleep(away)
-            before = set(written)
-            mongod.start()
-            with closing(MongoAnnotationStore(mongod.uri, "restart")) as fresh:
-                assert before <= fresh.find_done_subjects(make_annotation("").maker_id, list(before))
-        wait_for_more(60)
-        stop.set()
+        try:
+            for away in (0.0, 0.7):
+                wait_for_more(90)
+                mongod.kill()
+                time.sleep(away)
+                before = set(written)
+                mongod.start()
+                with closing(MongoAnnotationStore(mongod.uri, "restart")) as fresh:
+                    assert before <= fresh.find_done_subjects(make_annotation("").maker_id, list(before))
+            wait_for_more(60)
+        finally:
+            stop.set()
         writing.result(300)
-        all_written.set()
         reading.result(300)
     with closing(MongoAnnotationStore(mongod.uri, "restart")) as store:
         assert [annotation.episode_id for _, annotation in store.read(limit=10**6)] == written
@@ -72,3 +75,32 @@ def test_what_was_acknowledged_before_a_crash_is_there_after_it(
     # An annotation whose batch was numbered again may come up twice; none is left out.
     assert set(seen) == set(written)
     assert "waiting: MongoDB server '127.0.0.1:" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_without_patience_it_is_one_line_and_the_work_can_be_done_again(
+    mongod: Any, make_annotation: Callable[..., Annotation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mongo_connection, "_SERVER_SELECTION_MS", 500)
+    annotations = [make_annotation(f"{number:05}") for number in range(3000)]
+    with closing(MongoAnnotationStore(mongod.uri, "resume")) as store:
+        insert, sent = store._insert, list[int]()
+
+        def insert_then_crash(documents: list[dict[str, Any]]) -> None:
+            insert(documents)
+            sent.append(len(documents))
+            if len(sent) == 2:
+                mongod.kill()
+
+        store._insert = insert_then_crash  # type: ignore[method-assign]
+        says = r"^MongoDB cannot be reached: server '127.0.0.1:\d+'; start it[^\n]*$"
+        with pytest.raises(StoreError, match=says):
+            store.append(annotations)
+        mongod.start()
+        store._insert = insert  # type: ignore[method-assign]
+        store.retry_seconds = 600.0
+        # What the lost batch had written are annotations already; its numbers are closed once it has been silent.
+        store._sequence._close(1)
+        assert [annotation for _, annotation in store.read()] == annotations[:2000]
+        store.append(annotations)
+        assert [annotation for _, annotation in store.read()] == annotations
