@@ -45,18 +45,27 @@ def _annotate(opened: Workspace) -> None:
 
 
 @pytest.fixture(scope="session")
-def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+def annotated_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
+    """The sample with made-up captions and grades, an episode with markup, and motion; only copied."""
     from annotators.base import Options as AnnotateOptions
     from tests.annotators.runs import annotate
     from tests.ingesting import ingest_paths
 
-    opened = open_workspace(str(tmp_path_factory.mktemp("dashboard") / "ws"), Settings())
-    ingest_paths(opened.stores, [str(demo_samples / "rlds"), str(demo_samples / "video")])
-    _add_episode_with_markup(opened)
-    _annotate(opened)
-    annotate(opened.stores, ["motion"], AnnotateOptions(settings=opened.settings), quiet=True)
-    yield opened
-    opened.close()
+    folder = tmp_path_factory.mktemp("dashboard") / "ws"
+    with open_workspace(str(folder), Settings()) as opened:
+        ingest_paths(opened.stores, [str(demo_samples / "rlds"), str(demo_samples / "video")])
+        _add_episode_with_markup(opened)
+        _annotate(opened)
+        annotate(opened.stores, ["motion"], AnnotateOptions(settings=opened.settings), quiet=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def workspace(annotated_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """A copy of `annotated_folder` that the tests of a file share."""
+    copy = copy_workspace(annotated_folder, tmp_path_factory.mktemp("dashboard") / "ws")
+    with open_workspace(str(copy), Settings()) as opened:
+        yield opened
 
 
 def _add_episode_with_markup(opened: Workspace) -> None:
