@@ -132,7 +132,7 @@ def _first_failure(outcomes: Sequence[Judgement | PaidFailure | AresError]) -> P
 def combine_votes(votes: Sequence[Ruling], panel: str) -> Ruling:
     """The ruling of several judges on one criterion, with the votes that it follows from.
 
-    It is MET where all say MET and UNMET where any says UNMET; else ERROR where any failed, and UNSURE otherwise.
+    What all say counts. Else it is UNMET where any says so, ERROR where any failed, and UNSURE otherwise.
 
     Args:
         votes: One ruling per judge.

@@ -86,10 +86,15 @@ def _draw_exchange(
     classes = fits.classes[rows.labels]
     tasks = np.where(classes >= 0, classes, len(fits.sizes) + rows.labels)
     is_free, pairs = seems_right.copy(), list[tuple[int, int]]()
-    for first in rng.permutation(np.flatnonzero(seems_right)).tolist():
-        partners = np.flatnonzero(is_free & (tasks != tasks[first])) if is_free[first] else ()
-        if len(pairs) < count and len(partners):
-            second = int(rng.choice(partners))
-            is_free[[first, second]] = False
-            pairs.append((first, second))
+    for first in rng.permutation(np.flatnonzero(seems_right)):
+        if len(pairs) == count:
+            break
+        if not is_free[first]:
+            continue
+        partners = np.flatnonzero(is_free & (tasks != tasks[first]))
+        if not len(partners):
+            break  # all that are left are of one task
+        second = rng.choice(partners)
+        is_free[[first, second]] = False
+        pairs.append((int(first), int(second)))
     return np.array(pairs, np.int64).reshape(-1, 2)
