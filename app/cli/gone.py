@@ -35,6 +35,19 @@ GONE_OPTIONS: Mapping[str, str] = {
         ("ares annotate --subtask-names", "ares annotate --segment.subtask-names"),
         "write the new texts into the table of --spans",
     ),
+    **dict.fromkeys(
+        ("ares annotate --evaluate", "ares annotate --fit"),
+        "people say it: `ares review create NAME --question success --random 60`, then `ares review report`",
+    ),
+    **dict.fromkeys(
+        ("ares rubric revise --rounds", "ares rubric revise --noise-floor"),
+        "captions are asked for once more; `ares rubric compare` compares them with the former ones",
+    ),
+    "ares rubric revise --second-judge": "`ares annotate grade --judge SPEC` grades the new captions by another judge",
+    **dict.fromkeys(
+        ("ares rubric revise --anchors", "ares rubric revise --seed"),
+        "a third of the criteria is hidden, always the same of a rubric",
+    ),
     "ares check --audit": "`python -m benchmarks.quality --real DATA` plants faults into data of yours",
     "ares check --audit-seed": "`python -m benchmarks.quality --real DATA --seeds A:B` has the seeds",
     "ares check --evidence": "`ares ingest` the data: `ares app` plays each episode with its findings",

@@ -148,7 +148,7 @@ class Laboratory:
         if start == "none":
             return workspace
         if not ready.exists():
-            shutil.copytree(self._made(start), ready)
+            shutil.copytree(self._make_start(start), ready)
             for words in first:
                 self.require(words, ready)
             if name == "doctor --rebuild":
@@ -156,7 +156,7 @@ class Laboratory:
         shutil.copytree(ready, workspace)
         return workspace
 
-    def _made(self, start: Start) -> Path:
+    def _make_start(self, start: Start) -> Path:
         made = self.folder / f"made-{start}"
         if made.exists():
             return made
@@ -261,7 +261,7 @@ class Laboratory:
             probe = self.folder / "probe"
             shutil.rmtree(probe, ignore_errors=True)
             shutil.copytree(workspace, probe)
-            look = run_child(lambda: _look(str(probe), at % 2 == 1), seconds=_SECONDS)
+            look = run_child(lambda: _read_look(str(probe), at % 2 == 1), seconds=_SECONDS)
             if look.value is None:
                 return f"a reader failed: {look.errors[-500:]}"
             if command.is_whole and (problem := _problem_of_look(look, known)):
@@ -326,7 +326,7 @@ class Look:
         return not self.lag and not self.state.difference(known.after)
 
 
-def _look(path: str, freezes_first: bool) -> Look:
+def _read_look(path: str, freezes_first: bool) -> Look:
     from ares.settings import settings_from_environment
     from ares.store import open_stores
 
