@@ -26,6 +26,18 @@ if TYPE_CHECKING:
         shipped_phrases as shipped_phrases,
         turn_outcome as turn_outcome,
     )
+    from ares.rubric.gate_verdicts import (
+        SOURCE_SAYS_SO as SOURCE_SAYS_SO,
+        VERDICTS_COLUMN as VERDICTS_COLUMN,
+        names_people as names_people,
+    )
+    from ares.rubric.grade_projection import (
+        JUDGE_TRIPWIRE as JUDGE_TRIPWIRE,
+        GradeProjection as GradeProjection,
+        find_outdated_grades as find_outdated_grades,
+        read_tripwires as read_tripwires,
+        tripwire_documents as tripwire_documents,
+    )
     from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
     from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
     from ares.rubric.slots import (
@@ -50,39 +62,27 @@ if TYPE_CHECKING:
         slots_from_json as slots_from_json,
         slots_to_json as slots_to_json,
     )
-    from ares.rubric.trust import (
-        CONTROL as CONTROL,
-        SOURCE_SAYS_SO as SOURCE_SAYS_SO,
-        TRUST_COLUMN as TRUST_COLUMN,
-        TRUST_STATES as TRUST_STATES,
-        VERDICTS_COLUMN as VERDICTS_COLUMN,
-        ControlKindRate as ControlKindRate,
-        JudgeTrust as JudgeTrust,
-        TrustState as TrustState,
-        add_tables_word as add_tables_word,
-        describe_kind as describe_kind,
-        measure_judge_trust as measure_judge_trust,
-        names_people as names_people,
-    )
-    from ares.rubric.trust_projection import (
-        CERTIFIED_COLUMN as CERTIFIED_COLUMN,
-        JUDGE_TRUST as JUDGE_TRUST,
+    from ares.rubric.text_states import (
         TEXT_STATES as TEXT_STATES,
-        GradeProjection as GradeProjection,
         TextState as TextState,
-        count_trust_states as count_trust_states,
-        describe_missing as describe_missing,
-        describe_trust as describe_trust,
-        find_outdated_grades as find_outdated_grades,
         find_text_states as find_text_states,
-        read_judge_trust as read_judge_trust,
-        trust_documents as trust_documents,
+    )
+    from ares.rubric.tripwire import (
+        BATTERY as BATTERY,
+        CAPTIONS_PER_CONTROL as CAPTIONS_PER_CONTROL,
+        CONTROL as CONTROL,
+        CONTROL_KINDS as CONTROL_KINDS,
+        KIND_WORDS as KIND_WORDS,
+        ControlKind as ControlKind,
+        describe_tripwire as describe_tripwire,
     )
     from ares.rubric.verdict import (
         GATES as GATES,
         GRADE_COLUMNS as GRADE_COLUMNS,
+        GRADE_TIME_COLUMN as GRADE_TIME_COLUMN,
         OLDER_GRADE as OLDER_GRADE,
         PANEL_COLUMNS as PANEL_COLUMNS,
+        REFUTED_COLUMN as REFUTED_COLUMN,
         RESERVED_CRITERIA as RESERVED_CRITERIA,
         WHOLE as WHOLE,
         Ruling as Ruling,

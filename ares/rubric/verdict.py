@@ -8,9 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 from ares.annotation import Column
-from ares.rubric.trust import (
-    TRUST_COLUMN,
-    TRUST_STATES,
+from ares.rubric.gate_verdicts import (
     VERDICTS_COLUMN,
     GradeName,
     decide_grade_from_gates,
@@ -23,19 +21,14 @@ if TYPE_CHECKING:
 
 Category = Literal["essential", "important", "optional", "pitfall"]
 
+REFUTED_COLUMN, GRADE_TIME_COLUMN = "grade_refuted", "grade_time"
 # What an annotation with rulings on a caption adds to the episode whose caption it is: ares/store/sync/apply.py fills
 # these columns from the log, and app/dashboard/cached_reads.py reads them for the cards.
 GRADE_COLUMNS = (
     Column(
         name="acceptable",
         type="bool",
-        meaning="Whether the caption is true; empty if undecided, or by a judge that is not trusted here.",
-        needs_current_maker=True,
-    ),
-    Column(
-        name="acceptable_unproven",
-        type="bool",
-        meaning="As acceptable, also by a judge that is not proven here; empty for an untrusted one.",
+        meaning="Whether the caption is true; empty if undecided, or by a judge that is refuted.",
         needs_current_maker=True,
     ),
     Column(
@@ -55,11 +48,14 @@ GRADE_COLUMNS = (
         meaning="How sure the least sure ruling is that decides the grade, 0 to 1.",
     ),
     Column(
-        name=TRUST_COLUMN,
-        type="string",
-        meaning="What people's answers certify of it, else what the controls of its judge say in this dataset; empty "
-        "where a person decided.",
-        choices=TRUST_STATES,
+        name=REFUTED_COLUMN,
+        type="bool",
+        meaning="True where false captions that the judge accepted refute it, so that the grade does not count.",
+    ),
+    Column(
+        name=GRADE_TIME_COLUMN,
+        type="float64",
+        meaning="When the grade was made, in seconds since 1970.",
     ),
     Column(
         name=VERDICTS_COLUMN,
@@ -79,7 +75,7 @@ PANEL_COLUMNS = (
 _VERDICT_PREFIX = "grade_"
 # Criteria whose columns would be others of grades.
 RESERVED_CRITERIA = frozenset(
-    {"SCORE", "TRUST", "STALE", "MAKER", "SPLIT", "VERDICTS", "MARGIN", "ACCEPTABLE"}
+    {"SCORE", "REFUTED", "TIME", "STALE", "MAKER", "SPLIT", "VERDICTS", "MARGIN", "ACCEPTABLE", "TRUST"}
 )
 # Category of what a person says of a caption as a whole, under the name of no criterion.
 WHOLE = "whole"
@@ -198,7 +194,7 @@ def make_grade_value(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         rulings: One per criterion, as stored: `Ruling.to_json` and the "category" of the criterion.
 
     Returns:
-        grade, acceptable, acceptable_unproven, score, grade_score, grade_margin, counts, the verdict on each criterion
+        grade, acceptable, score, grade_score, grade_margin, counts, the verdict on each criterion
         under the name of its column, grade_verdicts, the rulings themselves, and "why": the grade in one sentence.
 
     Raises:
@@ -217,7 +213,6 @@ def make_grade_value(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     return {
         "grade": grade.grade,
         "acceptable": grade.acceptable,
-        "acceptable_unproven": grade.acceptable,
         "score": grade.score,
         "grade_score": grade.score,
         "grade_margin": _least_margin(rulings),
@@ -349,7 +344,6 @@ def _decide_whole(ruling: Mapping[str, Json]) -> dict[str, Json]:
     return {
         "grade": grade,
         "acceptable": acceptable,
-        "acceptable_unproven": acceptable,
         VERDICTS_COLUMN: format_gate_verdicts([gate]),
         "why": f"{grade.replace('_', ' ')}, as {ruling.get('judge') or 'a person'} says: {reason}",
     }
@@ -367,7 +361,7 @@ def _correct_criteria(
     corrected = make_grade_value(list(by_criterion.values()))
     if not rulings and corrected["grade"] == "acceptable":
         why = "unsure: no judge has ruled on the other criteria"
-        corrected |= {"grade": "unsure", "acceptable": None, "acceptable_unproven": None, "why": why}
+        corrected |= {"grade": "unsure", "acceptable": None, "why": why}
     return corrected
 
 
