@@ -239,6 +239,8 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
 
 def _drop_older_columns(tables: Tables, annotations: AnnotationStore, catalog: ProducerCatalog) -> None:
     """Drop the columns of earlier versions: on what is not by the current producer, and on the trust in judges."""
+    import pyarrow as pa
+
     names = {
         f"{producer.annotator}_stale"
         for producer in catalog.producers.values()
@@ -247,6 +249,9 @@ def _drop_older_columns(tables: Tables, annotations: AnnotationStore, catalog: P
     if gone := GONE_COLUMNS.keys() & {*tables.episodes.columns(), *tables.segments.columns()}:
         # A person or another annotator may have a column of that name.
         names |= gone - {*catalog.declared_schema().names, *read_history(annotations).user_columns()}
+        # What grades of today fill follows for older ones without a new value, also of segments.
+        types = catalog.segment_columns(catalog.groups)
+        tables.segments.add_missing_columns(pa.schema([(name, arrow_type(types[name])) for name in types]))
     for name in names & tables.episodes.columns().keys():
         tables.episodes.replace_column(name, None)
     for name in names & tables.segments.columns().keys():
