@@ -50,7 +50,8 @@ def check_segment_choices(names: Sequence[str]) -> tuple[str, ...]:
     """The names of held-back text that an export asks for. Raises RequestError for unknown ones."""
     for name in names:
         if name not in SEGMENT_CHOICES:
-            raise RequestError(f"no segments {name!r}", f"there are: {', '.join(SEGMENT_CHOICES)}")
+            known = f"there are: {', '.join(SEGMENT_CHOICES)}; `refuted` takes those of a refuted judge"
+            raise RequestError(f"no segments {name!r}", known)
     if NO_SEGMENTS in names and len(names) > 1:
         raise RequestError(f"segments are {NO_SEGMENTS!r} or some, not both", f"got {', '.join(names)}")
     return tuple(names)
