@@ -60,8 +60,8 @@ def episode_prompt_hash(verbs: Mapping[str, str]) -> str:
 class EpisodeWriter:
     """Writes captions of episodes from those of their segments.
 
-    A caption that is not acceptable, or by the word of a refuted judge alone, is told to nobody. One caption, or several
-    in a row of one text, is that of the episode as it is, without a call.
+    A caption that is not acceptable, or by the word of a refuted judge alone, is told to nobody. One caption, or
+    several in a row of one text, is that of the episode as it is, without a call.
 
     Attributes:
         captioner: The model; it gets no images.

@@ -374,12 +374,12 @@ def episode_task(
     value = row.get(_CAPTION)
     caption = value if isinstance(value, str) else ""
     is_refuted = row.get(_REFUTED) is True
-    is_taken = is_refuted and takes_refuted and row.get(_GRADE) == "acceptable"
+    is_released = is_refuted and takes_refuted and row.get(_GRADE) == "acceptable"
     if source == "caption":
-        is_accepted = row.get(_ACCEPTABLE) is True or is_taken
+        is_accepted = row.get(_ACCEPTABLE) is True or is_released
         candidates = [("caption", caption if is_accepted else ""), ("instruction", instruction)]
     else:
-        is_doubtful = row.get(_ACCEPTABLE) is False or (is_refuted and not is_taken)
+        is_doubtful = row.get(_ACCEPTABLE) is False or (is_refuted and not is_released)
         candidates = [("instruction", instruction), ("caption", "" if is_doubtful else caption)]
     return next(
         (EpisodeTaskText(text, name) for name, text in candidates if text), EpisodeTaskText(NO_TASK, "none")

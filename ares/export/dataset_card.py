@@ -218,7 +218,7 @@ def _describe_quality(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Grades, outcomes, and what checks found."""
     yield "## Captions and grades"
     if refuted := manifest["card"]["refuted"]:
-        yield f"**Graded by a refuted judge, which does not count**: {count_of(refuted, 'caption')}."
+        yield f"**Graded by a refuted judge, which does not count**: captions of {count_of(refuted, 'episode')}."
     for title, counts in manifest["card"]["values"].items():
         listed = sorted(counts.items())
         if title == "Findings":

@@ -84,7 +84,8 @@ def test_an_export_holds_verdicts_and_that_they_do_not_count(
     tripwire = json.loads((out / "manifest.json").read_text())["judge_tripwire"]
     assert tripwire[JUDGE.maker_id]["video"]["state"] == "refuted"
     assert (
-        "**Graded by a refuted judge, which does not count**: 2 captions." in (out / "README.md").read_text()
+        "**Graded by a refuted judge, which does not count**: captions of 2 episodes."
+        in (out / "README.md").read_text()
     )
 
 
