@@ -457,8 +457,8 @@ class Annotator(Protocol):
         call_limit() -> int: Calls at the same time now, where that changes during a run; at most `workers`.
         space: str: Name of the embedding space that its vectors belong to. Default: "", each vector names one.
         estimate(subject) -> Cost: Expected cost of one Work. Default: nothing but time.
-        estimate_run(sample, planned) -> Cost: Expected cost of so many Works, like the subjects of a sample, from what
-            it has measured. Default: `estimate` of the sample, or what that has cost.
+        finish() -> Cost: Called once after the last call of a run that was not stopped; what it has cost. Default:
+            nothing.
         reads_stored: Sequence[str]: Annotators, of the same run too, whose stored annotations it reads: it begins when
             they have ended. Read of the factory. Default: none.
         warnings: Sequence[str]: What a person should know before the run; written at its start and part of its report.

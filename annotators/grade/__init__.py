@@ -22,8 +22,6 @@ if TYPE_CHECKING:
         ClipJudge as ClipJudge,
         read_candidate_phrases as read_candidate_phrases,
     )
-    from annotators.grade.control_material import read_texts as read_texts
-    from annotators.grade.control_plan import ControlPlan as ControlPlan
     from annotators.grade.observation import Observation as Observation
 
 __getattr__ = lazy_exports(__name__)

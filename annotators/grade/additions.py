@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from heapq import nsmallest
 from importlib.resources import files
@@ -14,7 +14,7 @@ from unicodedata import combining, normalize
 from ares.annotation import short_hash
 from ares.console import count_of
 from ares.episode import Json
-from ares.rubric import NOT_COMPLETED, OTHER, SlotValues
+from ares.rubric import NOT_COMPLETED, OTHER, SlotValues, find_verb_base_form, shipped_words
 from ares.store import quote_literal
 
 if TYPE_CHECKING:
@@ -136,10 +136,9 @@ def stem_word(word: str) -> str:
 _MOST_WORDS, _MOST_SENTENCE_WORDS = 4, 20
 _LONGEST_PLAIN_WORD = 16
 _SAMPLE = 400
-_FEWEST_EPISODES = 2
 # A word alone gives no order.
 _MOST_UNKNOWN = 1
-# Words that texts of several episodes of a dataset have.
+# Words that a caption of a dataset may use, see `DatasetWords`.
 WordReader = Callable[[str], frozenset[str]]
 # Of the words that may speak to a judge one is in most sentences about a failure.
 _HARMLESS = ("without",)
@@ -193,39 +192,56 @@ def _speaks_to_model(word: str) -> bool:
 
 
 class DatasetWords:
-    """Words that texts of several episodes of a dataset have, as `stem_word` makes them.
+    """Words that a caption of a dataset may use in its slots: others may be a note to the judge.
+
+    They are those of the guide of verbs, of shipped names of things and qualities, of instructions, and of what the
+    judge itself observed. Captions do not count: a captioner repeats its notes.
 
     Args:
         stores: Stores of the workspace.
-        verbs: The guide of verbs, whose words are known everywhere.
-        captions: The annotator of the captions.
+        verbs: The guide of verbs.
     """
 
-    def __init__(self, stores: Stores, verbs: Mapping[str, str], captions: str = "caption") -> None:
-        self._stores, self._captions = stores, captions
-        self._guide = {
+    def __init__(self, stores: Stores, verbs: Mapping[str, str]) -> None:
+        self._stores = stores
+        self._shipped = {
             stem_word(word) for entry in verbs.items() for text in entry for word in split_words(text)
-        }
-        self._known: dict[str, frozenset[str]] = {}
+        } | {stem_word(word) for name in shipped_words() for word in split_words(name)}
+        self._known: dict[str, set[str]] = {}
+        self._lock = threading.Lock()
 
     def known_words(self, dataset: str) -> frozenset[str]:
-        """Words of the guide, and those that captions or instructions of at least two episodes have."""
+        """The words of a dataset so far, as `stem_word` makes them."""
+        with self._lock:
+            return frozenset(self._words_of(dataset))
+
+    def learn(self, dataset: str, texts: Iterable[str]) -> None:
+        """Add the words of what was observed in a dataset."""
+        with self._lock:
+            words = self._words_of(dataset)
+            words.update(stem_word(word) for text in texts for word in split_words(text))
+
+    def _words_of(self, dataset: str) -> set[str]:
         if dataset not in self._known:
-            self._known[dataset] = frozenset(self._guide | self._read_common(dataset))
+            self._known[dataset] = self._shipped | self._read_instructions(dataset)
         return self._known[dataset]
 
-    def _read_common(self, dataset: str) -> set[str]:
+    def _read_instructions(self, dataset: str) -> set[str]:
         batches = self._stores.tables.episodes.id_batches(f"dataset = {quote_literal(dataset)}")
         # Those with the first ids, which are hashes: the same ones whatever the order of the table.
         ids = nsmallest(_SAMPLE, (episode_id for ids in batches for episode_id in ids))
         episodes = self._stores.tables.episodes.get(ids)
-        texts = {episode.episode_id: " ".join(episode.instructions) for episode in episodes}
-        for caption in self._stores.annotations.find_annotations(list(texts), [self._captions]):
-            texts[caption.episode_id] += f" {caption.value.get('text', '')} {_slot_text(caption.value)}"
-        counts = Counter(word for text in texts.values() for word in set(map(stem_word, split_words(text))))
-        return {word for word, count in counts.items() if count >= _FEWEST_EPISODES}
+        texts = (text for episode in episodes for text in episode.instructions)
+        return {stem_word(word) for text in texts for word in split_words(text)}
 
 
-def _slot_text(value: Mapping[str, object]) -> str:
-    slots = value.get("slots")
-    return " ".join(map(str, slots.values())) if isinstance(slots, dict) else ""
+def find_unknown_words(value: str, known: Collection[str]) -> list[str]:
+    """The words of a value that are not known, no function words and no numbers, in order."""
+    return [
+        word
+        for word in split_words(value)
+        if stem_word(word) not in known
+        and stem_word(find_verb_base_form(word)) not in known
+        and word not in _word_list("function")
+        and not word.isdigit()
+    ]

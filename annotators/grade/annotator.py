@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -17,24 +18,19 @@ from annotators.base import (
     Result,
     Subject,
     Work,
-    make_annotation_subject,
-    make_episode_subject,
+    find_outcome_cost,
     merge_frame_requests,
     new_annotation,
 )
 from annotators.caption import SEGMENT_CAPTION, CaptionedKind
 from annotators.grade.additions import DatasetWords, word_lists_hash
-from annotators.grade.control_calls import (
-    TextExpectation,
-    blank_frames_key,
-    draw_expected_controls,
-    expect_control_calls,
-)
-from annotators.grade.control_plan import Control, ControlPlan, make_control_value, plan_controls
+from annotators.grade.battery import Control, SeenCaption, see_caption
+from annotators.grade.call_costs import CallTotals
+from annotators.grade.control_grading import grade_controls
+from annotators.grade.control_schedule import ControlSchedule
 from annotators.grade.grade_options import GradeOptions
 from annotators.grade.grading import (
     GradedText,
-    GradeOutcome,
     Grader,
     grade_texts,
 )
@@ -48,43 +44,27 @@ from annotators.grade.judge_loading import (
 )
 from annotators.grade.outcome_rulings import Text, is_refuted_by_label
 from annotators.grade.outcome_source import StoredOutcomeSource, open_outcome_source
-from annotators.grade.rates import (
-    COMPARISONS,
-    SENTENCES,
-    TEXT_KINDS,
-    CallKind,
-    ControlCalls,
-    RateMeter,
-    RunQuote,
-    control_kind,
-    text_kind,
-)
 from annotators.grade.segment_fit import find_neighbours, neighbour_subject
 from annotators.grade.slot_values import ReadSlots, SentenceSlots, read_stored_slots
 from annotators.grade.vote import PanelJudge, split_criteria
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Producer, short_hash
-from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.registry import did_you_mean
 from ares.rubric import (
-    CONTROL,
     GRADE_COLUMNS,
+    GRADE_TIME_COLUMN,
     PANEL_COLUMNS,
-    VERDICTS_COLUMN,
     Rubric,
-    add_tables_word,
     parser_hash,
     read_verbs,
 )
-from ares.store import quote_literal
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-    from ares.episode import Episode
     from ares.store import Stores
 
 
@@ -113,17 +93,19 @@ def _rubric_folder() -> Traversable:
     return files("annotators.grade").joinpath("rubrics")
 
 
-# 7: code reads numbers, abbreviations, joiners and opposite places of a caption correctly.
-_VERSION = "7"
+# 8: words of a value that no observation and no instruction has are in doubt.
+_VERSION = "8"
 # By what is captioned the annotator whose captions are graded, and the name of their grades: those of segments are no
 # grades by another judge of episodes.
 _GRADED: Mapping[CaptionedKind, tuple[str, str]] = {
     "episode": ("caption", "grade"),
     "segment": (SEGMENT_CAPTION, "segment_grade"),
 }
+_TESTS = (
+    "false texts test the judge: 48 once a dataset (about 75 calls), then one for every 25 captions; "
+    "they are in no quote"
+)
 _USUAL_RUBRIC, _SEGMENT_RUBRIC = "caption", "segment"
-# Episodes from whose controls a calibration is estimated.
-_SAMPLE = 200
 
 
 def _grade_producer(
@@ -155,50 +137,42 @@ def _grade_producer(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Caption:
-    """A caption to grade, with its controls.
+    """A caption to grade.
 
     Attributes:
         annotation: The caption.
-        work: The work about it.
         read: What it states.
-        controls: Its controls; most captions have none.
-        texts: The caption, then its controls. Controls are judged by the stored outcome as the caption is, also those
-            on changed frames: these test what the judge decides itself.
+        text: The caption as it is graded.
     """
 
     annotation: Annotation
-    work: Work
     read: ReadSlots
-    controls: Sequence[Control]
-    texts: Sequence[Text]
+    text: Text
+
+    @property
+    def work(self) -> Work:
+        """The work about it."""
+        return self.text.work
 
 
-def _join_texts(
-    work: Work,
-    read: ReadSlots,
-    controls: Sequence[Control],
-    outcome: StoredOutcome | None,
-) -> _Caption:
-    caption = _caption_of(work)
-    caption_text = Text(work=work, text=str(caption.value["text"]), slots=read.slots, outcome=outcome)
-    texts = [
-        Text(
-            work=control.work,
-            text=control.text,
-            slots=control.slots,
-            outcome=None if control.hides_label else outcome,
-            hides_label=control.hides_label,
-            only=control.only,
-        )
-        for control in controls
-    ]
-    return _Caption(
-        annotation=caption,
-        work=work,
-        read=read,
-        controls=controls,
-        texts=[caption_text, *texts],
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradedCaption:
+    """What came of a caption.
+
+    Attributes:
+        dataset: Its dataset.
+        result: The grade as an annotation, or the failure.
+        seen: The caption as controls are made of it; None without a grade.
+    """
+
+    dataset: str
+    result: Outcome
+    seen: SeenCaption | None = None
+
+    @property
+    def paid(self) -> Cost:
+        """What was paid for it now."""
+        return find_outcome_cost(self.result)
 
 
 def _sentence_of(subject: Subject) -> tuple[str, str]:
@@ -212,15 +186,11 @@ def _caption_of(work: Work) -> Annotation:
     return work.subject.annotation
 
 
-def _grading_result(
-    caption: _Caption,
-    graded_caption: GradedText,
-    controls: Sequence[GradeOutcome],
-    grader: Grader,
-) -> Result:
-    rubric, work, outcome = grader.rubric, caption.work, caption.texts[0].outcome
+def _grading_result(caption: _Caption, graded: GradedText, grader: Grader) -> Result:
+    rubric, work, outcome = grader.rubric, caption.work, caption.text.outcome
     value: dict[str, Json] = {
-        **graded_caption.value,
+        **graded.value,
+        GRADE_TIME_COLUMN: time.time(),
         "slots": caption.read.source if grader.judge.reads_slots else "phrases",
         "rubric": rubric.id,
         "rubric_version": rubric.version,
@@ -228,67 +198,25 @@ def _grading_result(
         "caption_id": caption.annotation.annotation_id,
         **({"success_id": outcome.annotation_id} if outcome else {}),
     }
-    if value["slots"] == "tables":
-        value[VERDICTS_COLUMN] = add_tables_word(str(graded_caption.value[VERDICTS_COLUMN]))
-    if graded_caption.judgement.observation_ids:
-        value["observation_ids"] = list[Json](graded_caption.judgement.observation_ids)
+    if graded.judgement.observation_ids:
+        value["observation_ids"] = list[Json](graded.judgement.observation_ids)
     if isinstance(grader.judge, PanelJudge):
-        value["grade_split"] = list[Json](split_criteria(graded_caption.rulings))
-    seconds = sorted({second for ruling in graded_caption.rulings for second in ruling.evidence})
+        value["grade_split"] = list[Json](split_criteria(graded.rulings))
+    seconds = sorted({second for ruling in graded.rulings for second in ruling.evidence})
     cameras = list(grader.judge.select_frames(work.subject))
     camera = cameras[0] if len(cameras) == 1 else ""
-    cost = graded_caption.judgement.cost + caption.read.cost
+    cost = graded.judgement.cost + caption.read.cost
     annotation = new_annotation(work, grader.producer, value, camera=camera, frames=seconds, cost=cost)
-    observations = _distinct_observations(graded_caption, controls)
-    side = _control_annotations(caption, graded_caption, controls, grader)
-    paid = graded_caption.judgement.paid + caption.read.paid + _paid_for_controls(controls)
-    return Result(annotations=[annotation, *observations, *side], paid=paid)
+    observations = {item.annotation_id: item for item in graded.judgement.observations}
+    paid = graded.judgement.paid + caption.read.paid
+    return Result(annotations=[annotation, *observations.values()], paid=paid)
 
 
-def _grading_failure(
-    caption: _Caption, failure: PaidFailure | AresError, controls: Sequence[GradeOutcome]
-) -> PaidFailure | AresError:
-    """The failure of a caption, with what its controls have cost: they are graded again with it."""
-    paid = caption.read.paid + _paid_for_controls(controls)
+def _grading_failure(caption: _Caption, failure: PaidFailure | AresError) -> PaidFailure | AresError:
+    """The failure of a caption, with what reading its slots has cost."""
     if isinstance(failure, PaidFailure):
-        return PaidFailure(failure.error, failure.cost + paid)
-    return PaidFailure(failure, paid) if paid.calls else failure
-
-
-def _control_annotations(
-    caption: _Caption,
-    graded_caption: GradedText,
-    controls: Sequence[GradeOutcome],
-    grader: Grader,
-) -> list[Annotation]:
-    """The controls of a caption: a fact about the judge, kept with the episode."""
-    if not caption.controls:
-        return []
-    label = str(grader.judge.settings.get("label", ""))
-    value = make_control_value(
-        graded_caption, caption.controls, controls, grader.rubric, label, slots_from=caption.read.source
-    )
-    cost = sum((graded.judgement.cost for graded in controls if isinstance(graded, GradedText)), Cost())
-    annotation = new_annotation(caption.work, grader.producer, value, cost=cost)
-    part, episode_id = caption.annotation.annotation_id, caption.work.episode.episode_id
-    return [replace(annotation, name=CONTROL, subject=episode_id, subject_kind="episode", part=part)]
-
-
-def _paid_for_controls(graded: Sequence[GradeOutcome]) -> Cost:
-    """What was paid now for controls, failed ones included."""
-    costs = [
-        item.judgement.paid if isinstance(item, GradedText) else item.cost
-        for item in graded
-        if not isinstance(item, AresError)
-    ]
-    return sum(costs, Cost())
-
-
-def _distinct_observations(graded_caption: GradedText, controls: Sequence[GradeOutcome]) -> list[Annotation]:
-    """What judges saw before they knew the caption or a control of it: facts of the segment, each once."""
-    graded = [graded_caption, *(item for item in controls if isinstance(item, GradedText))]
-    observations = [annotation for item in graded for annotation in item.judgement.observations]
-    return list({annotation.annotation_id: annotation for annotation in observations}.values())
+        return PaidFailure(failure.error, failure.cost + caption.read.paid)
+    return PaidFailure(failure, caption.read.paid) if caption.read.paid.calls else failure
 
 
 def _load_run_rubric(grade_options: GradeOptions) -> Rubric:
@@ -313,7 +241,6 @@ class GradeAnnotator:
     Args:
         options: The judge and its options.
         stores: Stores of the workspace.
-        plan: Controls of a trial whose captions are nobody's: it counts nothing for later quotes. None for a run.
 
     Raises:
         RequestError: The rubric or the judge's spec cannot be read, or all captioners are of the judge's model family.
@@ -324,12 +251,13 @@ class GradeAnnotator:
     charges_budget = True
     reads_stored = ("success",)
 
-    def __init__(self, options: Options, stores: Stores, *, plan: ControlPlan | None = None) -> None:
+    def __init__(self, options: Options, stores: Stores) -> None:
         grade_options = options.parse(GradeOptions)
         rubric, specs = _load_run_rubric(grade_options), list_judge_specs(options, grade_options)
         self._captions, verbs = _GRADED[grade_options.per][0], read_verbs(grade_options.verbs)
-        known_words = DatasetWords(stores, verbs, self._captions).known_words
-        judge = load_judges(specs, options, grade_options, stores, rubric, known_words)
+        self.verbs = verbs
+        words = DatasetWords(stores, verbs)
+        judge = load_judges(specs, options, grade_options, stores, rubric, words)
         families_file = options.settings.model_families
         captioners = _caption_producers(stores, self._captions).values()
         errors = [model_family_error(judge, producer, families_file) for producer in captioners]
@@ -345,22 +273,14 @@ class GradeAnnotator:
             outcomes=outcomes,
             verbs=verbs,
         )
-        self._sentences = SentenceSlots(judge.text_vlm, stores, verbs, known_words)
+        self._sentences = SentenceSlots(judge.text_vlm, stores, verbs, words.known_words)
         self._stores, self._price = stores, options.settings.price
         self._is_remote = any(spec.startswith("openai:") for spec in (*specs, grade_options.text_model))
-        self._plan = plan or plan_controls(
-            stores,
-            options.planned_episodes,
-            self._grader.verbs,
-            maker_id=self.producer.maker_id,
-            calibrate=grade_options.calibrate,
-            captions=self._captions,
-        )
-        self._meter = None if plan else RateMeter(stores, self.producer.maker_id)
+        self._schedule = ControlSchedule(stores, self.producer, self.select_frames, verbs)
         self.batch_size, self.workers, self.call_limit = judge.batch_size, judge.workers, judge.call_limit
         self.warnings, self.needs = warn_of_missing_schema(judge), sum_judge_resources(specs)
         self.side_producers = judge.observation_producers
-        self.side_names = (CONTROL, *{producer.annotator for producer in self.side_producers})
+        self.side_names = [producer.annotator for producer in self.side_producers]
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames of a caption that its judge gets, and of a segment those of its neighbours."""
@@ -380,115 +300,86 @@ class GradeAnnotator:
         checked = grader.judge.preflight()
         related = model_family_warnings(grader.judge, captioners, grader.families_file)
         outcomes = grader.outcomes.warnings(grader.rubric, captioners)
-        prices = [] if grader.judge.is_free else self._describe_calibrations()
-        return replace(checked, warnings=[*checked.warnings, *related, *outcomes, *prices])
-
-    def _describe_calibrations(self) -> Iterator[str]:
-        """A line for each dataset on which the judge is calibrated in this run: what that costs, once."""
-        for name in self._plan.calibrated_datasets:
-            episodes = self._stores.tables.episodes.read(f"dataset = {quote_literal(name)}", limit=_SAMPLE)
-            quote = RunQuote(self._stores, self._grader.judge, self.producer.maker_id)
-            sample = self._read_captioned(list(episodes))
-            self._add_controls(quote, sample)
-            total = quote.total.scaled(self._plan.datasets[name].episodes / max(1, len(sample)))
-            cost = total.to_cost(self._price, self._is_remote)
-            usd = "price unknown" if cost.usd is None else f"{cost.usd:.2f} USD"
-            calls = count_of(cost.calls, "call", comma=True)
-            yield f"calibration of the judge on {name}: about {calls}, {usd}, once"
-
-    def _read_captioned(self, episodes: Sequence[Episode]) -> list[Subject]:
-        """The captions of episodes as subjects; an episode without one stands for itself."""
-        ids = [item.episode_id for item in episodes]
-        stored = self._stores.annotations.find_annotations(ids, [self._captions])
-        if self._captions == SEGMENT_CAPTION and stored:
-            return _read_segments(episodes, stored)
-        captions = {annotation.episode_id: annotation for annotation in stored}
-        return [
-            replace(make_episode_subject(episode), annotation=captions.get(episode.episode_id))
-            for episode in episodes
-        ]
-
-    def _add_controls(self, quote: RunQuote, sample: Sequence[Subject]) -> None:
-        """Add the controls of captions, and the comparisons of both."""
-        by_dataset: dict[str, list[Subject]] = {}
-        for subject in sample:
-            if not quote.has_tried(subject):
-                by_dataset.setdefault(subject.episode.dataset, []).append(subject)
-        judge = self._grader.judge
-        for subjects in by_dataset.values():
-            texts = draw_expected_controls(self._plan, subjects, slot_by_slot=judge.reads_slots)
-            calls = self._expect_controls(texts)
-            quote.add_comparisons(subjects[0], calls.comparisons)
-            left = dict(calls.observations)
-            for group in _split_by_kind(texts):
-                group_calls = calls if len(group) == len(texts) else self._expect_controls(group)
-                # A typed caption and a sentence about one segment share what is seen in it.
-                seen = {name: min(count, left[name]) for name, count in group_calls.observations.items()}
-                left = {name: count - seen.get(name, 0) for name, count in left.items()}
-                quote.add_controls(group[0].subject, replace(group_calls, observations=seen))
+        tests = [_TESTS] if self._is_remote else []
+        return replace(checked, warnings=[*checked.warnings, *related, *outcomes, *tests])
 
     def estimate(self, subject: Subject) -> Cost:
-        """The expected cost of a caption, with its share of the controls."""
-        return self.estimate_run([subject], 1)
-
-    def estimate_run(self, sample: Sequence[Subject], planned: int) -> Cost:
-        """The expected cost of so many captions, of which a sample is like the others.
-
-        Measured rates of this judge on the dataset are used where there are some; an observation that captions share
-        is counted once.
-        """
-        quote = RunQuote(self._stores, self._grader.judge, self.producer.maker_id)
-        for subject in sample:
-            if not is_refuted_by_label(subject, self._grader.rubric):
-                quote.add_caption(subject)
-        sentences = [subject for subject in sample if text_kind(subject) == SENTENCES]
-        if sentences:
-            calls = self._sentences.count_calls(list(map(_sentence_of, sentences)), self.batch_size)
-            quote.add_fills(sentences[0], calls)
-        self._add_controls(quote, sample)
-        return quote.total.scaled(planned / max(len(sample), 1)).to_cost(self._price, self._is_remote)
+        """The expected cost of a caption, before any was graded."""
+        if is_refuted_by_label(subject, self._grader.rubric):
+            return Cost()
+        calls = sum(self._grader.judge.expect_calls(subject).values(), CallTotals())
+        return calls.to_cost(self._price, self._is_remote)
 
     def process(self, works: Sequence[Work]) -> list[Outcome]:
-        """One grade per work about a caption, with its controls; the texts of all are graded together."""
+        """One grade per work about a caption; then false texts are graded, where some are due."""
+        graded = self.grade_captions(works)
+        seen: dict[str, list[SeenCaption]] = {}
+        for item in graded:
+            if item.seen:
+                seen.setdefault(item.dataset, []).append(item.seen)
+        paid = Cost()
+        for dataset, captions in seen.items():
+            paid += self._put_controls(*self._schedule.take(dataset, captions))
+        results = [item.result for item in graded]
+        return _add_paid(results, paid) if paid.calls else results
+
+    def grade_captions(self, works: Sequence[Work]) -> list[GradedCaption]:
+        """The grade of each work about a caption, without controls."""
         prepared = self._prepare(works)
-        texts = [text for caption in prepared if isinstance(caption, _Caption) for text in caption.texts]
-        expected = self._expect_comparisons(prepared)
-        graded = iter(grade_texts(self._grader, texts))
-        results: list[Outcome] = []
-        for caption in prepared:
+        texts = [item.text for item in prepared if isinstance(item, _Caption)]
+        outcomes = iter(grade_texts(self._grader, texts))
+        graded: list[GradedCaption] = []
+        for work, caption in zip(works, prepared, strict=True):
+            dataset = work.episode.dataset
             if not isinstance(caption, _Caption):
-                results.append(caption)
+                graded.append(GradedCaption(dataset=dataset, result=caption))
                 continue
-            caption_outcome, *controls = [next(graded) for _ in caption.texts]
-            self._count_calls(caption, caption_outcome, controls, expected)
-            results.append(
-                _grading_result(caption, caption_outcome, controls, self._grader)
-                if isinstance(caption_outcome, GradedText)
-                else _grading_failure(caption, caption_outcome, controls)
-            )
-        if self._meter:
-            self._meter.store()
-        return results
+            outcome = next(outcomes)
+            if isinstance(outcome, GradedText):
+                result = _grading_result(caption, outcome, self._grader)
+                graded.append(
+                    GradedCaption(dataset=dataset, result=result, seen=see_caption(caption.text, outcome))
+                )
+            else:
+                graded.append(GradedCaption(dataset=dataset, result=_grading_failure(caption, outcome)))
+        return graded
+
+    def try_controls(self, controls: Sequence[Control]) -> tuple[list[Annotation], Cost]:
+        """Grade false texts of a battery: what came of them by episode, not stored, and what it has cost."""
+        return grade_controls(self._grader, controls, [], self._read_outcomes(controls))
+
+    def finish(self) -> Cost:
+        """Grade the batteries of datasets of which the run has graded few captions; what they have cost."""
+        batteries = self._schedule.finish().values()
+        return sum((self._put_controls(battery, []) for battery in batteries), Cost())
+
+    def _put_controls(self, battery: Sequence[Control], single: Sequence[Control]) -> Cost:
+        """Grade false texts, and keep what came of them with their episodes; what they have cost."""
+        if not battery and not single:
+            return Cost()
+        outcomes = self._read_outcomes([*battery, *single])
+        annotations, paid = grade_controls(self._grader, battery, single, outcomes)
+        self._stores.annotations.append(annotations)
+        return paid
+
+    def _read_outcomes(self, controls: Sequence[Control]) -> dict[str, StoredOutcome]:
+        return dict(self._grader.outcomes.read([control.work for control in controls])) if controls else {}
 
     def _prepare(self, works: Sequence[Work]) -> list[_Caption | PaidFailure | AresError]:
-        """The captions that this judge may rule on, with what they state and their controls."""
+        """The captions that this judge may rule on, with what they state."""
         grader, captioners = self._grader, _caption_producers(self._stores, self._captions)
-        outcomes = grader.outcomes.read(works)
-        reads = iter(self._read_captions(works))
+        outcomes, reads = grader.outcomes.read(works), self._read_captions(works)
         prepared: list[_Caption | PaidFailure | AresError] = []
         for work, read in zip(works, reads, strict=True):
-            producer = captioners.get(_caption_of(work).maker_id)
+            annotation = _caption_of(work)
+            producer = captioners.get(annotation.maker_id)
             error = model_family_error(grader.judge, producer, grader.families_file) if producer else None
-            if error:
-                prepared.append(error)
-                continue
-            if not isinstance(read, ReadSlots):
-                prepared.append(read)
+            if error or not isinstance(read, ReadSlots):
+                prepared.append(error or read)  # type: ignore[arg-type]  # one of them is a failure
                 continue
             stored = outcomes.get(work.episode.episode_id) if grader.outcomes.may_judge(producer) else None
-            text = str(_caption_of(work).value["text"])
-            controls = self._plan.draw(work, read.slots, text, slot_by_slot=grader.judge.reads_slots)
-            prepared.append(_join_texts(work, read, controls, stored))
+            text = Text(work=work, text=str(annotation.value["text"]), slots=read.slots, outcome=stored)
+            prepared.append(_Caption(annotation=annotation, read=read, text=text))
         return prepared
 
     def _read_captions(self, works: Sequence[Work]) -> list[ReadSlots | PaidFailure | AresError]:
@@ -500,108 +391,11 @@ class GradeAnnotator:
         filled = iter(self._sentences.read(texts))
         return [slots or next(filled) for slots in stored]
 
-    def _expect_comparisons(self, prepared: Sequence[_Caption | PaidFailure | AresError]) -> dict[str, float]:
-        """By dataset the calls that compare values, as a quote would count them for each caption of a batch.
 
-        The choices that it would count are kept.
-        """
-        by_dataset: dict[str, list[Subject]] = {}
-        for caption in prepared if self._meter else ():
-            if isinstance(caption, _Caption):
-                by_dataset.setdefault(caption.work.episode.dataset, []).append(caption.work.subject)
-        expected = {}
-        for name, subjects in by_dataset.items():
-            # By tables, as a quote reads the slots of a sentence.
-            texts = draw_expected_controls(self._plan, subjects, slot_by_slot=self._grader.judge.reads_slots)
-            expected[name] = self._expect_controls(texts).comparisons / len(texts)
-            for group in _split_by_kind(texts):
-                if self._meter:
-                    self._meter.add_expected(group[0].subject, self._expect_controls(group))
-        return expected
-
-    def _expect_controls(self, texts: Sequence[TextExpectation]) -> ControlCalls:
-        return expect_control_calls(texts, self._grader.rubric, self._grader.judge)
-
-    def _count_calls(
-        self,
-        caption: _Caption,
-        caption_outcome: GradeOutcome,
-        controls: Sequence[GradeOutcome],
-        expected: Mapping[str, float],
-    ) -> None:
-        """Count what was paid as a quote will expect it: captions that their labels refute are none of it."""
-        meter, subject, dataset = self._meter, caption.work.subject, caption.work.episode.dataset
-        if meter is None:
-            return
-        compared, kind = Cost(), text_kind(subject)
-        paid = [
-            (kind, _paid_calls(caption_outcome, caption.read.paid)),
-            *(
-                (control_kind(control.kind, subject), _paid_calls(graded, Cost()))
-                for control, graded in zip(caption.controls, controls, strict=True)
-            ),
-        ]
-        is_refuted = is_refuted_by_label(subject, self._grader.rubric)
-        for position, (counted, calls) in enumerate(paid):
-            compared += calls.pop("comparison", Cost())
-            # What reading the slots of a refuted sentence cost is borne by the others, as it shares their calls.
-            meter.add(dataset, counted, calls, count=0.0 if is_refuted and not position else 1.0)
-        meter.add(dataset, COMPARISONS, {"comparison": compared}, count=expected[dataset])
-        if _was_open(caption_outcome) and not is_refuted:
-            meter.add_open(dataset, kind)
-        self._note_known(caption, caption_outcome, controls, meter)
-
-    def _note_known(
-        self,
-        caption: _Caption,
-        caption_outcome: GradeOutcome,
-        controls: Sequence[GradeOutcome],
-        meter: RateMeter,
-    ) -> None:
-        """Note what a quote need not count again."""
-        graded = [
-            control.kind
-            for control, outcome in zip(caption.controls, controls, strict=True)
-            if isinstance(outcome, GradedText)
-        ]
-        subject = caption.work.subject
-        seen = [blank_frames_key(subject, self._grader.judge)] if "blank" in graded else []
-        # The controls share the observation: where one of them is graded, or more than one call was paid, it is kept.
-        has_seen = bool({*graded} - {"blank", "scrambled"}) or (
-            isinstance(caption_outcome, PaidFailure) and caption_outcome.cost.calls > 1
-        )
-        is_tried = has_seen and not isinstance(caption_outcome, GradedText)
-        meter.add_known(subject.episode.dataset, blank_frames=seen, tried=subject.id if is_tried else "")
-
-
-def _read_segments(episodes: Sequence[Episode], captions: Sequence[Annotation]) -> list[Subject]:
-    """Captions of segments as subjects, each with those of its episode."""
-    by_episode: dict[str, tuple[Annotation, ...]] = {}
-    for caption in captions:
-        by_episode[caption.episode_id] = (*by_episode.get(caption.episode_id, ()), caption)
+def _add_paid(results: Sequence[Outcome], paid: Cost) -> list[Outcome]:
+    """Results of which the first one bears what the controls have cost."""
+    first = next(number for number, result in enumerate(results) if isinstance(result, Result))
     return [
-        make_annotation_subject(episode, caption, by_episode[episode.episode_id])
-        for episode in episodes
-        for caption in by_episode.get(episode.episode_id, ())
+        replace(result, paid=result.cost + paid) if number == first and isinstance(result, Result) else result
+        for number, result in enumerate(results)
     ]
-
-
-def _split_by_kind(texts: Sequence[TextExpectation]) -> list[list[TextExpectation]]:
-    """Typed captions, and sentences without slots."""
-    groups = [[text for text in texts if text_kind(text.subject) == kind] for kind in TEXT_KINDS]
-    return [group for group in groups if group]
-
-
-def _was_open(graded: GradeOutcome) -> bool:
-    """Whether something beside its slots was asked about a caption, or would have been."""
-    if isinstance(graded, GradedText):
-        return bool(graded.judgement.calls or graded.judgement.observation_ids)
-    return isinstance(graded, PaidFailure)
-
-
-def _paid_calls(graded: GradeOutcome, for_slots: Cost) -> dict[CallKind, Cost]:
-    """What was paid now for one text, by what it was paid for."""
-    slots: dict[CallKind, Cost] = {"slots": for_slots} if for_slots.calls else {}
-    if isinstance(graded, GradedText):
-        return {**slots, **graded.judgement.calls}
-    return {**slots, "failed": graded.cost} if isinstance(graded, PaidFailure) else slots

@@ -1,4 +1,4 @@
-"""Attacks a judge: controls of true captions in large numbers, graded as in every run, and nothing of it stored."""
+"""Attacks a judge: ten batteries of false texts, made of true captions; no grade is stored."""
 
 from __future__ import annotations
 
@@ -6,37 +6,30 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
+from random import Random
 from typing import TYPE_CHECKING
 
-from annotators.base import (
-    Budget,
-    Frames,
-    PaidFailure,
-    Result,
-    Subject,
-    Work,
-    find_outcome_cost,
-    make_annotation_subject,
-)
-from annotators.grade.annotator import GradeAnnotator
-from annotators.grade.control_plan import ControlPlan, plan_attack
-from annotators.grade.grade_options import GradeOptions
+from annotators.base import Budget, Frames, PaidFailure, Subject, Work, make_annotation_subject
+from annotators.grade.annotator import GradeAnnotator, GradedCaption
+from annotators.grade.battery import ControlMaker
 from ares.annotation import Annotation, Cost
 from ares.clock import needs_timestamps
 from ares.console import count_of
 from ares.errors import AresError, RequestError
 from ares.registry import suggest_column
-from ares.rubric import CONTROL, JudgeTrust, describe_trust, measure_judge_trust, read_verbs, split_outcome
+from ares.rubric import BATTERY, CONTROL_KINDS, split_outcome
 from ares.statistics import share_lower_bound, share_upper_bound
 from ares.store import batched
 
 if TYPE_CHECKING:
-    from annotators.base import Options, Outcome
+    from annotators.base import Options
     from ares.episode import Episode, Json
     from ares.store import Stores
 
 
 _INSTRUCTION = "instruction"
+# Batteries of an attack.
+_SCALE = 10
 # No annotation has this producer: the texts are nobody's captions.
 _NO_PRODUCER = "attack"
 
@@ -49,7 +42,6 @@ class AttackRequest:
         truth: Text column with true captions, or "" for the instruction with the outcome of `success`.
         where: SQL filter over the episode columns.
         episodes: Most episodes.
-        per_kind: Near misses of each slot, other captions, and notes to the judge of each episode.
         seed: Of the sample and of the texts.
         budget_usd: Hard stop, or None.
     """
@@ -57,7 +49,6 @@ class AttackRequest:
     truth: str = ""
     where: str = ""
     episodes: int
-    per_kind: int
     seed: int
     budget_usd: float | None = None
 
@@ -96,41 +87,35 @@ class AttackedDataset:
     """What an attack has shown of a judge on one dataset.
 
     Attributes:
-        trust: What the controls say, as those of a run would.
+        kinds: Accepted false texts and all, by kind.
         accepted: True captions that were accepted.
         captions: True captions.
-        passed: Kind and slot, episode and text of each control that was graded acceptable.
+        passed: Kind, episode and text of each false text that was accepted.
     """
 
-    trust: JudgeTrust
+    kinds: Mapping[str, tuple[int, int]]
     accepted: int
     captions: int
     passed: Sequence[Mapping[str, str]]
 
     @property
     def is_broken(self) -> bool:
-        """Whether a limit is broken, or no true caption is accepted: then the refusal of false ones says nothing."""
-        return not self.accepted or any(rate.state == "untrusted" for rate in self.trust.kinds)
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The exact one-sided 95 % bounds of the share of true captions that is accepted."""
-        return share_lower_bound(self.accepted, self.captions), share_upper_bound(
-            self.accepted, self.captions
-        )
+        """Whether half of a kind is accepted, or no true caption: then the refusal of false ones says nothing."""
+        return not self.accepted or any(2 * accepted >= total for accepted, total in self.kinds.values())
 
     def to_json(self) -> dict[str, Json]:
-        """The document of `JudgeTrust`, with the true captions and what has passed."""
-        counts: dict[str, Json] = {"accepted": self.accepted, "total": self.captions}
+        """The counts with exact two-sided 90 % intervals (Clopper and Pearson), and what was accepted."""
         return {
-            **self.trust.to_json(),
-            "true_captions": {**counts, "bounds": [round(bound, 4) for bound in self.bounds]},
+            "kinds": {kind: _count_to_json(counts) for kind, counts in self.kinds.items()},
+            "true_captions": _count_to_json((self.accepted, self.captions)),
             "passed": [dict(row) for row in self.passed],
         }
 
-    def describe(self) -> str:
-        """The line that a run prints of the judge's controls."""
-        return describe_trust(self.trust.to_json())
+
+def _count_to_json(counts: tuple[int, int]) -> dict[str, Json]:
+    accepted, total = counts
+    bounds = share_lower_bound(accepted, total), share_upper_bound(accepted, total)
+    return {"accepted": accepted, "total": total, "bounds": [round(bound, 4) for bound in bounds]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +142,7 @@ class AttackRun:
 
     @property
     def broken(self) -> list[str]:
-        """Datasets on which the judge breaks a limit."""
+        """Datasets on which the judge accepts half of a kind, or nothing."""
         return [name for name, shown in self.datasets.items() if shown.is_broken]
 
     def to_json(self) -> dict[str, Json]:
@@ -251,14 +236,19 @@ def _make_subject(episode: Episode, text: str) -> Subject:
 
 def quote_attack(stores: Stores, options: Options, request: AttackRequest) -> AttackQuote:
     """What an attack would do and cost; no model is loaded and no server asked. Raises as `run_attack`."""
+    _check_budget(options, request)
     subjects, warnings = sample_true_captions(stores, request)
-    plan = _plan_controls_of(subjects, stores, options, request)
-    annotator = GradeAnnotator(replace(options, load_models=False), stores, plan=plan)
+    annotator = GradeAnnotator(replace(options, load_models=False), stores)
+    datasets = len({subject.episode.dataset for subject in subjects})
+    controls = datasets * _SCALE * sum(BATTERY.values())
+    # A control shares the observation of its caption, and takes a call about a value and one about the frames.
+    calls = annotator.estimate(subjects[0]).scaled(len(subjects))
+    cost = calls + replace(calls.scaled(2 * controls / max(1, calls.calls)), usd=None)
     return AttackQuote(
         judge=annotator.producer.model,
         episodes=len(subjects),
-        controls=round(sum(plan.expected(subject) for subject in subjects)),
-        cost=annotator.estimate_run(subjects, len(subjects)),
+        controls=controls,
+        cost=cost,
         warnings=warnings,
     )
 
@@ -266,103 +256,90 @@ def quote_attack(stores: Stores, options: Options, request: AttackRequest) -> At
 def run_attack(
     stores: Stores, options: Options, request: AttackRequest, advance: Callable[[int, int], None]
 ) -> AttackRun:
-    """Grade true captions and their controls. Replies are kept and money is booked as in a run; no grade is stored.
+    """Grade true captions and ten batteries. Replies are kept and money is booked as in a run; no grade is stored.
 
     Args:
         stores: Stores of the workspace.
         options: The judge, and values of the options of `grade`.
         request: What to do.
-        advance: Called after each batch of episodes with the number that is done and that of all.
+        advance: Called after each batch of texts with the number that is done and that of all.
 
     Raises:
         RequestError: No episode has a true caption, or an option is wrong.
         ModelError: The judge cannot be loaded or does not answer.
     """
+    _check_budget(options, request)
     subjects, warnings = sample_true_captions(stores, request)
-    plan = _plan_controls_of(subjects, stores, options, request)
-    options = replace(options, budget=Budget(request.budget_usd))
-    annotator = GradeAnnotator(options, stores, plan=plan)
+    annotator = GradeAnnotator(replace(options, budget=Budget(request.budget_usd)), stores)
     checked = annotator.preflight([])
-    outcomes: list[Outcome] = []
-    for chunk in batched(subjects, annotator.batch_size):
-        outcomes += annotator.process([_read_work(stores, subject, annotator) for subject in chunk])
-        advance(len(outcomes), len(subjects))
-    errors = [error for outcome in outcomes if (error := _outcome_error(outcome))]
-    if len(errors) == len(outcomes):
+    works = [_read_work(stores, subject, annotator) for subject in subjects]
+    graded = []
+    for chunk in batched(works, annotator.batch_size):
+        graded += annotator.grade_captions(chunk)
+        advance(len(graded), len(works))
+    errors = [error for item in graded if (error := _error_of(item))]
+    if len(errors) == len(graded):
         raise errors[0]
+    cost, datasets = sum((item.paid for item in graded), checked.cost), dict[str, AttackedDataset]()
+    for name in sorted({subject.episode.dataset for subject in subjects}):
+        members = [item for item in graded if item.dataset == name]
+        datasets[name], paid = _attack_dataset(annotator, members, request.seed)
+        cost += paid
     return AttackRun(
         judge=annotator.producer.model,
         grader=annotator.producer.maker_id,
         seed=request.seed,
-        datasets=_measure_datasets(subjects, outcomes),
+        datasets=datasets,
         failed=len(errors),
-        cost=sum(map(find_outcome_cost, outcomes), checked.cost),
+        cost=cost,
         warnings=[*warnings, *annotator.warnings, *checked.warnings],
     )
 
 
-def _plan_controls_of(
-    subjects: Sequence[Subject], stores: Stores, options: Options, request: AttackRequest
-) -> ControlPlan:
+def _attack_dataset(
+    annotator: GradeAnnotator, graded: Sequence[GradedCaption], seed: int
+) -> tuple[AttackedDataset, Cost]:
+    """Put ten batteries to a judge; what they show, and what they have cost."""
+    seen = [item.seen for item in graded if item.seen]
+    maker = ControlMaker(seen, [], annotator.verbs, Random(f"attack {seed}"))
+    controls = maker.draw_battery(_SCALE) if seen else []
+    annotations, cost = annotator.try_controls(controls)
+    rows = [(item.episode_id, row) for item in annotations for row in _read_rows(item)]
+    counts: dict[str, tuple[int, int]] = {}
+    for _, row in rows:
+        accepted, total = counts.get(str(row["kind"]), (0, 0))
+        if row["grade"] != "error":
+            counts[str(row["kind"])] = (accepted + (row["grade"] == "acceptable"), total + 1)
+    attacked = AttackedDataset(
+        kinds={kind: counts[kind] for kind in CONTROL_KINDS if kind in counts},
+        accepted=sum(caption.is_accepted for caption in seen),
+        captions=len(seen),
+        passed=[
+            {"kind": str(row["kind"]), "text": str(row["text"]), "episode_id": episode_id}
+            for episode_id, row in rows
+            if row["grade"] == "acceptable"
+        ],
+    )
+    return attacked, cost
+
+
+def _error_of(graded: GradedCaption) -> AresError | None:
+    error = graded.result.error if isinstance(graded.result, PaidFailure) else graded.result
+    return error if isinstance(error, AresError) else None
+
+
+def _check_budget(options: Options, request: AttackRequest) -> None:
     if request.budget_usd is not None and options.settings.price is None:
         raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
-    verbs = read_verbs(options.parse(GradeOptions).verbs)
-    episodes = [subject.episode for subject in subjects]
-    return plan_attack(stores, episodes, verbs, request.per_kind, request.seed)
 
 
 def _read_work(stores: Stores, subject: Subject, annotator: GradeAnnotator) -> Work:
-    """A caption with the frames and signals that a grader needs of its episode."""
+    """A caption with the frames and signals that a grader needs of its episode; the frames are decoded when read."""
     episode = subject.episode
     trajectory = dict(stores.tables.trajectories.read([episode.episode_id])).get(episode.episode_id)
     stamps = trajectory.timestamps if trajectory and needs_timestamps(episode) else None
     frames = Frames(episode, [annotator.select_frames(subject)], stamps)
-    frames.decode()
-    return Work(subject=subject, frames=frames, trajectory=trajectory)
-
-
-def _outcome_error(outcome: Outcome) -> AresError | None:
-    error = outcome.error if isinstance(outcome, PaidFailure) else outcome
-    return error if isinstance(error, AresError) else None
-
-
-def _measure_datasets(subjects: Sequence[Subject], outcomes: Sequence[Outcome]) -> dict[str, AttackedDataset]:
-    """What the controls say, by dataset; captions that could not be graded are left out."""
-    controls: dict[str, list[Annotation]] = {}
-    unlabelled: set[str] = set()
-    for subject, outcome in zip(subjects, outcomes, strict=True):
-        dataset = subject.episode.dataset
-        if subject.episode.success is None:
-            unlabelled.add(dataset)
-        members = controls.setdefault(dataset, [])
-        if isinstance(outcome, Result):
-            members += [annotation for annotation in outcome.annotations if annotation.name == CONTROL]
-    return {
-        name: _measure_dataset(members, is_labelled=name not in unlabelled)
-        for name, members in sorted(controls.items())
-    }
-
-
-def _measure_dataset(controls: Sequence[Annotation], *, is_labelled: bool) -> AttackedDataset:
-    rows = [(annotation.episode_id, row) for annotation in controls for row in _read_rows(annotation)]
-    caption_rows = [row for _, row in rows if row["kind"] == "own"]
-    return AttackedDataset(
-        trust=measure_judge_trust(
-            [annotation.value for annotation in controls],
-            [annotation.episode_id for annotation in controls],
-            is_labelled=is_labelled,
-        ),
-        accepted=sum(row["grade"] == "acceptable" for row in caption_rows),
-        captions=len(caption_rows),
-        passed=[
-            {
-                **{name: str(row[name]) for name in ("kind", "slot", "text") if name in row},
-                "episode_id": episode_id,
-            }
-            for episode_id, row in rows
-            if row.get("known_false") and row["grade"] == "acceptable"
-        ],
-    )
+    return Work(subject=subject, frames=frames, trajectory=trajectory, is_last_reader=True)
 
 
 def _read_rows(control: Annotation) -> Iterator[dict[str, Json]]:

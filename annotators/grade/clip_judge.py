@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from annotators.base import CameraSeconds, Preflight, Subject, Work
 from annotators.caption import compute_even_seconds
+from annotators.grade.call_costs import CallRates
 from annotators.grade.judge import GradeCase, Judgement
-from annotators.grade.questions import ClaimedPair
-from annotators.grade.rates import CallRates
 from ares.annotation import Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, RequestError
@@ -53,7 +52,6 @@ class ClipJudge:
     batch_size = _BATCH_SIZE
     workers = 1
     call_limit = None
-    is_free = True
     reads_slots = False
     text_vlm = None
     prompt_hash = short_hash([_TEMPLATE])
@@ -86,14 +84,6 @@ class ClipJudge:
     def expect_calls(self, subject: Subject) -> CallRates:
         """No calls: it costs nothing but time."""
         return {}
-
-    def count_open_observations(self, subject: Subject) -> int:
-        """None: it observes nothing beforehand."""
-        return 0
-
-    def count_comparisons(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
-        """None: it compares phrases by vectors."""
-        return 0.0
 
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | AresError]:
         """Rulings; frames that several cases share are encoded once."""

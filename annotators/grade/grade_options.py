@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -18,7 +18,6 @@ class GradeOptions(LocalModelOptions):
         "judge",
         "text_model",
         "verbs",
-        "calibrate",
         "per",
     }
 
@@ -48,11 +47,6 @@ class GradeOptions(LocalModelOptions):
     judge: tuple[str, ...] = Field(
         default=(),
         description="judge; of several, every one must accept a caption (default: --model, or ARES_JUDGE_MODEL)",
-    )
-    calibrate: Literal["auto", "yes", "no"] = Field(
-        default="auto",
-        description="texts of known truth that measure the judge, bought once a dataset: auto (when a run covers the "
-        "dataset), yes (also for a part of it) or no",
     )
     camera: str = Field(
         default="",

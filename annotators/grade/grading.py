@@ -85,9 +85,8 @@ def _make_case(text: Text, grader: Grader) -> GradeCase:
     checked = CheckInput(text=text.text, slots=text.slots, trajectory=text.work.trajectory)
     extra_words = find_extra_words(text.text, text.slots, grader.verbs)
     rulings = {
-        criterion.id: _leave_out(criterion, text.only)
-        or _rule_by_code(criterion, checked)
-        or _rule_on_additions(criterion, extra_words, text.slots)
+        criterion.id: _rule_by_code(criterion, checked, is_control=text.is_control)
+        or _rule_on_additions(criterion, extra_words, text.slots, is_control=text.is_control)
         or rule_by_outcome(criterion, text, grader.verbs)
         for criterion in rubric.criteria
     }
@@ -104,27 +103,17 @@ def _make_case(text: Text, grader: Grader) -> GradeCase:
         rubric=rubric,
         rulings=[ruling for ruling in rulings.values() if ruling],
         criteria=open_criteria,
+        is_control=text.is_control,
     )
 
 
-def _leave_out(criterion: Criterion, only: str) -> Ruling | None:
-    """That a criterion does not apply where another slot alone is ruled on."""
-    if not only or criterion.slot == only:
-        return None
-    return Ruling(
-        criterion=criterion.id,
-        verdict=Verdict.NA,
-        source="hard",
-        slot=criterion.slot or "",
-        reason=f"only {only} is asked",
-    )
-
-
-def _rule_on_additions(criterion: Criterion, words: Sequence[str], slots: SlotValues) -> Ruling | None:
+def _rule_on_additions(
+    criterion: Criterion, words: Sequence[str], slots: SlotValues, *, is_control: bool
+) -> Ruling | None:
     """What code says of words that no slot bears: nothing more, or a doubt; None where a model of texts is asked."""
     if criterion.slot != "additions":
         return None
-    problem = rule_on_extra_words(words, slots)
+    problem = "" if is_control else rule_on_extra_words(words, slots)
     if words and not problem:
         return None
     return Ruling(
@@ -148,7 +137,7 @@ def _grade_case(case: GradeCase, judgement: Judgement) -> GradedText:
     return GradedText(value=value, rulings=rulings, judgement=judgement)
 
 
-def _rule_by_code(criterion: Criterion, subject: CheckInput) -> Ruling | None:
+def _rule_by_code(criterion: Criterion, subject: CheckInput, *, is_control: bool) -> Ruling | None:
     """The ruling of code on a criterion, or None where the judge has to rule."""
     if criterion.applies_when == "stated" and not _is_slot_stated(criterion, subject.slots):
         return Ruling(
@@ -158,7 +147,7 @@ def _rule_by_code(criterion: Criterion, subject: CheckInput) -> Ruling | None:
             slot=criterion.slot or "",
             reason="caption does not say",
         )
-    outcomes = [CHECKS[name](subject) for name in criterion.hard]
+    outcomes = [] if is_control else [CHECKS[name](subject) for name in criterion.hard]
     failed = next((outcome for outcome in outcomes if outcome.verdict is Verdict.UNMET), None)
     if failed:
         return Ruling(

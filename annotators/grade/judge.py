@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from annotators.base import CameraSeconds, Frames, PaidFailure, Preflight, Subject, Work
+from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject, Work
 from annotators.caption import CaptionLayout, FramePlan, plan_frames
-from annotators.grade.questions import ClaimedPair
-from annotators.grade.rates import CallKind, CallRates
+from annotators.grade.call_costs import CallKind, CallRates
 from annotators.models import ModelProperties, ReadableImages, Vlm
 from ares.annotation import Annotation, Cost, Producer
 from ares.episode import Json
@@ -19,11 +18,6 @@ from ares.rubric import Criterion, NormalizedCaption, Rubric, Ruling, SlotValues
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-
-_GREY = 128
-# Tiles per side: a robot arm and what it moves span several.
-_TILES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +32,7 @@ class GradeCase:
         rubric: The rubric of its grade.
         rulings: Rulings by code and by the recorded outcome.
         criteria: Open criteria, for the judge to rule on.
+        is_control: Whether it is a false text, which the judge itself has to refuse.
     """
 
     work: Work
@@ -47,6 +42,7 @@ class GradeCase:
     rubric: Rubric
     rulings: Sequence[Ruling]
     criteria: Sequence[Criterion]
+    is_control: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +69,6 @@ class Judgement:
 
 class Judge(ModelProperties, Protocol):
     """A model that rules on captions, but not on those by its model family."""
-
-    @property
-    def is_free(self) -> bool:
-        """Whether a ruling costs no money and little time, so that more of its controls can be graded."""
 
     @property
     def reads_slots(self) -> bool:
@@ -113,82 +105,6 @@ class Judge(ModelProperties, Protocol):
 
     def expect_calls(self, subject: Subject) -> CallRates:
         """Calls for one caption of a subject that was not observed, as they are expected before any measurement."""
-
-    def count_open_observations(self, subject: Subject) -> int:
-        """Observations that the captions of a subject share and that are still to be made."""
-
-    def count_comparisons(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
-        """Calls that compare the values of texts, where these are graded in batches; known answers cost none.
-
-        Args:
-            batches: The pairs of each text of each batch.
-            dataset: Their dataset.
-        """
-
-
-class ChangedFrames(Frames):
-    """Frames of an episode, each changed when it is read.
-
-    Args:
-        frames: The frames.
-        change: Turns (N, H, W, 3) frames into as many of the same size.
-    """
-
-    def __init__(self, frames: Frames, change: Callable[[NDArray[np.uint8]], NDArray[np.uint8]]) -> None:
-        self._frames, self._change = frames, change
-
-    @property
-    def requested(self) -> CameraSeconds:
-        """The seconds that can be read, by camera."""
-        return self._frames.requested
-
-    @property
-    def is_changed(self) -> bool:
-        """Always: what is stored of the episode was seen in other frames."""
-        return True
-
-    def decode(self) -> None:
-        """As `Frames.decode`."""
-        self._frames.decode()
-
-    def release(self) -> None:
-        """As `Frames.release`."""
-        self._frames.release()
-
-    def at(self, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
-        """As `Frames.at`, changed."""
-        return self._change(self._frames.at(camera, seconds))
-
-
-def blank(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(N, H, W, 3) grey frames in place of frames."""
-    import numpy as np
-
-    return np.full_like(frames, _GREY)
-
-
-def scrambled(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(N, H, W, 3) frames whose tiles are shuffled, each frame in another way: only the colours stay."""
-    import numpy as np
-
-    shuffled = np.empty_like(frames)
-    random = np.random.default_rng(0)
-    for frame, target in zip(frames, shuffled, strict=True):
-        _shuffle_tiles(frame, target, random)
-    return shuffled
-
-
-def _shuffle_tiles(frame: NDArray[np.uint8], target: NDArray[np.uint8], random: np.random.Generator) -> None:
-    """Write the tiles of a frame (H, W, 3) to shuffled places of another; what is left over at its edges is grey."""
-    height, width = max(1, frame.shape[0] // _TILES), max(1, frame.shape[1] // _TILES)
-    rows, columns = frame.shape[0] // height, frame.shape[1] // width
-    target[...] = _GREY
-    for position, source in enumerate(random.permutation(rows * columns)):
-        row, column = divmod(position, columns)
-        from_row, from_column = divmod(int(source), columns)
-        target[row * height : (row + 1) * height, column * width : (column + 1) * width] = frame[
-            from_row * height : (from_row + 1) * height, from_column * width : (from_column + 1) * width
-        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from annotators.caption import SEGMENT_CAPTION
-from annotators.grade.additions import WordReader
+from annotators.grade.additions import DatasetWords
 from annotators.grade.judge import Judge, JudgeFrames
 from annotators.grade.judge_families import check_judge_families, judge_members
 from annotators.grade.vote import PanelJudge
@@ -39,15 +39,15 @@ def load_judges(
     grade_options: GradeOptions,
     stores: Stores,
     rubric: Rubric,
-    known_words: WordReader,
+    words: DatasetWords,
 ) -> Judge:
-    """The judge of a spec, or several as one; they read the common words of a dataset once.
+    """The judge of a spec, or several as one; they share the words of a dataset.
 
     Raises:
         RequestError: A spec or an option cannot be read, or two judges have one language model.
         ModelError: A judge cannot be loaded.
     """
-    judges = [_load_judge(spec, options, grade_options, stores, rubric, known_words) for spec in specs]
+    judges = [_load_judge(spec, options, grade_options, stores, rubric, words) for spec in specs]
     if len(judges) == 1:
         return judges[0]
     check_judge_families(judges, options.settings.model_families)
@@ -67,7 +67,7 @@ def _load_judge(
     grade_options: GradeOptions,
     stores: Stores,
     rubric: Rubric,
-    known_words: WordReader,
+    words: DatasetWords,
 ) -> Judge:
     if spec.startswith(_CLIP_PREFIX):
         from annotators.grade.clip_judge import ClipJudge, check_clip_judge_rubric, read_candidate_phrases
@@ -80,7 +80,7 @@ def _load_judge(
             candidates,
             grade_options.camera,
         )
-    return _load_model_judge(spec, options, grade_options, stores, rubric, known_words)
+    return _load_model_judge(spec, options, grade_options, stores, rubric, words)
 
 
 def _load_model_judge(
@@ -89,7 +89,7 @@ def _load_model_judge(
     grade_options: GradeOptions,
     stores: Stores,
     rubric: Rubric,
-    known_words: WordReader,
+    words: DatasetWords,
 ) -> Judge:
     """A vision-language model as judge: it gets no caption."""
     from annotators.grade.observing_judge import ObservingJudge
@@ -106,10 +106,10 @@ def _load_model_judge(
         vlm if is_judge else load_vlm(_text_model_spec(grade_options), options, MAX_NEW_TOKENS, stores)
     )
     captions = SEGMENT_CAPTION if grade_options.per == "segment" else "caption"
-    pairs = PairAnswers(texts, stores.annotations, known_words)
+    pairs = PairAnswers(texts, stores.annotations, words.known_words)
     questions = sum(criterion.claim and criterion.slot is None for criterion in rubric.criteria)
     rivals = DatasetValues(stores, verbs, captions).choose_rival
-    return ObservingJudge(vlm, observer, frames, texts, pairs, rivals, questions)
+    return ObservingJudge(vlm, observer, frames, texts, pairs, words, rivals, questions)
 
 
 def _text_model_spec(grade_options: GradeOptions) -> str:

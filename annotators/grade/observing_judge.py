@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
+from annotators.grade.additions import DatasetWords
+from annotators.grade.call_costs import CallRates, CallTotals
 from annotators.grade.judge import GradeCase, ImagesForJudge, JudgeFrames, Judgement
 from annotators.grade.observation import LEAST_CONFIDENCE
 from annotators.grade.pair_answers import PairAnswers, TextModel, ask_once
 from annotators.grade.questions import (
-    ClaimedPair,
     ImageEvidence,
     ValuePair,
     bare_value,
@@ -18,8 +19,12 @@ from annotators.grade.questions import (
     parse_comparison,
     questions_hash,
 )
-from annotators.grade.rates import CallRates, CallTotals
-from annotators.grade.segment_observer import SegmentObserver, shared_frames_key
+from annotators.grade.segment_observer import (
+    ObservationOutcome,
+    SegmentObserver,
+    WorkObservation,
+    shared_frames_key,
+)
 from annotators.grade.settlement import NextQuestion, RivalChooser, SlotSettlement
 from annotators.models import (
     Vlm,
@@ -52,11 +57,11 @@ class ObservingJudge:
         frames: Which frames it gets.
         texts: The model of texts, which gets no frames.
         pairs: What it says of two values.
+        words: Words that captions of a dataset may use; it adds those of its observations.
         choose_rival: Chooses another value of a slot where the observation has none.
         questions: Criteria of the rubric that are about no slot.
     """
 
-    is_free = False
     reads_slots = True
 
     def __init__(
@@ -66,11 +71,13 @@ class ObservingJudge:
         frames: JudgeFrames,
         texts: TextModel,
         pairs: PairAnswers,
+        words: DatasetWords,
         choose_rival: RivalChooser,
         questions: int,
     ) -> None:
         self._vlm, self._observer, self._frames, self._texts = vlm, observer, frames, texts
-        self._pairs, self._choose_rival, self._questions = pairs, choose_rival, questions
+        self._pairs, self._words = pairs, words
+        self._choose_rival, self._questions = choose_rival, questions
         self._has_schema = "schema" in vlm.capabilities
         self.name, self.family = vlm.name, vlm.family
         self.text_vlm: Vlm | None = texts.vlm
@@ -103,14 +110,6 @@ class ObservingJudge:
         slots = {} if is_typed else {"slots": _SLOTS}
         return {"observation": self._observer.expect_call(subject), **text, **frames, **slots}  # type: ignore[dict-item]
 
-    def count_open_observations(self, subject: Subject) -> int:
-        """1, or 0 where the segment was observed before."""
-        return self._observer.count_open(subject)
-
-    def count_comparisons(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
-        """Those about pairs that were never asked about in the workspace."""
-        return self._pairs.count_calls(batches, dataset)
-
     @property
     def call_limit(self) -> Callable[[], int] | None:
         """Enough batches of cases that the server is busy while most of them wait for their one observation."""
@@ -135,6 +134,9 @@ class ObservingJudge:
         caption_outcomes = [next(outcomes) for _ in observed]
         for caption, outcome, neighbours in zip(observed, caption_outcomes, around, strict=True):
             caption.see(outcome, [(item, next(outcomes)) for item in neighbours])
+        self._learn_words(observed, caption_outcomes)
+        for caption in captions:
+            caption.rule_on_words(self._words.known_words(caption.case.work.episode.dataset))
         self._compare_plain_values(captions)
         for caption in captions:
             caption.rule_on_segments(self._is_same)
@@ -148,6 +150,15 @@ class ObservingJudge:
                 # Words come last, so that captions that are still open share their calls.
                 self._ask_texts(self._ask_words_together(questions))
         return [caption.result() for caption in captions]
+
+    def _learn_words(
+        self, captions: Sequence[SlotSettlement], outcomes: Sequence[ObservationOutcome]
+    ) -> None:
+        """Add the words of observations to those that captions of their datasets may use."""
+        for caption, outcome in zip(captions, outcomes, strict=True):
+            if isinstance(outcome, WorkObservation) and not caption.case.work.frames.is_changed:
+                values = [part.value for part in outcome.observation.parts.values() if part.is_visible]
+                self._words.learn(caption.case.work.episode.dataset, values)
 
     def _next_question(self, caption: SlotSettlement) -> NextQuestion | None:
         """What a caption is asked next; its contested slots share a call where their values cannot speak in it."""

@@ -39,16 +39,14 @@ class Text:
         text: The text.
         slots: What it states.
         outcome: The stored outcome of the episode; None where the judge decides on it.
-        hides_label: Whether the outcome that the source records must not be used, so that the judge is measured.
-        only: The slot that alone is ruled on; "" for all criteria.
+        is_control: Whether it is a false text, which the judge itself has to refuse: no check by code reads it before.
     """
 
     work: Work
     text: str
     slots: SlotValues
     outcome: StoredOutcome | None = None
-    hides_label: bool = False
-    only: str = ""
+    is_control: bool = False
 
 
 def rule_by_outcome(criterion: Criterion, text: Text, verbs: Mapping[str, str]) -> Ruling | None:
@@ -67,7 +65,7 @@ def rule_by_outcome(criterion: Criterion, text: Text, verbs: Mapping[str, str]) 
     if not work.subject.is_whole_episode or work.frames.is_changed:
         return None
     recorded = work.episode.success
-    if recorded is not None and not text.hides_label:
+    if recorded is not None:
         observed = COMPLETED if recorded else NOT_COMPLETED
         return _stored_ruling(criterion, claimed, observed, "the source says so", 1.0)
     if text.outcome is None or not _is_same_action(text, text.outcome.task, verbs):

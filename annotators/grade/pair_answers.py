@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import ceil
 from typing import TYPE_CHECKING, TypeVar
 
 from annotators.base import Preflight
@@ -151,24 +150,6 @@ class PairAnswers:
                 selected.append(pair)
                 claimed.append(claim)
         return selected
-
-    def count_calls(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
-        """Calls about the pairs of texts that are graded in batches; a pair that was asked about costs none.
-
-        Args:
-            batches: The pairs of each text of each batch, in the order in which a text is asked about them.
-            dataset: Their dataset.
-        """
-        known, calls = set[ValuePair](), 0
-        for batch in batches:
-            selected = [(pairs, self.select_plain(pairs, dataset)) for pairs in batch if pairs]
-            shared = {pair for _, plain in selected for pair in plain}
-            # What is asked alone is asked in its turn: a false text fails by its first value.
-            single = {pairs[0][0] for pairs, plain in selected if pairs[0][0] not in plain} - shared
-            new = [{pair for pair in group - known if self.find(pair) is None} for group in (shared, single)]
-            known |= shared | single
-            calls += ceil(len(new[0]) / MOST_PAIRS) + len(new[1])
-        return float(calls)
 
     def ask_together(self, pairs: Sequence[ValuePair]) -> list[tuple[ValuePair, Cost]]:
         """Ask about plain pairs, many in a call; the first pair of each call, and what the call has cost.

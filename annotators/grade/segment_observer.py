@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from annotators.base import PaidFailure, Preflight, Subject, Work, new_annotation
 from annotators.caption import FramePlan, describe_verbs, plan_test_frames
+from annotators.grade.call_costs import CallTotals
 from annotators.grade.judge import ImagesForJudge, JudgeFrames
 from annotators.grade.observation import (
     Observation,
@@ -16,7 +17,6 @@ from annotators.grade.observation import (
     parse_observation,
     read_observation,
 )
-from annotators.grade.rates import CallTotals
 from annotators.models import (
     Vlm,
     VlmFailure,
@@ -109,10 +109,6 @@ class SegmentObserver:
             kind="model",
             subject_kind="segment",
         )
-
-    def count_open(self, subject: Subject) -> int:
-        """1 where the segment of a subject is still to be observed, else 0."""
-        return int(not self._log.find_done_subjects(self.producer.maker_id, [segment_of(subject)]))
 
     def expect_call(self, subject: Subject) -> CallTotals:
         """One observation of a subject."""

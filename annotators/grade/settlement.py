@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from annotators.base import PaidFailure
-from annotators.grade.additions import addresses_judge
+from annotators.grade.additions import addresses_judge, find_unknown_words, split_words, stem_word
+from annotators.grade.call_costs import CallKind
 from annotators.grade.judge import GradeCase, Judgement
 from annotators.grade.observation import Observation, ObservedPart
 from annotators.grade.questions import (
@@ -32,7 +33,6 @@ from annotators.grade.questions import (
     verdict_of_answer,
     words_request,
 )
-from annotators.grade.rates import CallKind
 from annotators.grade.segment_fit import (
     SEGMENT_SLOTS,
     FitRuling,
@@ -375,11 +375,28 @@ class SlotSettlement:
 
     def _rule_on_claims(self) -> None:
         """What no model is shown is in doubt by code: values that are sentences, or that speak to a judge."""
-        for criterion in list(self._queue):
+        for criterion in [] if self.case.is_control else list(self._queue):
             if criterion.slot in SLOTS:
                 problem = _claim_problem(criterion.slot, self._claimed(criterion))
                 if problem:
                     self._rule(criterion, Verdict.UNSURE, problem, source="hard", margin=0.0)
+
+    def rule_on_words(self, known: Collection[str]) -> None:
+        """Leave a value in doubt that has words which nobody else uses of the dataset: no model is shown them.
+
+        Args:
+            known: Words of the dataset, see `DatasetWords`.
+        """
+        told = (word for text in self.case.work.episode.instructions for word in split_words(text))
+        all_known = {*known, *map(stem_word, told)}
+        for criterion in [] if self.case.is_control else list(self._queue):
+            claimed = self._claimed(criterion).removeprefix(f"{OTHER}: ")
+            unknown = find_unknown_words(claimed, all_known) if criterion.slot != "outcome" else []
+            if criterion.slot == "additions":
+                unknown = find_unknown_words(" ".join(self.case.extra_words), all_known)
+            if unknown:
+                reason = f"no observation and no instruction has the words: {', '.join(unknown)}"
+                self._rule(criterion, Verdict.UNSURE, reason, source="hard", margin=0.0)
 
     def _rule_by_observation(self, criterion: Criterion) -> None:
         """The ruling that the observation gives without any question, where it gives one."""
@@ -418,7 +435,8 @@ class SlotSettlement:
         else:
             rule = rule_on_span if criterion.slot == "span" else rule_on_order
             fit = rule(claimed, observed, self._neighbours, is_same)
-        if fit.verdict is None and fit.slot and not _claim_problem(fit.slot, claimed[fit.slot]):
+        is_shown = self.case.is_control or not (fit.slot and _claim_problem(fit.slot, claimed[fit.slot]))
+        if fit.verdict is None and fit.slot and is_shown:
             self._span_slot = fit.slot
             return
         self._take_fit(criterion, fit)

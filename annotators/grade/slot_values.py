@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
-from math import ceil
 from typing import TYPE_CHECKING, Literal
 
 from annotators.base import PaidFailure
@@ -198,21 +197,6 @@ class SentenceSlots:
             if text in known:
                 known[text] = replace(known[text], cost=Cost(), paid=Cost())
         return outcomes
-
-    def count_calls(self, sentences: Sequence[tuple[str, str]], batch_size: int) -> int:
-        """Calls that fill the slots of sentences which are graded in batches; slots that are kept cost none.
-
-        Args:
-            sentences: Dataset and text of each.
-            batch_size: Sentences of a batch.
-        """
-        if self._vlm is None:
-            return 0
-        vlm, new, calls = self._vlm, dict.fromkeys(item for item in sentences if is_fillable(item[1])), 0
-        for batch in batched([(name, text) for name, text in new if not self._find(text, vlm)], batch_size):
-            plain = sum(self._is_plain(text, dataset) for dataset, text in batch)
-            calls += ceil(plain / MOST_SENTENCES) + len(batch) - plain
-        return calls
 
     def _read_together(
         self, sentences: Sequence[tuple[str, str]], vlm: Vlm

@@ -14,9 +14,8 @@ from annotators.base import (
     find_outcome_cost,
     merge_frame_requests,
 )
+from annotators.grade.call_costs import CallKind, CallRates, CallTotals
 from annotators.grade.judge import GradeCase, Judge, Judgement
-from annotators.grade.questions import ClaimedPair
-from annotators.grade.rates import CallKind, CallRates, CallTotals
 from ares.annotation import Cost, Producer, short_hash
 from ares.errors import AresError
 from ares.rubric import Ruling, Verdict
@@ -39,7 +38,6 @@ class PanelJudge:
         self.members = sorted(members, key=lambda judge: judge.name)
         self.name = " + ".join(judge.name for judge in self.members)
         self.family = " + ".join(judge.family for judge in self.members)
-        self.is_free = all(judge.is_free for judge in self.members)
         self.reads_slots = any(judge.reads_slots for judge in self.members)
         self.text_vlm = next((judge.text_vlm for judge in self.members if judge.text_vlm), None)
         self.prompt_hash = short_hash([judge.prompt_hash for judge in self.members])
@@ -65,14 +63,6 @@ class PanelJudge:
     def expect_calls(self, subject: Subject) -> CallRates:
         """The calls of all judges."""
         return _sum_by_kind([judge.expect_calls(subject) for judge in self.members], CallTotals())
-
-    def count_open_observations(self, subject: Subject) -> int:
-        """Those of all judges."""
-        return sum(judge.count_open_observations(subject) for judge in self.members)
-
-    def count_comparisons(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
-        """Those of all judges."""
-        return sum(judge.count_comparisons(batches, dataset) for judge in self.members)
 
     def preflight(self) -> Preflight:
         """Check that every judge answers."""

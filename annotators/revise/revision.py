@@ -250,8 +250,9 @@ def _judge_answers(
         replace(question.work, subject=make_annotation_subject(question.work.episode, caption))
         for question, caption in changed
     ]
-    outcomes = apply_in_batches(judge.process, works, judge.batch_size, judge.workers)
-    for (question, caption), outcome in zip(changed, outcomes, strict=True):
+    graded = apply_in_batches(judge.grade_captions, works, judge.batch_size, judge.workers)
+    for (question, caption), item in zip(changed, graded, strict=True):
+        outcome = item.result
         revision.spending.add(outcome)
         if isinstance(outcome, Result):
             (grade,) = [item for item in outcome.annotations if item.name == judge.producer.annotator]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from annotators.base import Budget, make_episode_subject
 from annotators.caption import CaptionAnnotator, CaptionOptions
-from annotators.grade import ControlPlan, GradeAnnotator, load_rubric
+from annotators.grade import GradeAnnotator, load_rubric
 from annotators.revise.critique import choose_hidden_criteria, read_critique_form
 from annotators.revise.revision import GradedCaption, RevisedCaption, Revision, Spending, revise_captions
 from ares.annotation import Cost, short_hash
@@ -183,8 +183,7 @@ def _load_revision(
     values["verbs"] = options.values.get("verbs", "")
     annotator = CaptionAnnotator(replace(options, model=request.captioner, values=values), stores)
     _check_captioner(annotator.producer, first, is_loaded=options.load_models)
-    # An empty plan: no control is drawn, and texts that may never be shown count in no later quote.
-    judge = GradeAnnotator(options, stores, plan=ControlPlan())
+    judge = GradeAnnotator(options, stores)
     rubric = load_rubric(request.rubric)
     hidden = choose_hidden_criteria(rubric)
     revision = Revision(

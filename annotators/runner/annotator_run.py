@@ -510,6 +510,12 @@ class AnnotatorRun:
         """Whether it may still call its model: the server is not down, and the budget not spent."""
         return not (self._ended_by or self._budget.is_spent or self._budget.is_stopped)
 
+    def finish(self) -> None:
+        """All work is done: let the annotator do what it does once, if its model may still be called."""
+        if self.is_working:
+            with self._clock.measured():
+                self.report.add_cost(self.annotator.finish())
+
     def stop(self) -> None:
         """The run is ending: make no call any more, and count no work that was not done as failed."""
         self._budget.stop()

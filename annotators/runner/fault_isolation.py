@@ -75,7 +75,7 @@ class GuardedAnnotator:
     call_limit: Callable[[], int] | None = None
     space: str = ""
     estimate: Callable[[Subject], Cost] = _no_cost
-    estimate_run: Callable[[Sequence[Subject], int], Cost] | None = None
+    finish: Callable[[], Cost] = Cost
     warnings: Sequence[str] = ()
     preflight: Callable[[Sequence[Producer]], Preflight] = _no_preflight
     charges_budget: bool = False
@@ -364,7 +364,7 @@ def make_guarded_annotator(
     """
     with plugin_faults(label):
         annotator = check_annotator(label, factory(options, stores))
-    select, estimate_run = annotator.select_frames, annotator.estimate_run
+    select = annotator.select_frames
     return replace(
         annotator,
         process=GuardedProcess(label, annotator),
@@ -372,7 +372,7 @@ def make_guarded_annotator(
         if select is select_no_frames
         else _guard_call(label, select, check_frames),
         estimate=_guard_call(label, annotator.estimate, check_estimated_cost),
-        estimate_run=estimate_run and _guard_call(label, estimate_run, check_estimated_cost),
+        finish=_guard_call(label, annotator.finish, check_estimated_cost),
         preflight=_guard_call(label, annotator.preflight, _check_preflight),
     )
 

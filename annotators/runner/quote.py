@@ -16,7 +16,6 @@ from ares.console import count_of
 from ares.episode import Episode
 from ares.errors import PluginError
 from ares.jobs import AnnotateEstimate, EpisodeSelection, measure_rate
-from ares.store import batched
 
 if TYPE_CHECKING:
     from ares.settings import Price
@@ -54,7 +53,7 @@ def estimate_tasks(
         _with_time(
             stores,
             task,
-            _estimate_task(stores, task, task_counts, task_subjects, sample, price, selection.condition),
+            _estimate_task(stores, task, task_counts, task_subjects, sample, price),
         )
         for task, task_counts, task_subjects in zip(tasks, counts, subjects, strict=True)
     ]
@@ -169,14 +168,14 @@ def _estimate_task(
     subjects: Sequence[Subject],
     sample: Sequence[Episode],
     price: Price | None,
-    condition: str,
 ) -> AnnotateEstimate:
     """The estimate of one annotator by the subjects of a sample of episodes."""
     measured = _measured_costs(stores, task, sample)
     already = None if _is_unknown(task, stores) else counts.already
     rest = counts.planned - (already or 0)
     frames = sum(_count_frames(task, subject) for subject in subjects) * rest / max(len(subjects), 1)
-    cost = _expected_cost(stores, task, subjects, measured, rest, condition)
+    known = measured or [task.annotator.estimate(subject) for subject in subjects]
+    cost = sum(known, Cost()).scaled(rest / max(len(known), 1))
     if cost.usd is None:
         cost = replace(cost, usd=price_usd(price, cost.tokens_in, cost.tokens_out))
     return AnnotateEstimate(
@@ -190,46 +189,11 @@ def _estimate_task(
     )
 
 
-def _expected_cost(
-    stores: Stores,
-    task: AnnotatorRun,
-    sample: Sequence[Subject],
-    measured: Sequence[Cost],
-    rest: int,
-    condition: str,
-) -> Cost:
-    """The cost of `rest` subjects like those of a sample; an annotator that measures its calls itself knows best."""
-    if task.annotator.estimate_run:
-        open_subjects = _find_open(stores, task, condition) if rest else []
-        return task.annotator.estimate_run(open_subjects or sample, rest)
-    cost = sum(measured or (task.annotator.estimate(subject) for subject in sample), Cost())
-    return cost.scaled(rest / max(len(measured or sample), 1))
-
-
-def _find_open(stores: Stores, task: AnnotatorRun, condition: str) -> list[Subject]:
-    """The open subjects of the first episodes that have some."""
-    open_subjects: list[Subject] = []
-    for episodes in batched(stores.tables.episodes.read(condition), _SAMPLE_SIZE):
-        annotations = read_annotations(stores, episodes, task.subject_finder.read_names)
-        subjects = [
-            subject
-            for episode in episodes
-            for subject in task.subjects_in(episode, annotations.get(episode.episode_id, ()))
-        ]
-        done = task.find_done(subjects)
-        open_subjects += [subject for subject in subjects if subject.id not in done]
-        if len(open_subjects) >= _SAMPLE_SIZE:
-            break
-    return open_subjects[:_SAMPLE_SIZE]
-
-
 def _measured_costs(stores: Stores, task: AnnotatorRun, sample: Sequence[Episode]) -> list[Cost]:
     """What this producer's calls for subjects of the sample have cost; none where it has done too few of them.
 
-    What it has made beside (controls, for some subjects) is a separate cost, spread over all.
+    What it has made beside (observations, for some subjects) is a separate cost, spread over all.
     """
-    if task.annotator.estimate_run:
-        return []
     ids, producer = [episode.episode_id for episode in sample], task.annotator.producer
     names = [producer.annotator, *task.annotator.side_names]
     producers = {producer.maker_id, *(side.maker_id for side in task.annotator.side_producers)}
@@ -255,50 +219,32 @@ class RenewedQuote:
     """Says in a run what is left of it, by what its first episodes have cost.
 
     Args:
-        stores: Stores of the workspace.
-        tasks: The annotators; those that do not measure their calls are left out.
-        selection: The episodes of the run.
-        total: Most episodes that it works on.
+        tasks: The annotators; of those that make no calls nothing is said.
+        total: Most episodes that the run works on.
         report: Gets each line.
     """
 
-    def __init__(
-        self,
-        stores: Stores,
-        tasks: Sequence[AnnotatorRun],
-        selection: EpisodeSelection,
-        total: int,
-        report: Callable[[str], None],
-    ) -> None:
-        self._stores, self._selection, self._report = stores, selection, report
-        self._tasks = [task for task in tasks if task.annotator.estimate_run]
-        self._half, share = total / 2, math.ceil(_SHARE * total)
-        # Two lines soon after each other, and one about little that is left, tell nothing.
-        steps = [_FIRST_EPISODES, *([share] if share >= 2 * _FIRST_EPISODES else [])]
-        self._steps = steps
-        self._done = 0
+    def __init__(self, tasks: Sequence[AnnotatorRun], total: int, report: Callable[[str], None]) -> None:
+        self._tasks, self._total, self._report, self._done = tasks, total, report, 0
 
     def advance(self, episodes: int) -> bool:
         """Count episodes that were worked on; whether there is something to say, once they are stored."""
-        self._done += episodes
-        is_due = bool(self._steps) and self._steps[0] <= self._done <= self._half
-        self._steps = [step for step in self._steps if step > self._done]
-        return is_due and bool(self._tasks)
+        before, self._done = self._done, self._done + episodes
+        return before < _FIRST_EPISODES <= self._done <= self._total / 2
 
     def say(self) -> None:
-        """Report what each annotator has paid, and what is left for it."""
-        limit = self._selection.limit
-        rest = replace(self._selection, limit=None if limit is None else max(0, limit - self._done))
+        """Report what each annotator has paid, and between what and what is left for it."""
         for task in self._tasks:
-            price = self._stores.settings.price
-            try:
-                (left,) = estimate_tasks(self._stores, [task], rest, price)
-            except PluginError:  # a quote is no reason to end a run
+            paid = task.report.cost
+            if not paid.calls:
                 continue
+            left = paid.scaled((self._total - self._done) / self._done)
+            # Two standard deviations of as many calls.
+            spread = min(0.9, 2 / math.sqrt(paid.calls))
+            low, high = (_describe_cost(left.scaled(1 + sign * spread)) for sign in (-1, 1))
             self._report(
-                f"annotate {task.name}: after {count_of(self._done, 'episode')}, "
-                f"{_describe_cost(task.report.cost)} are paid; "
-                f"about {_describe_cost(left.cost)} are left, by what was measured"
+                f"annotate {task.name}: after {count_of(self._done, 'episode')}, {_describe_cost(paid)} are paid; "
+                f"between {low} and {high} are left"
             )
 
 

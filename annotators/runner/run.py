@@ -350,11 +350,9 @@ def _annotate_on(
     stream = None if report_line is _print_nothing else sys.stderr
     progress = Progress(f"annotate {' '.join(request.names)}", total, stream)
     incomplete = _incomplete_bundles(stores, tasks, request.selection, progress)
-    renewed = None
-    if any(task.annotator.estimate_run for task in tasks):
-        from annotators.runner.quote import RenewedQuote
+    from annotators.runner.quote import RenewedQuote
 
-        renewed = RenewedQuote(stores, tasks, request.selection, total, report_line)
+    renewed = RenewedQuote(tasks, total, report_line)
     bundles = islice(incomplete, request.selection.limit)
     _run_tasks(stores, tasks, bundles, decoders, progress, renewed)
     if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
@@ -451,7 +449,7 @@ def _run_tasks(
     bundles: Iterator[EpisodeBundle],
     decoders: WorkerPool[Frames, Frames],
     progress: Progress,
-    renewed: RenewedQuote | None,
+    renewed: RenewedQuote,
 ) -> None:
     writer = AnnotationWriter(stores, tasks)
     needs_signals = any(task.annotator.needs_signals for task in tasks)
@@ -471,7 +469,7 @@ def _run_tasks(
     def sink(batch: list[EpisodeBundle]) -> None:
         progress.advance(len(batch))
         writer.add(batch)
-        if renewed is not None and renewed.advance(len(batch)):
+        if renewed.advance(len(batch)):
             writer.flush()
             renewed.say()
 
@@ -480,6 +478,7 @@ def _run_tasks(
             bundles,
             [read_stage, *_annotator_stages(tasks, decoders)],
             sink,
+            on_done=lambda: _finish_tasks(tasks),
             on_end=lambda: _stop_tasks(tasks),
         )
     finally:
@@ -487,6 +486,11 @@ def _run_tasks(
         progress.close()
         stores.sync()
     writer.close()
+
+
+def _finish_tasks(tasks: Sequence[AnnotatorRun]) -> None:
+    for task in tasks:
+        task.finish()
 
 
 def _stop_tasks(tasks: Sequence[AnnotatorRun]) -> None:

@@ -102,13 +102,16 @@ def run_pipeline(
     stages: Sequence[PipelineStage[T]],
     sink: Callable[[list[T]], None],
     sink_batch_size: int | None = None,
+    on_done: Callable[[], None] | None = None,
     on_end: Callable[[], None] | None = None,
 ) -> None:
     """Send every item through all stages in turn, then to `sink`, which runs in the caller's thread.
 
-    The order of items is not kept; `sink` gets up to `sink_batch_size` items at once. `on_end` is called when all items
-    are done or something has failed, before the calls that still run are waited for; after KeyboardInterrupt they are
-    waited for a few seconds only. Raises whatever `items`, a stage or `sink` raised.
+    The order of items is not kept; `sink` gets up to `sink_batch_size` items at once. `on_done` is called when all
+    items are done and nothing has failed. `on_end` is called in any case, before the calls that still run are waited
+    for; after KeyboardInterrupt they are waited for a few seconds only.
+
+    Raises whatever `items`, a stage or `sink` raised.
     """
     patience: float | None = None
     sink_batch_size = sink_batch_size or _SINK_BATCH_SIZE
@@ -120,6 +123,8 @@ def run_pipeline(
         for stage, inputs, outputs in zip(stages, queues, queues[1:], strict=False):
             _StageLoop(stage, inputs, outputs, threads).start_thread()
         _drain_to_sink(queues[-1], sink, sink_batch_size)
+        if on_done:
+            on_done()
     except _PipelineStopped:
         pass
     except KeyboardInterrupt:

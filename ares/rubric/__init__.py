@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ares.rubric.caption_parser import (
         NormalizedCaption as NormalizedCaption,
         count_actions as count_actions,
+        find_verb_base_form as find_verb_base_form,
         group_wordings as group_wordings,
         normalize_caption as normalize_caption,
         parser_hash as parser_hash,
@@ -16,15 +17,14 @@ if TYPE_CHECKING:
     )
     from ares.rubric.control_texts import (
         KnownText as KnownText,
-        NearMiss as NearMiss,
-        add_note as add_note,
         choose_foreign_texts as choose_foreign_texts,
-        compose_sentence as compose_sentence,
-        is_other_task as is_other_task,
+        invent_note as invent_note,
         make_near_misses as make_near_misses,
         parse_known_text as parse_known_text,
         shipped_phrases as shipped_phrases,
-        turn_outcome as turn_outcome,
+        shipped_words as shipped_words,
+        states_value as states_value,
+        swap_value as swap_value,
     )
     from ares.rubric.gate_verdicts import (
         SOURCE_SAYS_SO as SOURCE_SAYS_SO,

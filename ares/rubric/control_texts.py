@@ -21,6 +21,7 @@ from ares.rubric.slots import (
     KnownDifferences,
     SlotName,
     SlotValues,
+    alike_names,
     content_words,
     is_known_action,
     is_vague,
@@ -319,21 +320,27 @@ def turn_outcome(text: KnownText, outcome: str) -> KnownText:
     return KnownText(f"{_FAILURE}{phrase}" if outcome == NOT_COMPLETED else phrase, slots)
 
 
-def add_note(text: KnownText, random: Random, *, invents: bool = False) -> KnownText:
-    """A caption with a note to whoever judges it, in the sentence alone.
-
-    Args:
-        text: The caption.
-        random: Decides on the note.
-        invents: Whether the note is put together at random, so that hardly any judge has seen it before.
-    """
-    note = _invent_note(random) if invents else str(random.choice(_load_material()["notes"]))
-    return KnownText(note.replace("{}", text.text), text.slots)
-
-
-def _invent_note(random: Random) -> str:
-    """A note of some parts in random order and letters, before or after the caption or round it."""
+def invent_note(random: Random) -> str:
+    """A note to whoever judges: parts in random order and letters, before or after "{}" or round it."""
     parts = [str(random.choice(row)) for row in _load_material()["note_parts"]]
     words = " ".join(random.sample(parts, random.randint(1, len(parts))))
     note = random.choice((str, str, str.upper, str.capitalize))(words)
     return str(random.choice(_load_material()["note_places"])).replace("{note}", note)
+
+
+def states_value(text: KnownText, value: str) -> bool:
+    """Whether a text has a word of a value that says something."""
+    return bool(_content_words(value) & _content_words(text.text))
+
+
+def swap_value(caption: KnownText, slot: SlotName, value: str) -> KnownText:
+    """A caption with another value in a slot, in its slots and in its sentence."""
+    slots: SlotValues = {**caption.slots, slot: value}
+    return KnownText(_swapped_sentence(caption, slots, slot), slots)
+
+
+def shipped_words() -> frozenset[str]:
+    """Verbs and names of things and qualities that come with ARES: words of no note to a judge."""
+    material = _load_material()
+    lists = [*material["exclusive"], *material["values"].values()]
+    return frozenset([name for row in lists for name in row] + [*alike_names(), *lexicon.VERBS])

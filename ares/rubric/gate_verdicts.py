@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from ares.episode import Json
-
+from typing import Any, Literal, NamedTuple
 
 GradeName = Literal["acceptable", "not_acceptable", "unsure", "error"]
 # The column with the verdicts of gates.
@@ -77,7 +73,7 @@ def rests_on_people(text: str) -> bool:
     return bool(by_people) and all(verdict.by for verdict in applicable)
 
 
-def names_people(value: Mapping[str, Json | Any]) -> bool:
+def names_people(value: Mapping[str, Any]) -> bool:
     """Whether the value of a grade says that people gave some of its verdicts: only their own annotations may."""
     rulings = value.get("rulings")
     sources = [ruling["source"] for ruling in rulings] if isinstance(rulings, list) else []

@@ -81,7 +81,7 @@ def tripwire_documents(tables: Tables, annotations: AnnotationStore) -> dict[str
     for dataset, annotation in _shown_controls(tables, annotations):
         controls.setdefault((annotation.maker_id, dataset), []).append(annotation.value)
     names = {key: producer.annotator for key, producer in annotations.producers().items()}
-    documents = {}
+    documents: dict[str, Json] = {}
     for (maker_id, dataset), values in controls.items():
         label = next((str(value["label"]) for value in values if value.get("label")), "")
         tripwire = decide_tripwire(read_controls(values), label)

@@ -260,7 +260,7 @@ class KnownDifferences:
             return False
         pairs = _name_pairs(first, second)
         are_known = all(
-            any(name in _known_names() for name in _value_names(value)) for value in (first, second)
+            any(name in alike_names() for name in _value_names(value)) for value in (first, second)
         )
         return are_known or any(pair in self._different for pair in pairs)
 
@@ -314,5 +314,5 @@ def _alike_pairs() -> frozenset[frozenset[str]]:
 
 
 @cache
-def _known_names() -> frozenset[str]:
+def alike_names() -> frozenset[str]:
     return frozenset(name for row in _load_lists()["alike"] for name in row)

@@ -103,11 +103,10 @@ def decide_tripwire(controls: Sequence[ControlGrading], label: str = "") -> Trip
         controls: All of them, the oldest first.
         label: What has to stand beside all numbers of the judge, or "".
     """
-    kinds = {kind: _count(row for row in controls if row.kind == kind) for kind in CONTROL_KINDS}
-    kinds = {kind: counts for kind, counts in kinds.items() if counts[1]}
+    by_kind = {kind: _count(row for row in controls if row.kind == kind) for kind in CONTROL_KINDS}
     refuting, reason = _find_refuting(controls)
     return Tripwire(
-        kinds=kinds,
+        kinds={kind: counts for kind, counts in by_kind.items() if counts[1]},
         reason=reason,
         first_wrong=min((row.time for row in refuting if row.is_accepted), default=None),
         refuted=max((row.time for row in refuting), default=None),

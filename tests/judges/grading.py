@@ -75,7 +75,6 @@ class Graded:
         episode: The episode with its caption and truth.
         grade: The judge's word: "acceptable", "not_acceptable", "unsure", "error" or "" for none.
         acceptable: The column `acceptable`.
-        acceptable_unproven: The column `acceptable_unproven`.
         verdicts: The verdicts of the gates as one text.
         calls: Calls with frames that a run without controls has paid for it.
     """
@@ -83,7 +82,6 @@ class Graded:
     episode: WorldEpisode
     grade: str
     acceptable: bool | None
-    acceptable_unproven: bool | None
     verdicts: str
     calls: int
 
@@ -95,7 +93,7 @@ class TrialResult:
     Attributes:
         name: Name of the judge.
         trial: The judge and its world.
-        trust: What `ares annotate grade` reports of its trust in the dataset.
+        tripwire: What `ares annotate grade` reports of its controls in the dataset.
         captions: Each caption.
         quoted: Calls, tokens in and tokens out of the dry run.
         renewed: Calls and tokens of the whole run as it said when a part was paid; (0, 0) where it did not.
@@ -108,7 +106,7 @@ class TrialResult:
 
     name: str
     trial: JudgeTrial
-    trust: Mapping[str, Any] = field(default_factory=dict)
+    tripwire: Mapping[str, Any] = field(default_factory=dict)
     captions: Sequence[Graded] = ()
     quoted: tuple[int, int, int] = (0, 0, 0)
     renewed: tuple[int, int] = (0, 0)
@@ -120,8 +118,8 @@ class TrialResult:
 
     @property
     def state(self) -> str:
-        """What its trust is called: "trusted", "unproven", "untrusted", or "refused"."""
-        return "refused" if self.refused else str(self.trust.get("state", "none"))
+        """What ARES says of it: "refuted", "not refuted", "not tested", or "refused"."""
+        return "refused" if self.refused else str(self.tripwire.get("state", "not tested"))
 
 
 class Grading:
@@ -253,7 +251,7 @@ class Grading:
         )
 
     def _read_captions(self, workspace: Path, world: str) -> list[Graded]:
-        wanted = ("acceptable", "acceptable_unproven", "grade", "grade_verdicts")
+        wanted = ("acceptable", "grade", "grade_verdicts")
         with open_workspace(str(workspace), Settings()) as opened:
             episodes = opened.stores.tables.episodes
             known = set(episodes.columns())
@@ -266,7 +264,6 @@ class Grading:
                 episode=by_key[row["key"]],
                 grade=row.get("grade") or "",
                 acceptable=row.get("acceptable"),
-                acceptable_unproven=row.get("acceptable_unproven"),
                 verdicts=row.get("grade_verdicts") or "",
                 calls=0,
             )

@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from annotators.grade.control_plan import ControlPlan, SegmentControls
+
 from annotators.base import Frames, Subject, Work, make_annotation_subject
 from annotators.caption import SEGMENT_CAPTION
 from annotators.grade.additions import DatasetWords
 from annotators.grade.annotator import load_rubric
-from annotators.grade.control_plan import ControlPlan, SegmentControls
 from annotators.grade.grading import GradedText, Grader, grade_texts
 from annotators.grade.judge import ImagesForJudge, JudgeFrames
 from annotators.grade.observing_judge import ObservingJudge

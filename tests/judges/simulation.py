@@ -1,18 +1,13 @@
-"""Judges that grade worlds without commands, HTTP and pixels, by the same functions of ARES: seconds a judge.
-
-python -m tests.judges.simulation --draws 200: how many of the judges that are drawn end trusted. What counts is
-measured over HTTP by `make judges`; this shows what a change of the controls does.
-"""
+"""Judges that grade worlds without commands, HTTP and pixels, by the same functions of ARES: seconds a judge."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +15,8 @@ from annotators.base import Frames, Subject, Work, make_annotation_subject
 from annotators.caption import CameraView, FramePlan
 from annotators.grade.additions import DatasetWords
 from annotators.grade.annotator import load_rubric
-from annotators.grade.control_plan import ControlPlan, make_control_value, plan_controls
+from annotators.grade.battery import Confusion, ControlMaker, see_caption
+from annotators.grade.control_grading import grade_controls
 from annotators.grade.grading import GradedText, Grader, grade_texts
 from annotators.grade.judge import ImagesForJudge, JudgeFrames
 from annotators.grade.observing_judge import ObservingJudge
@@ -32,12 +28,21 @@ from annotators.grade.slot_values import DatasetValues, ReadSlots, fill_slots_of
 from annotators.models import VlmReply, VlmRequest
 from ares.annotation import Annotation, Cost, Producer
 from ares.episode import Episode, Json, make_episode_id
-from ares.rubric import OTHER, VERDICTS_COLUMN, SlotName, join_attributes, read_verbs, slots_to_json
-from ares.rubric.trust import measure_judge_trust, trust_of_grade
+from ares.rubric import (
+    CAPTIONS_PER_CONTROL,
+    OTHER,
+    VERDICTS_COLUMN,
+    SlotName,
+    join_attributes,
+    read_verbs,
+    slots_to_json,
+)
+from ares.rubric.tripwire import ControlGrading, decide_tripwire, read_controls, tripwire_to_json
+from ares.store import batched
 from tests.judges.answers import Request, answer_request
 from tests.judges.grading import Graded, TrialResult, WorldVariant, world_variants
 from tests.judges.parameters import JudgeParameters, JudgeTrial, draw_trial, named_trials
-from tests.judges.scores import DrawSummary, Score, wilson
+from tests.judges.scores import Score
 from tests.judges.world import WorldEpisode
 
 if TYPE_CHECKING:
@@ -47,6 +52,8 @@ if TYPE_CHECKING:
     from annotators.models import Capability, VlmFailure
 
 _DATASET, _CAMERA, _NO_EPISODE = "world", "image", -1
+# Captions that are graded together, after the first of which the battery is.
+_BATCH = 32
 _CAPTIONER, _FAMILY = "Qwen/Qwen2.5-VL-7B-Instruct", "gemma"
 
 
@@ -62,6 +69,7 @@ class ScriptedModel:
         self._judge = judge
         self._episodes = {episode.number: episode for episode in episodes}
         self._kept: dict[tuple[str, int, int], str] = {}
+        self.calls = 0
 
     def ask(self, requests: Sequence[VlmRequest]) -> list[VlmReply | VlmFailure]:
         """A reply for each request."""
@@ -76,6 +84,7 @@ class ScriptedModel:
         if key not in self._kept:
             shown = self._episodes.get(number)
             text = f"{request.system}\n{request.prompt}"
+            self.calls += 1
             asked = Request(text=text, schema=request.schema or {}, episode=shown, frames=len(images))
             self._kept[key] = answer_request(self._judge, asked)
         return self._kept[key]
@@ -250,10 +259,11 @@ def make_grader(judge: JudgeParameters, stores: Any) -> tuple[Grader, ScriptedMo
     frames = _NumberedReader("auto", "")
     observer = SegmentObserver(model, frames, stores, verbs)
     texts, rivals = TextModel(model), DatasetValues(stores, verbs).choose_rival
-    pairs = PairAnswers(texts, stores, DatasetWords(stores, verbs).known_words)
+    words = DatasetWords(stores, verbs)
+    pairs = PairAnswers(texts, stores, words.known_words)
     grader = Grader(
         rubric=rubric,
-        judge=ObservingJudge(model, observer, frames, texts, pairs, rivals, 0),
+        judge=ObservingJudge(model, observer, frames, texts, pairs, words, rivals, 0),
         producer=Producer(annotator="grade", version=""),
         families_file="",
         outcomes=StoredOutcomeSource(stores=stores, producer=None, families_file=""),
@@ -262,109 +272,78 @@ def make_grader(judge: JudgeParameters, stores: Any) -> tuple[Grader, ScriptedMo
     return grader, model
 
 
-def simulate(
-    name: str, trial: JudgeTrial, variant: WorldVariant, order: Sequence[int] | None = None
-) -> TrialResult:
+def simulate(name: str, trial: JudgeTrial, variant: WorldVariant) -> TrialResult:
     """Let a judge grade a world, with its controls.
 
     Args:
         name: Name of the judge.
         trial: The judge.
         variant: The world.
-        order: Order of the episodes in the stores.
     """
     if trial.judge.is_kin:
         return TrialResult(name=name, trial=trial, refused="of the captioner's family")
-    stores: Any = WorldStores(variant, order)
+    stores: Any = WorldStores(variant)
     grader, model = make_grader(trial.judge, stores)
-    plan = plan_controls(stores, len(stores.world), grader.verbs)
-    values, ids, graded = [], [], []
-    for key, own in stores.world.items():
-        work = stores.work(key)
-        stored = read_stored_slots(stores.captions[key])
-        read = stored or fill_slots_of([own.caption.sentence], model, grader.verbs)[0]
-        assert isinstance(read, ReadSlots)
-        result, value = _grade_with_controls(grader, plan, work, read)
-        graded.append((own, result))
-        if value:
-            values.append(value)
-            ids.append(key)
-    trust = measure_judge_trust(values, ids, is_labelled=variant.is_labelled).to_json()
-    captions = [_graded_caption(own, result, trust) for own, result in graded]
-    return TrialResult(name=name, trial=trial, trust=trust, captions=captions)
+    rows: list[ControlGrading] = []
+    graded: list[tuple[WorldEpisode, GradedText]] = []
+    confusions: list[Confusion] = []
+    for number, keys in enumerate(batched(stores.world, _BATCH)):
+        texts = [_read_text(stores, key, model, grader) for key in keys]
+        outcomes = grade_texts(grader, texts)
+        assert all(isinstance(outcome, GradedText) for outcome in outcomes), outcomes
+        members = [outcome for outcome in outcomes if isinstance(outcome, GradedText)]
+        graded += zip((stores.world[key] for key in keys), members, strict=True)
+        seen = [see_caption(text, outcome) for text, outcome in zip(texts, members, strict=True)]
+        maker = ControlMaker(seen, confusions, grader.verbs, random.Random(f"{name} {number}"))
+        due = len(graded) // CAPTIONS_PER_CONTROL - (len(graded) - len(keys)) // CAPTIONS_PER_CONTROL
+        single = [control for _ in range(due if number else 0) for control in maker.draw_single()]
+        annotations, _ = grade_controls(grader, maker.draw_battery() if not number else [], single, {})
+        confusions += [item for caption in seen for item in caption.confusions]
+        rows += read_controls([annotation.value for annotation in annotations])
+    tripwire = decide_tripwire(rows)
+    is_refuted = bool(tripwire.reason)
+    return TrialResult(
+        name=name,
+        trial=trial,
+        tripwire=tripwire_to_json(tripwire, 0.0 if is_refuted else None),
+        captions=[_graded_caption(own, result, is_refuted) for own, result in graded],
+        billed=(model.calls, 0, 0),
+    )
 
 
-def _grade_with_controls(
-    grader: Grader, plan: ControlPlan, work: Work, read: ReadSlots
-) -> tuple[GradedText, dict[str, Json] | None]:
-    assert work.subject.annotation is not None
-    text = str(work.subject.annotation.value["text"])
-    controls = plan.draw(work, read.slots, text, slot_by_slot=True)
-    texts = [
-        Text(
-            work=item.work,
-            text=item.text,
-            slots=item.slots,
-            hides_label=item.hides_label,
-            only=item.only,
-        )
-        for item in controls
-    ]
-    own, *others = grade_texts(grader, [Text(work=work, text=text, slots=read.slots), *texts])
-    assert isinstance(own, GradedText), own
-    if not controls:
-        return own, None
-    return own, make_control_value(own, controls, others, grader.rubric, "", slots_from=read.source)
+def _read_text(stores: Any, key: str, model: ScriptedModel, grader: Grader) -> Text:
+    own = stores.world[key]
+    stored = read_stored_slots(stores.captions[key])
+    read = stored or fill_slots_of([own.caption.sentence], model, grader.verbs)[0]
+    assert isinstance(read, ReadSlots)
+    return Text(work=stores.work(key), text=own.caption.sentence, slots=read.slots)
 
 
-def _graded_caption(own: WorldEpisode, result: GradedText, trust: Mapping[str, Any]) -> Graded:
-    verdicts, grade = str(result.value[VERDICTS_COLUMN]), str(result.value["grade"])
-    state = trust_of_grade(trust, verdicts)
+def _graded_caption(own: WorldEpisode, result: GradedText, is_refuted: bool) -> Graded:
+    grade = str(result.value["grade"])
     decided = {"acceptable": True, "not_acceptable": False}.get(grade)
     return Graded(
         episode=own,
         grade=grade,
-        acceptable=decided if state == "trusted" else None,
-        acceptable_unproven=decided if state != "untrusted" else None,
-        verdicts=verdicts,
+        acceptable=None if is_refuted else decided,
+        verdicts=str(result.value[VERDICTS_COLUMN]),
         calls=0,
     )
 
 
-def _simulate_draw(number: int, seed: int, episodes: int) -> Score:
-    trial = draw_trial(f"{seed} {number}")
-    return Score(simulate(f"drawn-{seed}-{number}", trial, world_variants(seed, episodes)[trial.world]))
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Draw judges, and print which of them end trusted."""
+    """Let judges grade a world, and print what ARES says of each and how many of the accepted captions are true."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seed", type=int, default=1_000, help="seed of worlds and draws (1000)")
-    parser.add_argument("--episodes", type=int, default=64, help="episodes of each world (64)")
-    parser.add_argument("--draws", type=int, default=100, help="how many judges are drawn (100)")
-    parser.add_argument("--named", action="store_true", help="the named judges in place of drawn ones")
-    parser.add_argument("--workers", type=int, default=1, help="processes (1)")
+    parser.add_argument("--episodes", type=int, default=120, help="episodes of each world (120)")
+    parser.add_argument(
+        "--draws", type=int, default=0, help="judges that are drawn in place of the named ones (0)"
+    )
     options = parser.parse_args(arguments)
-    if options.named:
-        variants = world_variants(options.seed, options.episodes)
-        for name, trial in named_trials().items():
-            score = Score(simulate(name, trial, variants[trial.world]))
-            print(name, score.state(), *score.decision_complaints(), sep="\n    ", flush=True)
-        return 0
-    work = partial(_simulate_draw, seed=options.seed, episodes=options.episodes)
-    scores = []
-    with ProcessPoolExecutor(options.workers) as pool:
-        for score in pool.map(work, range(options.draws)):
-            scores.append(score)
-            accepted = [c for c in score.result.captions if c.grade == "acceptable"]
-            print(
-                f"{score.result.name} {score.result.trial.world} {score.state()} accepts {len(accepted)} precision "
-                f"{score.precision(accepted):.3f} {score.broken_bounds()}",
-                flush=True,
-            )
-    for name, (hits, total) in DrawSummary(scores).shares().items():
-        low, high = wilson(hits, total)
-        print(f"{name}: {hits} of {total} are trusted [{low:.2f}, {high:.2f}]")
+    drawn = {f"drawn-{number}": draw_trial(f"{options.seed} {number}") for number in range(options.draws)}
+    variants = world_variants(options.seed, options.episodes)
+    for name, trial in (drawn or named_trials()).items():
+        print(Score(simulate(name, trial, variants[trial.world])).line(), flush=True)
     return 0
 
 

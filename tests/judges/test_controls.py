@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 import pytest
-
 from annotators.grade.control_plan import plan_controls
+
 from annotators.grade.slot_values import read_stored_slots
 from ares.rubric import shipped_verbs
 from tests.judges.grading import world_variants

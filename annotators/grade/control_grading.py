@@ -1,0 +1,89 @@
+"""Grades false texts as captions are graded, but past the checks by code, and keeps what came of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from annotators.base import PaidFailure, new_annotation
+from annotators.grade.battery import Control
+from annotators.grade.grading import GradedText, GradeOutcome, Grader, grade_texts
+from annotators.grade.outcome_rulings import Text
+from ares.annotation import Annotation, Cost
+from ares.episode import Json
+from ares.rubric import CONTROL
+
+if TYPE_CHECKING:
+    from annotators.success import StoredOutcome
+
+
+def grade_controls(
+    grader: Grader,
+    battery: Sequence[Control],
+    single: Sequence[Control],
+    outcomes: Mapping[str, StoredOutcome],
+) -> tuple[list[Annotation], Cost]:
+    """Put false texts to a judge.
+
+    Args:
+        grader: The judge with its rubric.
+        battery: Texts of a battery.
+        single: Texts beside one.
+        outcomes: Stored outcomes by episode.
+
+    Returns:
+        An annotation for each episode, with the gradings of its texts, and what all has cost now.
+    """
+    controls = [*battery, *single]
+    texts = [
+        Text(
+            work=control.work,
+            text=control.text,
+            slots=control.slots,
+            outcome=outcomes.get(control.work.episode.episode_id),
+            is_control=True,
+        )
+        for control in controls
+    ]
+    graded = grade_texts(grader, texts) if texts else []
+    rows: dict[str, list[tuple[Control, dict[str, Json]]]] = {}
+    for number, (control, outcome) in enumerate(zip(controls, graded, strict=True)):
+        row = control_row(control, outcome, is_of_battery=number < len(battery))
+        rows.setdefault(control.work.subject.id, []).append((control, row))
+    label, now = str(grader.judge.settings.get("label", "")), time.time()
+    annotations = [_annotate(grader, members, label, now) for members in rows.values()]
+    return annotations, sum(map(_paid_for, graded), Cost())
+
+
+def control_row(control: Control, outcome: GradeOutcome, *, is_of_battery: bool) -> dict[str, Json]:
+    """What came of one text, as `ares.rubric.tripwire.read_controls` reads it."""
+    row: dict[str, Json] = {"kind": control.kind, "text": control.text, "battery": is_of_battery}
+    if isinstance(outcome, GradedText):
+        return {**row, "grade": outcome.value["grade"], "calls": outcome.judgement.cost.calls}
+    error = outcome.error if isinstance(outcome, PaidFailure) else outcome
+    return {**row, "grade": "error", "reason": str(error)}
+
+
+def _annotate(
+    grader: Grader, members: Sequence[tuple[Control, dict[str, Json]]], label: str, now: float
+) -> Annotation:
+    """The controls of a caption: a fact about the judge, kept with the episode."""
+    work = members[0][0].work
+    value: dict[str, Json] = {
+        "gradings": [row for _, row in members],
+        "time": now,
+        **({"label": label} if label else {}),
+    }
+    annotation = new_annotation(work, grader.producer, value)
+    episode_id = work.episode.episode_id
+    # A caption may get several in its life: each has a part of its own.
+    part = f"{work.subject.id} {now!r}"
+    return replace(annotation, name=CONTROL, subject=episode_id, subject_kind="episode", part=part)
+
+
+def _paid_for(outcome: GradeOutcome) -> Cost:
+    if isinstance(outcome, GradedText):
+        return outcome.judgement.paid
+    return outcome.cost if isinstance(outcome, PaidFailure) else Cost()

@@ -1,0 +1,119 @@
+"""When false texts are put to a judge: after its first captions on a dataset, then one for every 25 captions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import TYPE_CHECKING
+
+from annotators.grade.battery import Confusion, Control, ControlMaker, SeenCaption
+from ares.rubric import CAPTIONS_PER_CONTROL, read_tripwires
+from ares.store import producer_column, quote_literal
+
+if TYPE_CHECKING:
+    from annotators.base import CameraSeconds, Subject, Work
+    from ares.annotation import Producer
+    from ares.store import Stores
+
+
+# Captions whose grades a battery waits for: what captioner and judge confuse shows in them.
+_CAPTIONS_BEFORE = 32
+# Kept of a dataset for later controls.
+_MOST_CONFUSIONS = 200
+# Documents by "maker_id/dataset": which process puts the battery to a judge.
+_BATTERIES = "judge_batteries"
+
+
+@dataclass(slots=True)
+class _DatasetState:
+    """How far a judge is on a dataset."""
+
+    graded: int
+    is_tested: bool
+    seen: list[SeenCaption] = field(default_factory=list)
+    confusions: list[Confusion] = field(default_factory=list)
+
+
+class ControlSchedule:
+    """Draws the controls of one judge in a run; safe to use from threads.
+
+    Args:
+        stores: Stores of the workspace.
+        producer: Producer of the grades.
+        select_frames: The frames of a caption that the judge gets.
+        verbs: The guide of verbs.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        producer: Producer,
+        select_frames: Callable[[Subject], CameraSeconds],
+        verbs: Mapping[str, str],
+    ) -> None:
+        self._stores, self._producer, self._verbs = stores, producer, verbs
+        self._select_frames = select_frames
+        self._states: dict[str, _DatasetState] = {}
+        self._lock = threading.Lock()
+
+    def take(self, dataset: str, seen: Sequence[SeenCaption]) -> tuple[list[Control], list[Control]]:
+        """The battery and the single controls that are due after some captions of a dataset were graded.
+
+        Args:
+            dataset: The dataset.
+            seen: The captions.
+        """
+        with self._lock:
+            state = self._state(dataset)
+            before, state.graded = state.graded, state.graded + len(seen)
+            if state.is_tested:
+                count = state.graded // CAPTIONS_PER_CONTROL - before // CAPTIONS_PER_CONTROL
+                maker = self._make(dataset, seen, state, f"{before}")
+                new = [item for caption in seen for item in caption.confusions]
+                state.confusions = [*state.confusions, *new][-_MOST_CONFUSIONS:]
+                return [], [control for _ in range(count) for control in maker.draw_single()]
+            # Kept captions hold no pixels: their frames are decoded again.
+            state.seen += [replace(caption, work=self._without_pixels(caption)) for caption in seen]
+            return self._draw_battery(dataset, state) if len(state.seen) >= _CAPTIONS_BEFORE else [], []
+
+    def finish(self) -> dict[str, list[Control]]:
+        """By dataset the batteries that are due at the end of a run with few captions."""
+        with self._lock:
+            waiting = {name: state for name, state in self._states.items() if state.seen}
+            return {name: self._draw_battery(name, state) for name, state in waiting.items()}
+
+    def _draw_battery(self, dataset: str, state: _DatasetState) -> list[Control]:
+        """The battery, unless another process has it."""
+        seen, state.seen, state.is_tested = state.seen, [], True
+        state.confusions = [item for caption in seen for item in caption.confusions]
+        key = f"{self._producer.maker_id}/{dataset}"
+        if not self._stores.annotations.claim_document(_BATTERIES, key, {"captions": len(seen)}):
+            return []
+        return self._make(dataset, seen, replace(state, confusions=[]), "battery").draw_battery()
+
+    def _make(
+        self, dataset: str, seen: Sequence[SeenCaption], state: _DatasetState, seed: str
+    ) -> ControlMaker:
+        random = Random(f"controls {self._producer.maker_id} {dataset} {seed}")
+        return ControlMaker(seen, state.confusions, self._verbs, random)
+
+    def _without_pixels(self, caption: SeenCaption) -> Work:
+        request = self._select_frames(caption.work.subject)
+        return replace(caption.work, frames=caption.work.frames.elsewhere(request))
+
+    def _state(self, dataset: str) -> _DatasetState:
+        if dataset not in self._states:
+            tripwire = read_tripwires(self._stores.annotations).get(self._producer.maker_id, {}).get(dataset)
+            is_tested = tripwire is not None and tripwire["state"] != "not tested"
+            self._states[dataset] = _DatasetState(self._count_graded(dataset), is_tested)
+        return self._states[dataset]
+
+    def _count_graded(self, dataset: str) -> int:
+        """Captions of whole episodes that this judge has graded in the dataset."""
+        column, episodes = producer_column(self._producer.annotator), self._stores.tables.episodes
+        if column not in episodes.columns():
+            return 0
+        of_judge = f"{column} = {quote_literal(self._producer.maker_id)}"
+        return episodes.count(f"dataset = {quote_literal(dataset)} AND {of_judge}")
