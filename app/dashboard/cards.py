@@ -21,14 +21,13 @@ from ares.store import CONFLICT, DISAGREEMENT, TAGS, declared_columns
 
 # What the trust in a judge says of a grade that it decided; nothing is said where the judge is trusted.
 _TRUST_WORDS = {
-    "certified": "{}, certified by people",
     "unproven": "graded {} by an unproven judge: does not count yet",
     "untrusted": "graded {} by an untrusted judge: does not count",
 }
 _DECIDED = ("acceptable", "not_acceptable")
 _CAPTION_QUESTION = "Is the caption true of the episode?"
 _TRUST_QUESTION = (
-    " A judge counts once people's answers, or its controls, show that it refuses false captions; "
+    " A judge counts once its controls show that it refuses false captions; "
     "the page Status says what is missing."
 )
 
@@ -166,8 +165,7 @@ def make_grade_badge(values: Mapping[str, Any]) -> dict[str, Json]:
     tip = _CAPTION_QUESTION
     if grade in _DECIDED and trust in _TRUST_WORDS:
         words = _TRUST_WORDS[trust].format(words)
-        if trust != "certified":
-            tone, tip = "open", tip + _TRUST_QUESTION
+        tone, tip = "open", tip + _TRUST_QUESTION
     return {"tone": tone, "text": words, "tip": tip}
 
 

@@ -19,7 +19,7 @@ _GROUP_STARTS: Mapping[str, tuple[str, ...]] = {
         "motion_", "gripper_events", "hand_events", "action_", "valuation", "map_", "embed_",
     ),
     "checks": ("quality_", "timestamp_jitter", "instruction_fits", "corrected_instruction", "instruction_"),
-    "grade": ("grade", "acceptable", "certified", "reviewe", "disagreement"),
+    "grade": ("grade", "acceptable", "reviewe", "disagreement"),
 }  # fmt: skip
 EPISODE_GROUP = "episode"
 GROUPS = (EPISODE_GROUP, *_GROUP_STARTS)

@@ -99,7 +99,9 @@ def make_check_words(instructions: bool = False) -> list[str]:
     return ["check", *(["--instructions"] if instructions else [])]
 
 
-def make_export_words(label: str, folder: Path, format: str, task: TaskSource) -> list[str]:
+def make_export_words(
+    label: str, folder: Path, format: str, task: TaskSource, min_precision: float | None = None
+) -> list[str]:
     """The words of `ares export`.
 
     Args:
@@ -107,9 +109,13 @@ def make_export_words(label: str, folder: Path, format: str, task: TaskSource) -
         folder: Folder to write.
         format: Name of the exporter.
         task: What the task of every episode is.
+        min_precision: Share of true captions that people must have shown; None for none.
     """
-    option = make_option("task", "" if task == TASK_SOURCES[0] else task)
-    return ["export", label, str(folder), f"--format={format}", *option]
+    options = [
+        *make_option("task", "" if task == TASK_SOURCES[0] else task),
+        *make_option("min-precision", min_precision),
+    ]
+    return ["export", label, str(folder), f"--format={format}", *options]
 
 
 def make_option(name: str, value: object) -> list[str]:

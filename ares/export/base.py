@@ -36,7 +36,7 @@ FAILURES_FILE = "manifest.failed.jsonl"
 # Fields of a report that depend on when and where a set is exported; the manifest has all others.
 _LOCAL_FIELDS = ("set", "path", "seconds")
 # Fields of a request that are no options of an export.
-_NO_OPTIONS = ("set", "destination", "files_hash")
+_NO_OPTIONS = ("set", "destination", "files_hash", "min_precision")
 # The plan of a merge, as it was obeyed, in the export.
 PLAN_FILE = "plan.yaml"
 # Extra signals of a merged dataset that say what of an episode is its own: 1 for what its source has, 0 for what was
@@ -166,6 +166,9 @@ class ExportRequest:
         weights: A column of numbers, or a table, that is the weight of each step, see `ares.export.weights`; "" writes
             none.
         progress: Signal of the sources that is written as the progress of each step, "" for none.
+        min_precision: Share of true captions that people must have measured of each dataset; None asks for none. It
+            changes nothing of what is written.
+        refuted: Whether captions of a judge that was refuted may be tasks.
         files_hash: Hash of the files that trim and weights name, so that two requests that are equal write the same.
 
     Raises:
@@ -186,6 +189,8 @@ class ExportRequest:
     trim: TrimRequest | None = None
     weights: str = ""
     progress: str = ""
+    min_precision: float | None = None
+    refuted: bool = False
     files_hash: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
@@ -342,7 +347,9 @@ class EpisodeTaskText(NamedTuple):
     source: str
 
 
-def episode_task(instruction: str, row: Mapping[str, Json], source: TaskSource) -> EpisodeTaskText:
+def episode_task(
+    instruction: str, row: Mapping[str, Json], source: TaskSource, accepts_refuted: bool = False
+) -> EpisodeTaskText:
     """The task of an episode.
 
     With "instruction" it is the instruction; without one, the caption, unless a grade rejects it or its judge is
@@ -353,11 +360,12 @@ def episode_task(instruction: str, row: Mapping[str, Json], source: TaskSource) 
         instruction: Its instruction, or "".
         row: Its TASK_COLUMNS, as far as the workspace has them; other columns are ignored.
         source: What is to be the task.
+        accepts_refuted: Whether a caption may be it whose judge was refuted.
     """
     value = row.get(_CAPTION)
     caption = value if isinstance(value, str) else ""
     is_accepted = {
-        "caption": row.get(_ACCEPTABLE) is True,
+        "caption": row.get(_ACCEPTABLE) is True or (accepts_refuted and row.get(_GRADE) == "acceptable"),
         "caption_unproven": row.get(_ACCEPTABLE) is True or row.get(_UNPROVEN) is True,
         "caption_untrusted": row.get(_GRADE) == "acceptable",
     }
@@ -491,14 +499,10 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
         """Write the card, and MANIFEST_FILE last of all files."""
         self._lines.close()
         from ares.export.dataset_card import ExportedDataset, collect_card_facts, write_dataset_card
-        from ares.rubric import CERTIFIED_COLUMN
+        from ares.review import describe_measured
 
         counts = {name: value for name, value in report.to_json().items() if name not in _LOCAL_FIELDS}
-        key, states = self._request.set.frozen_key, dict[str, Json]()
-        # Few sets have one, and what checks it is loaded for these alone.
-        certificate: Json = dict(self._stores.annotations.find_documents("certificates", key)).get(key)
-        if certificate or CERTIFIED_COLUMN in self._stores.tables.episodes.columns():
-            certificate, states = self._describe_trust(key)
+        measured = describe_measured(self._stores, self._episode_ids)
         selection = self._request.set.to_json()
         created = datetime.now(UTC).isoformat(timespec="seconds")
         datasets = [ExportedDataset(key, *tally) for key, tally in self._datasets.items()]
@@ -511,9 +515,8 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
             "counts": counts,
             "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
             **({"failed": {"file": FAILURES_FILE, "count": counts["failed"]}} if counts["failed"] else {}),
-            # What people's answers certify of the captions, and why it holds no more.
-            **({"certificate": certificate} if certificate else {}),
-            **({"grade_trust": states} if states else {}),
+            # What people measured of the captions of each dataset.
+            **({"measured": measured} if measured else {}),
             **self._describe_producers(),
             "card": collect_card_facts(self._stores, datasets, self._episode_ids, (_GRADE, _TRUST)),
         }
@@ -558,14 +561,3 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
         with (self._folder / ANSWERS_FILE).open("w", encoding="utf-8") as file:
             for answer in answers_of_episodes(self._stores, self._episode_ids):
                 file.write(canonical_json(answer) + "\n")
-
-    def _describe_trust(self, key: str) -> tuple[Json, dict[str, Json]]:
-        """What people certify of the set of a key, and its captions by the state of their judge."""
-        from ares.curation import Sets
-        from ares.review import describe_certificate
-        from ares.rubric import count_trust_states
-
-        members = list(Sets(self._stores.annotations).ids(self._request.set))
-        return describe_certificate(self._stores, key, members), dict(
-            count_trust_states(self._stores.tables, members)
-        )

@@ -216,19 +216,11 @@ def describe_licence_conflicts(licences: Mapping[str, Sequence[str]]) -> Iterato
 
 
 def _describe_quality(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Grades with what people certify of the captions, outcomes, and what checks found."""
-    certificate, states = manifest.get("certificate"), manifest.get("grade_trust", {})
+    """What people measured of the captions, grades, outcomes, and what checks found."""
     yield "## Captions and grades"
-    if isinstance(certificate, Mapping):
-        yield f"People certify: {certificate['says']}."
-        basis = f"It rests on what `{certificate['basis_hash']}` is the hash of"
-        yield f"{basis}, and was made {certificate['created']}."
-        for reason in certificate["void"]:
-            yield f"**VOID**: {reason}."
-    else:
-        yield "Not certified: no person's answers vouch for the captions of this set."
-    if states:
-        yield f"The judge of their captions is: {', '.join(f'{count} {state}' for state, count in states.items())}."
+    for dataset, shares in manifest.get("measured", {}).items():
+        for share in shares.values():
+            yield f"{dataset}: {share['says']}."
     for title, counts in manifest["card"]["values"].items():
         listed = sorted(counts.items())
         if title == "Findings":

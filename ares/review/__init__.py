@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Queue as Queue,
         QueueRequest as QueueRequest,
         create_queue as create_queue,
+        list_criteria as list_criteria,
         list_queues as list_queues,
         read_guideline as read_guideline,
         usual_guideline as usual_guideline,

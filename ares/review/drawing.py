@@ -255,16 +255,22 @@ def read_guideline(path: Path) -> str:
     return text
 
 
+def list_criteria(stores: Stores) -> list[str]:
+    """The criteria on which judges have ruled, by name."""
+    prefix = "grade_"
+    names = (
+        name.removeprefix(prefix).upper()
+        for name, kind in stores.tables.segments.columns().items()
+        if name.startswith(prefix) and kind == "string"
+    )
+    return sorted(name for name in names if name not in RESERVED_CRITERIA)
+
+
 def check_criterion(stores: Stores, criterion: str) -> None:
     """Raise RequestError for a question that is no criterion on which a judge has ruled."""
-    prefix = "grade_"
-    graded = {name for name in stores.tables.segments.columns() if name.startswith(prefix)}
-    if f"{prefix}{criterion.lower()}" not in graded or criterion in RESERVED_CRITERIA:
-        names = sorted(name.removeprefix(prefix).upper() for name in graded)
-        known = ", ".join(name for name in names if name not in RESERVED_CRITERIA)
-        raise RequestError(
-            f"no question {criterion!r}", f"there are: acceptable, success, instruction, {known}"
-        )
+    if criterion not in (known := list_criteria(stores)):
+        names = ", ".join([ACCEPTABLE, *QUESTIONS_OF_EPISODES, *known])
+        raise RequestError(f"no question {criterion!r}", f"there are: {names}")
 
 
 class _Candidate(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -290,7 +290,7 @@ class _Measured(NamedTuple):
 
 
 def _read_measured(stores: Stores, population: Population, drawings: Iterable[Drawing]) -> _Measured:
-    """What people's answers say of a population, by that drawing of its makers of which most was answered.
+    """What people's answers say of a population, by the newest drawing of its makers that is far enough.
 
     Answers about other makers do not count.
     """
@@ -302,12 +302,19 @@ def _read_measured(stores: Stores, population: Population, drawings: Iterable[Dr
         accepted=population.by_anybody,
         total=population.total,
     )
-    measured = [_Measured(start, None)]
-    for drawing in drawings:
-        if _is_of(drawing, population):
-            measured.append(_Measured(_read_drawing(stores, population, drawing), drawing))
-    # Of equal ones the newest.
-    return max(reversed(measured), key=lambda item: item.share.answers)
+    measured = [
+        _Measured(_read_drawing(stores, population, drawing), drawing)
+        for drawing in drawings
+        if _is_of(drawing, population)
+    ]
+    most = max((item.share.answers for item in measured), default=0)
+    # One that was only begun is waited for: the one before speaks of what was there then.
+    counting = (
+        item
+        for item in reversed(measured)
+        if item.share.answers and (item.share.answers >= most or item.share.is_finished(USUAL_SHARE))
+    )
+    return next(counting, _Measured(start, None))
 
 
 def _is_of(drawing: Drawing, population: Population) -> bool:
@@ -316,16 +323,32 @@ def _is_of(drawing: Drawing, population: Population) -> bool:
 
 
 def _read_drawing(stores: Stores, population: Population, drawing: Drawing) -> MeasuredShare:
-    """What the answers to the items of a drawing say."""
-    question, rows = population.question, read_drawn_items(stores, drawing)
-    verdicts = _read_verdicts(stores, question.asked, rows)
+    """What the answers to the items of a drawing say of what is there now."""
     current = dict(find_measured_subjects(stores, drawing, accepts_refuted=True))
-    counts, entered, refused, answered = (
-        Counter[str](),
-        list[_Entry](),
-        list[bool](),
-        list[Sequence[_Verdict]](),
+    share, entered = _count_answers(stores, population.question, drawing, current)
+    return replace(
+        share,
+        worse=tuple(_find_worse_parts(stores, entered)),
+        measured=len(current),
+        accepted=population.by_anybody,
+        total=population.total,
     )
+
+
+def _count_answers(
+    stores: Stores, question: MeasuredQuestion, drawing: Drawing, current: Collection[str] | None = None
+) -> tuple[MeasuredShare, list[_Entry]]:
+    """The answers to the items of a drawing, counted, and those that enter the bound.
+
+    Args:
+        stores: Stores of the workspace.
+        question: The question.
+        drawing: The drawing.
+        current: What of it is still as it was; None for all.
+    """
+    rows = read_drawn_items(stores, drawing)
+    verdicts = _read_verdicts(stores, question.asked, rows)
+    counts, entered, refused, answered = Counter[str](), list[_Entry](), list[bool](), list[list[_Verdict]]()
     for row in rows[: _count_asked(drawing, rows, verdicts)]:
         said = verdicts.get(row["subject"], [])
         outcome = _judge_verdicts(said, question.words.get(row["word"], "met"))
@@ -334,14 +357,14 @@ def _read_drawing(stores: Stores, population: Population, drawing: Drawing) -> M
             answered.append([item for item in said if item.is_shown])
         if is_told and row["word"] == question.refused != "":
             refused.append(outcome == "true")
-        # An answer may be why a text was written again: an error stays, what was true leaves the population with it.
-        elif is_told and (outcome == "false" or row["subject"] in current):
+        # An answer may be why a text was written again: an error stays, what was true leaves with its text.
+        elif is_told and (outcome == "false" or current is None or row["subject"] in current):
             entered.append(_Entry(row["episode_id"], outcome == "true"))
         elif not is_told:
             counts[outcome] += 1
     several = [items for items in answered if len(items) > 1]
-    return MeasuredShare(
-        dataset=population.dataset,
+    share = MeasuredShare(
+        dataset=drawing.dataset,
         question=question.name,
         what=question.what,
         answers=len(entered),
@@ -354,11 +377,8 @@ def _read_drawing(stores: Stores, population: Population, drawing: Drawing) -> M
         refused_true=sum(refused),
         compared=len(several),
         agreed=sum(len({item.verdict for item in items}) == 1 for items in several),
-        worse=tuple(_find_worse_parts(stores, entered)),
-        measured=len(current),
-        accepted=population.by_anybody,
-        total=population.total,
     )
+    return share, entered
 
 
 class _Entry(NamedTuple):
@@ -432,21 +452,30 @@ class Measurement:
         question: "caption", "segment", "success", "instruction", or a criterion such as "VERB".
         at_least: The share that is to be shown, above 0 and below 1.
         person: Who answers.
+        drawing: What is asked; None for the last one, or a new one where more was graded since.
 
     Raises:
         RequestError: There is no such dataset or question, nothing to measure, or the share or the name is none.
     """
 
     def __init__(
-        self, stores: Stores, dataset: str, question: str = CAPTION, *, at_least: float, person: str
+        self,
+        stores: Stores,
+        dataset: str,
+        question: str = CAPTION,
+        *,
+        at_least: float,
+        person: str,
+        drawing: Drawing | None = None,
     ) -> None:
         check_share(at_least)
         self.at_least, self.person = at_least, str(person_settings(person)["person"])
         self._stores, self._dataset = stores, dataset
-        self._question: MeasuredQuestion = find_measured_question(stores, question)
+        self._question = find_measured_question(stores, question)
+        self._drawing = drawing
         self._queue: ReviewQueue | None = None
         self._shown: set[tuple[str, int]] = set()
-        share = self.share
+        share = self.progress if drawing else self.share
         if not share.answers and share.best_bound() < at_least:
             most = f"{MOST_ANSWERS} answers without an error show {_format_share(share.best_bound())}"
             raise RequestError(f"{_format_share(at_least)} cannot be shown", most)
@@ -458,15 +487,28 @@ class Measurement:
         return _read_measured(self._stores, self._find_population(drawings), drawings).share
 
     @property
+    def progress(self) -> MeasuredShare:
+        """The answers of all people to what is asked, without what the tables say; quicker than `share`."""
+        return _count_answers(self._stores, self._question, self.drawing)[0]
+
+    @property
+    def drawing(self) -> Drawing:
+        """What is asked; it is drawn when it is first needed, and again where more was graded since."""
+        if self._drawing is None:
+            self._drawing = self._find_drawing()
+        return self._drawing
+
+    @property
     def queue(self) -> ReviewQueue:
-        """The queue with the questions; it is drawn when it is first needed, and again where more was graded since."""
+        """The queue of the drawing."""
         if self._queue is None:
-            self._queue = ReviewQueue(self._stores, self._find_drawing().queue.name)
+            self._queue = ReviewQueue(self._stores, self.drawing.queue.name)
         return self._queue
 
     def next(self) -> QueueItem | None:
         """What the person is asked next; None where the measurement is finished, or nothing is left."""
-        return None if self.share.is_finished(self.at_least) else self.queue.next(self.person)
+        is_finished = self.progress.is_finished(self.at_least)
+        return None if is_finished else self.queue.next(self.person)
 
     def clips(self, item: QueueItem) -> list[Path]:
         """Videos of an item, one for each camera, to be opened; answers count from then on."""
@@ -527,7 +569,8 @@ def open_measurement(stores: Stores, queue: str, person: str) -> Measurement | N
     drawing = find_drawing(ReviewQueue(stores, queue).queue)
     if drawing is None:
         return None
-    return Measurement(stores, drawing.dataset, drawing.question, at_least=USUAL_SHARE, person=person)
+    dataset, question = drawing.dataset, drawing.question
+    return Measurement(stores, dataset, question, at_least=USUAL_SHARE, person=person, drawing=drawing)
 
 
 def check_share(at_least: float) -> None:

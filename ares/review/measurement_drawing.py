@@ -303,9 +303,10 @@ def _measured_condition(stores: Stores, drawing: Drawing, accepts_refuted: bool 
     if _GRADE_TIME in columns and question.refused:
         parts.append(f"({_GRADE_TIME} IS NULL OR {_GRADE_TIME} <= {drawing.time!r})")
     parts.append(_refuted_condition(columns, accepts_refuted))
-    by_people = in_condition(question.maker, sorted(list_people(stores))) if question.maker else "false"
-    either = f"(({conjunction(parts)}) OR ({by_people}))" if parts else ""
-    return conjunction([_accepted_condition(question), either])
+    if not question.maker:
+        return ""
+    by_people = in_condition(question.maker, sorted(list_people(stores)))
+    return conjunction([_accepted_condition(question), f"({conjunction(parts)}) OR {by_people}"])
 
 
 def has_grown(stores: Stores, drawing: Drawing) -> bool:
@@ -405,7 +406,7 @@ def draw_measurement(
     recipe: dict[str, Json] = {
         "measure": question.name,
         "dataset": population.dataset,
-        "makers": list[Json](makers),
+        "makers": list(makers),
         "time": now,
         "accepted": len(accepted),
     }

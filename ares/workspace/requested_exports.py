@@ -33,6 +33,8 @@ class ExportOptions(TypedDict, total=False):
     trim: TrimRequest | None
     weights: str
     progress: str
+    min_precision: float | None
+    refuted: bool
 
 
 def make_export_request(

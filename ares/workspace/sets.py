@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         SplitPlan,
     )
     from ares.episode import Json, Span
+    from ares.jobs import EpisodeSelection
     from ares.store import Action, StoredSegment, Stores
     from ares.workspace.arguments import EpisodesLike
     from ares.workspace.episode import StoredEpisode
@@ -112,6 +113,28 @@ class StoredSet(CurationSet):
         return f"StoredSet({self.label!r}: {self.size}, created {self.created})"
 
 
+def freeze_measured(
+    stores: Stores,
+    name: str,
+    selection: EpisodeSelection,
+    min_precision: float | None = None,
+    accepts_refuted: bool = False,
+) -> CurationSet:
+    """Freeze a selection, or what people have measured of it; for the arguments see `SetCollection.create`."""
+    if min_precision is None:
+        if accepts_refuted:
+            raise RequestError("refuted captions are taken by what people say of them", "give min_precision")
+        return freeze_selection(stores, name, selection)
+    from ares.review import keep_measured_episodes
+
+    keep = partial(keep_measured_episodes, stores, at_least=min_precision, accepts_refuted=accepts_refuted)
+    asked: dict[str, Json] = {
+        "min_precision": min_precision,
+        **({"refuted": True} if accepts_refuted else {}),
+    }
+    return freeze_selection(stores, name, selection, keep, asked)
+
+
 @explain_mistakes
 class SetCollection(Mapping[str, StoredSet]):
     """The sets of a workspace by name.
@@ -170,8 +193,6 @@ class SetCollection(Mapping[str, StoredSet]):
             RequestError: The text cannot be a name, the filter is wrong, an id is unknown, no episode was selected, or
                 `min_precision` is not shown: says how many answers are missing.
         """
-        if refuted and min_precision is None:
-            raise RequestError("refuted captions are taken by what people say of them", "give min_precision")
         selection = make_selection(ids, conditions, "the set would be empty")
         if recipe is not None:
             if conditions or not selection.ids or min_precision is not None:
@@ -180,13 +201,7 @@ class SetCollection(Mapping[str, StoredSet]):
                     f"leave out {', '.join(conditions)}" if conditions else "give ids",
                 )
             return self._stored(self._sets.create(name, selection.ids, recipe))
-        if min_precision is None:
-            return self._stored(freeze_selection(self._stores, name, selection))
-        from ares.review import keep_measured_episodes
-
-        keep = partial(keep_measured_episodes, self._stores, at_least=min_precision, accepts_refuted=refuted)
-        asked: dict[str, Json] = {"min_precision": min_precision, **({"refuted": True} if refuted else {})}
-        return self._stored(freeze_selection(self._stores, name, selection, keep, asked))
+        return self._stored(freeze_measured(self._stores, name, selection, min_precision, refuted))
 
     def create_spans(
         self,

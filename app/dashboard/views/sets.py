@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -34,14 +34,16 @@ from ares.names import check_name
 from ares.registry import exporters
 
 if TYPE_CHECKING:
-    from ares.episode import Json
+    pass
 
 _MAX_CARDS = 24
 # Parts of a recipe whose names say too little.
 _RECIPE_WORDS = {"where": "filter"}
 # Keys of the fields of an export.
-_FORMAT, _TASK, _FOLDER = "sets.format", "sets.task", "sets.folder"
+_FORMAT, _TASK, _FOLDER, _PRECISION = "sets.format", "sets.task", "sets.folder", "sets.precision"
 _TASK_HELP = "The instruction; or the caption where it is acceptable, and the instruction elsewhere."
+
+_PRECISION_HELP = "Empty: none is asked for. Else of each dataset; the page Review measures it."
 
 
 def render() -> None:
@@ -96,7 +98,7 @@ def _put_selection_in_url() -> None:
 
 
 def _recipe_text(episode_set: CurationSet) -> str:
-    # What is certified is said in words below.
+    # Sets of earlier versions may have a certificate there.
     recipe = {name: value for name, value in episode_set.recipe.items() if value and name != "certified"}
     return ", ".join(
         f"{_RECIPE_WORDS.get(name) or code_words(name)}: {value}" for name, value in recipe.items()
@@ -110,11 +112,10 @@ def _draw_set(episode_set: CurationSet, others: list[CurationSet]) -> None:
     counts += f" by {episode_set.person}" if episode_set.person else ""
     st.caption(escape_markdown(f"{counts}; {recipe}"), help=f"Hash of the ids: {episode_set.ids_hash}")
     sets = cached_reads.workspace().sets
-    certificate = cached_reads.limited(lambda: sets[episode_set.label].certificate)
-    if certificate:
-        void = "; ".join(map(str, cast("Sequence[Json]", certificate["void"])))
-        text = f"certified: {certificate['says']}{f'; VOID: {void}' if void else ''}"
-        (st.warning if void else st.success)(escape_markdown(text))
+    measured = cached_reads.limited(lambda: sets[episode_set.label].measured)
+    for dataset, shares in cast("Mapping[str, Mapping[str, Any]]", measured).items():
+        for share in shares.values():
+            st.caption(escape_markdown(f"{dataset}: {share['says']}"))
     left_column, right_column = st.columns([1, 1], gap="large")
     with left_column:
         _draw_export(episode_set)
@@ -134,6 +135,15 @@ def _draw_export(episode_set: CurationSet) -> None:
     st.markdown("**Export**")
     format = str(st.selectbox("Format", _list_formats(), key=_FORMAT))
     task: TaskSource = st.selectbox("Task of every episode", TASK_SOURCES, key=_TASK, help=_TASK_HELP)
+    st.number_input(
+        "Share of true captions that people have shown",
+        0.5,
+        0.99,
+        None,
+        0.01,
+        key=_PRECISION,
+        help=_PRECISION_HELP,
+    )
     workspace = cached_reads.workspace()
     folder = _select_export_folder()
     name = st.text_input(
@@ -147,7 +157,8 @@ def _draw_export(episode_set: CurationSet) -> None:
         on_click=guard_field("sets.export", _start_export), args=(episode_set,),
     )  # fmt: skip
     draw_refusal("sets.export")
-    draw_command_line(make_export_words(episode_set.label, folder / (name or "NAME"), format, task))
+    destination = folder / (name or "NAME")
+    draw_command_line(make_export_words(episode_set.label, destination, format, task, _read_precision()))
     draw_jobs(lambda: list_jobs(workspace.stores, "export", episode_set.label), summarise=_summarise_export)
 
 
@@ -180,8 +191,14 @@ def _start_export(episode_set: CurationSet) -> None:
     labels = {str(folder): folder for folder in _list_export_folders()}
     folder = labels.get(entered_text(_FOLDER), next(iter(labels.values())))
     destination = choose_export_destination(folder, name)
-    words = make_export_words(episode_set.label, destination, format, task)
+    words = make_export_words(episode_set.label, destination, format, task, _read_precision())
     start_command(cached_reads.workspace().stores, words, read_person_name(), episode_set.label)
+
+
+def _read_precision() -> float | None:
+    """The least share of true captions that was entered."""
+    precision: float | None = st.session_state.get(_PRECISION)
+    return precision
 
 
 def _list_export_folders() -> tuple[Path, ...]:

@@ -128,7 +128,6 @@ def test_columns_to_sort_by_have_the_usual_ones_first_then_groups_and_letters() 
     [
         (None, "acceptable", "good"),
         ("trusted", "acceptable", "good"),
-        ("certified", "acceptable, certified by people", "good"),
         ("unproven", "graded acceptable by an unproven judge: does not count yet", "open"),
         ("untrusted", "graded acceptable by an untrusted judge: does not count", "open"),
     ],
