@@ -312,7 +312,7 @@ def _read_measured(stores: Stores, population: Population, drawings: Iterable[Dr
     counting = (
         item
         for item in reversed(measured)
-        if item.share.answers and (item.share.answers >= most or item.share.is_finished(USUAL_SHARE))
+        if item.share.answers >= most or item.share.is_finished(USUAL_SHARE)
     )
     return next(counting, _Measured(start, None))
 

@@ -35,7 +35,9 @@ def stores(tmp_path: Path) -> Iterator[Stores]:
         yield opened
 
 
-def _measure(stores: Stores, person: str = "Ada", at_least: float = 0.9, question: str = "caption") -> Measurement:
+def _measure(
+    stores: Stores, person: str = "Ada", at_least: float = 0.9, question: str = "caption"
+) -> Measurement:
     return Measurement(stores, "lids", question, at_least=at_least, person=person)
 
 
@@ -131,7 +133,9 @@ def test_an_answer_without_a_clip_is_kept_and_does_not_enter(stores: Stores) -> 
     assert "2 answers without a clip not counted" in str(share) and "1 cannot be told" in str(share)
 
 
-def test_what_another_captioner_or_judge_says_is_not_measured_and_the_older_number_comes_back(stores: Stores) -> None:
+def test_what_another_captioner_or_judge_says_is_not_measured_and_the_older_number_comes_back(
+    stores: Stores,
+) -> None:
     add_graded(stores, "+" * 60)
     answer_items(_measure(stores), 5)
     assert _share(stores).answers == 5
