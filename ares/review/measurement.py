@@ -189,7 +189,8 @@ class MeasuredShare:
         if not self.answers:
             parts = [f"{what}: not measured: {self.describe_missing(USUAL_SHARE)}"]
         else:
-            by = f"{count_of(self.answers, 'answer')} of {count_of(len(self.people), 'person', 'people')}"
+            who = self.people[0] if len(self.people) == 1 else f"{len(self.people)} people"
+            by = f"{count_of(self.answers, 'answer')} of {who}"
             share = f"{_format_share(self.true / self.answers)} {right}"
             parts = [f"{what}: {share}, at least {_format_share(self.bound)} ({by})"]
         return "; ".join([*parts, *self._list_remarks()])
