@@ -17,12 +17,12 @@ from app.cli.arguments import (
 from app.cli.errors import END_STATUSES, ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
 from ares.console import count_of
+from ares.rubric import KIND_WORDS
 
 if TYPE_CHECKING:
     from annotators.grade import AttackedDataset, AttackQuote, AttackRun
     from annotators.revise import RevisionQuote, RevisionRun
     from ares.review import ProducerComparison
-    from ares.rubric import ControlKindRate
     from ares.statistics import PairedDifference
 
 
@@ -57,29 +57,16 @@ def format_attack_report(run: AttackRun) -> Iterator[Block]:
 
 
 def _dataset_blocks(name: str, shown: AttackedDataset) -> list[Block]:
-    """The line of trust on a dataset, and the refused controls by kind."""
-    low, high = shown.bounds
-    header = ("false texts and frames", "refused", "of", "95 % bounds", "at least", "state")
-    return [
-        f"{name}: {shown.describe()}",
-        f"true captions accepted: {shown.accepted} of {shown.captions}, {low:.3f}-{high:.3f}",
-        OutputTable([_kind_row(rate) for rate in shown.trust.kinds], header),
-    ]
+    """How many true captions and false texts of a dataset are accepted, the false ones by kind."""
+    document: dict[str, Any] = shown.to_json()
+    rows = [_count_row(KIND_WORDS.get(kind, kind), counts) for kind, counts in document["kinds"].items()]
+    header = (name, "accepted", "of", "90 % bounds")
+    return [OutputTable([_count_row("true captions", document["true_captions"]), *rows], header)]
 
 
-def _kind_row(rate: ControlKindRate) -> tuple[object, ...]:
-    from ares.rubric import describe_kind
-
-    low, high = rate.bounds
-    least = "all" if rate.kind == "injected" else f"{1 - rate.limit:.2f}"
-    return (
-        describe_kind(rate.kind),
-        rate.total - rate.accepted,
-        rate.total,
-        f"{1 - high:.3f}-{1 - low:.3f}",
-        least,
-        rate.state,
-    )
+def _count_row(words: str, counts: dict[str, Any]) -> tuple[object, ...]:
+    low, high = counts["bounds"]
+    return words, counts["accepted"], counts["total"], f"{low:.3f}-{high:.3f}"
 
 
 def _warning_lines(warnings: Iterable[str]) -> list[str]:
@@ -236,7 +223,9 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     show = actions.add_parser("show", help="the criteria of a rubric")
     check = actions.add_parser("check", help="read a rubric and print the hash that its grades will carry")
-    attack = actions.add_parser("attack", help="grade captions with many controls, and say what passes")
+    attack = actions.add_parser(
+        "attack", help="put ten batteries of false texts to a judge, and say what passes"
+    )
     revise = actions.add_parser(
         "revise", help="ask for refused captions again with what failed, and measure it"
     )
@@ -289,13 +278,6 @@ def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
         "--episodes", type=episode_count, default=60, metavar="N", help="most episodes (default 60)"
     )
     parser.add_argument(
-        "--per-kind",
-        type=episode_count,
-        default=3,
-        metavar="N",
-        help="near misses of each slot, other captions, and notes to the judge of one episode (default 3)",
-    )
-    parser.add_argument(
         "--seed", type=seed_number, default=0, metavar="N", help="of the sample and of the texts (default 0)"
     )
     parser.add_argument(
@@ -305,7 +287,7 @@ def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_rubric(args: argparse.Namespace) -> int:
-    """Show, check or attack a rubric, compare producers, or revise captions. Returns 1 when the attack breaks a bound.
+    """Show, check or attack a rubric, compare producers, or revise captions. Returns 1 for a broken judge.
 
     Raises RequestError naming the first field of a rubric that is wrong.
     """
@@ -343,7 +325,6 @@ def _attack_judge(args: argparse.Namespace) -> int:
         truth=args.truth,
         where=args.where,
         episodes=args.episodes,
-        per_kind=args.per_kind,
         seed=args.seed,
         budget_usd=args.budget,
     )
