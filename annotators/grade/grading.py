@@ -87,7 +87,7 @@ def _make_case(text: Text, grader: Grader) -> GradeCase:
     rulings = {
         criterion.id: _rule_by_code(criterion, checked, is_control=text.is_control)
         or _rule_on_additions(criterion, extra_words, text.slots, is_control=text.is_control)
-        or rule_by_outcome(criterion, text, grader.verbs)
+        or rule_by_outcome(criterion, text)
         for criterion in rubric.criteria
     }
     pitfall = _failed_pitfall(rubric, rulings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from annotators.base import Subject, Work
@@ -12,22 +11,21 @@ from ares.rubric import (
     GATES,
     NOT_COMPLETED,
     NOT_VISIBLE,
+    VERBS,
     Criterion,
     Rubric,
     Ruling,
     SlotName,
     SlotValues,
     Verdict,
-    count_actions,
-    is_same_value,
+    content_words,
+    find_verb_base_form,
     normalize_caption,
-    read_slots_by_tables,
+    read_action_and_outcome,
     slots_from_json,
 )
 
 _OUTCOME_SLOT: SlotName = "outcome"
-# Slots in which a text says what a task is.
-_SAME_ACTION: tuple[SlotName, ...] = ("action", "object", "from", "to")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,7 @@ class Text:
     is_control: bool = False
 
 
-def rule_by_outcome(criterion: Criterion, text: Text, verbs: Mapping[str, str]) -> Ruling | None:
+def rule_by_outcome(criterion: Criterion, text: Text) -> Ruling | None:
     """The ruling on a stated outcome that a recorded or a stored one gives; None where neither says anything of it.
 
     Both are about the whole episode and its task: they say nothing of a segment, nor of frames that were changed.
@@ -57,7 +55,6 @@ def rule_by_outcome(criterion: Criterion, text: Text, verbs: Mapping[str, str]) 
     Args:
         criterion: The criterion.
         text: The caption.
-        verbs: The guide of verbs.
     """
     work, claimed = text.work, text.slots.get(_OUTCOME_SLOT, "")
     if criterion.slot != _OUTCOME_SLOT or claimed not in (COMPLETED, NOT_COMPLETED):
@@ -68,7 +65,7 @@ def rule_by_outcome(criterion: Criterion, text: Text, verbs: Mapping[str, str]) 
     if recorded is not None:
         observed = COMPLETED if recorded else NOT_COMPLETED
         return _stored_ruling(criterion, claimed, observed, "the source says so", 1.0)
-    if text.outcome is None or not _is_same_action(text, text.outcome.task, verbs):
+    if text.outcome is None or not _is_same_action(text, text.outcome.task):
         return None
     return _model_ruling(criterion, claimed, text.outcome)
 
@@ -84,7 +81,7 @@ def is_refuted_by_label(subject: Subject, rubric: Rubric) -> bool:
     if not any(item.slot == _OUTCOME_SLOT and item.category in GATES for item in rubric.criteria):
         return False
     slots = slots_from_json(caption.value.get("slots"))
-    stated = read_slots_by_tables(str(caption.value.get("text", "")), {}) if slots is None else slots
+    stated = read_action_and_outcome(str(caption.value.get("text", "")), {}) if slots is None else slots
     return stated.get(_OUTCOME_SLOT, "") == (NOT_COMPLETED if recorded else COMPLETED)
 
 
@@ -120,13 +117,10 @@ def _model_ruling(criterion: Criterion, claimed: str, outcome: StoredOutcome) ->
     )
 
 
-def _is_same_action(text: Text, task: str, verbs: Mapping[str, str]) -> bool:
-    """Whether a text has the action, the object and the places of a task, and as many actions; all else may differ."""
-    claimed, of_task = normalize_caption(text.text), read_slots_by_tables(task, verbs)
-    if claimed.is_negated or not of_task.get("action"):
+def _is_same_action(text: Text, task: str) -> bool:
+    """Whether a text says a task and no other action: all its words, and beside them no verb."""
+    claimed, of_task = normalize_caption(text.text), normalize_caption(task)
+    if claimed.is_negated or not of_task.phrase:
         return False
-    if claimed.phrase == normalize_caption(task).phrase:
-        return True
-    return count_actions(text.text) == count_actions(task) and all(
-        is_same_value(slot, text.slots.get(slot, ""), of_task.get(slot, "")) for slot in _SAME_ACTION
-    )
+    words, wanted = ({*content_words(form.phrase)} for form in (claimed, of_task))
+    return wanted <= words and not any(find_verb_base_form(word) in VERBS for word in words - wanted)

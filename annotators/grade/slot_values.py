@@ -27,7 +27,7 @@ from ares.rubric import (
     SlotValues,
     is_same_value,
     is_short_value,
-    read_slots_by_tables,
+    read_action_and_outcome,
     slots_from_json,
     slots_to_json,
 )
@@ -81,7 +81,7 @@ def fill_slots_of(
         verbs: The guide of verbs.
     """
     if vlm is None:
-        return [ReadSlots(slots=read_slots_by_tables(text, verbs), source="tables") for text in sentences]
+        return [ReadSlots(slots=read_action_and_outcome(text, verbs), source="tables") for text in sentences]
     from annotators.caption import FilledSlots, fill_slots
 
     return [

@@ -7,12 +7,11 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from ares.rubric.caption_parser import (
         NormalizedCaption as NormalizedCaption,
-        count_actions as count_actions,
         find_verb_base_form as find_verb_base_form,
         group_wordings as group_wordings,
         normalize_caption as normalize_caption,
         parser_hash as parser_hash,
-        read_slots_by_tables as read_slots_by_tables,
+        read_action_and_outcome as read_action_and_outcome,
         split_outcome as split_outcome,
     )
     from ares.rubric.control_texts import (
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
         tripwire_documents as tripwire_documents,
     )
     from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
+    from ares.rubric.lexicon import VERBS as VERBS
     from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
     from ares.rubric.slots import (
         COMPLETED as COMPLETED,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         KnownDifferences as KnownDifferences,
         SlotName as SlotName,
         SlotValues as SlotValues,
+        content_words as content_words,
         is_same_value as is_same_value,
         is_short_value as is_short_value,
         join_attributes as join_attributes,

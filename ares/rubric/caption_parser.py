@@ -1,4 +1,4 @@
-"""Takes the wording off a caption, and fills its slots from word tables where no model reads it."""
+"""Takes the wording off a caption: what is done, how it ends and who acts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ares.rubric.slots import (
     COMPLETED,
     NOT_COMPLETED,
     OTHER,
-    SLOTS,
     SlotName,
     SlotValues,
     is_short_value,
@@ -374,11 +373,8 @@ def split_outcome(text: str) -> tuple[Outcome, str]:
     return form.outcome, form.phrase
 
 
-# 8: the period of an abbreviation ends no sentence.
-_PARSER_VERSION = 8
-_TOKENS = re.compile(r"next to|on top of|in front of|out of|\w+(?:[-']\w+)*|,")
-# What a word at the start of a phrase says of it: the slot, or "result" for the state that an action ends in.
-_Opener = Literal["to", "from", "manner", "result"]
+# 9: of a sentence without slots the action and the outcome are read.
+_PARSER_VERSION = 9
 
 
 def parser_hash() -> str:
@@ -391,100 +387,52 @@ def parser_hash() -> str:
     return short_hash([_PARSER_VERSION, repr(sorted(tables.items()))])
 
 
-# Words of place that mean the same, and slots by which wordings of one task are told.
+# Words of place that mean the same.
 _POSITION_WORDS = {"onto": "on", "into": "in", "inside": "in"}
-_TASK_SLOTS: tuple[SlotName, ...] = ("action", "object", "from", "to", "count", "manner", "hand")
 
 
 def group_wordings(texts: Iterable[str]) -> list[tuple[tuple[str, ...], bool]]:
     """Texts that are wordings of one task, groups of several alone, and whether they differ in case and marks alone."""
-    verbs = shipped_verbs()
     groups: dict[object, dict[str, str]] = {}
     for text in texts:
         words = re.sub(r"[^\w\s]+", " ", text.casefold().replace("_", " ")).split()
         form = " ".join(_POSITION_WORDS.get(word, word) for word in words if word not in ("a", "an", "the"))
-        slots = read_slots_by_tables(form, verbs)
-        meaning = tuple(slots.get(name, "") for name in _TASK_SLOTS)
-        groups.setdefault(meaning if meaning[0] and meaning[1] else form, {})[text] = form
+        groups.setdefault(_name_verb(normalize_caption(form)), {})[text] = form
     return [(tuple(forms), len({*forms.values()}) == 1) for forms in groups.values() if len(forms) > 1]
 
 
-def read_slots_by_tables(text: str, verbs: Mapping[str, str]) -> SlotValues:
-    """The slots that word tables find in a sentence, each value in its words; of several actions the one that places.
+def _name_verb(form: NormalizedCaption) -> tuple[str, ...]:
+    """What is done and how it ends, with the verb of the guide at its start in place of another for the same action."""
+    verb, _, rest = form.phrase.partition(" ")
+    return name_action(verb, rest, shipped_verbs()), rest, form.outcome, form.actor, str(form.is_negated)
+
+
+def read_action_and_outcome(text: str, verbs: Mapping[str, str]) -> SlotValues:
+    """The action that a sentence says first, and how it ends; either is left out where nothing is said.
 
     Args:
         text: The sentence.
         verbs: The guide of verbs.
     """
     form = normalize_caption(text)
-    clauses: list[dict[SlotName, str]] = []
-    for tokens in _split_actions(form):
-        clauses.append(_read_clause(tokens, verbs, clauses[-1] if clauses else {}))
-    if not clauses:
-        return {}
-    # Who puts a thing somewhere has picked it up before.
-    main = next((clause for clause in reversed(clauses) if clause.get("action") == "place"), clauses[0])
-    sources = [clause["from"] for clause in clauses if "from" in clause]
-    manner = [word for clause in clauses for word in (clause.get("manner"),) if word]
-    slots: dict[SlotName, str] = {**main, "manner": " ".join(manner), "from": "".join(sources[:1])}
-    slots["hand"] = next((clause["hand"] for clause in clauses if "hand" in clause), form.actor)
-    slots["outcome"] = (
-        NOT_COMPLETED
-        if form.is_negated
-        else {"success": COMPLETED, "failure": NOT_COMPLETED}.get(form.outcome, "")
-    )
-    return {name: slots[name] for name in SLOTS if is_short_value(slots.get(name, ""))}
+    sentence = form.sentences[0] if form.sentences else ""
+    front = _FRONT.match(sentence)
+    clause = (front.group(2) if front else sentence).replace(",", "")
+    words = [word for word in clause.split() if not _leads_to_verb(word)]
+    slots: dict[SlotName, str] = {}
+    if words and words[0] not in _NO_VERB_FOLLOWS:
+        slots["action"] = name_action(words[0], " ".join(words[1:]), verbs)
+    outcome = {"success": COMPLETED, "failure": NOT_COMPLETED}.get(form.outcome, "")
+    slots["outcome"] = NOT_COMPLETED if form.is_negated else outcome
+    return {name: value for name, value in slots.items() if is_short_value(value)}
 
 
-def count_actions(text: str) -> int:
-    """How many actions a sentence says, one after another."""
-    return len(_split_actions(normalize_caption(text)))
-
-
-def _split_actions(form: NormalizedCaption) -> list[list[str]]:
-    """The words of each action of a caption."""
-    return [clause for sentence in form.sentences for clause in _split_clauses(_TOKENS.findall(sentence))]
-
-
-def _split_clauses(tokens: Sequence[str]) -> list[list[str]]:
-    """Split at conjunctions and commas before a verb; "red and blue cube" stays in one clause."""
-    clauses: list[list[str]] = [[]]
-    has_front = bool(tokens) and _says_how_or_where(tokens) and "," in tokens
-    front_end = tokens.index(",") if has_front else -1
-    for index, token in enumerate(tokens):
-        rest = tokens[index + 1 :]
-        is_end = index == front_end or _starts_action(rest) or (rest and _is_joint(rest[0]))
-        if _is_joint(token) and is_end:
-            clauses.append([])
-        else:
-            clauses[-1].append(token)
-    return _join_fronts([clause for clause in map(_strip_joints, clauses) if clause])
-
-
-def _join_fronts(clauses: Sequence[list[str]]) -> list[list[str]]:
-    """Put what stands before a verb and says how or where behind it: "with the left hand, open the door"."""
-    joined, front = list[list[str]](), list[str]()
-    for clause in clauses:
-        if _says_how_or_where(clause):
-            front += clause
-        else:
-            joined.append([*clause, *front])
-            front = []
-    if front and joined:
-        joined[-1] += front
-    return joined or ([front] if front else [])
-
-
-def _says_how_or_where(tokens: Sequence[str]) -> bool:
-    """Whether words begin with a preposition, or are adverbs alone."""
-    if all(map(_leads_to_verb, tokens)):
-        return True
-    is_verb = _is_adverb(tokens[0]) or tokens[0] in lexicon.VERBS
-    return not is_verb and _find_opener(tokens[0], tokens[1:]) is not None
-
-
-def _is_joint(token: str) -> bool:
-    return token in lexicon.CONJUNCTIONS or token == ","
+def name_action(verb: str, rest: str, verbs: Mapping[str, str]) -> str:
+    """A verb as the guide has it, also "turn on" of "turn the light on"; with OTHER before one that it has not."""
+    words = rest.split()
+    known = [f"{verb} {word}" for word in (*words[:1], *words[-1:])]
+    names = (*known, verb, lexicon.VERB_KEY.get(verb, ""))
+    return next((name for name in names if name in verbs), f"{OTHER}: {verb}")
 
 
 def _starts_action(tokens: Sequence[str]) -> bool:
@@ -493,117 +441,6 @@ def _starts_action(tokens: Sequence[str]) -> bool:
     return find_verb_base_form(verb) in lexicon.VERBS
 
 
-def _strip_joints(clause: list[str]) -> list[str]:
-    """A clause without joints at its ends."""
-    content = [index for index, token in enumerate(clause) if not _is_joint(token)]
-    return clause[content[0] : content[-1] + 1] if content else []
-
-
-def _read_clause(
-    tokens: list[str], verbs: Mapping[str, str], before: Mapping[SlotName, str]
-) -> dict[SlotName, str]:
-    """The slots of one action; "it" is the object of the action before."""
-    action, rest = _read_action(tokens, verbs)
-    slots: dict[SlotName, str] = {"action": action}
-    for opener, words in _split_phrases(rest):
-        if opener == "result":
-            if tokens[0] not in lexicon.VERBS_WITHOUT_RESULT:
-                slots["action"] = _name_action(lexicon.RESULTS[words[0]], verbs)
-        elif opener == "manner":
-            name: SlotName = "hand" if words[-1] in ("hand", "arm", "gripper") else "manner"
-            words = words[1:] if name == "hand" and words[0] == "with" else words
-            slots[name] = " ".join(filter(None, (slots.get(name), _join_words(words))))
-        elif opener:
-            slots.setdefault(opener, _join_words(_strip_joints(words)))
-        elif not (words := _strip_joints(words)):
-            continue
-        elif words[0] in lexicon.PRONOUNS:
-            slots |= {name: value for name, value in before.items() if name in ("object", "attributes")}
-        elif "object" not in slots:
-            slots |= _read_thing(words)
-    return {name: value for name, value in slots.items() if value}
-
-
-def _read_action(tokens: Sequence[str], verbs: Mapping[str, str]) -> tuple[str, list[str]]:
-    """The action by the guide of verbs, and the words after it: also "turn on" of "turn the light on"."""
-    start = next(
-        (index for index, token in enumerate(tokens) if not _leads_to_verb(token) and token != ","), 0
-    )
-    adverbs = [token for token in tokens[:start] if _is_adverb(token)]
-    verb, rest = find_verb_base_form(tokens[start]), list(tokens[start + 1 :])
-    for index in dict.fromkeys((0, len(rest) - 1)):
-        if rest and f"{verb} {rest[index]}" in verbs:
-            return f"{verb} {rest[index]}", rest[:index] + rest[index + 1 :] + adverbs
-    if verb not in lexicon.VERBS and _is_function_word(verb):
-        return "", [*([] if verb in lexicon.DETERMINERS else [verb]), *rest, *adverbs]
-    return _name_action(verb, verbs), rest + adverbs
-
-
-def _name_action(verb: str, verbs: Mapping[str, str]) -> str:
-    names = (verb, lexicon.VERB_KEY.get(verb, ""))
-    return next((name for name in names if name in verbs), f"{OTHER}: {verb}")
-
-
-def _split_phrases(tokens: Sequence[str]) -> list[tuple[_Opener | None, list[str]]]:
-    """Split what follows a verb before every preposition, particle, adverb and state; things have no opener."""
-    phrases: list[tuple[_Opener | None, list[str]]] = [(None, [])]
-    for index, token in enumerate(tokens):
-        opener, (last, words) = _find_opener(token, tokens[index + 1 :]), phrases[-1]
-        is_empty = last in ("to", "from") and lexicon.DETERMINERS.issuperset(words[1:])
-        if is_empty and token in lexicon.APPROACHES | lexicon.DIRECTIONS and opener != "result":
-            # "From above" and "to the left" say how; "to the left of the box" goes on.
-            phrases[-1] = ("manner" if index + 1 == len(tokens) or opener else last, [*words, token])
-        elif opener:
-            phrases.append((opener, [token]))
-            if _is_adverb(token) or token in lexicon.DIRECTIONS or opener == "result":
-                phrases.append((None, []))
-        else:
-            words.append(token)
-    return [phrase for phrase in phrases if phrase[1]]
-
-
-def _find_opener(token: str, rest: Sequence[str]) -> _Opener | None:
-    # In "the left drawer" the direction is an attribute: it precedes a noun, and no article starts a new phrase.
-    if token in lexicon.RESULTS or token in lexicon.DIRECTIONS:
-        is_attribute = bool(rest) and not _is_function_word(rest[0])
-        return None if is_attribute else "result" if token in lexicon.RESULTS else "manner"
-    if token in lexicon.MANNER_WORDS or _is_adverb(token):
-        return "manner"
-    if token in lexicon.FROM_RELATIONS:
-        return "from"
-    return "to" if token in lexicon.TO_RELATIONS else None
-
-
-def _is_function_word(token: str) -> bool:
-    tables: Iterable[Iterable[str]] = (
-        lexicon.TO_RELATIONS,
-        lexicon.FROM_RELATIONS,
-        lexicon.MANNER_WORDS,
-        lexicon.DIRECTIONS,
-        lexicon.RESULTS,
-        lexicon.DETERMINERS,
-        lexicon.PRONOUNS,
-        lexicon.CONJUNCTIONS,
-        (",",),
-    )
-    return _is_adverb(token) or any(token in table for table in tables)
-
-
 def _is_adverb(token: str) -> bool:
     is_formed = token.endswith("ly") and len(token) > 4 and token not in lexicon.NO_ADVERBS
     return is_formed or token in lexicon.INTENSIFIERS
-
-
-def _read_thing(words: Sequence[str]) -> dict[SlotName, str]:
-    """Object and attributes of a noun phrase: "the red and blue cube" is a cube with two colours."""
-    start, attributes = 0, list[str]()
-    while start < len(words) - 1 and (
-        words[start] in lexicon.DETERMINERS | lexicon.ATTRIBUTES or (attributes and _is_joint(words[start]))
-    ):
-        attributes += [words[start]] if words[start] in lexicon.ATTRIBUTES else []
-        start += 1
-    return {"object": _join_words(words[start:]), "attributes": ", ".join(sorted(attributes))}
-
-
-def _join_words(words: Sequence[str]) -> str:
-    return " ".join(words).replace(" ,", ",")

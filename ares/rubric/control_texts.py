@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from ares.rubric import lexicon
-from ares.rubric.caption_parser import read_slots_by_tables, split_outcome
+from ares.rubric.caption_parser import read_action_and_outcome, split_outcome
 from ares.rubric.slots import (
     COMPLETED,
     NOT_COMPLETED,
@@ -54,13 +54,13 @@ class NearMiss:
 
 
 def parse_known_text(text: str, verbs: Mapping[str, str] | None = None) -> KnownText:
-    """A sentence with the slots that word tables find in it; an action is claimed to be completed, if nothing is said.
+    """A sentence with its action and its outcome; an action is claimed to be completed, if nothing is said.
 
     Args:
         text: The sentence.
         verbs: The guide of verbs; None for the shipped one.
     """
-    slots = read_slots_by_tables(text, shipped_verbs() if verbs is None else verbs)
+    slots = read_action_and_outcome(text, shipped_verbs() if verbs is None else verbs)
     return KnownText(text, {**slots, "outcome": slots.get("outcome", COMPLETED)})
 
 
@@ -109,14 +109,24 @@ def _load_material() -> Mapping[str, Any]:
 
 def shipped_phrases() -> list[str]:
     """Phrases of tasks that a robot on a table, in a kitchen or in a simulation hardly ever does, sorted."""
-    text = files("ares.rubric").joinpath("foreign_phrases.txt").read_text("utf-8")
-    return sorted(line for line in text.splitlines() if line)
+    return [line.partition(" | ")[0] for line in _foreign_lines()]
 
 
 @cache
 def shipped_texts() -> Sequence[KnownText]:
-    """The shipped phrases with the slots that they state."""
-    return [parse_known_text(phrase) for phrase in shipped_phrases()]
+    """The shipped phrases with the actions and things that they state."""
+    texts = []
+    for line in _foreign_lines():
+        phrase, _, thing = line.partition(" | ")
+        text = parse_known_text(phrase)
+        texts.append(KnownText(phrase, {**text.slots, "object": thing}))
+    return texts
+
+
+def _foreign_lines() -> list[str]:
+    """Phrases with the thing that each is about, behind a bar."""
+    text = files("ares.rubric").joinpath("foreign_phrases.txt").read_text("utf-8")
+    return sorted(line for line in text.splitlines() if line)
 
 
 def make_near_misses(
@@ -208,11 +218,20 @@ def _is_surely_wrong(
         return is_known_action(value) and all(
             are_different_actions(value, action) for action in _stated_values(slot, statements)
         )
-    words = _content_words(value)
-    if not words or is_vague(value) or any(words & _content_words(text.text) for text in statements):
+    if not _content_words(value) or is_vague(value):
+        return False
+    if any(_may_name(text, slot, value, differences) for text in statements):
         return False
     return not any(
         differences.may_be_the_same(slot, value, stated) for stated in _stated_values(slot, statements)
+    )
+
+
+def _may_name(text: KnownText, slot: SlotName, value: str, differences: KnownDifferences) -> bool:
+    """Whether a text has a word of a value, or another name of it."""
+    words = _content_words(text.text)
+    return bool(words & _content_words(value)) or any(
+        differences.may_be_the_same(slot, value, word) for word in words
     )
 
 
@@ -296,8 +315,10 @@ def is_other_task(other: KnownText, statements: Sequence[KnownText], differences
         return False
     for text in statements:
         stated = text.slots.get("object", "")
-        is_same_thing = not stated or is_vague(stated) or bool(thing & _content_words(text.text))
-        is_same_thing = is_same_thing or differences.may_be_the_same("object", name, stated)
+        is_same_thing = is_vague(stated) or _may_name(text, "object", name, differences)
+        is_same_thing = is_same_thing or (
+            bool(stated) and differences.may_be_the_same("object", name, stated)
+        )
         if is_same_thing and not are_different_actions(
             other.slots.get("action", ""), text.slots.get("action", "")
         ):

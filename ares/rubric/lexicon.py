@@ -86,54 +86,6 @@ DOTTED_UNITS = frozenset(
     ]
 )
 
-# State words decide the action whatever the verb: "push the drawer closed" closes it.
-RESULTS: Mapping[str, str] = {
-    "open": "open",
-    "opened": "open",
-    "closed": "close",
-    "close": "close",
-    "shut": "close",
-    "locked": "lock",
-    "lock": "lock",
-    "unlocked": "unlock",
-    "unlock": "unlock",
-}
-# Actions that open and close nothing: "wipe the drawer open" wipes it.
-VERBS_WITHOUT_RESULT = frozenset(
-    [
-        "cut",
-        "fold",
-        "hammer",
-        "pour",
-        "rub",
-        "scratch",
-        "stir",
-        "sweep",
-        "throw",
-        "touch",
-        "wash",
-        "wave",
-        "wipe",
-    ]
-)
-DIRECTIONS = frozenset(
-    (
-        *(
-            "up",
-            "upward",
-            "upwards",
-            "down",
-            "downward",
-            "downwards",
-            "left",
-            "leftward",
-            "right",
-            "rightward",
-        ),
-        *("forward", "forwards", "back", "backward", "backwards", "sideways"),
-        *("clockwise", "counterclockwise", "anticlockwise"),
-    )
-)
 TO_RELATIONS = frozenset(
     (
         *("on", "onto", "upon", "atop", "on top of", "in", "into", "inside", "to", "at", "toward", "towards"),
@@ -142,7 +94,6 @@ TO_RELATIONS = frozenset(
     )
 )
 FROM_RELATIONS = frozenset({"from", "off", "out", "out of", "away"})
-APPROACHES = frozenset(["above", "below", "front", "behind", "side", "left", "right", "top"])
 # With what the arm passes on its way, which is no destination.
 MANNER_WORDS = frozenset(
     {"by", "with", "using", "without", "while", "over", "around", "through", "across", "along"}
@@ -176,7 +127,6 @@ MATERIALS = frozenset(
 )
 ATTRIBUTES = COLOURS | SIZES | MATERIALS
 DETERMINERS = frozenset(["the", "a", "an", "its", "their", "this", "that", "these", "those", "some", "one"])
-PRONOUNS = frozenset({"it", "them", "itself", "themselves"})
 RELATIVE_PRONOUNS = frozenset({"who", "that", "which"})
 CONJUNCTIONS = frozenset({"and", "then", "but", "or"})
 # Words that end in "-ly" and say nothing of how something is done.

@@ -8,13 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-from annotators.base import Subject, Work
-from annotators.grade import load_rubric
-from annotators.grade.additions import stem_word
 from annotators.grade.control_calls import draw_expected_controls, expect_control_calls
 from annotators.grade.control_plan import ControlPlan, DatasetControls
-from annotators.grade.outcome_rulings import is_refuted_by_label
 from annotators.grade.rates import (
     CAPTIONS,
     COMPARISONS,
@@ -25,6 +20,11 @@ from annotators.grade.rates import (
     read_judge_rates,
     text_kind,
 )
+
+from annotators.base import Subject, Work
+from annotators.grade import load_rubric
+from annotators.grade.additions import stem_word
+from annotators.grade.outcome_rulings import is_refuted_by_label
 from annotators.grade.slot_values import SentenceSlots
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
-
-from annotators.base import Work
-from annotators.grade import load_rubric
 from annotators.grade.control_plan import (
     ControlPlan,
     DatasetControls,
     make_control_value,
 )
+from hypothesis import given, strategies as st
+
+from annotators.base import Work
+from annotators.grade import load_rubric
 from annotators.grade.grading import GradedText
 from annotators.grade.judge import Judgement, blank, scrambled
 from ares.annotation import Annotation, Cost

@@ -9,10 +9,11 @@ from itertools import combinations_with_replacement, product
 from typing import Any
 
 import pytest
+from annotators.grade.control_plan import AttackControls, ControlPlan, DatasetControls, SegmentControls
+from annotators.grade.rates import CallTotals
 
 from annotators.base import Work
 from annotators.grade import additions, questions
-from annotators.grade.control_plan import AttackControls, ControlPlan, DatasetControls, SegmentControls
 from annotators.grade.observation import (
     Observation,
     ObservedPart,
@@ -20,7 +21,6 @@ from annotators.grade.observation import (
     parse_observation,
     read_observation,
 )
-from annotators.grade.rates import CallTotals
 from annotators.grade.segment_fit import (
     SeenNeighbour,
     list_unequal_values,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ares.rubric.trust import grade_from_verdicts, rests_on_people, trust_of_grade
 
 from ares.episode import Signal, Trajectory
 from ares.rubric import (
@@ -38,7 +39,6 @@ from ares.rubric import (
     turn_outcome,
 )
 from ares.rubric.control_texts import are_different_actions
-from ares.rubric.trust import grade_from_verdicts, rests_on_people, trust_of_grade
 from ares.rubric.verdict import correct_grade
 from tests.ares.rubric.simulated_controls import GATES, SimulatedJudge, simulate_controls
 from tests.recordings import RECORDED, compare_with_recording

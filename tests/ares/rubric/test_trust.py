@@ -7,8 +7,8 @@ rests on are recorded: tests/ares/rubric/test_recorded_readings.py.
 from __future__ import annotations
 
 import pytest
-
 from ares.rubric.trust import JudgeTrust, measure_judge_trust, trust_of_grade
+
 from tests.ares.rubric.simulated_controls import SimulatedJudge, simulate_controls
 
 CAPTIONS = 92
