@@ -65,7 +65,6 @@ GONE_OPTIONS: Mapping[str, str] = {
     "ares check --evidence": "`ares ingest` the data: `ares app` plays each episode with its findings",
     "ares check --github": "the exit status is 1 where there are faults, and --json has the findings",
     "ares check --sarif": "--json has the findings, and --write-baseline keeps those that are known",
-    "ares rubric attack --per-kind": "ten batteries of false texts are put to the judge, always the same kinds",
     "ares remove --vectors": "in Python `ws.remove_vectors(NAME)` deletes what `ws.add_vectors` has stored",
     "ares export --append": "`ares set union` joins the sets; export that into a new folder",
     "ares export --drop-segments": "`ares set create NAME --segments` makes a set of the spans to keep; export that",
