@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ares.rubric.trust import measure_judge_trust
 
 from annotators.base import Options, Result, Work
 from annotators.grade import GradeAnnotator
@@ -16,7 +17,6 @@ from ares.annotation import Annotation, Producer
 from ares.episode import Episode, Json
 from ares.errors import MediaError, RequestError
 from ares.rubric import describe_trust
-from ares.rubric.trust import measure_judge_trust
 from ares.workspace import Workspace
 from tests.annotators.grade.conftest import TASK
 

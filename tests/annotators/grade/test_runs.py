@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from annotators.grade.control_plan import ControlPlan
 
 from annotators.base import Options, make_episode_subject
 from annotators.grade import GradeAnnotator
-from annotators.grade.control_plan import ControlPlan
 from ares.annotation import Producer
 from ares.episode import Json
 from ares.settings import Price

@@ -10,7 +10,7 @@ import pytest
 
 from annotators.base import Options, Result, Work
 from annotators.grade import GradeAnnotator
-from annotators.grade.judge import ChangedFrames, blank
+from annotators.grade.changed_frames import ChangedFrames, blank
 from app.demo.run import GRADE_OPTIONS
 from ares.annotation import Annotation, Producer
 from ares.episode import Episode, Json

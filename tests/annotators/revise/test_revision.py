@@ -111,7 +111,7 @@ def test_hidden_criteria_that_were_met_before_show_nothing(
     script.first = "open the green drawer"
     shipped = set(graded.stores.annotations.producers())
     annotate(graded.stores, ["caption"], replace(judging, values={"layout": "sheets"}), quiet=True)
-    annotate(graded.stores, ["grade"], replace(judging, values={"calibrate": "no"}), quiet=True)
+    annotate(graded.stores, ["grade"], judging, quiet=True)
     producers = graded.stores.annotations.producers().items()
     (made,) = [key for key, producer in producers if producer.annotator == "caption" and key not in shipped]
     run = revise(graded, judging, replace(REQUEST, captions=made))
@@ -199,7 +199,7 @@ def test_captions_are_revised_with_the_verbs_of_the_lab(
         quote_revision(graded.stores, own, REQUEST)
     shipped = set(graded.stores.annotations.producers())
     annotate(graded.stores, ["caption"], replace(own, values={**own.values, "layout": "tiles"}), quiet=True)
-    annotate(graded.stores, ["grade"], replace(own, values={**own.values, "calibrate": "no"}), quiet=True)
+    annotate(graded.stores, ["grade"], own, quiet=True)
     producers = graded.stores.annotations.producers().items()
     (producer,) = [
         key for key, producer in producers if producer.annotator == "caption" and key not in shipped
