@@ -114,7 +114,7 @@ _COLUMN_COMMANDS = {
     column: command
     for columns, command in (
         ("caption verb object", "annotate caption"),
-        ("grade acceptable grade_trust", "annotate grade"),
+        ("grade acceptable grade_refuted", "annotate grade"),
         ("idle_share path_length mean_speed joint_path_length", "annotate motion"),
         ("map_x map_y", "annotate map"),
         ("tags", "tag add"),
@@ -154,7 +154,7 @@ _COLUMN_WORDS = {
         ("score quality rating grades graded", "grade quality_findings"),
         ("findings checks codes errors warnings faults", "quality_findings quality_codes"),
         ("accepted is_acceptable", "acceptable"),
-        ("trust trusted judge", "grade_trust"),
+        ("trust trusted judge refuted", "grade_refuted acceptable"),
         ("idle idleness rest_share", "idle_share"),
         ("speed velocity", "mean_speed"),
         ("distance travel", "path_length"),
@@ -170,9 +170,19 @@ _COLUMN_WORDS = {
 }
 
 
+# Columns of earlier versions, and what to use in their place: no table has them, and no producer fills them.
+GONE_COLUMNS: Mapping[str, str] = {
+    "acceptable_unproven": "acceptable, which any judge fills until it is refuted",
+    "certified": "--min-precision, which asks for what people measured",
+    "grade_trust": "acceptable, which is empty where the judge is refuted, or grade_refuted",
+}
+
+
 def suggest_column(name: str, columns: Collection[str]) -> str:
     """What to type in place of a name that is no column, with "; " or "? " behind it, or ""."""
     word = name[:100].lower()
+    if word in GONE_COLUMNS:
+        return f"it is gone: use {GONE_COLUMNS[word]}; "
     if word.startswith("metadata.") and "metadata" in columns:
         return f'write contains(metadata, \'"{word[9:]}": "VALUE"\') in a filter; '
     if hint := _match_word(word, columns):

@@ -4,7 +4,7 @@
 .venv/bin/python -m benchmarks.operation_speed export --episodes 10000
 .venv/bin/python -m benchmarks.operation_speed motion --episodes 10000 100000
 .venv/bin/python -m benchmarks.operation_speed segment --episodes 10000
-.venv/bin/python -m benchmarks.operation_speed trust --episodes 1000000
+.venv/bin/python -m benchmarks.operation_speed grades --episodes 1000000
 """
 
 from __future__ import annotations
@@ -21,9 +21,17 @@ from typing import Any
 
 import ares
 from annotators.grade import read_texts
-from ares.annotation import Annotation, Column, Producer
+from ares.annotation import Annotation, Producer
 from ares.episode import Json
-from ares.rubric import JUDGE_TRUST, TRUST_COLUMN, VERDICTS_COLUMN, GradeProjection, shipped_verbs
+from ares.rubric import (
+    GRADE_COLUMNS,
+    GRADE_TIME_COLUMN,
+    JUDGE_TRIPWIRE,
+    REFUTED_COLUMN,
+    VERDICTS_COLUMN,
+    GradeProjection,
+    shipped_verbs,
+)
 from ares.store import ProducerCatalog, producer_column, read_pins
 from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes, set_annotator_columns
@@ -113,7 +121,7 @@ def _add_texts(ws: Workspace) -> None:
     ws.sync()
 
 
-def _trust(folder: Path, episodes: int) -> tuple[float, float, str]:
+def _grades(folder: Path, episodes: int) -> tuple[float, float, str]:
     """What the controls of a judge say, as columns of its grades; once more; and the texts that controls are of."""
     with ares.open(folder / "ws", create=True) as ws:
         add_synthetic_episodes(ws, episodes)
@@ -133,31 +141,22 @@ def _trust(folder: Path, episodes: int) -> tuple[float, float, str]:
     return wall, cpu, f"accepted {accepted}, again {again:.1f} s, {counted} texts {reading:.1f} s, {memory}"
 
 
-# What the word of a judge on captions that state an action rests on.
-_CONTROL_KINDS = ("foreign", "near_miss:action", "blank", "scrambled", "injected")
-
-
 def _grade_rows(ws: Workspace) -> None:
-    """Let a judge that is trusted have graded every episode, without the word of its controls."""
+    """Let a judge have graded every episode that is refuted for the later half, which the columns do not show yet."""
     import pyarrow as pa
 
-    text = Column(name=TRUST_COLUMN, type="string", meaning="Made up.")
-    producer = Producer(annotator="grade", version="1", model="judge", columns=(text,), kind="model")
+    producer = Producer(annotator="grade", version="1", model="judge", columns=GRADE_COLUMNS, kind="model")
     ws.stores.annotations.add_producer(producer)
     rows = ws.stores.tables.episodes.read_columns(["episode_id", "dataset", "grade"])
-    trusted: Json = {
-        "state": "trusted",
-        "content": "trusted",
-        "gates": {"VERB": "action"},
-        "kinds": {kind: {"state": "trusted"} for kind in _CONTROL_KINDS},
-    }
-    keys = {f"{producer.maker_id}/{name}": trusted for name in rows["dataset"].unique().to_pylist()}
-    ws.stores.annotations.put_documents(JUDGE_TRUST, keys)
+    refuted: Json = {"state": "refuted", "since": len(rows) / 2}
+    keys = {f"{producer.maker_id}/{name}": refuted for name in rows["dataset"].unique().to_pylist()}
+    ws.stores.annotations.put_documents(JUDGE_TRIPWIRE, keys)
     verdicts = {"acceptable": "VERB=MET", "not_acceptable": "VERB=UNMET", "unsure": "VERB=UNSURE"}
     grades = rows["grade"].to_pylist()
     columns = {
         producer_column("grade"): pa.array([producer.maker_id] * len(rows)),
-        TRUST_COLUMN: pa.nulls(len(rows), pa.string()),
+        REFUTED_COLUMN: pa.nulls(len(rows), pa.bool_()),
+        GRADE_TIME_COLUMN: pa.array(range(len(rows)), pa.float64()),
         VERDICTS_COLUMN: pa.array([verdicts.get(grade, "VERB=ERROR") for grade in grades]),
     }
     values = pa.table({"episode_id": rows["episode_id"], **columns})
@@ -178,7 +177,7 @@ _OPERATIONS: dict[str, Callable[[Path, int], tuple[float, float, str]]] = {
     "motion": partial(_annotate, "motion"),
     "segment": partial(_annotate, "segment"),
     "export": _export,
-    "trust": _trust,
+    "grades": _grades,
 }
 
 

@@ -69,7 +69,7 @@ _COMMANDS = {
     ),
     "operation_speed check --episodes 4": r"4 episodes: .* checked 4, clean True",
     "operation_speed export --episodes 4": r"4 episodes: .* 40 segments; without texts .*: speed \d",
-    "operation_speed trust --episodes 50": r"50 episodes: .* accepted [1-9]\d, again .* texts ",
+    "operation_speed grades --episodes 50": r"50 episodes: .* accepted [1-9]\d, again .* texts ",
     "operation_speed motion --episodes 4 8": r"kept 4\n8 episodes: .* kept 8\nexponent of growth: ",
     "quality --seeds 5:6": r"A004 spike \| 0.2 rad at one step \| 1/1 ",
     "quality --seeds 6:7 --foreign": r"A004 spike .* 1/1 [^$]*lag claimed in 3/5 ",

@@ -60,8 +60,8 @@ def episode_prompt_hash(verbs: Mapping[str, str]) -> str:
 class EpisodeWriter:
     """Writes captions of episodes from those of their segments.
 
-    A refused caption, or one that no trusted judge has accepted, is told to nobody. One caption, or several in a row of
-    one text, is that of the episode as it is, without a call.
+    A caption that is not acceptable, or by the word of a refuted judge alone, is told to nobody. One caption, or
+    several in a row of one text, is that of the episode as it is, without a call.
 
     Attributes:
         captioner: The model; it gets no images.
@@ -173,9 +173,7 @@ def _describe_source(accepted: AcceptedSegments) -> dict[str, Json]:
 
 def _no_captions_error(accepted: AcceptedSegments) -> RequestError:
     if accepted.left_out:
-        detail = (
-            f"none of {accepted.left_out} is accepted by a trusted judge (ares annotate grade --per segment)"
-        )
+        detail = f"none of {accepted.left_out} is accepted by a judge (ares annotate grade --per segment)"
     else:
         detail = "there are none (ares annotate caption --per segment)"
     return RequestError("episode has no accepted caption of a segment", detail)

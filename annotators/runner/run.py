@@ -57,7 +57,7 @@ from ares.jobs import (
     run_pipeline,
 )
 from ares.registry import annotators as registry
-from ares.rubric import read_judge_trust
+from ares.rubric import read_tripwires
 from ares.search import embed_texts, list_embedding_spaces
 
 if TYPE_CHECKING:
@@ -415,8 +415,8 @@ def _has_work(stores: Stores, task: AnnotatorRun, tasks: Sequence[AnnotatorRun],
 
 def _record_reports(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[AnnotateReport, ...]:
     """The reports with what the controls of judges say, kept as the newest of their annotators."""
-    trust = read_judge_trust(stores.annotations)
-    complete = tuple(replace(report, judge_trust=trust.get(report.producer, {})) for report in reports)
+    tripwires = read_tripwires(stores.annotations)
+    complete = tuple(replace(report, judge_tripwire=tripwires.get(report.producer, {})) for report in reports)
     for report in complete:
         record_job(stores.annotations, f"annotate {report.annotator}", report.to_json())
     return complete

@@ -21,7 +21,7 @@ from app.cli.output import Block, answer, make_table, tallies
 from ares.console import count_of, write_stderr
 from ares.episode import Json, describe_seconds
 from ares.jobs import AnnotateEstimate, AnnotateReport, AnnotateRequest, EpisodeSelection
-from ares.rubric import describe_trust
+from ares.rubric import describe_tripwire
 from ares.workspace import AnnotateReports, EstimateList, estimate_run, run_annotators
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _report_blocks(reports: Sequence[AnnotateReport], documents: list[dict[str, 
             yield (f"{report['annotator']} lost:", *tallies(report, "lost"))
         if report["warnings"]:
             yield (f"{report['annotator']} warnings:", *tallies(report, "warnings"))
-        trust = cast("Mapping[str, Mapping[str, Json]]", report["judge_trust"])
-        if trust:
-            lines = [f"  {dataset}: {describe_trust(document)}" for dataset, document in trust.items()]
+        tripwires = cast("Mapping[str, Mapping[str, Json]]", report["judge_tripwire"])
+        if tripwires:
+            lines = [f"  {dataset}: {describe_tripwire(document)}" for dataset, document in tripwires.items()]
             yield (f"{report['annotator']}, the judge by its controls:", *lines)

@@ -18,7 +18,7 @@ from app.cli.arguments import (
 from app.cli.output import Block, OutputTable, answer
 from ares.console import count_of, print_message
 from ares.episode import Json
-from ares.rubric import describe_trust
+from ares.rubric import describe_tripwire
 
 if TYPE_CHECKING:
     from app.demo import DemoReport
@@ -133,8 +133,8 @@ def _demo_report_blocks(report: DemoReport) -> Iterator[Block]:
         ),
     ]
     yield from (OutputTable(rows), "", f"{report.label}:", OutputTable(shares), f"the judge {TEST_NOTE}")
-    trust = cast("Mapping[str, Mapping[str, Json]]", report.judge_trust)
-    words = [(dataset, describe_trust(document)) for dataset, document in trust.items()]
+    tripwires = cast("Mapping[str, Mapping[str, Json]]", report.judge_tripwire)
+    words = [(dataset, describe_tripwire(document)) for dataset, document in tripwires.items()]
     yield from ("", "the judge by its controls, SIMULATION:", OutputTable(words))
 
 

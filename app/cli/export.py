@@ -69,8 +69,7 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
         "--task",
         choices=TASK_SOURCES,
         default="instruction",
-        help="task of every episode: its instruction (default), or its caption where a trusted judge accepts it, "
-        "one that is not proven, or an untrusted one",
+        help="task of every episode: its instruction (default), or its caption where it is acceptable",
     )
     parser.add_argument("--fps", type=rate_hz, metavar="HZ", help="write steps and frames at this rate")
     parser.add_argument(
@@ -93,7 +92,12 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         choices=SEGMENT_CHOICES,
         help="write texts of segments by models also where their grade is this; may be repeated; none: no texts at all "
-        "(default: what people and sources say, and what a trusted judge accepts)",
+        "(default: what people and sources say, and what a judge accepts)",
+    )
+    parser.add_argument(
+        "--refuted",
+        action="store_true",
+        help="take captions and texts of segments also where a refuted judge accepts them",
     )
     for name in _MORE_ARGUMENTS:
         parser.add_argument(name, **_MORE_ARGUMENTS[name])
@@ -167,6 +171,7 @@ def _export_with_options(args: argparse.Namespace) -> ExportReport:
         weights="".join(args.weights),
         progress=args.progress,
         task=args.task,
+        refuted=args.refuted,
         fps=args.fps,
         retime=args.retime,
         convert=args.convert,

@@ -34,7 +34,6 @@ from app.cli.set_composition import (
 from ares.console import count_are, count_of, visible, write_stderr
 from ares.episode import Span
 from ares.errors import RequestError
-from ares.rubric import count_trust_states
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -146,18 +145,14 @@ def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
     clashes = workspace.sets.clashes(episode_set)
     for clash in clashes:
         write_stderr(f"ares set create: warning: {clash}; {clash.remedy}")
-    trust = count_trust_states(workspace.stores.tables, episode_set.ids())
     document = {
         **episode_set.to_json(),
         "clashes": [clash.to_json() for clash in clashes],
-        "grade_trust": dict(trust),
     }
     certificate = episode_set.certificate
     if certificate:
         document["certificate"] = certificate
-    rests = ", ".join(f"{count} {state}" for state, count in trust.items())
-    more = f"; the judge of their captions is: {rests}" if trust else ""
-    more += f"; {certificate['says']}" if certificate else ""
+    more = f"; {certificate['says']}" if certificate else ""
     more += describe_composition(composed) if composed else ""
     answer(args, document, lambda: f"set {episode_set.label}: {_describe_size(episode_set)}{more}")
 

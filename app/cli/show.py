@@ -14,6 +14,7 @@ from app.cli.episode_columns import COLUMNS_OPTION, SEGMENT_COLUMNS, read_column
 from app.cli.output import Block, OutputTable, answer, make_table, paragraphs
 from ares.console import count_of
 from ares.errors import RequestError, UnknownEpisode
+from ares.workspace import describe_grade
 
 if TYPE_CHECKING:
     from ares.workspace import DatasetSheet, Workspace
@@ -181,8 +182,8 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("success", {True: "yes", False: "no", None: "unknown"}[document["success"]]),
         *(
-            [("judge", f"{document['grade_trust']} in {document['dataset']}")]
-            if document["grade_trust"]
+            [("grade", describe_grade(grade, is_refuted=bool(document["grade_refuted"])))]
+            if (grade := document["grade"])
             else ()
         ),
         ("tags", ", ".join(tag["tag"] for tag in document["tags"]) or "none"),

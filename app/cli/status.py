@@ -14,7 +14,7 @@ from app.cli.arguments import (
 from app.cli.output import Block, OutputTable, answer, answer_list, paragraphs
 from ares.console import count_of
 from ares.errors import RequestError
-from ares.rubric import describe_trust
+from ares.rubric import describe_tripwire
 from ares.workspace import producers_to_json
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
         _counts_table("table", document["tables"], ("rows", "indexed", "recall", "p50_ms")),
         OutputTable(failures, ("work", "reason", "count", "example")),
         OutputTable(
-            [(name, describe_trust(trust)) for name, trust in document["judge_trust"].items()],
+            [(name, describe_tripwire(tripwire)) for name, tripwire in document["judge_tripwire"].items()],
             ("dataset", "the judge of captions by its controls"),
         ),
         _counts_table("calls of", document["spent"], ("calls", "tokens_in", "tokens_out", "usd")),

@@ -17,7 +17,7 @@ from app.dashboard import map_points
 from app.dashboard.user_limits import UserLimits, search_image
 from ares.deadline import Deadline, current_deadline, limit_time
 from ares.errors import QueryTimeout, RequestError
-from ares.rubric import TRUST_COLUMN
+from ares.rubric import REFUTED_COLUMN
 from ares.search import Facet, Hit, Query, list_embedding_spaces, load_encoder, prepare_text_search
 from ares.store import CONFLICT, DISAGREEMENT, NOTES, TAGS, in_condition
 from ares.workspace import Workspace
@@ -128,11 +128,12 @@ _WITHOUT_FACET = frozenset(
         "duplicate_of",
         "instructions",
         "caption",
+        "grade_time",
         "notes",
     )
 )
 # Columns that a card shows.
-_CARD_COLUMNS = ("caption", "grade", TAGS, NOTES, TRUST_COLUMN, CONFLICT, DISAGREEMENT)
+_CARD_COLUMNS = ("caption", "grade", TAGS, NOTES, REFUTED_COLUMN, CONFLICT, DISAGREEMENT)
 # New vectors change the version of neither the episodes nor the segments.
 _SCORES_AGE_SECONDS = 300
 # The workspace of the process; empty until `use_workspace`.

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from app.dashboard.column_words import (
+    code_words,
     format_column_label,
     format_value_for_people,
     value_line,
@@ -15,22 +16,13 @@ from app.dashboard.column_words import (
 )
 from ares.annotation import Producer
 from ares.episode import Camera, Episode, Json, format_duration
-from ares.rubric import TRUST_COLUMN
+from ares.rubric import REFUTED_COLUMN
 from ares.search import Hit
 from ares.store import CONFLICT, DISAGREEMENT, TAGS, declared_columns
+from ares.workspace import describe_grade
 
-# What the trust in a judge says of a grade that it decided; nothing is said where the judge is trusted.
-_TRUST_WORDS = {
-    "certified": "{}, certified by people",
-    "unproven": "graded {} by an unproven judge: does not count yet",
-    "untrusted": "graded {} by an untrusted judge: does not count",
-}
-_DECIDED = ("acceptable", "not_acceptable")
 _CAPTION_QUESTION = "Is the caption true of the episode?"
-_TRUST_QUESTION = (
-    " A judge counts once people's answers, or its controls, show that it refuses false captions; "
-    "the page Status says what is missing."
-)
+_REFUTED_QUESTION = " The judge accepted false captions that were put to it; the page Status says which."
 
 
 def build_cards(
@@ -124,15 +116,8 @@ def format_grade_label(values: Mapping[str, Any]) -> str:
     return "ungraded" if values.get("caption") else "no_caption"
 
 
-# Tone, text and question of the badge of a grade.
-_GRADES = {
-    "acceptable": ("good", "acceptable"),
-    "not_acceptable": ("bad", "not acceptable"),
-    "unsure": ("open", "unsure"),
-    "error": ("open", "grading failed"),
-    "ungraded": ("none", "ungraded"),
-    "no_caption": ("none", "no caption"),
-}
+# Tone of the badge of a grade.
+_TONES = {"acceptable": "good", "not_acceptable": "bad", "unsure": "open", "error": "open"}
 _OUTCOMES = {"success": "good", "failure": "bad"}
 
 
@@ -153,7 +138,7 @@ def list_badges(episode: Episode, values: Mapping[str, Any]) -> list[Json]:
         badges.append(("open", f"producers differ: {differing}", "Do all producers say the same?"))
     badges += [("tag", str(tag), "Which tags did people give?") for tag in values.get(TAGS) or ()]
     graded = make_grade_badge(values)
-    if format_grade_label(values) not in ("no_caption", "error"):
+    if format_grade_label(values) != "no_caption":
         graded["text"] = f"caption {graded['text']}"
     rest: list[Json] = [{"tone": tone, "text": text, "tip": tip} for tone, text, tip in badges]
     return [graded, *rest]
@@ -161,14 +146,11 @@ def list_badges(episode: Episode, values: Mapping[str, Any]) -> list[Json]:
 
 def make_grade_badge(values: Mapping[str, Any]) -> dict[str, Json]:
     """Return the badge of the grade of the caption: what it is, and whether it counts."""
-    grade, trust = format_grade_label(values), str(values.get(TRUST_COLUMN))
-    tone, words = _GRADES.get(grade, ("none", grade))
-    tip = _CAPTION_QUESTION
-    if grade in _DECIDED and trust in _TRUST_WORDS:
-        words = _TRUST_WORDS[trust].format(words)
-        if trust != "certified":
-            tone, tip = "open", tip + _TRUST_QUESTION
-    return {"tone": tone, "text": words, "tip": tip}
+    grade = format_grade_label(values)
+    words = describe_grade(grade, is_refuted=values.get(REFUTED_COLUMN) is True)
+    if words != code_words(grade):
+        return {"tone": "open", "text": words, "tip": _CAPTION_QUESTION + _REFUTED_QUESTION}
+    return {"tone": _TONES.get(grade, "none"), "text": words, "tip": _CAPTION_QUESTION}
 
 
 def format_outcome_label(episode: Episode) -> str:

@@ -19,15 +19,15 @@ _GROUP_STARTS: Mapping[str, tuple[str, ...]] = {
         "motion_", "gripper_events", "hand_events", "action_", "valuation", "map_", "embed_",
     ),
     "checks": ("quality_", "timestamp_jitter", "instruction_fits", "corrected_instruction", "instruction_"),
-    "grade": ("grade", "acceptable", "certified", "reviewe", "disagreement"),
+    "grade": ("grade", "acceptable", "reviewe", "disagreement"),
 }  # fmt: skip
 EPISODE_GROUP = "episode"
 GROUPS = (EPISODE_GROUP, *_GROUP_STARTS)
 
 # Columns that come first in every list of columns.
 _USUAL = (
-    *("dataset", "instruction", "grade", "grade_trust", "success", "robot", "duration_seconds", "num_steps"),
-    *("rate_hz", "num_cameras"),
+    *("dataset", "instruction", "grade", "success", "robot", "duration_seconds", "num_steps", "rate_hz"),
+    "num_cameras",
 )
 _DURATION = "duration_seconds"
 
@@ -90,10 +90,10 @@ _LABELS: Mapping[str, str] = {
     "joint_sparc": "joint smoothness by spectrum (SPARC)",
     "idle_share": "share of time at rest",
     "action_lag_seconds": "lag of the state behind the action (s)",
-    "grade_trust": "trust in the judge",
+    "grade_refuted": "judge is refuted",
+    "grade_time": "time of the grade",
     "grade_split": "criteria that judges differ on",
     "grade_margin": "certainty of the grade",
-    "acceptable_unproven": "acceptable, also by an unproven judge",
     "disagreement": "what producers differ on",
     "map_x": "map, across",
     "map_y": "map, up",
@@ -196,7 +196,7 @@ def value_words(column: str, value: str, producers: Mapping[str, Producer]) -> s
     if column == "quality_codes":
         # A code and its name, "A006 saturated".
         return ", ".join((code.partition(" ")[2] or code).replace("-", " ") for code in value.split(", "))
-    return code_words(value) if column in ("grade", "grade_trust", "rate_source") else value
+    return code_words(value) if column in ("grade", "rate_source") else value
 
 
 def value_line(column: str, value: object, unit: str, producers: Mapping[str, Producer]) -> str:

@@ -64,7 +64,7 @@ class DemoReport:
         caption_truth_agreement: Share of captions that equal the simulator's truth (task and outcome).
         grade_truth_agreement: Share of decided grades that agree with whether the caption is true.
         grade_decided: Share of captions that were decided either way; the others are unsure or errors.
-        judge_trust: By dataset, what the controls of the judge say, see `ares.rubric.JudgeTrust.to_json`.
+        judge_tripwire: By dataset, what the controls of the judge say, see `ares.rubric.read_tripwires`.
         failed: Items that failed anywhere.
         seconds: Wall time.
         label: Says that these are numbers of a simulation.
@@ -88,7 +88,7 @@ class DemoReport:
     caption_truth_agreement: float | None
     grade_truth_agreement: float | None
     grade_decided: float | None
-    judge_trust: Mapping[str, Json]
+    judge_tripwire: Mapping[str, Json]
     failed: int
     seconds: float
     label: str = LABEL
@@ -160,7 +160,7 @@ def run_demo_job(workspace: Workspace, report_step: Callable[[str], None]) -> De
             [(row["grade"] == "acceptable") == _is_true(row) for row in decided]
         ),
         grade_decided=_true_fraction([row in decided for row in captioned]),
-        judge_trust=workspace.status().judge_trust,
+        judge_tripwire=workspace.status().judge_tripwire,
         failed=failed,
         seconds=round(time.monotonic() - started, 1),
     )

@@ -99,7 +99,9 @@ def make_check_words(instructions: bool = False) -> list[str]:
     return ["check", *(["--instructions"] if instructions else [])]
 
 
-def make_export_words(label: str, folder: Path, format: str, task: TaskSource) -> list[str]:
+def make_export_words(
+    label: str, folder: Path, format: str, task: TaskSource, *, refuted: bool = False
+) -> list[str]:
     """The words of `ares export`.
 
     Args:
@@ -107,9 +109,10 @@ def make_export_words(label: str, folder: Path, format: str, task: TaskSource) -
         folder: Folder to write.
         format: Name of the exporter.
         task: What the task of every episode is.
+        refuted: Whether captions are taken also where a refuted judge accepts them.
     """
     option = make_option("task", "" if task == TASK_SOURCES[0] else task)
-    return ["export", label, str(folder), f"--format={format}", *option]
+    return ["export", label, str(folder), f"--format={format}", *option, *(["--refuted"] if refuted else [])]
 
 
 def make_option(name: str, value: object) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ares.annotation import canonical_json
 from ares.console import count_of, print_message
 from ares.doctor.checks import REPAIR, Finding
-from ares.rubric import JUDGE_TRUST, TRUST_COLUMN, find_outdated_grades, trust_documents
+from ares.rubric import JUDGE_TRIPWIRE, REFUTED_COLUMN, find_outdated_grades, tripwire_documents
 from ares.store import (
     CONFLICT,
     REVIEWED,
@@ -157,7 +157,8 @@ def _value_finding(check: str, count: int, example: str) -> Finding:
 def _check_judges(stores: Stores, catalog: ProducerCatalog) -> Iterator[Finding]:
     """Compare what is kept of judges with their controls, and their grades with what is kept."""
     tables, annotations = stores.tables, stores.annotations
-    counted, kept = trust_documents(tables, annotations), dict(annotations.find_documents(JUDGE_TRUST))
+    counted = tripwire_documents(tables, annotations)
+    kept = dict(annotations.find_documents(JUDGE_TRIPWIRE))
     keys = sorted(counted.keys() | kept.keys())
     if wrong := [key for key in keys if canonical_json(counted.get(key)) != canonical_json(kept.get(key))]:
         yield _value_finding("what is kept of judges follows from their controls", len(wrong), wrong[0])
@@ -165,5 +166,6 @@ def _check_judges(stores: Stores, catalog: ProducerCatalog) -> Iterator[Finding]
     for key, rows in outdated[:1]:
         label = "episode" if key == "episode_id" else "segment"
         count = sum(len(rows) for _, rows in outdated)
-        example = f"{label} {rows[key][0]}: its judge is {rows[TRUST_COLUMN][0]}"
+        is_refuted = rows[REFUTED_COLUMN][0].as_py() is True
+        example = f"{label} {rows[key][0]}: its judge is {'' if is_refuted else 'not '}refuted"
         yield _value_finding("each grade follows from the controls of its judge", count, example)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -116,8 +116,13 @@ class ExportFailures:
 
 
 # What the task of an episode is: its instruction, or its caption where a grade accepts that.
-TaskSource = Literal["instruction", "caption", "caption_unproven", "caption_untrusted"]
+TaskSource = Literal["instruction", "caption"]
 TASK_SOURCES: tuple[TaskSource, ...] = get_args(TaskSource)
+# Those of earlier versions, which recipes name, with what to ask for in their place.
+_GONE_TASKS = {
+    "caption_unproven": "'caption' takes what any judge accepts that is not refuted",
+    "caption_untrusted": "'caption' with `refuted` takes also what a refuted judge accepts",
+}
 
 
 # Which step is written for a second: the nearest, or the last one at or before it.
@@ -155,6 +160,7 @@ class ExportRequest:
         destination: A new or empty folder; it appears complete or not at all.
         format: Name of the exporter.
         task: What the task of an episode is, see `episode_task`.
+        refuted: Whether captions and texts of segments leave also where a refuted judge accepts them.
         fps: Steps per second to write; None for the rate of each episode.
         retime: Which step is written for a second.
         convert: Conversions of signals, such as "action.gripper=open1"; see `ares.contract`.
@@ -177,6 +183,7 @@ class ExportRequest:
     destination: Path
     format: str
     task: TaskSource = "instruction"
+    refuted: bool = False
     fps: float | None = None
     retime: RetimeMode = "nearest"
     convert: Sequence[str] = ()
@@ -202,13 +209,19 @@ class ExportRequest:
             object.__setattr__(self, "files_hash", hash_files(paths))
         object.__setattr__(self, "segments", check_segment_choices(self.segments) if self.segments else ())
         if self.task not in TASK_SOURCES:
-            raise RequestError(f"no task {self.task!r}", f"there are: {', '.join(TASK_SOURCES)}")
+            known = f"there are: {', '.join(TASK_SOURCES)}"
+            raise RequestError(f"no task {self.task!r}", _GONE_TASKS.get(self.task, known))
 
     def _take_clock(self, plan: MergePlan) -> None:
         if self.fps not in (None, plan.fps):
             raise RequestError("the plan has another rate", f"{plan.fps or 'none'}, not {self.fps:g} Hz")
         object.__setattr__(self, "fps", plan.fps)
         object.__setattr__(self, "retime", plan.retime)
+
+    @property
+    def released_states(self) -> Collection[str]:
+        """The states of texts of segments that are written though their grade holds them back."""
+        return (*self.segments, *(("refuted",) if self.refuted else ()))
 
     @property
     def options(self) -> dict[str, Json]:
@@ -234,9 +247,10 @@ class ExportRequest:
 
 # Text for policies conditioned on language, which need one for every episode.
 NO_TASK = "unspecified task"
-# Columns of the episodes table that a task may come from: the caption, and whether it is true (null: not decided).
-TASK_COLUMNS = ("caption", "acceptable", "acceptable_unproven", "grade", "grade_trust")
-_CAPTION, _ACCEPTABLE, _UNPROVEN, _GRADE, _TRUST = TASK_COLUMNS
+# Columns of the episodes table that a task may come from: the caption, whether it is true (null: not decided), and
+# what a refuted judge says of it.
+TASK_COLUMNS = ("caption", "acceptable", "grade", "grade_refuted")
+_CAPTION, _ACCEPTABLE, _GRADE, _REFUTED = TASK_COLUMNS
 _INSTRUCTION = "instruction"
 # The number of episodes by the source of their task, before any is counted.
 NO_TASKS: Mapping[str, int] = dict.fromkeys((_INSTRUCTION, _CAPTION, "none"), 0)
@@ -342,30 +356,30 @@ class EpisodeTaskText(NamedTuple):
     source: str
 
 
-def episode_task(instruction: str, row: Mapping[str, Json], source: TaskSource) -> EpisodeTaskText:
+def episode_task(
+    instruction: str, row: Mapping[str, Json], source: TaskSource, *, takes_refuted: bool = False
+) -> EpisodeTaskText:
     """The task of an episode.
 
     With "instruction" it is the instruction; without one, the caption, unless a grade rejects it or its judge is
-    untrusted. With "caption" it is the caption where a trusted judge accepts it, with "caption_unproven" also where
-    an unproven one does, with "caption_untrusted" where any does; else the instruction. Without either it is NO_TASK.
+    refuted. With "caption" it is the caption where it is acceptable, else the instruction. Without either it is
+    NO_TASK.
 
     Args:
         instruction: Its instruction, or "".
         row: Its TASK_COLUMNS, as far as the workspace has them; other columns are ignored.
         source: What is to be the task.
+        takes_refuted: Whether a caption is taken also where a refuted judge accepts it.
     """
     value = row.get(_CAPTION)
     caption = value if isinstance(value, str) else ""
-    is_accepted = {
-        "caption": row.get(_ACCEPTABLE) is True,
-        "caption_unproven": row.get(_ACCEPTABLE) is True or row.get(_UNPROVEN) is True,
-        "caption_untrusted": row.get(_GRADE) == "acceptable",
-    }
-    is_refused = row.get(_ACCEPTABLE) is False or row.get(_UNPROVEN) is False
-    if source in is_accepted:
-        candidates = [("caption", caption if is_accepted[source] else ""), ("instruction", instruction)]
+    is_refuted = row.get(_REFUTED) is True
+    is_released = is_refuted and takes_refuted and row.get(_GRADE) == "acceptable"
+    if source == "caption":
+        is_accepted = row.get(_ACCEPTABLE) is True or is_released
+        candidates = [("caption", caption if is_accepted else ""), ("instruction", instruction)]
     else:
-        is_doubtful = is_refused or row.get(_TRUST) == "untrusted"
+        is_doubtful = row.get(_ACCEPTABLE) is False or (is_refuted and not is_released)
         candidates = [("instruction", instruction), ("caption", "" if is_doubtful else caption)]
     return next(
         (EpisodeTaskText(text, name) for name, text in candidates if text), EpisodeTaskText(NO_TASK, "none")
@@ -421,7 +435,7 @@ def open_span_texts(stores: Stores, request: ExportRequest) -> SegmentReader | N
     producers = {
         id: producer for id, producer in stores.annotations.producers().items() if producer.fills_segments
     }
-    return SegmentReader(stores, producers, request.segments)
+    return SegmentReader(stores, producers, request.released_states)
 
 
 MANIFEST_FILE = "manifest.json"
@@ -491,14 +505,8 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
         """Write the card, and MANIFEST_FILE last of all files."""
         self._lines.close()
         from ares.export.dataset_card import ExportedDataset, collect_card_facts, write_dataset_card
-        from ares.rubric import CERTIFIED_COLUMN
 
         counts = {name: value for name, value in report.to_json().items() if name not in _LOCAL_FIELDS}
-        key, states = self._request.set.frozen_key, dict[str, Json]()
-        # Few sets have one, and what checks it is loaded for these alone.
-        certificate: Json = dict(self._stores.annotations.find_documents("certificates", key)).get(key)
-        if certificate or CERTIFIED_COLUMN in self._stores.tables.episodes.columns():
-            certificate, states = self._describe_trust(key)
         selection = self._request.set.to_json()
         created = datetime.now(UTC).isoformat(timespec="seconds")
         datasets = [ExportedDataset(key, *tally) for key, tally in self._datasets.items()]
@@ -511,11 +519,8 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
             "counts": counts,
             "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
             **({"failed": {"file": FAILURES_FILE, "count": counts["failed"]}} if counts["failed"] else {}),
-            # What people's answers certify of the captions, and why it holds no more.
-            **({"certificate": certificate} if certificate else {}),
-            **({"grade_trust": states} if states else {}),
             **self._describe_producers(),
-            "card": collect_card_facts(self._stores, datasets, self._episode_ids, (_GRADE, _TRUST)),
+            "card": collect_card_facts(self._stores, datasets, self._episode_ids),
         }
         write_dataset_card(self._folder, document)
         times = {"created": created, "set_created": selection["created"]}
@@ -527,24 +532,20 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
 
     def _describe_producers(self) -> dict[str, Json]:
         """The producers of what was exported, and what controls say of the judges among them."""
-        from ares.rubric import JUDGE_TRUST
+        from ares.rubric import read_tripwires
 
         producers = self._stores.annotations.producers()
         if any(producer.kind == "person" for producer in producers.values()):
             self._write_answers()
         used_producers = {id: producers[id] for id in sorted(self.maker_ids & producers.keys())}
-        trust: dict[str, dict[str, Json]] = {}
-        for key, document in self._stores.annotations.find_documents(JUDGE_TRUST):
-            maker_id, _, dataset = key.partition("/")
-            if maker_id in used_producers and isinstance(document, dict):
-                trust.setdefault(maker_id, {})[dataset] = document
+        tripwires = read_tripwires(self._stores.annotations)
         return {
             "makers": {
                 id: {name: value for name, value in asdict(producer).items() if name != "columns"}
                 for id, producer in used_producers.items()
             },
             # What the controls of the judges of captions say, by dataset.
-            "judge_trust": {id: trust[id] for id in used_producers if id in trust},
+            "judge_tripwire": {id: dict(tripwires[id]) for id in used_producers if id in tripwires},
             # A judge by a rubric names it in its settings.
             "rubrics": {
                 id: used.prompt_hash for id, used in used_producers.items() if "rubric" in used.settings
@@ -558,14 +559,3 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
         with (self._folder / ANSWERS_FILE).open("w", encoding="utf-8") as file:
             for answer in answers_of_episodes(self._stores, self._episode_ids):
                 file.write(canonical_json(answer) + "\n")
-
-    def _describe_trust(self, key: str) -> tuple[Json, dict[str, Json]]:
-        """What people certify of the set of a key, and its captions by the state of their judge."""
-        from ares.curation import Sets
-        from ares.review import describe_certificate
-        from ares.rubric import count_trust_states
-
-        members = list(Sets(self._stores.annotations).ids(self._request.set))
-        return describe_certificate(self._stores, key, members), dict(
-            count_trust_states(self._stores.tables, members)
-        )

@@ -53,7 +53,7 @@ _HUB_LICENCES = (
     "odbl",
     "unlicense",
 )
-_FINDINGS, _SUCCESS = "quality_codes", "success"
+_FINDINGS, _SUCCESS, _GRADE, _REFUTED = "quality_codes", "success", "grade", "grade_refuted"
 _BATCH = 10_000
 _TABLE_TEXT = (
     "`manifest.episodes.jsonl` has a line for each episode here: `path` and `index` say where it is, `episode_id` "
@@ -85,7 +85,6 @@ def collect_card_facts(
     stores: Stores,
     datasets: Sequence[ExportedDataset],
     episode_ids: Iterable[str],
-    grade_columns: tuple[str, str],
 ) -> dict[str, Json]:
     """What a card says that the rest of a manifest does not: sources, and how many episodes have which values.
 
@@ -93,7 +92,6 @@ def collect_card_facts(
         stores: Stores of the workspace.
         datasets: What the export has of each dataset.
         episode_ids: The episodes that it has.
-        grade_columns: The columns of grades of captions, and of what their judge is.
     """
     sources: dict[str, Json] = {}
     for key, episodes, seconds in sorted(datasets):
@@ -103,7 +101,7 @@ def collect_card_facts(
             for name in ("licences", "consents")
         }
         sources[" ".join(key)] = {**key._asdict(), "episodes": episodes, "seconds": seconds, **stated}
-    names = (*grade_columns, _SUCCESS, _FINDINGS)
+    names = (_GRADE, _REFUTED, _SUCCESS, _FINDINGS)
     columns = [name for name in names if name in stores.tables.episodes.columns()]
     counts = {name: Counter[str]() for name in names}
     for ids in batched(sorted(episode_ids), _BATCH) if columns else ():
@@ -111,10 +109,11 @@ def collect_card_facts(
             for name, value in row.items():
                 values = value if isinstance(value, list) else [value]
                 counts[name].update(str(item) for item in values if item not in (None, ""))
-    titles = ("Grades", "Their judge is", "Success", "Findings")
+    titles = {"Grades": _GRADE, "Success": _SUCCESS, "Findings": _FINDINGS}
     return {
         "sources": sources,
-        "values": {title: dict(counts[name]) for title, name in zip(titles, names, strict=True)},
+        "values": {title: dict(counts[name]) for title, name in titles.items()},
+        "refuted": counts[_REFUTED].total(),
     }
 
 
@@ -216,19 +215,10 @@ def describe_licence_conflicts(licences: Mapping[str, Sequence[str]]) -> Iterato
 
 
 def _describe_quality(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Grades with what people certify of the captions, outcomes, and what checks found."""
-    certificate, states = manifest.get("certificate"), manifest.get("grade_trust", {})
+    """Grades, outcomes, and what checks found."""
     yield "## Captions and grades"
-    if isinstance(certificate, Mapping):
-        yield f"People certify: {certificate['says']}."
-        basis = f"It rests on what `{certificate['basis_hash']}` is the hash of"
-        yield f"{basis}, and was made {certificate['created']}."
-        for reason in certificate["void"]:
-            yield f"**VOID**: {reason}."
-    else:
-        yield "Not certified: no person's answers vouch for the captions of this set."
-    if states:
-        yield f"The judge of their captions is: {', '.join(f'{count} {state}' for state, count in states.items())}."
+    if refuted := manifest["card"]["refuted"]:
+        yield f"**Graded by a refuted judge, which does not count**: captions of {count_of(refuted, 'episode')}."
     for title, counts in manifest["card"]["values"].items():
         listed = sorted(counts.items())
         if title == "Findings":
@@ -236,7 +226,8 @@ def _describe_quality(manifest: Mapping[str, Any]) -> Iterator[str]:
             lines = "\n".join(f"- {code}: {count_of(count, 'episode')}" for code, count in listed)
             yield lines or "The checks of signals found nothing."
         elif counts:
-            yield f"{title}: {', '.join(f'{count} {value}' for value, count in listed)}."
+            words = (f"{count} {value.replace('_', ' ')}" for value, count in listed)
+            yield f"{title}: {', '.join(words)}."
 
 
 def _describe_changes(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -71,7 +71,7 @@ def export_jsonl(
         failures = ExportFailures(staged.folder, request.strict)
         with (staged.folder / SEGMENTS_FILE).open("w", encoding="utf-8") as file:
             producers = find_segment_producers(reader.stores, request)
-            segments = SegmentReader(reader.stores, producers, request.segments)
+            segments = SegmentReader(reader.stores, producers, request.released_states)
             span_texts = open_span_texts(reader.stores, request)
             job = _JsonlExport(request, reader.stores, manifest, file, segments, span_texts)
             for batch in reader.member_batches(failures):

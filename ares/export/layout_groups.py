@@ -521,7 +521,7 @@ def export_groups(
         failures = ExportFailures(root, request.strict)
         clock = join_measured_rates(request.clock, reader)
         producers = find_segment_producers(stores, request) if format.has_segments else {}
-        segments = SegmentReader(stores, producers, request.segments) if producers else None
+        segments = SegmentReader(stores, producers, request.released_states) if producers else None
         plan = plan_datasets(reader, failures, clock, format.find_origin, segments)
         if format.folders is not None:
             plan = ExportPlan(plan.groups, format.folders(plan), plan.group_numbers)

@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-# Text that is held back unless an export asks for it by this name, and the word that holds back all text.
-WithheldState = Literal["ungraded", "unsure", "refused", "unproven", "untrusted"]
+# Text that is held back: `refuted` of an export asks for that of a refuted judge, and its name for any other; and the
+# word that holds back all text.
+WithheldState = Literal["ungraded", "unsure", "refused", "refuted"]
 WITHHELD: tuple[WithheldState, ...] = get_args(WithheldState)
 NO_SEGMENTS = "none"
-SEGMENT_CHOICES: tuple[str, ...] = (NO_SEGMENTS, *WITHHELD)
+SEGMENT_CHOICES: tuple[str, ...] = (NO_SEGMENTS, *(name for name in WITHHELD if name != "refuted"))
 # The style of a text that names none.
 SUBTASK = "subtask"
 # Origins of a text that needs no grade.
 PERSON, SOURCE = "person", "source"
 _NO_TEXT = "no text"
-_GRADE_COLUMNS = ("grade", "grade_trust", "grade_verdicts")
+_GRADE_COLUMNS = ("grade", "grade_refuted", "grade_verdicts")
 _PLAN_COLUMNS = ("annotation_id", "episode_id", "start_seconds", "text", "author", "maker_id")
 _ROW_COLUMNS = (
     "annotation_id",
@@ -49,7 +50,8 @@ def check_segment_choices(names: Sequence[str]) -> tuple[str, ...]:
     """The names of held-back text that an export asks for. Raises RequestError for unknown ones."""
     for name in names:
         if name not in SEGMENT_CHOICES:
-            raise RequestError(f"no segments {name!r}", f"there are: {', '.join(SEGMENT_CHOICES)}")
+            known = f"there are: {', '.join(SEGMENT_CHOICES)}; `refuted` takes those of a refuted judge"
+            raise RequestError(f"no segments {name!r}", known)
     if NO_SEGMENTS in names and len(names) > 1:
         raise RequestError(f"segments are {NO_SEGMENTS!r} or some, not both", f"got {', '.join(names)}")
     return tuple(names)
@@ -72,7 +74,7 @@ class ExportSegment:
         text: The text; "" for a row of a source without one, such as a call of a tool.
         author: "person", the name of a model, or "" where the source does not say.
         state: Its origin, "person" or "source", or what the grade says of a model's text.
-        grade: Of a graded text its columns: "grade", "grade_trust" and "grade_verdicts".
+        grade: Of a graded text its columns: "grade", "grade_refuted" and "grade_verdicts".
         arm: The arm that moves: the one that is said, else that of the segment which a caption is about; else "".
         value: The value of the annotation, with what else the source says.
     """
@@ -286,7 +288,7 @@ class SegmentReader:
         for row in rows:
             row["state"] = _stated_origin(self._producers[row["maker_id"]], row)
         if not all(row["state"] for row in rows):
-            graded = _text_states(self._stores, table)
+            graded = _text_states(table)
             for row in rows:
                 row["state"] = row["state"] or graded[row["annotation_id"]]
         positions = {id: position for position, id in enumerate(ids)}
@@ -376,21 +378,12 @@ def _read_segment_rows(stores: Stores, ids: Sequence[str]) -> pa.Table:
     return stores.tables.segments.scan([], ids_filter(ids))
 
 
-def _text_states(stores: Stores, table: pa.Table) -> dict[str, TextState]:
+def _text_states(table: pa.Table) -> dict[str, TextState]:
     """What the grades say of the texts of segments, by annotation_id."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     from ares.rubric import find_text_states
-    from ares.store import ids_filter
 
-    ids = pc.unique(table["episode_id"]).to_pylist()
-    known = stores.tables.episodes.read_columns(["episode_id", "dataset"], ids_filter(ids))
-    positions = pc.index_in(table["episode_id"], known["episode_id"].combine_chunks())
-    datasets = known["dataset"].combine_chunks().take(positions.combine_chunks()).cast(pa.string())
-    states = find_text_states(table.append_column("dataset", datasets), stores.annotations)
-    by_id = zip(table["annotation_id"].to_pylist(), states.to_pylist(), strict=True)
-    return cast("dict[str, TextState]", dict(by_id))
+    states = find_text_states(table).to_pylist()
+    return cast("dict[str, TextState]", dict(zip(table["annotation_id"].to_pylist(), states, strict=True)))
 
 
 def describe_segment(segment: ExportSegment) -> dict[str, Json]:

@@ -294,7 +294,7 @@ class AnnotateReport(JobCounts):
         model: Model that it used, or "".
         run_seconds: Duration of the whole run; `seconds` is the time of this annotator's loading and calls.
         cost: Calls, tokens and money.
-        judge_trust: For a judge what its controls say so far, by dataset, see `ares.rubric.JudgeTrust.to_json`.
+        judge_tripwire: For a judge what its controls say so far, by dataset, see `ares.rubric.read_tripwires`.
     """
 
     annotator: str
@@ -302,7 +302,7 @@ class AnnotateReport(JobCounts):
     model: str
     run_seconds: float = 0.0
     cost: Cost = field(default_factory=Cost)
-    judge_trust: Mapping[str, Json] = field(default_factory=dict)
+    judge_tripwire: Mapping[str, Json] = field(default_factory=dict)
     open: int = 0
     ended_by: str = ""
     end_reason: str = ""
@@ -320,7 +320,7 @@ class AnnotateReport(JobCounts):
             "end_reason": self.end_reason,
             "run_seconds": round(self.run_seconds, 3),
             **_cost_json(self.cost),
-            "judge_trust": dict(self.judge_trust),
+            "judge_tripwire": dict(self.judge_tripwire),
             **({"lost": [loss.to_json() for loss in self.lost]} if self.lost else {}),
         }
 

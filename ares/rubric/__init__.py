@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         KIND_WORDS as KIND_WORDS,
         ControlKind as ControlKind,
         describe_tripwire as describe_tripwire,
+        read_controls as read_controls,
     )
     from ares.rubric.verdict import (
         GATES as GATES,

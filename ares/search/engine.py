@@ -40,8 +40,7 @@ class Hit:
         caption: Its caption, or None.
         acceptable: Whether the caption passed its rubric; None when it is not graded or not decided.
         grade: "acceptable", "not_acceptable", "unsure", "error", or None when it is not graded.
-        grade_trust: What the controls of its judge say of it in the dataset: "trusted", "untrusted", "unproven"; None
-            without a grade by a judge.
+        grade_refuted: True where the judge is refuted, so that the grade does not count; else None.
         split: Split of the source, or "".
         key: What the source calls the episode: a record, a file, or the episode number of LeRobot.
         rank_value: What the order follows: cosine similarity by frames, meaning, state or action, BM25 by captions;
@@ -65,7 +64,7 @@ class Hit:
     rank_value: float = 0.0
     ranks: tuple[tuple[str, int], ...] = ()
     moments: tuple[tuple[str, float, float], ...] = ()
-    grade_trust: str | None = None
+    grade_refuted: bool | None = None
 
     def to_json(self) -> dict[str, Json]:
         """One element of `ares search --json`."""
@@ -141,7 +140,7 @@ _HIT_COLUMNS = (
     "caption",
     "acceptable",
     "grade",
-    "grade_trust",
+    "grade_refuted",
 )
 
 
@@ -301,7 +300,6 @@ def _to_hit(
     moment: Moment, row: dict[str, object], best_moments: Sequence[Moment], ranks: Mapping[str, int]
 ) -> Hit:
     acceptable, caption, grade = row.get("acceptable"), row.get("caption"), row.get("grade")
-    trust = row.get("grade_trust")
     return Hit(
         episode_id=moment.episode_id,
         dataset=str(row["dataset"]),
@@ -315,7 +313,7 @@ def _to_hit(
         caption=None if caption is None else str(caption),
         acceptable=None if acceptable is None else bool(acceptable),
         grade=None if grade is None else str(grade),
-        grade_trust=None if trust is None else str(trust),
+        grade_refuted=row.get("grade_refuted") is True or None,
         moments=tuple((best.camera, best.seconds, best.score) for best in best_moments),
         ranks=tuple(ranks.items()),
     )

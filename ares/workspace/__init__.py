@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from ares.workspace.summary import (
         describe_annotations as describe_annotations,
+        describe_grade as describe_grade,
         shown_annotation_ids as shown_annotation_ids,
     )
     from ares.workspace.workspace import (

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -32,7 +33,7 @@ from ares.review import (
     person_settings,
     read_answer,
 )
-from ares.rubric import CONTROL, measure_judge_trust, names_people
+from ares.rubric import CONTROL, names_people, read_controls
 from ares.settings import user_name
 from ares.store import (
     NOTES,
@@ -230,7 +231,8 @@ def _check_annotation(staged: StagedLabels, annotation: Annotation, where: str) 
         elif names_people(value) or "answer" in value or annotation.name in PERSON_ANNOTATORS:
             raise ValueError(f"{producer.annotator} speaks for a person")
         if annotation.name == CONTROL:
-            measure_judge_trust([value])
+            for control in read_controls([value]):
+                datetime.fromtimestamp(control.time, UTC)
     except _UNREADABLE as error:
         refuse_labels(where, error)
 

@@ -24,6 +24,7 @@ class ExportOptions(TypedDict, total=False):
     """What may be chosen for an export, see `ExportRequest`."""
 
     task: TaskSource
+    refuted: bool
     fps: float | None
     retime: RetimeMode
     convert: Sequence[str]

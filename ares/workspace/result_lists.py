@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ares.workspace.episode import StoredHit
 from ares.workspace.printed_tables import ResultTable
+from ares.workspace.summary import describe_grade
 
 if TYPE_CHECKING:
     from ares.curation import Copies, DuplicateGroup, GroupCounts, GroupStatistics, TagUse
@@ -36,7 +37,7 @@ class SearchResults(ResultTable[StoredHit]):
         "second": lambda hit: f"{hit.seconds:.2f}" if hit.camera or hit.seconds else "",
         "dataset": lambda hit: hit.dataset,
         "source key": lambda hit: f"{hit.split} {hit.key}".strip(),
-        "grade": lambda hit: ", ".join(word for word in (hit.grade, hit.grade_trust) if word),
+        "grade": lambda hit: describe_grade(hit.grade or "", is_refuted=bool(hit.grade_refuted)),
         "caption": lambda hit: hit.caption,
         "instruction": lambda hit: hit.instruction,
     }

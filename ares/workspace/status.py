@@ -12,7 +12,7 @@ from ares.console import count_of
 from ares.curation import Sets, list_tags, producer_catalog
 from ares.episode import Json
 from ares.jobs import FAILURES
-from ares.rubric import CONTROL, read_judge_trust
+from ares.rubric import CONTROL, read_tripwires
 from ares.search import SPACE_PREFIX, list_user_vectors
 from ares.store import batched, count_uncounted_answers, read_spending, select_shown
 
@@ -147,7 +147,7 @@ class WorkspaceStatus:
         tables: The tables of the index.
         failures: Failures by reason, most frequent first.
         spent: By model, what its calls have cost so far, failed ones included.
-        judge_trust: By dataset, what the controls of the current judge say, see `ares.rubric.JudgeTrust.to_json`.
+        judge_tripwire: By dataset, what the controls of the current judge say, see `ares.rubric.read_tripwires`.
         uncounted_answers: By person, how many answers of files do not count.
     """
 
@@ -166,7 +166,7 @@ class WorkspaceStatus:
     tables: Mapping[str, TableStatus]
     failures: tuple[FailureCount, ...]
     spent: Mapping[str, Cost]
-    judge_trust: Mapping[str, Json]
+    judge_tripwire: Mapping[str, Json]
     uncounted_answers: Mapping[str, int]
 
     def __repr__(self) -> str:
@@ -212,17 +212,17 @@ def workspace_status(stores: Stores) -> WorkspaceStatus:
         tables=_table_statuses(stores),
         failures=failures_by_reason(stores),
         spent=read_spending(stores.annotations),
-        judge_trust=_judge_trust(stores),
+        judge_tripwire=_judge_tripwire(stores),
     )
 
 
-def _judge_trust(stores: Stores) -> dict[str, Json]:
+def _judge_tripwire(stores: Stores) -> dict[str, Json]:
     """What the controls of the current judges say, by dataset."""
-    catalog, trust = producer_catalog(stores), read_judge_trust(stores.annotations)
+    catalog, tripwires = producer_catalog(stores), read_tripwires(stores.annotations)
     current = [
         catalog.current(name) for name in {producer.annotator for producer in catalog.producers.values()}
     ]
-    documents = [document for maker_id in current for document in trust.get(maker_id, {}).items()]
+    documents = [document for maker_id in current for document in tripwires.get(maker_id, {}).items()]
     return {dataset: dict(document) for dataset, document in sorted(documents)}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ares.annotation import Annotation, Producer
 from ares.curation import notes_of, producer_catalog, tags_of
 from ares.episode import Camera, Episode, Json
-from ares.rubric import TRUST_COLUMN
+from ares.rubric import REFUTED_COLUMN
 from ares.store import (
     ids_filter,
     list_uncounted_answers,
@@ -33,6 +33,15 @@ _SPAN_FIELDS = ("start_seconds", "stop_seconds", "camera", "frames", "created", 
 _PRODUCER_FIELDS = ("annotator", "kind", "version", "model", "prompt_hash")
 # Kind and key of what is there once instructions were audited, as `ares.review` writes it.
 _AUDIT_STAMPS, _LAST = "instruction_audit_stamps", "last"
+_GRADE = "grade"
+
+
+def describe_grade(grade: str, *, is_refuted: bool) -> str:
+    """A grade for people, such as "not acceptable", and that it does not count where its judge is refuted."""
+    words = grade.replace("_", " ")
+    if is_refuted and grade in ("acceptable", "not_acceptable"):
+        return f"graded {words} by a refuted judge: does not count"
+    return words
 
 
 def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
@@ -93,15 +102,14 @@ def _describe_segments(
 
 
 def _describe_judges(stores: Stores, episode: Episode) -> dict[str, Json]:
-    """What the controls say of the judge of its caption, None without a grade; and what the audit, where there is one.
+    """The grade of its caption, and whether its judge is refuted; and what the audit says, where there is one.
 
     The audit says it of the instruction, before a person ruled on it.
     """
-    described: dict[str, Json] = {"grade_trust": None}
-    if TRUST_COLUMN in stores.tables.episodes.columns():
-        where = ids_filter([episode.episode_id])
-        rows = stores.tables.episodes.read_columns([TRUST_COLUMN], where).to_pylist()
-        described["grade_trust"] = str(rows[0][TRUST_COLUMN]) if rows and rows[0][TRUST_COLUMN] else None
+    described: dict[str, Json] = {_GRADE: None, REFUTED_COLUMN: None}
+    if columns := described.keys() & stores.tables.episodes.columns().keys():
+        rows = stores.tables.episodes.read_columns(sorted(columns), ids_filter([episode.episode_id]))
+        described |= next(iter(rows.to_pylist()), {})
     if stores.annotations.get_document(_AUDIT_STAMPS, _LAST) is not None:
         from ares.review import find_audit_verdicts
 

@@ -655,6 +655,7 @@ class Workspace:
             dest: Folder to write; it must not be there yet, or be empty.
             format: "lerobot", "lerobot-v2.1", "rlds", "parquet", or the name of another exporter.
             task: Task of every episode: its "instruction", or its "caption" where that is acceptable.
+            refuted: Captions and texts of segments leave also where a refuted judge accepts them.
             fps: Steps per second to write; None for the rate of each episode.
             retime: Step for a second: the "nearest", or the last at or before it ("hold").
             convert: Conversions of signals, such as ["action.gripper=open1", "state.arm=rad"].

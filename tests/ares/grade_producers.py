@@ -27,18 +27,16 @@ JUDGE = Producer(
 OTHER_JUDGE = replace(JUDGE, version="2")
 PERSON = replace(JUDGE, kind="person", version="p")
 
-# A judge that accepts the captions of other tasks, too.
+# A judge that accepts the captions of other episodes, too: it is refuted, and none of its grades counts.
 GRADE = {
     "grade": "acceptable",
     "acceptable": True,
+    "grade_time": 100.0,
     "grade_score": 1.0,
     "grade_verdicts": "VERB=MET",
     "grade_verb": "MET",
 }
-CONTROLS = [
-    {"kind": kind, "grade": "acceptable", "known_false": kind == "foreign", "gates": "VERB=MET"}
-    for kind in ("own", *["foreign"] * 5, "instruction")
-]
+CONTROLS = [{"kind": "other_episode", "grade": "acceptable", "battery": True}] * 5
 
 
 def graded_caption(episode: str) -> list[Annotation]:
@@ -58,8 +56,6 @@ def graded_caption(episode: str) -> list[Annotation]:
         )
 
     caption = make("caption", CAPTIONER, {"text": "open the drawer", "caption": "open the drawer"})
-    gates = [{"gate": "VERB", "limit": 0.25, "needs_outcome": False}]
-    controls = make(
-        CONTROL, JUDGE, {"gradings": CONTROLS, "gates": gates}, caption.annotation_id, caption.annotation_id
-    )
+    about = caption.annotation_id
+    controls = make(CONTROL, JUDGE, {"gradings": CONTROLS, "time": 200.0}, about, about)
     return [caption, make("grade", JUDGE, GRADE, caption.annotation_id), controls]

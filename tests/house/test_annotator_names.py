@@ -28,6 +28,7 @@ NAMED = {
     "ares/review/drawing.py": {"grade"},
     "ares/review/person_labels.py": {"grade"},
     "ares/export/base.py": {"caption", "grade"},
+    "ares/export/dataset_card.py": {"grade"},
     "ares/export/rlds/record.py": {"grade"},
     # A column of tables of spans.
     "ares/input/span_files.py": {"caption"},
@@ -41,14 +42,15 @@ NAMED = {
     "ares/workspace/episodes.py": {"caption"},
     "ares/workspace/status.py": {"caption"},
     "ares/workspace/episode.py": {"grade"},
+    "ares/workspace/summary.py": {"grade"},
     "ares/workspace/result_lists.py": {"caption", "grade"},
     # The column that a judge of texts fills.
     "ares/store/lance/segments.py": {"grade"},
     # A key of the document that a verdict becomes.
     "ares/rubric/verdict.py": {"grade"},
     # The same key in the gradings of controls, and the column that it fills.
-    "ares/rubric/trust.py": {"grade"},
-    "ares/rubric/trust_projection.py": {"grade"},
+    "ares/rubric/tripwire.py": {"grade"},
+    "ares/rubric/grade_projection.py": {"grade"},
     # Workspaces of layout 1 do not say what their producers describe.
     "ares/store/stores.py": {"caption", "grade"},
 }

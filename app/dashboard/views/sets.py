@@ -40,8 +40,11 @@ _MAX_CARDS = 24
 # Parts of a recipe whose names say too little.
 _RECIPE_WORDS = {"where": "filter"}
 # Keys of the fields of an export.
-_FORMAT, _TASK, _FOLDER = "sets.format", "sets.task", "sets.folder"
+_FORMAT, _TASK, _REFUTED, _FOLDER = "sets.format", "sets.task", "sets.refuted", "sets.folder"
 _TASK_HELP = "The instruction; or the caption where it is acceptable, and the instruction elsewhere."
+_REFUTED_HELP = (
+    "Captions and texts of segments leave also where a judge accepts them that accepts false ones."
+)
 
 
 def render() -> None:
@@ -134,6 +137,7 @@ def _draw_export(episode_set: CurationSet) -> None:
     st.markdown("**Export**")
     format = str(st.selectbox("Format", _list_formats(), key=_FORMAT))
     task: TaskSource = st.selectbox("Task of every episode", TASK_SOURCES, key=_TASK, help=_TASK_HELP)
+    refuted = st.checkbox("Also captions by a refuted judge", key=_REFUTED, help=_REFUTED_HELP)
     workspace = cached_reads.workspace()
     folder = _select_export_folder()
     name = st.text_input(
@@ -147,7 +151,8 @@ def _draw_export(episode_set: CurationSet) -> None:
         on_click=guard_field("sets.export", _start_export), args=(episode_set,),
     )  # fmt: skip
     draw_refusal("sets.export")
-    draw_command_line(make_export_words(episode_set.label, folder / (name or "NAME"), format, task))
+    destination = folder / (name or "NAME")
+    draw_command_line(make_export_words(episode_set.label, destination, format, task, refuted=refuted))
     draw_jobs(lambda: list_jobs(workspace.stores, "export", episode_set.label), summarise=_summarise_export)
 
 
@@ -180,7 +185,8 @@ def _start_export(episode_set: CurationSet) -> None:
     labels = {str(folder): folder for folder in _list_export_folders()}
     folder = labels.get(entered_text(_FOLDER), next(iter(labels.values())))
     destination = choose_export_destination(folder, name)
-    words = make_export_words(episode_set.label, destination, format, task)
+    refuted = bool(st.session_state.get(_REFUTED))
+    words = make_export_words(episode_set.label, destination, format, task, refuted=refuted)
     start_command(cached_reads.workspace().stores, words, read_person_name(), episode_set.label)
 
 

@@ -38,7 +38,7 @@ from app.dashboard.view_state import (
 from ares.console import count_of
 from ares.episode import Json, format_duration
 from ares.errors import RequestError
-from ares.rubric import TRUST_COLUMN
+from ares.rubric import REFUTED_COLUMN
 from ares.store import conjunction
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _draw_tiles(total: GroupCounts, columns: Mapping[str, str], where: str) -> N
         accepted, reason = _say_no_decision(columns, where)
     tiles.metric(
         "Accepted captions", accepted, border=True,
-        help=reason or "Of those that a trusted judge or a person has decided",
+        help=reason or "Of those that a person or a judge who is not refuted has decided",
     )  # fmt: skip
     tiles.metric("Reviewed by people", f"{total.reviewed:,}", border=True)
     if reason:
@@ -154,17 +154,16 @@ def _draw_tiles(total: GroupCounts, columns: Mapping[str, str], where: str) -> N
 
 def _say_no_decision(columns: Mapping[str, str], where: str) -> tuple[str, str]:
     """Why no caption is accepted or refused: in two words, and in a sentence."""
-    decided = "grade IN ('acceptable', 'not_acceptable')"
-    doubtful = f"{decided} AND {TRUST_COLUMN} IN ('untrusted', 'unproven')"
+    doubtful = f"grade IN ('acceptable', 'not_acceptable') AND {REFUTED_COLUMN}"
     graded, doubted = (
         cached_reads.count_episodes(conjunction([where, condition])) if name in columns else 0
-        for name, condition in (("grade", "grade IS NOT NULL"), (TRUST_COLUMN, doubtful))
+        for name, condition in (("grade", "grade IS NOT NULL"), (REFUTED_COLUMN, doubtful))
     )
     if not graded:
         return "none graded", "No caption is graded yet: `ares annotate grade` or the page Jobs grades them."
     texts = f"{count_of(graded, 'caption is', 'captions are', comma=True)} graded"
     if doubted:
-        return "none counts", f"{texts}, but no judge of them is trusted: none counts. Status says why."
+        return "none counts", f"{texts}, but by a refuted judge: none counts. Status says why."
     return "none decided", f"{texts}, but none is decided: unsure or failed."
 
 

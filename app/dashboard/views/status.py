@@ -9,11 +9,11 @@ from typing import Any, cast
 import streamlit as st
 
 from app.dashboard import cached_reads
-from app.dashboard.column_words import code_words, document_words, model_words
+from app.dashboard.column_words import code_words, document_words, model_words, time_words
 from app.dashboard.components import draw_table
 from app.dashboard.failed_work import draw_failed_work, draw_retry_jobs
 from app.dashboard.markdown_text import escape_markdown
-from ares.rubric import describe_kind, describe_missing
+from ares.rubric import KIND_WORDS
 
 # Counts of a table, and what they are called on the page.
 _TABLE_COUNTS = {"rows": "rows", "indexed": "indexed", "recall": "recall", "p50_ms": "median (ms)"}
@@ -110,21 +110,21 @@ def _draw_failures(failures: list[dict[str, Any]]) -> None:
 
 def _draw_judges(document: Mapping[str, Any]) -> None:
     st.subheader("Judges of captions by dataset")
-    trust = [
+    judges = [
         {
             "dataset": name,
             "state": document["state"],
             "judge": (model_words(document.get("label", "")), document.get("label", "")),
             "false ones accepted": "\n".join(
-                f"{rate['accepted']} of {rate['total']} {describe_kind(kind)}"
-                for kind, rate in document.get("kinds", {}).items()
+                f"{counts['accepted']} of {counts['total']} {KIND_WORDS.get(kind, kind)}"
+                for kind, counts in document.get("kinds", {}).items()
             ),
-            "why": "; ".join(document["reasons"]),
-            "missing": describe_missing(document),
+            "refuted": time_words(document["refuted"]),
+            "why": document["reason"],
         }
-        for name, document in document["judge_trust"].items()
+        for name, document in document["judge_tripwire"].items()
     ]
-    _draw_table(trust, "status.trust", "no captions were graded yet")
+    _draw_table(judges, "status.judges", "no captions were graded yet")
 
 
 def _draw_table(rows: Sequence[dict[str, Any]], key: str, placeholder: str) -> None:

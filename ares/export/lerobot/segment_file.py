@@ -86,7 +86,8 @@ _TEXT_COLUMNS = (
     "state",
 )
 _texts_of = attrgetter(*_TEXT_COLUMNS)
-_GRADE_COLUMNS = ("grade", "grade_trust", "grade_verdicts")
+_REFUTED = "grade_refuted"
+_GRADE_COLUMNS = ("grade", _REFUTED, "grade_verdicts")
 
 
 def _segment_file_schema() -> pa.Schema:
@@ -94,7 +95,9 @@ def _segment_file_schema() -> pa.Schema:
 
     texts = (*_TEXT_COLUMNS, "role", "camera", "arm", *_GRADE_COLUMNS, "not_held")
     spans = [("start_seconds", pa.float64()), ("stop_seconds", pa.float64())]
-    return pa.schema([("episode_index", pa.int64()), *spans, *((name, pa.string()) for name in texts)])
+    types = {_REFUTED: pa.bool_()}
+    columns = ((name, types.get(name, pa.string())) for name in texts)
+    return pa.schema([("episode_index", pa.int64()), *spans, *columns])
 
 
 def _segment_row(

@@ -192,7 +192,7 @@ ARES_METADATA = {
     "ares_caption": "text",
     "ares_acceptable": "int64",
     "ares_grade": "text",
-    "ares_grade_trust": "text",
+    "ares_grade_refuted": "int64",
     "ares_export": "text",
 }
 # What rewritten records say; the outcome is 1, 0, or -1 where it is not known.
@@ -404,7 +404,6 @@ def _metadata_values(item: ExportItem) -> dict[str, ExampleValues]:
         "ares_key": episode.key,
         "ares_caption": _text_column_value(item, _CAPTION),
         "ares_grade": _text_column_value(item, "grade"),
-        "ares_grade_trust": _text_column_value(item, "grade_trust"),
         "ares_export": canonical_json(
             {
                 "task": item.task.text,
@@ -419,6 +418,7 @@ def _metadata_values(item: ExportItem) -> dict[str, ExampleValues]:
     return {
         **{METADATA_PREFIX + name: [_encode_text(text)] for name, text in texts.items()},
         METADATA_PREFIX + "ares_acceptable": outcome,
+        METADATA_PREFIX + "ares_grade_refuted": _number_array(int(item.values.get("grade_refuted") is True)),
     }
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from ares.annotation import Annotation, Column, Cost, Producer, SubjectKind
 from ares.episode import Json
 from ares.errors import StoreError
+from ares.registry import GONE_COLUMNS
 
 # A MongoDB document holds 16 MiB; SQLite has the same limit here, so that a log can move between them.
 MAX_BYTES = 15 * 2**20
@@ -206,12 +207,35 @@ def producer_to_text(producer: Producer) -> str:
     return encode_json({**asdict(producer), "settings": dict(producer.settings)})
 
 
+# What a producer of grades of an earlier version is read as: it declares the columns that say today whether a grade
+# counts, and none that are gone.
+_OLDER_COLUMNS = {
+    "grade_trust": Column(
+        name="grade_refuted",
+        type="bool",
+        meaning="True where false captions that the judge accepted refute it, so that the grade does not count.",
+    ),
+    "acceptable_unproven": Column(
+        name="grade_time", type="float64", meaning="When the grade was made, in seconds since 1970."
+    ),
+    "acceptable": Column(
+        name="acceptable",
+        type="bool",
+        meaning="Whether the caption is true; empty if undecided, or by a judge that is refuted.",
+        needs_current_maker=True,
+    ),
+}
+
+
 def producer_from_text(text: str) -> Producer:
-    """Return the producer that `producer_to_text` encoded."""
+    """Return the producer that `producer_to_text` encoded; grades of earlier versions have the columns of today."""
     body = json.loads(text)
     columns = tuple(
         Column(**{**column, "choices": tuple(column.get("choices", ()))}) for column in body.pop("columns")
     )
+    if any(column.name in GONE_COLUMNS for column in columns):
+        read = (_OLDER_COLUMNS.get(column.name, column) for column in columns)
+        columns = tuple({column.name: column for column in read}.values())
     body["after"] = tuple(body.get("after", ()))
     # Before layout 2 no producer was a person, and only models had a name.
     body.setdefault("kind", "model" if body["model"] else "code")

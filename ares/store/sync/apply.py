@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ares.console import count_of
 from ares.errors import StoreError
 from ares.process_tuning import tuned_garbage_collector
+from ares.registry import GONE_COLUMNS
 from ares.store.actions import NOTE_KINDS, NOTES, TAG_KINDS, TAGS, read_history, removed_id_array
 from ares.store.lance.lance_api import lance_errors
 from ares.store.lance.schema import arrow_type, episode_schema
@@ -48,9 +49,9 @@ if TYPE_CHECKING:
 
 # Numbered where a version computes what follows from the log by other rules: tables of an earlier one are brought up
 # to date at the next application.
-_LOG, _VIEWS, _ACTIONS = "log", "views3", "actions"
+_LOG, _VIEWS, _ACTIONS = "log", "views4", "actions"
 APPLIED_SEQUENCES = (_LOG, _VIEWS)
-_PRODUCER, _PIN, _COUNTED = "maker/", "pin/", "counted2/"
+_PRODUCER, _PIN, _COUNTED = "maker/", "pin/", "counted3/"
 # There until a rebuild has dropped all that the tables show of the log.
 REBUILD = "rebuild"
 # By annotator the producer that earlier versions showed where none was pinned.
@@ -218,7 +219,7 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     schema = segment_schema()
     if not tables.segments.columns().keys() >= set(schema.names):
         tables.segments.add_missing_columns(schema)
-    _drop_stale_columns(tables, catalog)
+    _drop_older_columns(tables, annotations, catalog)
     job = _ApplyJob(tables, annotations)
     if job.state.rebuilding:
         _drop_applied(tables, annotations)
@@ -236,13 +237,21 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     return applied
 
 
-def _drop_stale_columns(tables: Tables, catalog: ProducerCatalog) -> None:
-    """Drop the columns by which earlier versions said that a value was not by the current producer."""
+def _drop_older_columns(tables: Tables, annotations: AnnotationStore, catalog: ProducerCatalog) -> None:
+    """Drop the columns of earlier versions: on what is not by the current producer, and on the trust in judges."""
+    import pyarrow as pa
+
     names = {
         f"{producer.annotator}_stale"
         for producer in catalog.producers.values()
         if fills_producer_column(producer)
     }
+    if gone := GONE_COLUMNS.keys() & {*tables.episodes.columns(), *tables.segments.columns()}:
+        # A person or another annotator may have a column of that name.
+        names |= gone - {*catalog.declared_schema().names, *read_history(annotations).user_columns()}
+        # What grades of today fill follows for older ones without a new value, also of segments.
+        types = catalog.segment_columns(catalog.groups)
+        tables.segments.add_missing_columns(pa.schema([(name, arrow_type(types[name])) for name in types]))
     for name in names & tables.episodes.columns().keys():
         tables.episodes.replace_column(name, None)
     for name in names & tables.segments.columns().keys():

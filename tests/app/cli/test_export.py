@@ -39,8 +39,6 @@ def export(workspace: Workspace, graded_set: CurationSet, run_ares: Run) -> Run:
     ("options", "source", "counts"),
     [
         (("--task", "caption"), "caption", {"instruction": 8, "caption": 4, "none": 0}),
-        (("--task", "caption_unproven"), "caption_unproven", {"instruction": 8, "caption": 4, "none": 0}),
-        (("--task", "caption_untrusted"), "caption_untrusted", {"instruction": 8, "caption": 4, "none": 0}),
         ((), "instruction", {"instruction": 12, "caption": 0, "none": 0}),
     ],
 )

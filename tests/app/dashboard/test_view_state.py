@@ -83,6 +83,11 @@ def test_the_sql_of_ranges_fits_the_type_of_the_column() -> None:
 def test_a_column_that_is_not_there_is_refused() -> None:
     with pytest.raises(RequestError, match="no column 'evil'"):
         view_filter_sql(ViewState(filters={"evil": ColumnFilter(column="evil", values=("1",))}), _COLUMNS)
+    gone = ViewState(filters={"grade_trust": ColumnFilter(column="grade_trust", values=("trusted",))})
+    with pytest.raises(
+        RequestError, match="no column 'grade_trust': it is gone: use acceptable, which is empty"
+    ):
+        view_filter_sql(gone, _COLUMNS)
 
 
 def test_markdown_in_data_is_made_harmless() -> None:
@@ -124,19 +129,22 @@ def test_columns_to_sort_by_have_the_usual_ones_first_then_groups_and_letters() 
 
 
 @pytest.mark.parametrize(
-    ("trust", "text", "tone"),
+    ("grade", "refuted", "text", "tone"),
     [
-        (None, "acceptable", "good"),
-        ("trusted", "acceptable", "good"),
-        ("certified", "acceptable, certified by people", "good"),
-        ("unproven", "graded acceptable by an unproven judge: does not count yet", "open"),
-        ("untrusted", "graded acceptable by an untrusted judge: does not count", "open"),
+        ("acceptable", None, "acceptable", "good"),
+        ("not_acceptable", None, "not acceptable", "bad"),
+        ("acceptable", True, "graded acceptable by a refuted judge: does not count", "open"),
+        ("not_acceptable", True, "graded not acceptable by a refuted judge: does not count", "open"),
+        ("unsure", True, "unsure", "open"),
+        ("error", None, "error", "open"),
+        (None, None, "ungraded", "none"),
     ],
 )
-def test_one_badge_says_the_grade_and_whether_it_counts(trust: str | None, text: str, tone: str) -> None:
-    badge = make_grade_badge({"grade": "acceptable", "grade_trust": trust, "caption": "a"})
+def test_one_badge_says_the_grade_and_whether_it_counts(
+    grade: str | None, refuted: bool | None, text: str, tone: str
+) -> None:
+    badge = make_grade_badge({"grade": grade, "grade_refuted": refuted, "caption": "a"})
     assert (badge["text"], badge["tone"]) == (text, tone)
-    assert make_grade_badge({"grade": "unsure", "grade_trust": trust})["text"] == "unsure"
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,6 @@ def test_the_set_has_no_failure_in_it(demo: dict[str, Any]) -> None:
     rows = exported_rows(Path(demo["export_path"]))
     assert len(rows) == demo["successes"]
     assert {(row["ares/success"], row["ares/grade"]) for row in rows} == {(True, "acceptable")}
-    assert {row["ares/acceptable"] for row in rows} == {None}, (
-        "no judge that takes scrambled frames is trusted"
-    )
     assert not [row["ares/caption"] for row in rows if "fail" in row["ares/caption"]]
     assert [row["tasks"] for row in rows] == [[row["ares/instruction"]] for row in rows]
     assert demo["task_source"] == "instruction"

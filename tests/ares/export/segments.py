@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from ares.annotation import Annotation, Column, Producer
 from ares.episode import Json
-from ares.rubric import GRADE_COLUMNS
+from ares.rubric import GRADE_COLUMNS, JUDGE_TRIPWIRE, GradeProjection
+from ares.store import ProducerCatalog
 from ares.workspace import Workspace
 
 _CREATED = "2026-01-01T00:00:00+00:00"
@@ -66,6 +67,14 @@ def grade(of: Annotation, verdicts: str) -> Annotation:
         stop_seconds=of.stop_seconds,
         created=_CREATED,
     )
+
+
+def refute_judge(ws: Workspace) -> None:
+    """Let no grade of the judge on the dataset "made" count."""
+    stores, document = ws.stores, {"state": "refuted", "since": 0.0}
+    stores.annotations.put_documents(JUDGE_TRIPWIRE, {f"{JUDGE.maker_id}/made": document})
+    catalog = ProducerCatalog(stores.annotations.producers())
+    GradeProjection().refresh(stores.tables, stores.annotations, catalog)
 
 
 def append(ws: Workspace, producers: Sequence[Producer], annotations: Sequence[Annotation]) -> None:

@@ -12,7 +12,6 @@ from ares.annotation import Producer
 from ares.errors import RequestError
 from ares.export import ExportReport
 from ares.media import frames_at
-from ares.rubric import JUDGE_TRUST
 from ares.workspace import Workspace
 from tests.ares.export.made_episodes import FRONT, make_record, make_set, read_json
 from tests.ares.export.segments import (
@@ -22,6 +21,7 @@ from tests.ares.export.segments import (
     SEGMENTER,
     append,
     grade,
+    refute_judge,
     segment,
     source_producer,
 )
@@ -44,21 +44,14 @@ def export(workspace: Workspace, folder: Path, segments: Sequence[str] = (), **o
     return report
 
 
-def put_graded(filled: Workspace, verdicts: dict[str, str], trust: str = "trusted") -> None:
-    """A text of a model for each text, with a grade of these verdicts, "" for none, by a judge that is so trusted."""
+def put_graded(filled: Workspace, verdicts: dict[str, str]) -> None:
+    """A text of a model for each text, with a grade of these verdicts, "" for none."""
     captions = {
         text: segment(CAPTIONER, FIRST, span, {"text": text})
         for text, span in zip(verdicts, _SPANS, strict=False)
     }
     append(filled, [CAPTIONER, JUDGE], list(captions.values()))
     append(filled, [], [grade(captions[text], own) for text, own in verdicts.items() if own])
-    document: dict[str, Any] = {
-        "state": trust,
-        "content": trust,
-        "outcome": "untrusted",
-        "gates": {"OUTCOME": "outcome"},
-    }
-    filled.stores.annotations.put_documents(JUDGE_TRUST, {f"{JUDGE.maker_id}/made": document})
 
 
 def test_a_line_names_span_text_author_and_frames(filled: Workspace, tmp_path: Path) -> None:
@@ -100,7 +93,7 @@ def test_frames_of_a_shared_video_are_where_its_episode_begins(ws: Workspace, tm
     assert [(own["start_seconds"], own["stop_seconds"]) for own in frames] == [(2.5, 3.0), (3.5, 4.0)]
 
 
-def test_only_text_that_a_trusted_judge_accepts_goes_out_of_models(filled: Workspace, tmp_path: Path) -> None:
+def test_only_text_that_a_judge_accepts_goes_out_of_models(filled: Workspace, tmp_path: Path) -> None:
     """The outcome is the episode's; a text whose span nobody asked about counts as ungraded."""
     verdicts = {
         "right": "ACTION=MET OBJECT=NA OUTCOME=UNMET SEG=MET",
@@ -121,14 +114,17 @@ def test_only_text_that_a_trusted_judge_accepts_goes_out_of_models(filled: Works
     }
 
 
-@pytest.mark.parametrize("trust", ["unproven", "untrusted"])
-def test_a_judge_that_is_not_trusted_lets_nothing_out(filled: Workspace, tmp_path: Path, trust: str) -> None:
-    put_graded(
-        filled, {"right": "ACTION=MET SEG=MET", "by a person": "ACTION=MET(person) SEG=MET(person)"}, trust
-    )
+def test_a_refuted_judge_lets_nothing_out_that_is_not_asked_for(filled: Workspace, tmp_path: Path) -> None:
+    put_graded(filled, {"right": "ACTION=MET SEG=MET", "by a person": "ACTION=MET(person) SEG=MET(person)"})
+    refute_judge(filled)
     report = export(filled, tmp_path / "out")
     assert [line["text"] for line in read_json(tmp_path / "out" / "segments.jsonl")] == ["by a person"]
-    assert report.segments == {"written": {"accepted": 1}, "held_back": {trust: 1}}
+    assert report.segments == {"written": {"accepted": 1}, "held_back": {"refuted": 1}}
+    assert export(filled, tmp_path / "all", refuted=True).segments == {
+        "written": {"accepted": 1, "refuted": 1}
+    }
+    right, _ = read_json(tmp_path / "all" / "segments.jsonl")
+    assert (right["state"], right["grade"]["grade_refuted"]) == ("refuted", True)
 
 
 def test_text_that_is_asked_for_by_name_goes_out(filled: Workspace, tmp_path: Path) -> None:

@@ -29,6 +29,17 @@ def episodes(tmp_path_factory: pytest.TempPathFactory, make_record: Callable[...
     [
         ("nope = 1", "no column named 'nope': the columns are ", "nope"),
         ("datset = 'set1'", "did you mean 'dataset'? the columns are dataset, ", "datset"),
+        (
+            "grade_trust = 'trusted'",
+            "no column named 'grade_trust': it is gone: use acceptable, which is empty where the judge is refuted",
+            "grade_trust",
+        ),
+        ("acceptable_unproven", "it is gone: use acceptable, which any judge fills", "acceptable_unproven"),
+        (
+            "certified > 0.9",
+            "it is gone: use --min-precision, which asks for what people measured",
+            "certified",
+        ),
         ("success AND\n  datset = 'a'", "did you mean 'dataset'", "datset"),
         ("Numsteps > 3", "no column named 'numsteps': did you mean 'num_steps'?", "N"),
         ("`Success`", "no column named 'Success'", "`Success`"),

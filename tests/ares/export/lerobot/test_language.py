@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from ares.annotation import Annotation
-from ares.rubric import JUDGE_TRUST
 from ares.workspace import Workspace
 from tests.ares.export.made_episodes import make_record, make_set, read_info, read_json, read_rows
 from tests.ares.export.segments import (
@@ -33,16 +32,6 @@ FIRST = f"{0:016x}"
 def segments_file(folder: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = pq.read_table(folder / "meta" / "ares_segments.parquet").to_pylist()
     return found
-
-
-def trust_judge(ws: Workspace, state: str = "trusted") -> None:
-    document: dict[str, Any] = {
-        "state": "untrusted",
-        "content": state,
-        "outcome": "untrusted",
-        "gates": {"OUTCOME": "outcome"},
-    }
-    ws.stores.annotations.put_documents(JUDGE_TRUST, {f"{JUDGE.maker_id}/made": document})
 
 
 def persistent(episode: str, style: str, row: int, seconds: float, stop: float, **value: Any) -> Annotation:
@@ -145,7 +134,6 @@ def test_people_stand_above_sources_and_models(ws: Workspace, tmp_path: Path) ->
     person = segment(PERSON, FIRST, (1.5, 2.0), {"text": "corrected"})
     append(ws, [source_producer("subtask"), CAPTIONER, PERSON, JUDGE], [source, model, clash, person])
     append(ws, [], [grade(model, _GOOD), grade(clash, _GOOD)])
-    trust_judge(ws)
     report = ws.export("made", tmp_path / "out", quiet=True)
     assert report.segments["written"] == {"accepted": 2, "person": 1, "source": 1}
     texts = [one["content"] for one in read_rows(tmp_path / "out")[0]["language_persistent"]]
