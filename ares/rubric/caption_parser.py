@@ -415,7 +415,10 @@ def read_action_and_outcome(text: str, verbs: Mapping[str, str]) -> SlotValues:
         verbs: The guide of verbs.
     """
     form = normalize_caption(text)
-    words = [word for word in form.phrase.replace(",", "").split() if not _leads_to_verb(word)]
+    sentence = form.sentences[0] if form.sentences else ""
+    front = _FRONT.match(sentence)
+    clause = (front.group(2) if front else sentence).replace(",", "")
+    words = [word for word in clause.split() if not _leads_to_verb(word)]
     slots: dict[SlotName, str] = {}
     if words and words[0] not in _NO_VERB_FOLLOWS:
         slots["action"] = name_action(words[0], " ".join(words[1:]), verbs)

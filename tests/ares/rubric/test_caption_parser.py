@@ -1,4 +1,4 @@
-"""What the word tables make of a sentence: its wording taken off, and its slots in its own words.
+"""What is read of a sentence without a model: its wording taken off, its action and its outcome.
 
 Sentences with what they are read as are recorded: tests/ares/rubric/test_recorded_readings.py.
 """
@@ -7,33 +7,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, strategies as st
 
 from ares.rubric import (
-    SLOTS,
-    count_actions,
     is_short_value,
     normalize_caption,
     parser_hash,
-    read_slots_by_tables,
+    read_action_and_outcome,
     shipped_verbs,
 )
 
 
-def _slots(text: str, verbs: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The slots without the outcome."""
-    slots = read_slots_by_tables(text, shipped_verbs() if verbs is None else verbs)
-    return {str(name): value for name, value in slots.items() if name != "outcome"}
-
-
 def test_the_verbs_are_those_of_the_lab() -> None:
     verbs = {"pipette": "move liquid", "spin down": "centrifuge a tube", "take": "hold a thing"}
-    assert _slots("spin the tube down", verbs) == {"action": "spin down", "object": "tube"}
-    assert _slots("take the tube", verbs)["action"] == "take"
-    assert _slots("close the lid", verbs)["action"] == "other: close"
+    actions = {"spin the tube down": "spin down", "take the tube": "take", "close the lid": "other: close"}
+    assert {text: read_action_and_outcome(text, verbs)["action"] for text in actions} == actions
 
 
 # Verbs with their "-s", "-ing" and "-ed"; no table has the second half.
@@ -93,17 +83,13 @@ def test_who_acts_and_how_it_is_put_do_not_change_what_is_done(data: st.DataObje
     if verb.startswith(("is ", "has ")):
         words[2:5] = [verb.split()[0], way, verb.split()[1]]
     text = front + " ".join(filter(None, words))
-    slots = _slots(f"{base} the bowl")
-    expected = {"action": slots["action"] or f"other: {base}", "object": "bowl"}
-    expected |= {"from": "from the box"} if front.startswith("from") else {}
-    expected |= {"hand": _SUBJECTS[subject]} if _SUBJECTS[subject] else {}
-    expected |= (
-        {"manner": " ".join(way.replace(",", "").replace(" and", "").replace(" but", "").split())}
-        if way
-        else {}
-    )
-    assert _slots(text) == expected, text
-    assert (normalize_caption(text).outcome, count_actions(text)) == (_CLAIMS[claim], 1), text
+    form, plain = normalize_caption(text), normalize_caption(f"{base} the bowl")
+    assert read_action_and_outcome(text, shipped_verbs())["action"] == _action_of(plain.phrase), text
+    assert (form.outcome, form.actor) == (_CLAIMS[claim], _SUBJECTS[subject]), text
+
+
+def _action_of(phrase: str) -> str:
+    return read_action_and_outcome(phrase, shipped_verbs())["action"]
 
 
 @pytest.mark.slow
@@ -114,7 +100,6 @@ def test_the_parser_hash_is_the_same_in_every_process() -> None:
 
 
 @given(st.text(max_size=200))
-def test_any_text_has_short_slots(text: str) -> None:
-    slots = read_slots_by_tables(text, shipped_verbs())
-    assert read_slots_by_tables(text, shipped_verbs()) == slots
-    assert set(slots) <= set(SLOTS) and all(is_short_value(value) for value in slots.values())
+def test_of_any_text_an_action_and_an_outcome_are_read_or_nothing(text: str) -> None:
+    slots = read_action_and_outcome(text, shipped_verbs())
+    assert set(slots) <= {"action", "outcome"} and all(is_short_value(value) for value in slots.values())

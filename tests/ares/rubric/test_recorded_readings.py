@@ -1,4 +1,4 @@
-"""What captions, grades and controls come to, line by line: slots, checks, wrong texts, trust and sentences; recorded.
+"""What captions and grades come to, line by line: slots, checks, wrong texts and sentences; recorded.
 
 The lines are in tests/fixtures/recorded/rubric-*.text; what a line says is what a person reads in a grade or a column.
 """
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ares.rubric.trust import grade_from_verdicts, rests_on_people, trust_of_grade
 
 from ares.episode import Signal, Trajectory
 from ares.rubric import (
@@ -30,7 +31,7 @@ from ares.rubric import (
     normalize_caption,
     parse_known_text,
 )
-from ares.rubric.caption_parser import count_actions, read_slots_by_tables
+from ares.rubric.caption_parser import read_action_and_outcome
 from ares.rubric.control_texts import are_different_actions, compose_sentence, turn_outcome
 from ares.rubric.gate_verdicts import decide_grade_from_gates, parse_gate_verdicts, rests_on_people
 from ares.rubric.verdict import correct_grade
@@ -95,14 +96,14 @@ def test_captions_have_their_slots_columns_and_checks() -> None:
         text = json.loads(line)
         form, known = normalize_caption(text), parse_known_text(text)
         caption = CheckInput(text=text, slots=known.slots, trajectory=None)
-        said = [form.sentences, form.outcome, form.is_negated, form.actor, count_actions(text)]
+        said = [form.sentences, form.outcome, form.is_negated, form.actor]
         lines.append([text[:60], said, known.slots, make_slot_columns(known.slots), _checks(caption)])
     _record("captions", lines)
 
 
 def test_a_lab_with_verbs_of_its_own_has_them_in_the_slots() -> None:
     verbs = {"spin down": "centrifuge", "take": "hold", "shut": "close", "turn on": "switch"}
-    _record("own-verbs", ([text[:60], read_slots_by_tables(text, verbs)] for text in CAPTIONS[:40]))
+    _record("own-verbs", ([text[:60], read_action_and_outcome(text, verbs)] for text in CAPTIONS[:40]))
 
 
 def test_slots_make_columns_and_sentences() -> None:
