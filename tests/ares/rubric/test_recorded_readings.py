@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ares.rubric.trust import grade_from_verdicts, rests_on_people, trust_of_grade
 
 from ares.episode import Signal, Trajectory
 from ares.rubric import (
