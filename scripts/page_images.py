@@ -136,7 +136,6 @@ def _pictures(workspace: Workspace) -> list[Picture]:
             ready=".grid.small .card",
         ),
         Picture(name="review", path="review", ready="[data-verdict]"),
-        Picture(name="judges", path="review?tab=judges", ready=".bar"),
         Picture(name="jobs", path="jobs?job=annotate&names=motion", ready="h2", prepare=_plan),
         Picture(name="sets", path="sets?set=accepted", ready=".grid.small .card", prepare=_compare),
         Picture(name="health", path="health", ready="[data-testid=stMetric] >> nth=3"),

@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.cli.output import DOCUMENT_FORMATS, ROW_FORMATS
 from ares.console import Verbosity, count_of, visible
@@ -291,6 +291,15 @@ def describe_uncounted(uncounted: Mapping[str, int]) -> list[str]:
     count = count_of(sum(uncounted.values()), "answer")
     line = f"{count} from elsewhere not counted: {people}; the same file with {option} lets them count"
     return [line] if people else []
+
+
+def describe_measured_lines(measured: Mapping[str, Any]) -> list[str]:
+    """The lines about what people measured, by dataset and question."""
+    return [
+        f"{visible(dataset)}: {visible(share['says'])}"
+        for dataset, shares in measured.items()
+        for share in shares.values()
+    ]
 
 
 def ask_for_confirmation(args: argparse.Namespace, question: str) -> bool:

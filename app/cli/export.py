@@ -50,6 +50,12 @@ _MORE_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "SIGNAL",
         "help": "write this signal of the sources as progress of each step, for rabc of lerobot",
     },
+    "--min-precision": {
+        "type": float,
+        "metavar": "P",
+        "help": "export only where people have shown that this share of the captions of each dataset is true: "
+        "`ares review measure DATASET`",
+    },
     "--strict": {
         "action": "store_true",
         "help": "write nothing when an episode fails, instead of leaving it out",
@@ -170,8 +176,9 @@ def _export_with_options(args: argparse.Namespace) -> ExportReport:
         trim=TrimRequest(idle_seconds=args.trim_idle, keep_spans=args.keep_spans) if is_trimmed else None,
         weights="".join(args.weights),
         progress=args.progress,
-        task=args.task,
+        min_precision=args.min_precision,
         refuted=args.refuted,
+        task=args.task,
         fps=args.fps,
         retime=args.retime,
         convert=args.convert,

@@ -32,21 +32,33 @@ GONE_OPTIONS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("ares annotate --seed", "ares annotate --valuation.seed"), "valuation draws by seed 0"),
     **dict.fromkeys(
+        ("ares annotate --calibrate", "ares annotate --grade.calibrate"),
+        "48 false texts test a judge once a dataset; how many captions are true people say: `ares review measure`",
+    ),
+    "ares rubric attack --per-kind": "an attack is ten batteries of 48 false texts",
+    **dict.fromkeys(
         ("ares annotate --subtask-names", "ares annotate --segment.subtask-names"),
         "write the new texts into the table of --spans",
     ),
     **dict.fromkeys(
         ("ares annotate --evaluate", "ares annotate --fit"),
-        "people say it: `ares review create NAME --question success --random 60`, then `ares review report`",
+        "people say it: `ares review measure DATASET --question success`",
     ),
     **dict.fromkeys(
         ("ares rubric revise --rounds", "ares rubric revise --noise-floor"),
-        "captions are asked for once more; `ares rubric compare` compares them with the former ones",
+        "captions are asked for once more, and the report compares them with the former ones",
     ),
     "ares rubric revise --second-judge": "`ares annotate grade --judge SPEC` grades the new captions by another judge",
     **dict.fromkeys(
         ("ares rubric revise --anchors", "ares rubric revise --seed"),
         "a third of the criteria is hidden, always the same of a rubric",
+    ),
+    "ares rubric compare": "`ares use` pins one of two producers, and `ares review measure DATASET` says how many of "
+    "its captions are true",
+    "ares review report": "`ares review measure DATASET` and `ares status` say how many accepted captions are true",
+    **dict.fromkeys(
+        ("ares review create --worth", "ares review create --first"),
+        "questions are drawn at random; `--where` or `--set` select what is asked about",
     ),
     "ares check --audit": "`python -m benchmarks.quality --real DATA` plants faults into data of yours",
     "ares check --audit-seed": "`python -m benchmarks.quality --real DATA --seeds A:B` has the seeds",

@@ -23,7 +23,8 @@ from ares.console import count_of, visible, write_stderr
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
-    from ares.review import Calibration, Queue, QueueItem, ReviewQueue, ShareEstimate
+    from ares.episode import Json
+    from ares.review import Measurement, Queue, QueueItem, ReviewQueue
     from ares.rubric import Criterion
     from ares.workspace import Workspace
 
@@ -34,6 +35,7 @@ _USUAL_QUESTION = "acceptable"
 _USUAL_KEYS = {"y": "met", "n": "unmet", "?": "unsure"}
 _SUCCESS_KEYS = {"y": "success", "n": "failure", "?": "unsure"}
 _UNDO, _GUIDELINE, _QUIT = "u", "g", "q"
+_GUIDELINE_KEY = f"{_GUIDELINE} guideline, "
 _QUESTIONS = {
     "acceptable": "is the text true?",
     "success": "did the episode succeed?",
@@ -55,19 +57,37 @@ def add_review_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("name", nargs="?", default="", metavar="QUEUE", help="the answers of a queue")
     taking = actions.add_parser("import", help="store the answers of a file")
     giving = actions.add_parser("export", help="write the answers to a file")
-    report = actions.add_parser("report", help="how far each judge agrees with people")
-    report.add_argument("--question", default="", metavar="Q", help="of one question (default: all)")
-    report.add_argument("--where", default="", metavar="SQL", help="of episodes that fulfil this filter")
+    measure = actions.add_parser("measure", help="how many of the accepted captions of a dataset are true")
+    _add_measure_arguments(measure)
     for action in (taking, giving):
         action.add_argument("file", type=Path, metavar="FILE", help=".csv or .jsonl")
     add_trust_argument(taking)
     giving.add_argument("--queue", default="", metavar="NAME", help="only the answers of a queue")
-    for action in (create, following):
+    for action in (create, following, measure):
         action.add_argument("--person", default="", metavar="NAME", help="who you are (default: the user)")
     for action in (listing, giving):
         action.add_argument("--person", default="", metavar="NAME", help="only the answers of a person")
-    for action in (create, following, listing, taking, giving, report):
-        add_workspace_arguments(action, rows=action in (listing, report))
+    for action in (create, following, measure, listing, taking, giving):
+        add_workspace_arguments(action, rows=action is listing)
+
+
+def _add_measure_arguments(parser: argparse.ArgumentParser) -> None:
+    from ares.review import MEASURED_QUESTIONS, USUAL_SHARE
+
+    parser.add_argument("dataset", metavar="DATASET", help="the dataset")
+    parser.add_argument(
+        "--question",
+        default=MEASURED_QUESTIONS[0],
+        metavar="Q",
+        help=f"{', '.join(MEASURED_QUESTIONS)}, or a criterion such as VERB (default: {MEASURED_QUESTIONS[0]})",
+    )
+    parser.add_argument(
+        "--at-least",
+        type=float,
+        default=USUAL_SHARE,
+        metavar="P",
+        help=f"ask until this share of true ones is shown, or cannot be any more (default: {USUAL_SHARE:g})",
+    )
 
 
 def _add_question_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,14 +112,7 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=60,
         metavar="N",
-        help="items drawn at random within strata (default: 60)",
-    )
-    parser.add_argument(
-        "--worth",
-        type=int,
-        default=0,
-        metavar="N",
-        help="more items, first what narrows the interval most (default: 0)",
+        help="items drawn at random (default: 60)",
     )
     parser.add_argument(
         "--repeat",
@@ -115,9 +128,6 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--annotator", default=_USUAL_ANNOTATOR, metavar="NAME", help="whose texts (default: caption)"
     )
-    parser.add_argument(
-        "--first", default="", metavar="SET", help="members of a set come first among --worth items"
-    )
     add_selection_arguments(parser)
 
 
@@ -130,7 +140,7 @@ def run_review(args: argparse.Namespace) -> int:
         "list": _list_answers,
         "import": _import_file,
         "export": _export_file,
-        "report": _report_calibration,
+        "measure": _measure_dataset,
     }
     return actions[args.action](workspace, args)
 
@@ -150,7 +160,6 @@ def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
         question=args.question,
         person=_person_name(args),
         random_items=args.random,
-        worth_items=args.worth,
         repeat=args.repeat,
         seed=args.seed,
         guideline=_make_guideline(workspace, args),
@@ -159,15 +168,15 @@ def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
     if args.instructions:
         queue = workspace.review.create_from_audits(request)
     else:
-        queue = workspace.review.create(request, parse_selection(args), first=args.first)
+        queue = workspace.review.create(request, parse_selection(args))
     answer(args, queue.to_json(), lambda: _describe_queue(queue))
     return 0
 
 
 def _describe_queue(queue: Queue) -> str:
     return (
-        f"queue {queue.name}: {count_of(queue.items, 'item')} ({queue.random_items} drawn at random within "
-        f"{len(queue.strata)} strata), {queue.doubled} for two people; `ares review next {shlex.quote(queue.name)}`"
+        f"queue {queue.name}: {count_of(queue.items, 'item')} ({queue.random_items} drawn at random), "
+        f"{queue.doubled} for two people; `ares review next {shlex.quote(queue.name)}`"
     )
 
 
@@ -206,13 +215,13 @@ def _ask_questions(workspace: Workspace, args: argparse.Namespace) -> int:
     queue, person = _find_queue(workspace, args), _person_name(args)
     if args.output == "json":
         item = queue.next(person)
-        document = {"item": item and item.to_json(), "progress": queue.progress(person).to_json()}
+        document = {"item": item.to_json() if item else None, "progress": queue.progress(person).to_json()}
         answer(args, document, lambda: ())
         return 0
     write_stderr(*queue.queue.guideline.splitlines())
     item = queue.next(person)
     while item is not None:
-        write_stderr(*_item_lines(workspace, queue, item, person))
+        write_stderr("", str(queue.progress(person)), *_item_lines(workspace, item, _GUIDELINE_KEY))
         key = _read_key()
         if key in ("", _QUIT):
             break
@@ -261,12 +270,64 @@ def _keys_of(item: QueueItem) -> dict[str, str]:
     return _SUCCESS_KEYS if item.question == "success" else _USUAL_KEYS
 
 
-def _item_lines(workspace: Workspace, queue: ReviewQueue, item: QueueItem, person: str) -> Iterator[str]:
+def _measure_dataset(workspace: Workspace, args: argparse.Namespace) -> int:
+    """Ask in the terminal until the share is shown; with --json only say what is known, and what is next."""
+    person = _person_name(args)
+    measurement = workspace.review.measure(args.dataset, args.question, at_least=args.at_least, person=person)
+    item = measurement.next()
+    if args.output != "json":
+        item = _ask_measured(workspace, measurement, item)
+        workspace.sync()
+    share = measurement.share
+    document: dict[str, Json] = {**share.to_json(), "item": item.to_json() if item else None}
+    answer(args, document, lambda: f"{args.dataset}: {share}")
+    return 0
+
+
+def _ask_measured(workspace: Workspace, measurement: Measurement, item: QueueItem | None) -> QueueItem | None:
+    """Ask until nothing is left or the person stops. Returns what was not answered."""
+    shown: QueueItem | None = None
+    is_shown = True
+    while item is not None:
+        if item != shown:
+            could_show, is_shown = is_shown, _open_clips(measurement, item)
+            shown = item
+            if could_show and not is_shown:
+                write_stderr(
+                    "no clip can be opened here: answers are kept and do not count; the page Review shows clips"
+                )
+        write_stderr("", *_item_lines(workspace, item))
+        key = _read_key()
+        if key in ("", _QUIT):
+            break
+        if verdict := _keys_of(item).get(key):
+            measurement.answer(item, verdict, shown=is_shown)
+            item = measurement.next()
+        elif key == _UNDO:
+            item = measurement.undo() or item
+    return item
+
+
+def _open_clips(measurement: Measurement, item: QueueItem) -> bool:
+    """Open the clips of an item in the browser of this machine. Returns whether there is one, and a clip."""
+    import webbrowser
+
+    from ares.errors import MediaError
+
+    try:
+        browser = webbrowser.get()
+        # A plain one is in the terminal, and shows no clip.
+        is_of_windows = type(browser) is not webbrowser.GenericBrowser
+        opened = [browser.open(path.as_uri()) for path in measurement.clips(item)] if is_of_windows else []
+    except (webbrowser.Error, MediaError):
+        return False
+    return any(opened)
+
+
+def _item_lines(workspace: Workspace, item: QueueItem, more_keys: str = "") -> Iterator[str]:
     """An item for the terminal: where the clip is, what is said, and the keys."""
     episode = workspace.episodes[item.episode_id]
-    span = f"{item.start_seconds:.1f} to {item.stop_seconds:.1f} s"
-    yield ""
-    yield f"{queue.progress(person)} · episode {item.episode_id}, {span}"
+    yield f"episode {item.episode_id}, {item.start_seconds:.1f} to {item.stop_seconds:.1f} s"
     yield from (f"  {camera.name}: {camera.media.uri}" for camera in episode.cameras)
     if item.evidence:
         yield "  frames that decide: " + ", ".join(f"{second:.1f} s" for second in item.evidence)
@@ -275,7 +336,7 @@ def _item_lines(workspace: Workspace, queue: ReviewQueue, item: QueueItem, perso
     yield f"  {visible(item.text)}"
     keys = ", ".join(f"{key} {verdict}" for key, verdict in _keys_of(item).items())
     question = _QUESTIONS.get(item.question, f"is {item.question} met?")
-    yield f"{question} {keys}, {_UNDO} undo, {_GUIDELINE} guideline, {_QUIT} quit"
+    yield f"{question} {keys}, {_UNDO} undo, {more_keys}{_QUIT} quit"
 
 
 def _read_key() -> str:
@@ -334,67 +395,3 @@ def _export_file(workspace: Workspace, args: argparse.Namespace) -> int:
     document = {"file": str(args.file), "answers": count}
     answer(args, document, lambda: f"wrote {count_of(count, 'answer')} to {args.file}")
     return 0
-
-
-_INSTRUCTION, _REFUSED = "instruction", "unmet"
-
-
-def _report_calibration(workspace: Workspace, args: argparse.Namespace) -> int:
-    reports = workspace.review.report(question=args.question, where=args.where)
-    write_stderr(*sorted({line for report in reports for line in _report_remarks(report)}))
-    answer_list(args, reports, _REPORT_COLUMNS, "no answers yet; `ares review next` asks for them")
-    return 0
-
-
-def _report_remarks(report: Calibration) -> Iterator[str]:
-    """People who are overruled more often than others, and queues that estimate nothing, in one line each.
-
-    Of the audit of instructions also how often it names what people refuse.
-    """
-    for name in report.other_queues:
-        yield (
-            f"{report.question}, {report.dataset}: queue {name} was drawn from other episodes and estimates nothing "
-            "here; give its --where"
-        )
-    if report.question == _INSTRUCTION and report.table:
-        named, refused = (
-            sum(count for words, count in report.table.items() if words[number] == _REFUSED)
-            for number in range(2)
-        )
-        both = report.table.get((_REFUSED, _REFUSED), 0)
-        yield (
-            f"{report.question}, {report.dataset}: people refuse {both} of {count_of(named, 'instruction')} "
-            f"that the audit names; it names {both} of {refused} that they refuse"
-        )
-    for row in report.people:
-        if row.stands_out:
-            yield (
-                f"{report.question}: {visible(row.person)} was overruled "
-                f"in {row.overruled} of {count_of(row.compared, 'answer')} "
-                f"that two people gave, others in {row.others_overruled} of {row.others_compared}"
-            )
-
-
-def _format_estimate(estimate: ShareEstimate | None) -> str:
-    return "" if estimate is None else f"{estimate.share:.2f} ({estimate.low:.2f}-{estimate.high:.2f})"
-
-
-def _format_coefficient(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
-
-
-_REPORT_COLUMNS: Columns = {
-    "question": lambda report: report.question,
-    "dataset": lambda report: report.dataset,
-    "judge": lambda report: report.model or "none",
-    "answered": lambda report: report.items,
-    "random": lambda report: report.random_items,
-    "disputed": lambda report: report.disputed,
-    "decided": lambda report: _format_estimate(report.coverage),
-    "precision": lambda report: _format_estimate(report.precision),
-    "recall": lambda report: _format_estimate(report.recall),
-    "kappa": lambda report: _format_coefficient(report.kappa),
-    "alpha": lambda report: _format_coefficient(report.alpha),
-    "true share": lambda report: _format_estimate(report.true_share),
-    "missing": lambda report: report.missing or "",
-}

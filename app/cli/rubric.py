@@ -1,10 +1,10 @@
-"""`ares rubric`: show and check rubrics, attack their judge, compare producers, and revise captions."""
+"""`ares rubric`: show and check rubrics, attack their judge, and revise captions."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from app.cli.arguments import (
     add_workspace_arguments,
@@ -21,8 +21,7 @@ from ares.console import count_of
 if TYPE_CHECKING:
     from annotators.grade import AttackedDataset, AttackQuote, AttackRun
     from annotators.revise import RevisionQuote, RevisionRun
-    from ares.review import ProducerComparison
-    from ares.rubric import ControlKindRate
+    from ares.episode import Json
     from ares.statistics import PairedDifference
 
 
@@ -57,59 +56,26 @@ def format_attack_report(run: AttackRun) -> Iterator[Block]:
 
 
 def _dataset_blocks(name: str, shown: AttackedDataset) -> list[Block]:
-    """The line of trust on a dataset, and the refused controls by kind."""
-    low, high = shown.bounds
-    header = ("false texts and frames", "refused", "of", "95 % bounds", "at least", "state")
+    """What was accepted on a dataset: true captions, and false texts by kind."""
+    from ares.rubric import KIND_WORDS
+
+    document = shown.to_json()
+    true_row = ("true captions", document["true_captions"])
+    kinds = cast("Mapping[str, Mapping[str, Json]]", document["kinds"])
+    rows = [true_row, *((KIND_WORDS[kind], counts) for kind, counts in kinds.items())]
     return [
-        f"{name}: {shown.describe()}",
-        f"true captions accepted: {shown.accepted} of {shown.captions}, {low:.3f}-{high:.3f}",
-        OutputTable([_kind_row(rate) for rate in shown.trust.kinds], header),
+        f"{name}:",
+        OutputTable([_count_row(*row) for row in rows], ("text", "accepted", "of", "90 % interval")),
     ]
 
 
-def _kind_row(rate: ControlKindRate) -> tuple[object, ...]:
-    from ares.rubric import describe_kind
-
-    low, high = rate.bounds
-    least = "all" if rate.kind == "injected" else f"{1 - rate.limit:.2f}"
-    return (
-        describe_kind(rate.kind),
-        rate.total - rate.accepted,
-        rate.total,
-        f"{1 - high:.3f}-{1 - low:.3f}",
-        least,
-        rate.state,
-    )
+def _count_row(label: str, counts: Any) -> tuple[object, ...]:
+    low, high = counts["bounds"]
+    return label, counts["accepted"], counts["total"], f"{low:.3f}-{high:.3f}"
 
 
 def _warning_lines(warnings: Iterable[str]) -> list[str]:
     return [f"warning: {warning}" for warning in warnings]
-
-
-def format_producer_comparison(comparison: ProducerComparison) -> Iterator[Block]:
-    """How two producers differ on the same segments."""
-    change = comparison.change
-    rows = [
-        ("first", comparison.first, f"{comparison.first_rate:.3f} accepted"),
-        ("second", comparison.second, f"{comparison.second_rate:.3f} accepted"),
-    ]
-    judge = [f"by the grades of {comparison.judge}"] if comparison.judge else []
-    noise = (
-        []
-        if comparison.noise is None
-        else [describe_difference("noise: repetition - first", comparison.noise)]
-    )
-    unpaired = f"{count_of(comparison.unpaired, 'segment')} with a grade on one side alone left out"
-    yield from paragraphs(
-        [
-            OutputTable(rows),
-            *judge,
-            f"{count_of(change.num_items, 'segment')} of {count_of(change.num_clusters, 'episode')}; {unpaired}",
-            describe_difference("second - first", change),
-            *noise,
-            _comparison_conclusion(comparison),
-        ]
-    )
 
 
 def describe_difference(name: str, difference: PairedDifference) -> str:
@@ -120,14 +86,6 @@ def describe_difference(name: str, difference: PairedDifference) -> str:
         f"only first {difference.only_first}, only second {difference.only_second}, "
         f"p {difference.p_value:.3g} (McNemar, exact)"
     )
-
-
-def _comparison_conclusion(comparison: ProducerComparison) -> str:
-    if comparison.is_noise:
-        return "no difference: the first side differs from its own repetition by as much"
-    if comparison.change.low <= 0 <= comparison.change.high:
-        return "no difference is shown: the interval holds 0"
-    return f"the {'second' if comparison.change.difference > 0 else 'first'} side is accepted more often"
 
 
 def add_judge_arguments(parser: argparse.ArgumentParser) -> None:
@@ -247,33 +205,6 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
         add_workspace_arguments(action)
     _add_attack_arguments(attack)
     _add_revise_arguments(revise)
-    _add_compare_arguments(
-        actions.add_parser("compare", help="two captioners, or two judges or rubrics, on the same segments")
-    )
-
-
-def _add_compare_arguments(parser: argparse.ArgumentParser) -> None:
-    for name in ("first", "second"):
-        parser.add_argument(
-            name, metavar="PRODUCER", help="id of a producer of captions or of grades, or the start of it"
-        )
-    parser.add_argument(
-        "--repetition",
-        default="",
-        metavar="PRODUCER",
-        help="a producer that repeats the first, with another seed: the floor of noise",
-    )
-    parser.add_argument(
-        "--judge",
-        default="",
-        metavar="PRODUCER",
-        help="producer of the grades by which captioners are compared",
-    )
-    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
-    parser.add_argument(
-        "--seed", type=seed_number, default=0, metavar="N", help="of the bootstrap (default 0)"
-    )
-    add_workspace_arguments(parser)
 
 
 def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
@@ -289,13 +220,6 @@ def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
         "--episodes", type=episode_count, default=60, metavar="N", help="most episodes (default 60)"
     )
     parser.add_argument(
-        "--per-kind",
-        type=episode_count,
-        default=3,
-        metavar="N",
-        help="near misses of each slot, other captions, and notes to the judge of one episode (default 3)",
-    )
-    parser.add_argument(
         "--seed", type=seed_number, default=0, metavar="N", help="of the sample and of the texts (default 0)"
     )
     parser.add_argument(
@@ -305,11 +229,11 @@ def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_rubric(args: argparse.Namespace) -> int:
-    """Show, check or attack a rubric, compare producers, or revise captions. Returns 1 when the attack breaks a bound.
+    """Show, check or attack a rubric, or revise captions. Returns 1 where half of a kind of false texts is accepted.
 
     Raises RequestError naming the first field of a rubric that is wrong.
     """
-    actions = {"attack": _attack_judge, "compare": _compare_two_producers, "revise": _revise_captions}
+    actions = {"attack": _attack_judge, "revise": _revise_captions}
     return actions.get(args.action, _show_or_check_rubric)(args)
 
 
@@ -343,7 +267,6 @@ def _attack_judge(args: argparse.Namespace) -> int:
         truth=args.truth,
         where=args.where,
         episodes=args.episodes,
-        per_kind=args.per_kind,
         seed=args.seed,
         budget_usd=args.budget,
     )
@@ -354,19 +277,3 @@ def _attack_judge(args: argparse.Namespace) -> int:
     attack = run_attack(stores, options, request, lambda done, total: None)
     answer(args, attack.to_json(), lambda: format_attack_report(attack))
     return 1 if attack.broken else 0
-
-
-def _compare_two_producers(args: argparse.Namespace) -> int:
-    from ares.review import compare_producers
-
-    comparison = compare_producers(
-        open_workspace(args).stores,
-        args.first,
-        args.second,
-        repetition=args.repetition,
-        judge=args.judge,
-        where=args.where,
-        seed=args.seed,
-    )
-    answer(args, comparison.to_json(), lambda: format_producer_comparison(comparison))
-    return 0

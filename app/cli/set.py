@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from app.cli.arguments import (
     add_workspace_arguments,
     add_yes_argument,
     ask_for_confirmation,
+    describe_measured_lines,
     describe_uncounted,
     episode_count,
     open_workspace,
@@ -125,7 +125,13 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
         "--min-precision",
         type=float,
         metavar="P",
-        help="accepted captions of --where above a cut at which people's answers certify this share of true ones",
+        help="only accepted captions that people have measured, in datasets of which at least this share is true: "
+        "`ares review measure DATASET`",
+    )
+    parser.add_argument(
+        "--refuted",
+        action="store_true",
+        help="with --min-precision, also captions of a judge that was refuted",
     )
     add_composition_options(parser)
 
@@ -138,6 +144,10 @@ def run_set(args: argparse.Namespace) -> int:
 
 def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
     composed = None
+    if args.min_precision is not None and (composes_set(args) or args.segments):
+        raise RequestError(
+            "--min-precision selects whole episodes", "make that set first, and compose from it with --set"
+        )
     if composes_set(args):
         episode_set, composed = compose_set(workspace, args)
     else:
@@ -145,15 +155,8 @@ def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
     clashes = workspace.sets.clashes(episode_set)
     for clash in clashes:
         write_stderr(f"ares set create: warning: {clash}; {clash.remedy}")
-    document = {
-        **episode_set.to_json(),
-        "clashes": [clash.to_json() for clash in clashes],
-    }
-    certificate = episode_set.certificate
-    if certificate:
-        document["certificate"] = certificate
-    more = f"; {certificate['says']}" if certificate else ""
-    more += describe_composition(composed) if composed else ""
+    document = {**episode_set.to_json(), "clashes": [clash.to_json() for clash in clashes]}
+    more = describe_composition(composed) if composed else ""
     answer(args, document, lambda: f"set {episode_set.label}: {_describe_size(episode_set)}{more}")
 
 
@@ -164,16 +167,13 @@ def _describe_size(episode_set: StoredSet) -> str:
 
 
 def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
-    """The set of the arguments, with a certificate where one is asked for."""
-    if args.min_precision is not None:
-        others = ("ids", "set", "search", "like", "image", "by", "limit", "min_score")
-        if options := [name for name in others if getattr(args, name)]:
-            raise RequestError(
-                "a certificate speaks of all accepted captions of a filter",
-                f"give --where without {', '.join('--' + name.replace('_', '-') for name in options)}",
-            )
-        return workspace.sets.create_certified(args.name, args.min_precision, where=args.where)
-    return workspace.sets.create(args.name, Path(args.ids) if args.ids else None, **selected_conditions(args))
+    return workspace.sets.create(
+        args.name,
+        Path(args.ids) if args.ids else None,
+        min_precision=args.min_precision,
+        refuted=args.refuted,
+        **selected_conditions(args),
+    )
 
 
 def _freeze_spans(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
@@ -225,16 +225,16 @@ def _show_set(workspace: Workspace, args: argparse.Namespace) -> None:
     losses = _describe_losses(removed, episode_set.purged)
     if losses and args.output == "table":
         write_stderr(f"ares set show: {episode_set.label}: {_describe_size(episode_set)}, {losses}")
-    certificate = episode_set.certificate
-    if certificate and args.output == "table":
-        write_stderr(f"ares set show: {_describe_certificate(certificate)}")
+    measured = episode_set.measured
+    if args.output == "table":
+        write_stderr(*(f"ares set show: {line}" for line in describe_measured_lines(measured)))
     if episode_set.num_spans is not None:
         _show_spans(args, episode_set, removed)
         return
     document = {
         **episode_set.to_json(),
         "removed": removed,
-        **({"certificate": certificate} if certificate else {}),
+        **({"measured": measured} if measured else {}),
         "episode_ids": episode_set.ids(),
     }
     answer_members(args, document, ({"episode_id": id} for id in episode_set.ids()), episode_set.ids)
@@ -249,13 +249,6 @@ def _show_spans(args: argparse.Namespace, episode_set: StoredSet, removed: int) 
         for span in episode_set.spans
     )
     answer_members(args, document, (span.to_json() for span in episode_set.spans), lambda: lines)
-
-
-def _describe_certificate(certificate: Mapping[str, Json]) -> str:
-    """A certificate for people, with why it holds no more."""
-    void = certificate["void"]
-    reasons = f"; VOID: {'; '.join(map(str, void))}" if isinstance(void, list) and void else ""
-    return f"certified: {certificate['says']}{reasons}"
 
 
 def _compare_sets(workspace: Workspace, args: argparse.Namespace) -> None:

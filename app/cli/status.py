@@ -75,6 +75,14 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
             [(name, describe_tripwire(tripwire)) for name, tripwire in document["judge_tripwire"].items()],
             ("dataset", "the judge of captions by its controls"),
         ),
+        OutputTable(
+            [
+                (name, share["says"])
+                for name, shares in document["measured"].items()
+                for share in shares.values()
+            ],
+            ("dataset", "measured by people"),
+        ),
         _counts_table("calls of", document["spent"], ("calls", "tokens_in", "tokens_out", "usd")),
     )
     added = [name.partition("/")[2] for name, table in document["tables"].items() if table.get("own")]

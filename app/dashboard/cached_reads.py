@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ares.curation import CurationSet, GroupStatistics, SavedView
     from ares.episode import Episode, Json
     from ares.reports import DatasetHealth
-    from ares.review import Calibration, InstructionAudit, JudgedQuestion, JudgementCount
+    from ares.review import InstructionAudit, MeasuredShare
     from ares.search import EpisodeScores
 
 
@@ -466,30 +466,12 @@ def read_health(dataset: str) -> DatasetHealth:
     return limited(lambda: dataset_health(workspace().stores, dataset))
 
 
-@_keep_by_version(64)
-def read_judgements(question: JudgedQuestion | None, group: str) -> list[JudgementCount]:
-    """Return how much judges accept, by the values of a column.
-
-    Args:
-        question: What they were asked; None for everything that they were.
-        group: Column of the episodes table; "" for all together.
-    """
-    from ares.review import count_judgements, list_judged_questions
-
-    stores = workspace().stores
-    return limited(
-        lambda: count_judgements(stores, [question] if question else list_judged_questions(stores), group)
-    )
-
-
-def read_calibrations() -> list[Calibration]:
-    """Return how far each judge agrees with people."""
-    return _newest_calibrations(_audit_stamp())
-
-
 @_keep_by_version(1)
-def _newest_calibrations(stamp: str) -> list[Calibration]:
-    return limited(workspace().review.report)
+def read_measured() -> dict[str, list[MeasuredShare]]:
+    """Return what people measured, by dataset."""
+    from ares.review import read_measured_shares
+
+    return limited(lambda: read_measured_shares(workspace().stores))
 
 
 def read_instruction_audits() -> list[InstructionAudit]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ares.store import Action
 
 
-_CREATED = "set_form.created"
+_CREATED, _PRECISION = "set_form.created", "set_form.precision"
 
 
 def draw_set_form(view: ViewState, episodes: int) -> None:
@@ -39,17 +39,24 @@ def draw_set_form(view: ViewState, episodes: int) -> None:
     with st.popover(f"Make a set from these {episodes:,}", icon=":material/inventory_2:", type="primary"):
         with st.form("set_form", border=False, enter_to_submit=True):
             name = st.text_input("Name of the set", key="set_form.name", placeholder="spoon-v1")
+            st.number_input(
+                "Share of true captions that people have shown", 0.5, 0.99, None, 0.01, key=_PRECISION,
+                help="Empty: none is asked for. Else only measured captions; the page Review measures.",
+            )  # fmt: skip
             create = guard_field("set_form.name", _create_set)
             st.form_submit_button("Make the set", type="primary", on_click=create, args=(view,))
         draw_refusal("set_form.name")
         st.caption("A set is frozen: the same name with other episodes becomes its next version.")
-        line = make_set_create_command(cached_reads.workspace().path, name or "NAME", view)
+        precision: float | None = st.session_state.get(_PRECISION)
+        line = make_set_create_command(cached_reads.workspace().path, name or "NAME", view, precision)
         st.code(line, language=None, wrap_lines=True)
         # Inside the popover, which stays open and would cover an answer below it.
         _draw_created(view)
 
 
-def make_set_create_command(workspace: str, name: str, view: ViewState) -> str:
+def make_set_create_command(
+    workspace: str, name: str, view: ViewState, min_precision: float | None = None
+) -> str:
     """Return the command line that creates the same set."""
     where = view_filter_sql(view, cached_reads.filter_columns())
     options = [
@@ -59,6 +66,7 @@ def make_set_create_command(workspace: str, name: str, view: ViewState) -> str:
         ("--image", _image_option(view)),
         ("--by", view.by),
         ("--min-score", f"{search_threshold(view):.4g}" if view.is_search else ""),
+        ("--min-precision", f"{min_precision:g}" if min_precision else ""),
         ("--workspace", workspace),
     ]
     parts = [part for option, value in options if value for part in (option, value)]
@@ -90,12 +98,13 @@ def select_episodes_of_view(view: ViewState) -> EpisodeSelection:
 
 def _create_set(view: ViewState) -> None:
     """Create the set that the form names; the page shows what came of it."""
-    from ares.curation import freeze_selection
+    from ares.workspace import freeze_measured
 
     st.session_state.pop(_CREATED, None)
     selection, name = select_episodes_of_view(view), entered_text("set_form.name")
+    precision: float | None = st.session_state.get(_PRECISION)
     with acting_as(read_person_name()):
-        created = freeze_selection(cached_reads.workspace().stores, name, selection)
+        created = freeze_measured(cached_reads.workspace().stores, name, selection, precision)
     st.session_state[_CREATED] = (view_to_params(view), created)
 
 

@@ -100,7 +100,13 @@ def make_check_words(instructions: bool = False) -> list[str]:
 
 
 def make_export_words(
-    label: str, folder: Path, format: str, task: TaskSource, *, refuted: bool = False
+    label: str,
+    folder: Path,
+    format: str,
+    task: TaskSource,
+    min_precision: float | None = None,
+    *,
+    refuted: bool = False,
 ) -> list[str]:
     """The words of `ares export`.
 
@@ -109,10 +115,15 @@ def make_export_words(
         folder: Folder to write.
         format: Name of the exporter.
         task: What the task of every episode is.
+        min_precision: Share of true captions that people must have shown; None for none.
         refuted: Whether captions are taken also where a refuted judge accepts them.
     """
-    option = make_option("task", "" if task == TASK_SOURCES[0] else task)
-    return ["export", label, str(folder), f"--format={format}", *option, *(["--refuted"] if refuted else [])]
+    options = [
+        *make_option("task", "" if task == TASK_SOURCES[0] else task),
+        *make_option("min-precision", min_precision),
+        *(["--refuted"] if refuted else []),
+    ]
+    return ["export", label, str(folder), f"--format={format}", *options]
 
 
 def make_option(name: str, value: object) -> list[str]:

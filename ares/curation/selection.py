@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -72,17 +72,31 @@ def select_episodes(stores: Stores, selection: EpisodeSelection) -> SelectedEpis
     return SelectedEpisodes(selection, selected_ids(stores, selection))
 
 
-def freeze_selection(stores: Stores, name: str, selection: EpisodeSelection) -> CurationSet:
+def freeze_selection(
+    stores: Stores,
+    name: str,
+    selection: EpisodeSelection,
+    keep: Callable[[Iterable[str]], Iterable[str]] | None = None,
+    asked: Mapping[str, Json] | None = None,
+) -> CurationSet:
     """Freeze a selection as the next version of a name; the same episodes again give the same version.
 
     The recipe of the set has the number also for the least score "auto".
+
+    Args:
+        stores: Stores of the workspace.
+        name: Name of the set.
+        selection: The selection.
+        keep: Which of the selected ids are members; None for all.
+        asked: What `keep` goes by, for the recipe.
 
     Raises:
         RequestError: The name is not plain, no episode is selected, or as `selected_ids`.
     """
     stores.require_current()
     ids, resolved = _select_and_resolve(stores, selection)
-    return Sets(stores.annotations).create(name, ids, _make_recipe(resolved))
+    recipe = {**_make_recipe(resolved), **(asked or {})}
+    return Sets(stores.annotations).create(name, keep(ids) if keep else ids, recipe)
 
 
 def freeze_composition(

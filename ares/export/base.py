@@ -36,7 +36,7 @@ FAILURES_FILE = "manifest.failed.jsonl"
 # Fields of a report that depend on when and where a set is exported; the manifest has all others.
 _LOCAL_FIELDS = ("set", "path", "seconds")
 # Fields of a request that are no options of an export.
-_NO_OPTIONS = ("set", "destination", "files_hash")
+_NO_OPTIONS = ("set", "destination", "files_hash", "min_precision")
 # The plan of a merge, as it was obeyed, in the export.
 PLAN_FILE = "plan.yaml"
 # Extra signals of a merged dataset that say what of an episode is its own: 1 for what its source has, 0 for what was
@@ -172,6 +172,8 @@ class ExportRequest:
         weights: A column of numbers, or a table, that is the weight of each step, see `ares.export.weights`; "" writes
             none.
         progress: Signal of the sources that is written as the progress of each step, "" for none.
+        min_precision: Share of true captions that people must have measured of each dataset; None asks for none. It
+            changes nothing of what is written.
         files_hash: Hash of the files that trim and weights name, so that two requests that are equal write the same.
 
     Raises:
@@ -193,6 +195,7 @@ class ExportRequest:
     trim: TrimRequest | None = None
     weights: str = ""
     progress: str = ""
+    min_precision: float | None = None
     files_hash: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
@@ -505,8 +508,10 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
         """Write the card, and MANIFEST_FILE last of all files."""
         self._lines.close()
         from ares.export.dataset_card import ExportedDataset, collect_card_facts, write_dataset_card
+        from ares.review import describe_measured
 
         counts = {name: value for name, value in report.to_json().items() if name not in _LOCAL_FIELDS}
+        measured = describe_measured(self._stores, self._episode_ids)
         selection = self._request.set.to_json()
         created = datetime.now(UTC).isoformat(timespec="seconds")
         datasets = [ExportedDataset(key, *tally) for key, tally in self._datasets.items()]
@@ -519,6 +524,8 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
             "counts": counts,
             "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
             **({"failed": {"file": FAILURES_FILE, "count": counts["failed"]}} if counts["failed"] else {}),
+            # What people measured of the captions of each dataset.
+            **({"measured": measured} if measured else {}),
             **self._describe_producers(),
             "card": collect_card_facts(self._stores, datasets, self._episode_ids),
         }

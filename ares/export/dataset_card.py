@@ -215,8 +215,11 @@ def describe_licence_conflicts(licences: Mapping[str, Sequence[str]]) -> Iterato
 
 
 def _describe_quality(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Grades, outcomes, and what checks found."""
+    """What people measured of the captions, grades, outcomes, and what checks found."""
     yield "## Captions and grades"
+    for dataset, shares in manifest.get("measured", {}).items():
+        for share in shares.values():
+            yield f"{dataset}: {share['says']}."
     if refuted := manifest["card"]["refuted"]:
         yield f"**Graded by a refuted judge, which does not count**: captions of {count_of(refuted, 'episode')}."
     for title, counts in manifest["card"]["values"].items():

@@ -272,7 +272,8 @@ def export_set(
         conversion: What to do with the signals; None for the conversions that the request names.
 
     Raises:
-        RequestError: There is no such format, the destination is not empty, or a conversion cannot be made.
+        RequestError: There is no such format, the destination is not empty, a conversion cannot be made, or the least
+            precision is not shown.
         ClashError: Signals of the set mean different things, and no conversion is named for them.
         PluginError: The exporter cannot be imported, or fails.
         MediaError: No episode can be exported, or with `strict` one cannot.
@@ -280,6 +281,11 @@ def export_set(
     """
     exporter: Exporter = exporters.get(request.format)
     label = exporters.label(request.format)
+    if request.min_precision is not None:
+        from ares.review import refuse_unmeasured
+
+        members = Sets(stores.annotations).ids(request.set)
+        refuse_unmeasured(stores, members, request.min_precision, request.refuted)
     reader = open_reader(request, stores, conversion)
     if reader.num_parts:
         progress = _count_parts(progress, request.set.num_members, reader.num_parts)

@@ -1,16 +1,12 @@
-"""What people say of annotations: rulings, corrections; and producers compared on the same segments."""
+"""What people say of annotations: rulings, corrections, and how many of the accepted captions are true."""
 
 from typing import TYPE_CHECKING
 
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.review.allocation import (
-        StratumCounts as StratumCounts,
-        allocate_answers as allocate_answers,
-        estimate_stratified_share as estimate_stratified_share,
-    )
     from ares.review.answers import (
+        PERSON_ANNOTATORS as PERSON_ANNOTATORS,
         PERSON_COLUMNS as PERSON_COLUMNS,
         Answer as Answer,
         answer_from_row as answer_from_row,
@@ -24,17 +20,9 @@ if TYPE_CHECKING:
         store_answer as store_answer,
         withdraw_answer as withdraw_answer,
     )
-    from ares.review.calibration import Calibration as Calibration, report_calibration as report_calibration
-    from ares.review.certificate import (
-        Certificate as Certificate,
-        certificate_from_json as certificate_from_json,
-        certified_members as certified_members,
-        certify as certify,
-        certify_items as certify_items,
-        check_certificate as check_certificate,
-        describe_certificate as describe_certificate,
-        find_reasons_void as find_reasons_void,
-        keep_certificate as keep_certificate,
+    from ares.review.audit_verdicts import (
+        AuditVerdict as AuditVerdict,
+        find_audit_verdicts as find_audit_verdicts,
     )
     from ares.review.drawing import (
         GUIDELINES as GUIDELINES,
@@ -42,16 +30,10 @@ if TYPE_CHECKING:
         Queue as Queue,
         QueueRequest as QueueRequest,
         create_queue as create_queue,
+        list_criteria as list_criteria,
         list_queues as list_queues,
         read_guideline as read_guideline,
         usual_guideline as usual_guideline,
-    )
-    from ares.review.estimates import (
-        ShareEstimate as ShareEstimate,
-        brier_score as brier_score,
-        estimate_shifted_share as estimate_shifted_share,
-        estimate_true_share as estimate_true_share,
-        reliability_curve as reliability_curve,
     )
     from ares.review.instruction_audit import (
         AuditedEpisode as AuditedEpisode,
@@ -66,12 +48,6 @@ if TYPE_CHECKING:
         read_audits as read_audits,
     )
     from ares.review.instruction_features import read_features as read_features
-    from ares.review.judge_counts import (
-        JudgedQuestion as JudgedQuestion,
-        JudgementCount as JudgementCount,
-        count_judgements as count_judgements,
-        list_judged_questions as list_judged_questions,
-    )
     from ares.review.labels import (
         SegmentChange as SegmentChange,
         add_correction as add_correction,
@@ -80,19 +56,18 @@ if TYPE_CHECKING:
         person_settings as person_settings,
         withdraw_segments as withdraw_segments,
     )
-    from ares.review.person_labels import (
-        PERSON_ANNOTATORS as PERSON_ANNOTATORS,
-        AuditVerdict as AuditVerdict,
-        LabelledItem as LabelledItem,
-        PersonAnswer as PersonAnswer,
-        compare_people as compare_people,
-        find_audit_verdicts as find_audit_verdicts,
-        read_labelled_items as read_labelled_items,
+    from ares.review.measurement import (
+        USUAL_SHARE as USUAL_SHARE,
+        MeasuredShare as MeasuredShare,
+        Measurement as Measurement,
+        bound_true_share as bound_true_share,
+        describe_measured as describe_measured,
+        keep_measured_episodes as keep_measured_episodes,
+        open_measurement as open_measurement,
+        read_measured_shares as read_measured_shares,
+        refuse_unmeasured as refuse_unmeasured,
     )
-    from ares.review.producer_comparison import (
-        ProducerComparison as ProducerComparison,
-        compare_producers as compare_producers,
-    )
+    from ares.review.measurement_drawing import MEASURED_QUESTIONS as MEASURED_QUESTIONS
     from ares.review.queue import (
         LEASE_SECONDS as LEASE_SECONDS,
         QueueItem as QueueItem,

@@ -32,8 +32,8 @@ class _AnswerRow(BaseModel):
     )
     queue: str = ""
     item: Annotated[int, Field(strict=False, ge=0, le=_MOST_ITEMS)] = 0
-    stratum: str = ""
     drawn: str = ""
+    shown: Annotated[bool, Field(strict=False)] = False
 
 
 def read_answer_fields(row: Mapping[str, Any]) -> dict[str, Any]:

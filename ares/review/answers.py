@@ -71,6 +71,8 @@ _EPISODE_LABELS: Mapping[str, tuple[str, tuple[Column, ...]]] = {
     INSTRUCTION: ("instruction_label", _INSTRUCTION_COLUMNS),
 }
 
+# Annotators of what people say.
+PERSON_ANNOTATORS = ("ruling", *(name for name, _ in _EPISODE_LABELS.values()))
 # Columns that only people fill.
 PERSON_COLUMNS = frozenset(column.name for _, columns in _EPISODE_LABELS.values() for column in columns)
 
@@ -93,8 +95,8 @@ class Answer:
         slots: The new slots by name, for "text".
         queue: Name of the queue in which it was asked, or "".
         item: Position of the item in the queue, from 0.
-        stratum: The stratum that the item was drawn from, or "".
         drawn: Why it was asked: "random", "worth", "repeat", "adjudicate", or "" outside a queue.
+        shown: Whether the clip was shown before; an answer without it measures nothing.
     """
 
     question: str
@@ -109,8 +111,8 @@ class Answer:
     slots: Mapping[str, str] = field(default_factory=dict)
     queue: str = ""
     item: int = 0
-    stratum: str = ""
     drawn: str = ""
+    shown: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON, for the log and for files."""

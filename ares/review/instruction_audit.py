@@ -15,11 +15,11 @@ from ares.annotation import Producer
 from ares.console import count_are, count_of
 from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION, Answer
+from ares.review.audit_verdicts import MET, UNMET, UNSURE, AuditVerdict, hash_text, keep_audit_verdicts
 from ares.review.drawing import Queue, QueueRequest, create_queue
 from ares.review.instruction_features import read_features
 from ares.review.instruction_model import LEAST_EPISODES, LabelledRows, fit_instructions
 from ares.review.instruction_power import AuditPower, measure_power
-from ares.review.person_labels import MET, UNMET, UNSURE, AuditVerdict, hash_text, keep_audit_verdicts
 from ares.search import find_embedding_space
 from ares.store import batched, ids_filter, quote_literal
 
@@ -210,8 +210,7 @@ def create_audit_queue(stores: Stores, request: QueueRequest, dataset: str = "")
         hint = "`ares check --instructions` makes one" if not audits else "its instructions need no queue"
         raise RequestError("no audit names an episode", hint)
     recipe: dict[str, Json] = {"audit": _VERSION, **({"dataset": dataset} if dataset else {})}
-    request = replace(request, question=INSTRUCTION, random_items=0, worth_items=len(shares), recipe=recipe)
-    return create_queue(stores, request, shares, worth=lambda row: shares[row["episode_id"]])
+    return create_queue(stores, replace(request, question=INSTRUCTION, recipe=recipe), shares, order=shares)
 
 
 def read_deciding_frames(stores: Stores, dataset: str, episode_id: str) -> tuple[float, ...]:

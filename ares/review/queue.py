@@ -55,7 +55,6 @@ class QueueItem:
         stop_seconds: End of the clip.
         text: The text that is asked about; for an instruction that of the source.
         evidence: Seconds of the frames that decide, if a judge has named some.
-        stratum: What it was drawn from.
         drawn: "random", "worth", "repeat" or "adjudicate".
     """
 
@@ -70,7 +69,6 @@ class QueueItem:
     stop_seconds: float
     text: str
     evidence: tuple[float, ...]
-    stratum: str
     drawn: str
 
     def to_json(self) -> dict[str, Json]:
@@ -193,7 +191,6 @@ class ReviewQueue:
             person=str(person_settings(person)["person"]),
             queue=item.queue,
             item=item.item,
-            stratum=item.stratum,
             drawn=item.drawn,
             **fields,
         )
@@ -221,7 +218,6 @@ class ReviewQueue:
             self._put_lease(answer.item, seat, lease)
             self._log.put_documents(POSITIONS, {self._position_key(person): position})
             self._note_dispute(answer.item, seats | {seat: lease})
-        self._follow_certificates(answer.item)
 
     def undo(self, person: str) -> QueueItem | None:
         """Take the last answer of a person back, and ask it again; None where nothing is left to take back."""
@@ -243,15 +239,7 @@ class ReviewQueue:
             self._put_lease(number, seat, lease)
             self._log.put_documents(POSITIONS, {self._position_key(person): position})
             self._note_dispute(number, self._seats(number) | {seat: lease})
-        self._follow_certificates(number)
         return self._hold(number, seat, person)
-
-    def _follow_certificates(self, number: int) -> None:
-        """Let the tables follow at once where a certificate rests on an item: void, it is shown nowhere."""
-        from ares.review.certificate import rests_on
-
-        if rests_on(self._stores, self._row(number)["subject"]):
-            self._stores.sync()
 
     def answer_count(self, person: str) -> int:
         """Number of items that a person has answered."""
@@ -391,7 +379,6 @@ class ReviewQueue:
             stop_seconds=0.0,
             text="",
             evidence=(),
-            stratum=row["stratum"],
             drawn=self._drawn(number, seat),
         )
         return self._with_text(item)

@@ -36,8 +36,11 @@ if TYPE_CHECKING:
         FindingList as FindingList,
         SearchResults as SearchResults,
     )
-    from ares.workspace.review import find_certified_sets as find_certified_sets
-    from ares.workspace.sets import SetCollection as SetCollection, StoredSet as StoredSet
+    from ares.workspace.sets import (
+        SetCollection as SetCollection,
+        StoredSet as StoredSet,
+        freeze_measured as freeze_measured,
+    )
     from ares.workspace.status import (
         WorkspaceStatus as WorkspaceStatus,
         producers_to_json as producers_to_json,

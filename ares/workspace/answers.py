@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO, Unpack, cast
 
-from ares.curation import Sets
 from ares.episode import Json
 from ares.errors import AresError, RequestError, StoreError
 from ares.io import local_output
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
     from ares.episode import Json
     from ares.review import (
         Answer,
-        Calibration,
         InstructionAudit,
+        Measurement,
         Queue,
         QueueRequest,
         ReviewQueue,
@@ -152,7 +151,6 @@ class Reviews:
         self,
         request: QueueRequest,
         ids: EpisodesLike | None = None,
-        first: str = "",
         **conditions: Unpack[SelectionOptions],
     ) -> Queue:
         """Make a queue of the selected episodes, all of them by default.
@@ -160,7 +158,6 @@ class Reviews:
         Args:
             request: Its name, question and size; see `ares.review.QueueRequest`.
             ids: Episodes.
-            first: Name of a set, whose members come first among the items that are worth most.
             conditions: As for `Workspace.sets.create`.
 
         Raises:
@@ -169,17 +166,13 @@ class Reviews:
         from ares.curation import select_episodes
         from ares.review import create_queue
 
-        sets = Sets(self._stores.annotations)
-        members = set(sets.ids(sets[first])) if first else set()
         selection = make_selection(ids, conditions)
         if selection.is_empty:
             every = (key for block in self._stores.tables.episodes.id_batches() for key in block)
-            return create_queue(self._stores, request, every, members)
+            return create_queue(self._stores, request, every)
         with select_episodes(self._stores, selection) as selected:
             selected_ids = (key for block in selected.batches() for key in block)
-            return create_queue(
-                self._stores, replace(request, recipe=selection.describe()), selected_ids, members
-            )
+            return create_queue(self._stores, replace(request, recipe=selection.describe()), selected_ids)
 
     def audit_instructions(self, *datasets: str) -> list[InstructionAudit]:
         """Look for episodes that another instruction of their dataset fits better; see `docs/review.md`.
@@ -236,11 +229,31 @@ class Reviews:
         """How many answers of files do not count, by person."""
         return count_uncounted_answers(self._stores.annotations)
 
-    def report(self, *, question: str = "", dataset: str = "", where: str = "") -> list[Calibration]:
-        """How far each judge agrees with people, by question and dataset. Raises RequestError for a wrong filter."""
-        from ares.review import report_calibration
+    def measure(
+        self, dataset: str, question: str = "caption", *, at_least: float = 0.90, person: str = ""
+    ) -> Measurement:
+        """Measure how many of the accepted captions of a dataset are true, by answers about a random sample.
 
-        return report_calibration(self._stores, question=question, dataset=dataset, where=where)
+            >>> measurement = ws.review.measure("lids")
+            >>> print(measurement)
+            lids: accepted captions: not measured: 36 answers without an error would show 90 %
+            >>> item = measurement.next()
+            >>> measurement.clips(item)
+            >>> measurement.answer(item, "met")
+
+        Args:
+            dataset: The dataset.
+            question: "caption", "segment", "success", "instruction", or a criterion such as "VERB".
+            at_least: It is asked until this share is shown, or cannot be any more.
+            person: Who answers; you by default.
+
+        Raises:
+            RequestError: There is nothing to measure, or no such question.
+        """
+        from ares.review import Measurement
+
+        person = person or user_name()
+        return Measurement(self._stores, dataset, question, at_least=at_least, person=person)
 
     def export_file(self, path: str | Path, *, queue: str = "", person: str = "") -> int:
         """Write the answers that count to a file, JSONL or CSV by its ending. Returns their number."""

@@ -29,7 +29,6 @@ from ares.review import (
     PERSON_ANNOTATORS,
     PERSON_COLUMNS,
     answer_from_row,
-    check_certificate,
     person_settings,
     read_answer,
 )
@@ -55,9 +54,9 @@ from ares.store import (
     with_known_columns,
 )
 from ares.workspace.label_lines import (
-    CERTIFICATES,
     PINS,
     EpisodeForm,
+    is_drawing,
     parse_annotation,
     parse_line,
     refuse_labels,
@@ -203,12 +202,10 @@ def _stage_producer(stores: Stores, staged: StagedLabels, producer: Producer, wh
 
 def _stage_document(staged: StagedLabels, collection: str, key: Any, document: Any, *, where: str) -> None:
     try:
-        if collection == CERTIFICATES:
-            document = check_certificate(document).to_json()
-        elif collection == PINS:
+        if collection == PINS:
             if staged.producers[document].annotator != key:
                 raise ValueError(f"{document} is no producer of {key!r}")
-        else:
+        elif not is_drawing(collection, str(key), document):
             return
     except _UNREADABLE as error:
         refuse_labels(where, error)

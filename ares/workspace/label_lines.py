@@ -8,7 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from ares.annotation import Annotation, Column, ColumnType, Cost, Producer, ProducerKind, Rollup, SubjectKind
 from ares.console import visible
@@ -38,9 +46,11 @@ _PAGE = 10_000
 # Kinds of documents that cards of earlier versions carry, and that ingestion, models and people here make again.
 _LEFT_OUT = frozenset((
     "contracts", "instruction_audits", "instruction_verdicts", "judge_rates", "judge_trust", "motion_scales",
-    "review_disputes", "review_items", "review_queues", "success_criteria", "valuation_samples",
+    "certificates", "review_disputes", "success_criteria", "valuation_samples",
 ))  # fmt: skip
-CERTIFICATES, PINS = "certificates", "pins"
+PINS = "pins"
+# What was drawn for measurements: without it nobody knows of which sample answers are.
+_QUEUES, _ITEMS, _MEASUREMENT = "review_queues", "review_items", "measure-"
 _LARGEST_NUMBER = 2**63 - 1
 
 
@@ -171,12 +181,51 @@ class LabelLine(Form):
     def _check_kind(self) -> LabelLine:
         if len(self.model_fields_set) != 1:
             raise ValueError("a line says one thing")
-        if self.document is not None and self.document[0] not in (CERTIFICATES, PINS, *_LEFT_OUT):
+        kinds = (PINS, _QUEUES, _ITEMS, *_LEFT_OUT)
+        if self.document is not None and self.document[0] not in kinds:
             raise ValueError(
                 f"a card carries no documents of the kind {str(self.document[0])[:100]!r}; "
                 "where an earlier version of ARES wrote it, write it again with `ares set lock`"
             )
         return self
+
+
+class _DrawnRecipe(Form):
+    measure: Word
+    dataset: Word
+    makers: Annotated[list[_Text], Field(min_length=2, max_length=2)]
+    time: float
+    accepted: _Number
+
+
+class _DrawnQueue(Form):
+    name: Word
+    question: Word
+    items: _Number
+    random_items: _Number
+    doubled: _Number
+    seed: _Number
+    recipe: _DrawnRecipe
+    guideline: Annotated[str, Field(max_length=100_000)]
+    person: Word
+    created: Word
+
+
+class _DrawnItem(Form):
+    subject: Word
+    episode_id: Word
+    drawn: Word
+    people: _Number
+    word: _Text
+
+
+def is_drawing(collection: str, key: str, document: Any) -> bool:
+    """Whether a document is of the drawing of a measurement. Raises ValueError for one that is in no order."""
+    if not key.startswith(_MEASUREMENT) or collection not in (_QUEUES, _ITEMS):
+        return False
+    form = _DrawnQueue if collection == _QUEUES else list[_DrawnItem]
+    TypeAdapter[Any](form).validate_python(document)
+    return True
 
 
 class LabelsFile(Form):
@@ -212,8 +261,8 @@ def _label_lines(stores: Stores, datasets: Sequence[DatasetKey]) -> Iterator[dic
     yield {"columns": dict(episodes.columns())}
     for producer in log.producers().values():
         yield {"maker": json.loads(producer_to_text(producer))}
-    for collection in (CERTIFICATES, PINS):
-        for key, document in log.find_documents(collection):
+    for collection, prefix in ((PINS, ""), (_ITEMS, _MEASUREMENT), (_QUEUES, _MEASUREMENT)):
+        for key, document in log.find_documents(collection, prefix):
             yield {"document": [collection, key, document]}
     history = read_history(log)
     for chunk in removed_id_array(log, history).chunks:

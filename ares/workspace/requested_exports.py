@@ -34,6 +34,7 @@ class ExportOptions(TypedDict, total=False):
     trim: TrimRequest | None
     weights: str
     progress: str
+    min_precision: float | None
 
 
 def make_export_request(

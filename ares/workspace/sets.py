@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Unpack
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         SplitPlan,
     )
     from ares.episode import Json, Span
+    from ares.jobs import EpisodeSelection
     from ares.store import Action, StoredSegment, Stores
     from ares.workspace.arguments import EpisodesLike
     from ares.workspace.episode import StoredEpisode
@@ -66,11 +68,11 @@ class StoredSet(CurationSet):
         return Sets(self._stores.annotations).ids(self)
 
     @property
-    def certificate(self) -> dict[str, Json]:
-        """What people's answers certify of its captions, and "void": why it holds no more; {} without a certificate."""
-        from ares.review import describe_certificate
+    def measured(self) -> dict[str, Json]:
+        """What people's answers say of the captions of each of its datasets now, by question."""
+        from ares.review import describe_measured
 
-        return describe_certificate(self._stores, self.frozen_key, self.ids())
+        return describe_measured(self._stores, self.ids())
 
     def write_lock(self, path: str | Path, export: str | Path = "", *, quiet: bool = True) -> list[str]:
         """Write the set to a card, by which `ares set rebuild` makes it again elsewhere, and its labels beside it.
@@ -111,6 +113,28 @@ class StoredSet(CurationSet):
         return f"StoredSet({self.label!r}: {self.size}, created {self.created})"
 
 
+def freeze_measured(
+    stores: Stores,
+    name: str,
+    selection: EpisodeSelection,
+    min_precision: float | None = None,
+    accepts_refuted: bool = False,
+) -> CurationSet:
+    """Freeze a selection, or what people have measured of it; for the arguments see `SetCollection.create`."""
+    if min_precision is None:
+        if accepts_refuted:
+            raise RequestError("refuted captions are taken by what people say of them", "give min_precision")
+        return freeze_selection(stores, name, selection)
+    from ares.review import keep_measured_episodes
+
+    keep = partial(keep_measured_episodes, stores, at_least=min_precision, accepts_refuted=accepts_refuted)
+    asked: dict[str, Json] = {
+        "min_precision": min_precision,
+        **({"refuted": True} if accepts_refuted else {}),
+    }
+    return freeze_selection(stores, name, selection, keep, asked)
+
+
 @explain_mistakes
 class SetCollection(Mapping[str, StoredSet]):
     """The sets of a workspace by name.
@@ -136,6 +160,9 @@ class SetCollection(Mapping[str, StoredSet]):
         name: str,
         ids: EpisodesLike | None = None,
         recipe: Mapping[str, Json] | None = None,
+        *,
+        min_precision: float | None = None,
+        refuted: bool = False,
         **conditions: Unpack[SelectionOptions],
     ) -> StoredSet:
         """Freeze a selection as the next version of a name; the same selection again gives the same version.
@@ -149,6 +176,9 @@ class SetCollection(Mapping[str, StoredSet]):
             name: Its name, see `ares.names.check_name`.
             ids: Ids, episodes, hits of a search, or segments, for their episodes; or the path of a text file of ids.
             recipe: How a list of ids was selected, stored with the set; by default these arguments.
+            min_precision: Only episodes with accepted captions that people have measured, in datasets of which at least
+                this share is true with 95 % confidence, see `ws.review.measure`.
+            refuted: With it, also captions of a judge that was refuted.
             where: SQL filter; also applies to a search and to a list.
             set: Name of another set, or "name@version".
             dataset: Name of a dataset.
@@ -160,17 +190,18 @@ class SetCollection(Mapping[str, StoredSet]):
             min_score: Least score of an episode of a search, as for `Workspace.search`: all that reach it are selected.
 
         Raises:
-            RequestError: The text cannot be a name, the filter is wrong, an id is unknown, or no episode was selected.
+            RequestError: The text cannot be a name, the filter is wrong, an id is unknown, no episode was selected, or
+                `min_precision` is not shown: says how many answers are missing.
         """
         selection = make_selection(ids, conditions, "the set would be empty")
         if recipe is not None:
-            if conditions or not selection.ids:
+            if conditions or not selection.ids or min_precision is not None:
                 raise RequestError(
                     "a recipe goes with a list of ids alone",
                     f"leave out {', '.join(conditions)}" if conditions else "give ids",
                 )
             return self._stored(self._sets.create(name, selection.ids, recipe))
-        return self._stored(freeze_selection(self._stores, name, selection))
+        return self._stored(freeze_measured(self._stores, name, selection, min_precision, refuted))
 
     def create_spans(
         self,
@@ -243,23 +274,6 @@ class SetCollection(Mapping[str, StoredSet]):
     def select(self, name: str) -> list[StoredSet]:
         """All versions of "name", or exactly "name@2". Raises RequestError for an unknown name."""
         return [self._stored(version) for version in self._sets.select(name)]
-
-    def create_certified(self, name: str, precision: float, *, where: str = "") -> StoredSet:
-        """Freeze the accepted captions of a filter that people's random answers certify, from the cut they choose on.
-
-            >>> ws.sets.create_certified("true", 0.95, where="dataset = 'lids'")
-
-        Args:
-            name: Its name, see `ares.names.check_name`.
-            precision: Share of true captions that is to be certified with 95 % confidence, above 0 and below 1.
-            where: SQL filter over the episode columns.
-
-        Raises:
-            RequestError: The answers do not show it: says how many are missing; or the filter or name is wrong.
-        """
-        from ares.workspace.review import freeze_certified
-
-        return self._stored(freeze_certified(self._stores, name, precision, where))
 
     def compose(
         self,

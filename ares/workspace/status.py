@@ -149,6 +149,7 @@ class WorkspaceStatus:
         spent: By model, what its calls have cost so far, failed ones included.
         judge_tripwire: By dataset, what the controls of the current judge say, see `ares.rubric.read_tripwires`.
         uncounted_answers: By person, how many answers of files do not count.
+        measured: By dataset and question, what people measured, see `ares.review.MeasuredShare.to_json`.
     """
 
     workspace: str
@@ -168,6 +169,7 @@ class WorkspaceStatus:
     spent: Mapping[str, Cost]
     judge_tripwire: Mapping[str, Json]
     uncounted_answers: Mapping[str, int]
+    measured: Mapping[str, Json]
 
     def __repr__(self) -> str:
         done = ", ".join(f"{name} {counts.done}" for name, counts in self.annotations.items())
@@ -213,7 +215,18 @@ def workspace_status(stores: Stores) -> WorkspaceStatus:
         failures=failures_by_reason(stores),
         spent=read_spending(stores.annotations),
         judge_tripwire=_judge_tripwire(stores),
+        measured=_describe_measured(stores),
     )
+
+
+def _describe_measured(stores: Stores) -> dict[str, Json]:
+    """What people measured, by dataset and question."""
+    from ares.review import read_measured_shares
+
+    return {
+        dataset: {share.question: share.to_json() for share in shares}
+        for dataset, shares in read_measured_shares(stores).items()
+    }
 
 
 def _judge_tripwire(stores: Stores) -> dict[str, Json]:

@@ -666,6 +666,7 @@ class Workspace:
             weights: Weight of each step: a column of numbers such as "success_probability", or a table such as
                 "weights.csv" with the columns episode_id and weight.
             progress: Signal of the sources that is the progress of each step, for rabc of lerobot.
+            min_precision: Least share of true captions that people must have measured of each dataset.
             quiet: Show no progress.
 
         Raises:

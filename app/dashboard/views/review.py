@@ -1,4 +1,4 @@
-"""Page "Review": one item of a queue at a time, answered by one key, blind to who judged it; and what judges say."""
+"""Page "Review": measures what is true, and asks one item of a queue at a time, answered by one key, blind."""
 
 from __future__ import annotations
 
@@ -17,19 +17,28 @@ from app.dashboard.address import read_parameter, write_parameter
 from app.dashboard.cards import make_poster_url, make_video_url
 from app.dashboard.column_words import VERDICTS, code_words, time_words
 from app.dashboard.components import draw_review, draw_table
-from app.dashboard.fields import draw_refusal, entered_text, guard_field, show_value
-from app.dashboard.judge_tab import draw_judges
+from app.dashboard.fields import draw_refusal, entered_text, guard_field
+from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.selection_bar import read_login_name
 from app.dashboard.view_state import AddressError
 from app.server import check_person_name
 from ares.episode import Json
 from ares.errors import AresError, RequestError
-from ares.review import LEASE_SECONDS, Queue, QueueItem, QueueRequest, ReviewQueue, find_earlier_answer
+from ares.review import (
+    LEASE_SECONDS,
+    Queue,
+    QueueItem,
+    QueueProgress,
+    QueueRequest,
+    ReviewQueue,
+    find_earlier_answer,
+    open_measurement,
+)
 from ares.settings import user_name
 
 if TYPE_CHECKING:
     from ares.episode import Episode
-    from ares.review import Answer, QueueProgress
+    from ares.review import Answer, MeasuredShare
     from ares.store import Stores
     from ares.workspace import AnswerRow
 
@@ -46,8 +55,8 @@ _UNDO = "u"
 _MAX_CAMERAS, _MAX_FRAMES, _MAX_ANSWERS = 4, 3, 200
 # The tables of a larger workspace follow after so many answers of a person; the log has each at once.
 _FEW_EPISODES, _ANSWERS_PER_SYNC = 20_000, 20
-# The tabs, and keys of the fields.
-_QUESTIONS_TAB, _TABS, _TAB = "questions", {"questions": "Questions", "judges": "Judges"}, "review.tab"
+# Datasets whose measurements are listed.
+_MOST_MEASURED, _MEASURE = 20, "review.measure"
 # Reasons that the person gave last, in this session.
 _REASONS, _MOST_REASONS = "review.reasons", 8
 _NEW_NAME, _NEW_QUESTION = "review.new.name", "review.new.question"
@@ -66,34 +75,14 @@ _lock, _write_lock = Lock(), Lock()
 
 
 def render() -> None:
-    """Draw what the person is asked next, or in the second tab what judges say."""
-    tab = read_parameter("tab", _QUESTIONS_TAB)
-    if tab not in _TABS:
-        raise AddressError("tab", f"there is no tab {tab[:40]!r}", f"there are: {', '.join(_TABS)}")
-    show_value(_TAB, _TABS[tab])
-    parts = st.tabs(list(_TABS.values()), key=_TAB, on_change=_choose_tab)
-    # The other tab costs nothing while it is closed.
-    with parts[list(_TABS).index(tab)]:
-        if tab == _QUESTIONS_TAB:
-            _draw_questions()
-        else:
-            draw_judges()
-
-
-def _choose_tab() -> None:
-    names = {title: name for name, title in _TABS.items()}
-    write_parameter("tab", names.get(entered_text(_TAB), _QUESTIONS_TAB))
-
-
-def _draw_questions() -> None:
+    """Draw what was measured, and what the person is asked next."""
     workspace = cached_reads.workspace()
-    queues = cached_reads.limited(workspace.review.queues)
     person = read_login_name() or read_parameter("person") or user_name()
+    _draw_measured(person)
+    queues = cached_reads.limited(workspace.review.queues)
     if not queues:
         st.header("Nothing to review yet")
-        st.write(
-            "A queue asks about captions or episodes that are drawn at random within datasets and grades."
-        )
+        st.write("A queue asks about captions or episodes that are drawn at random.")
         _draw_new_queue(person, 1)
         return
     named = read_parameter("queue", queues[0].name)
@@ -104,6 +93,31 @@ def _draw_questions() -> None:
     _draw_item(named, person)
 
 
+def _draw_measured(person: str) -> None:
+    """Draw how many of the accepted captions of each dataset are true, with a button that measures it."""
+    measured = cached_reads.read_measured()
+    for dataset, shares in list(measured.items())[:_MOST_MEASURED]:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.button(
+                f"Measure {escape_markdown(dataset)}",
+                key=f"{_MEASURE}.{dataset}",
+                icon=":material/straighten:",
+                on_click=guard_field(_MEASURE, _start_measurement),
+                args=(dataset, person),
+            )
+            st.markdown(escape_markdown("\n".join(map(str, shares))), width="content")
+    if len(measured) > _MOST_MEASURED:
+        st.caption(f"{_MOST_MEASURED} of {len(measured)} datasets; the page Status has all")
+    draw_refusal(_MEASURE)
+
+
+def _start_measurement(dataset: str, person: str) -> None:
+    """Draw what is to be asked, unless that was done, and show the first question."""
+    reviews = cached_reads.workspace().review
+    measurement = cached_reads.limited(partial(reviews.measure, dataset, person=person))
+    write_parameter("queue", cached_reads.limited(lambda: measurement.drawing).queue.name)
+
+
 def _draw_new_queue(person: str, number: int) -> None:
     """Draw the form that makes a queue.
 
@@ -111,10 +125,9 @@ def _draw_new_queue(person: str, number: int) -> None:
         person: Who makes it.
         number: The how many-th it is, for its name.
     """
-    from ares.review import list_judged_questions
+    from ares.review import list_criteria
 
-    stores = cached_reads.workspace().stores
-    judged = [question.name for question in cached_reads.limited(partial(list_judged_questions, stores))]
+    judged = cached_reads.limited(partial(list_criteria, cached_reads.workspace().stores))
     with st.form("review.new", border=False):
         st.text_input("Name", "review" if number == 1 else f"review-{number}", 80, key=_NEW_NAME)
         questions = list(dict.fromkeys(["acceptable", "success", "instruction", *judged]))
@@ -193,15 +206,16 @@ class _ShownItem(NamedTuple):
     """
 
     item: QueueItem | None
-    progress: QueueProgress
+    progress: QueueProgress | MeasuredShare
     earlier: Answer | None = None
     following: Sequence[str] = ()
 
 
 def _read_item(queue: ReviewQueue, stores: Stores, person: str, episodes: dict[str, Episode]) -> _ShownItem:
     """Read an item, and its episode where it is not among those that were read before."""
-    item = queue.next(person)
-    progress = queue.progress(person)
+    measurement = open_measurement(stores, queue.queue.name, person)
+    item = measurement.next() if measurement else queue.next(person)
+    progress = measurement.progress if measurement else queue.progress(person)
     if item is None:
         return _ShownItem(item, progress)
     earlier = find_earlier_answer(stores, item.episode_id, item.question, item.subject_id, person)
@@ -222,13 +236,12 @@ def _draw_item(named: str, person: str) -> None:
     item, undo = shown.item, guard_field("review.item", _undo_last)
     draw_refusal("review.item")
     if item is None:
-        st.success(f"Nothing is left for you: {shown.progress}")
-        if unanswered := shown.progress.items - shown.progress.answered:
+        st.success(f"Nothing is left for you: {escape_markdown(str(shown.progress))}")
+        if isinstance(shown.progress, QueueProgress) and shown.progress.items > shown.progress.answered:
             st.write(
-                f"{unanswered} not answered: shown to other people, for {LEASE_SECONDS / 60:.0f} minutes each, "
-                "or without their episode."
+                f"{shown.progress.items - shown.progress.answered} not answered: shown to other people, for "
+                f"{LEASE_SECONDS / 60:.0f} minutes each, or without their episode."
             )
-        st.write("The tab Judges says how far each judge agrees with people, and certifies a set.")
         st.button("Take the last answer back", key="review.undo", on_click=undo, args=(queue, person))
     else:
         react = guard_field("review.item", partial(_react_to_key, queue, item, person))
@@ -323,6 +336,7 @@ def _react_to_key(
                 reason=reason,
                 failure_kind=str(click.get("kind") or "") if is_failure else "",
                 severity=str(click.get("severity") or "") if is_failure else "",
+                shown=click.get("shown") is True,
             )
             if reason:
                 earlier = [text for text in st.session_state.get(_REASONS, ()) if text != reason]

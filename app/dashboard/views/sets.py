@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -34,17 +34,20 @@ from ares.names import check_name
 from ares.registry import exporters
 
 if TYPE_CHECKING:
-    from ares.episode import Json
+    pass
 
 _MAX_CARDS = 24
 # Parts of a recipe whose names say too little.
 _RECIPE_WORDS = {"where": "filter"}
 # Keys of the fields of an export.
 _FORMAT, _TASK, _REFUTED, _FOLDER = "sets.format", "sets.task", "sets.refuted", "sets.folder"
+_PRECISION = "sets.precision"
 _TASK_HELP = "The instruction; or the caption where it is acceptable, and the instruction elsewhere."
 _REFUTED_HELP = (
     "Captions and texts of segments leave also where a judge accepts them that accepts false ones."
 )
+
+_PRECISION_HELP = "Empty: none is asked for. Else of each dataset; the page Review measures it."
 
 
 def render() -> None:
@@ -99,7 +102,7 @@ def _put_selection_in_url() -> None:
 
 
 def _recipe_text(episode_set: CurationSet) -> str:
-    # What is certified is said in words below.
+    # Sets of earlier versions may have a certificate there.
     recipe = {name: value for name, value in episode_set.recipe.items() if value and name != "certified"}
     return ", ".join(
         f"{_RECIPE_WORDS.get(name) or code_words(name)}: {value}" for name, value in recipe.items()
@@ -113,11 +116,10 @@ def _draw_set(episode_set: CurationSet, others: list[CurationSet]) -> None:
     counts += f" by {episode_set.person}" if episode_set.person else ""
     st.caption(escape_markdown(f"{counts}; {recipe}"), help=f"Hash of the ids: {episode_set.ids_hash}")
     sets = cached_reads.workspace().sets
-    certificate = cached_reads.limited(lambda: sets[episode_set.label].certificate)
-    if certificate:
-        void = "; ".join(map(str, cast("Sequence[Json]", certificate["void"])))
-        text = f"certified: {certificate['says']}{f'; VOID: {void}' if void else ''}"
-        (st.warning if void else st.success)(escape_markdown(text))
+    measured = cached_reads.limited(lambda: sets[episode_set.label].measured)
+    for dataset, shares in cast("Mapping[str, Mapping[str, Any]]", measured).items():
+        for share in shares.values():
+            st.caption(escape_markdown(f"{dataset}: {share['says']}"))
     left_column, right_column = st.columns([1, 1], gap="large")
     with left_column:
         _draw_export(episode_set)
@@ -138,6 +140,15 @@ def _draw_export(episode_set: CurationSet) -> None:
     format = str(st.selectbox("Format", _list_formats(), key=_FORMAT))
     task: TaskSource = st.selectbox("Task of every episode", TASK_SOURCES, key=_TASK, help=_TASK_HELP)
     refuted = st.checkbox("Also captions by a refuted judge", key=_REFUTED, help=_REFUTED_HELP)
+    st.number_input(
+        "Share of true captions that people have shown",
+        0.5,
+        0.99,
+        None,
+        0.01,
+        key=_PRECISION,
+        help=_PRECISION_HELP,
+    )
     workspace = cached_reads.workspace()
     folder = _select_export_folder()
     name = st.text_input(
@@ -152,7 +163,10 @@ def _draw_export(episode_set: CurationSet) -> None:
     )  # fmt: skip
     draw_refusal("sets.export")
     destination = folder / (name or "NAME")
-    draw_command_line(make_export_words(episode_set.label, destination, format, task, refuted=refuted))
+    words = make_export_words(
+        episode_set.label, destination, format, task, _read_precision(), refuted=refuted
+    )
+    draw_command_line(words)
     draw_jobs(lambda: list_jobs(workspace.stores, "export", episode_set.label), summarise=_summarise_export)
 
 
@@ -186,8 +200,16 @@ def _start_export(episode_set: CurationSet) -> None:
     folder = labels.get(entered_text(_FOLDER), next(iter(labels.values())))
     destination = choose_export_destination(folder, name)
     refuted = bool(st.session_state.get(_REFUTED))
-    words = make_export_words(episode_set.label, destination, format, task, refuted=refuted)
+    words = make_export_words(
+        episode_set.label, destination, format, task, _read_precision(), refuted=refuted
+    )
     start_command(cached_reads.workspace().stores, words, read_person_name(), episode_set.label)
+
+
+def _read_precision() -> float | None:
+    """The least share of true captions that was entered."""
+    precision: float | None = st.session_state.get(_PRECISION)
+    return precision
 
 
 def _list_export_folders() -> tuple[Path, ...]:

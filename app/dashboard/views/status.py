@@ -37,6 +37,7 @@ def render() -> None:
     with right_column:
         _draw_jobs(document)
     # Too wide for half of the page.
+    _draw_measured(document)
     _draw_judges(document)
     _draw_producers(document)
 
@@ -106,6 +107,16 @@ def _draw_failures(failures: list[dict[str, Any]]) -> None:
     row = draw_table(failures, "status.failures", "Show episodes")
     if row is not None:
         draw_failed_work(str(failures[row]["work"]), str(failures[row]["reason"]))
+
+
+def _draw_measured(document: Mapping[str, Any]) -> None:
+    st.subheader("Measured by people")
+    rows = [
+        {"dataset": dataset, "how many are true": share["says"]}
+        for dataset, shares in document["measured"].items()
+        for share in shares.values()
+    ]
+    _draw_table(rows, "status.measured", "no captions were accepted yet")
 
 
 def _draw_judges(document: Mapping[str, Any]) -> None:

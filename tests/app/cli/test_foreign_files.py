@@ -152,7 +152,8 @@ def test_an_imported_answer_waits_for_trust_and_the_own_word_stays(
     [
         ({"document": ["actions", "000000001", {"kind": "remove"}]}, "no documents of the kind 'actions'"),
         ({"document": ["sets", "../../x", {}]}, "no documents of the kind 'sets'"),
-        ({"document": ["certificates", "x@000001", {"precision": 1}]}, "cut: Field required"),
+        ({"document": ["review_queues", "measure-1", {"name": "x"}]}, "question: Field required"),
+        ({"document": ["review_items", "measure-1/000000", [{"subject": 1}]]}, "0.subject"),
         ({"document": ["pins", "caption", "ffffffffffffffff"]}, "these are no labels"),
     ],
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +16,7 @@ from ares.settings import Settings
 from ares.workspace import open_workspace
 from tests.app.cli.conftest import Refused
 from tests.ares.review.conftest import CAPTIONER, make_annotation
+from tests.ares.review.measured_world import accept_captions, add_graded, answer_items
 from tests.ingesting import ingest_paths
 from tests.workspaces import CommandResult, copy_workspace
 
@@ -121,6 +124,61 @@ def test_an_answer_is_taken_back_by_its_id_and_filters_follow(run: Run) -> None:
     assert run("review", "list", "review", "--json").json == []
 
 
+@pytest.fixture
+def graded(tmp_path: Path) -> Path:
+    """60 accepted captions of lids."""
+    path = tmp_path / "graded"
+    with open_workspace(str(path), Settings(), create=True) as opened:
+        add_graded(opened.stores, "+" * 60)
+    return path
+
+
+def test_a_measurement_opens_a_clip_for_each_question_and_ends_with_the_line(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four captions, that a judge has accepted; all are asked."""
+    with open_workspace(str(tmp_path / "ws"), Settings()) as opened:
+        accept_captions(opened.stores)
+    opened_clips: list[str] = []
+    browser = SimpleNamespace(open=lambda address: bool(opened_clips.append(address)) or True)
+    monkeypatch.setattr("webbrowser.get", lambda: browser)
+    done = run("review", "measure", "video", "--at-least", "0.95", "--person", "Ada", keys="yunq")
+    assert "frames that decide: 0.5 s" in done.err and "=lift the lid" in done.err
+    assert "video: accepted captions: 0 % true, at least 0 % (1 answer of 1 person)" in done.out
+    assert all(address.startswith("file://") for address in opened_clips) and len(opened_clips) >= 2
+    document = run("review", "measure", "video", "--json").json
+    assert (document["answers"], document["true"], document["item"]) == (1, 0, None), "95 % cannot be shown"
+    assert run("status", "--json").json["measured"]["video"]["caption"]["answers"] == 1
+
+
+def test_where_no_clip_can_be_opened_answers_are_kept_and_do_not_count(
+    run: Run, graded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webbrowser.get", lambda: webbrowser.GenericBrowser("lynx"))
+    done = run("review", "measure", "lids", "--person", "Ada", keys="yyq", workspace="graded")
+    assert done.err.count("no clip can be opened here: answers are kept and do not count") == 1
+    assert "not measured: 36 answers without an error would show 90 %" in done.out
+    assert "2 answers without a clip not counted" in done.out
+    assert len(run("review", "list", "--person", "Ada", "--json", workspace="graded").json) == 2
+
+
+def test_a_set_of_measured_captions_is_refused_until_they_are(
+    run: Run, graded: Path, refused: Refused
+) -> None:
+    gate = ("set", "create", "true", "--where", "num_steps > 0", "--min-precision", "0.9")
+    line = "lids: not measured; 36 answers without an error would show 90 %: ares review measure lids"
+    assert line in refused(*gate, "-w", graded)
+    with open_workspace(str(graded), Settings()) as opened:
+        answer_items(opened.review.measure("lids", person="Ada"), 50)
+        opened.sync()
+    made = run(*gate, "--json", workspace="graded").json
+    assert (made["episodes"], made["recipe"]["min_precision"]) == (60, 0.9)
+    assert "at least 90 % (36 answers of 1 person)" in run("set", "show", "true", workspace="graded").err
+    status = run("status", workspace="graded").out
+    assert "accepted captions: 100 % true, at least 90 % (36 answers of 1 person)" in status
+    assert "95 % of true captions is not shown" in refused(*gate[:-1], "0.95", "-w", graded)
+
+
 def test_wrong_queues_are_refused(template: Path, refused: Refused, tmp_path: Path) -> None:
     for arguments, message in (
         (("next", "none"), "no queue 'none'"),
@@ -129,5 +187,8 @@ def test_wrong_queues_are_refused(template: Path, refused: Refused, tmp_path: Pa
         (("create", "a", "--repeat", "2"), "a queue needs items"),
         (("create", "a", "--guideline", tmp_path), "the guideline cannot be read"),
         (("create", "a", "--where", "num_steps < 0"), "nothing to ask about"),
+        (("measure", "none"), "dataset 'none' has no accepted captions"),
+        (("measure", "video", "--question", "nope"), "no question 'nope'"),
+        (("measure", "video", "--at-least", "1"), "a share of 1 cannot be shown"),
     ):
         assert message in refused("review", *arguments, "-w", template)

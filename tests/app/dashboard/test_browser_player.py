@@ -48,7 +48,6 @@ def test_no_page_shows_code_and_axe_has_nothing_serious_to_say_of_any_in_light_a
         "?q=drawer&words=drawer": ".corner.score",
         "sets": "h2, [data-testid=stAlert]",
         "review": "h2",
-        "review?tab=judges": ".bar",
         "health": metric,
         f"statistics?f.dataset=metaworld_sawyer&episode={first}": ".bar",
         "status": metric,

@@ -18,23 +18,19 @@ from ares.curation import purge_episodes
 from ares.errors import RequestError
 from ares.review import (
     AuditedEpisode,
-    Calibration,
     InstructionAudit,
     QueueRequest,
+    audit_verdicts,
     find_audit_verdicts,
     judge_instructions,
     normalize_instruction,
-    person_labels,
 )
-from ares.review.person_labels import AuditVerdict, hash_text, keep_audit_verdicts
+from ares.review.audit_verdicts import AuditVerdict, hash_text, keep_audit_verdicts
 from ares.settings import Settings
 from ares.store import StagedIds
 from ares.workspace import Workspace, open_workspace
 from tests.ares.review.audited_world import TEXTS, fill_audited_world
 from tests.workspaces import CommandResult, copy_workspace
-
-# Another id would make separate rows in the report.
-_JUDGE = "b3146cd899940641"
 
 
 @pytest.fixture(scope="module")
@@ -243,65 +239,10 @@ def checked(
     world: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Workspace, str]]:
     """A separate world that was audited, in documents of few episodes, and the planted episode."""
-    monkeypatch.setattr(person_labels, "_EPISODES_PER_DOCUMENT", 8)
+    monkeypatch.setattr(audit_verdicts, "_EPISODES_PER_DOCUMENT", 8)
     with open_workspace(str(copy_workspace(world[0], tmp_path / "ws")), Settings()) as opened:
         opened.review.audit_instructions()
         yield opened, world[1]
-
-
-def _reports(workspace: Workspace) -> dict[tuple[str, str], Calibration]:
-    reports = workspace.review.report(question="instruction")
-    return {(report.dataset, report.judge): report for report in reports}
-
-
-def _answer_queue(workspace: Workspace, planted: str, wrong_every: int) -> None:
-    """Ada answers a random queue of all episodes; of "known" she refuses every so many right instructions, too."""
-    request = QueueRequest(name="all", question="instruction", person="Ada", random_items=100, repeat=0.0)
-    workspace.review.create(request)
-    queue, right = workspace.review.queue("all"), 0
-    while item := queue.next("Ada"):
-        assert not item.evidence, "the frames that decide would tell what the audit said"
-        is_known = item.stratum.startswith("known/")
-        right += is_known and item.subject_id != planted
-        is_wrong = item.subject_id == planted or (is_known and right % wrong_every == 0)
-        queue.answer(item, "Ada", "unmet" if is_wrong else "met")
-
-
-@pytest.mark.slow
-def test_the_audit_is_measured_by_what_a_person_of_known_error_answers(
-    checked: tuple[Workspace, str], run_ares: Callable[..., CommandResult]
-) -> None:
-    workspace, planted = checked
-    workspace.review.create_from_audits(QueueRequest(name="wrong", question="instruction", person="Bob"))
-    queue = workspace.review.queue("wrong")
-    item = queue.next("Bob")
-    assert item is not None
-    queue.answer(item, "Bob", "unmet", text=TEXTS[2])
-    workspace.review.audit_instructions()
-    (report,) = _reports(workspace).values()
-    assert (report.items, report.random_items, report.other_queues) == (1, 0, ("wrong",))
-    assert not report.table and report.precision is None, "what was not drawn at random estimates nothing"
-
-    _answer_queue(workspace, planted, wrong_every=8)
-    before = _reports(workspace)
-    known, alike = (before[name, _JUDGE] for name in ("known", "alike"))
-    assert known.model == "instruction audit 2, look"
-    assert (known.items, known.random_items, known.disputed) == (24, 24, 0)
-    # Of 23 right instructions the person refuses two; the audit accepts all of them and names the planted one.
-    assert known.table == {("unmet", "unmet"): 1, ("met", "met"): 21, ("met", "unmet"): 2}
-    assert known.coverage is not None and known.precision is not None and known.recall is not None
-    assert (known.coverage.share, known.recall.share) == (1.0, 1.0)
-    assert known.precision.share == pytest.approx(21 / 23)
-    by_chance = (23 * 21 + 1 * 3) / 24**2
-    assert known.kappa == pytest.approx((22 / 24 - by_chance) / (1 - by_chance))
-    assert alike.table == {("unsure", "met"): 24} and alike.coverage and alike.coverage.share == 0.0
-    assert alike.precision is None, "unsure is no verdict"
-
-    workspace.review.audit_instructions()
-    assert _reports(workspace) == before, "what was said before people ruled stays"
-    printed = run_ares("review", "report", "--question", "instruction", "-w", workspace.path)
-    assert "instruction audit 2, look" in printed.out and "none" not in printed.out
-    assert "known: people refuse 1 of 1 instruction that the audit names; it names 1 of 3 that" in printed.err
 
 
 @pytest.mark.slow
@@ -309,22 +250,10 @@ def test_a_corrected_source_is_not_judged_by_what_was_said_of_its_old_instructio
     checked: tuple[Workspace, str], run_ares: Callable[..., CommandResult]
 ) -> None:
     workspace, planted = checked
-    request = QueueRequest(name="all", question="instruction", person="Ada", random_items=100, repeat=0.0)
-    workspace.review.create(request)
-    queue = workspace.review.queue("all")
-    is_answered = False
-    while not is_answered and (item := queue.next("Ada")):
-        is_answered = item.subject_id == planted
-        queue.answer(item, "Ada", "unmet" if is_answered else "met")
-    report = _reports(workspace)["known", _JUDGE]
-    assert report.table["unmet", "unmet"] == 1
-    assert report.missing == 24 - report.items > 0, "nobody can answer more than was audited"
-    shown = run_ares("show", planted, "-w", workspace.path).out
-    assert "unmet, instruction audit 2, look" in shown
+    assert "unmet, instruction audit 2, look" in run_ares("show", planted, "-w", workspace.path).out
     rows = pa.table({"episode_id": [planted], "instruction": [TEXTS[2]]})
     workspace.stores.tables.episodes.set_values(rows)
-    assert ("unmet", "unmet") not in _reports(workspace)["known", _JUDGE].table
-    assert _reports(workspace)["known", ""].items == 1
+    assert find_audit_verdicts(workspace.stores, {planted: "known"}) == {}
 
 
 @pytest.mark.slow
@@ -351,7 +280,7 @@ def test_two_audits_of_a_dataset_at_once_keep_what_both_say(
     workspace, _ = checked
     ids = sorted(workspace.stores.tables.episodes.ids("dataset = 'known'"))
     verdict = AuditVerdict("unmet", 0.1, hash_text(TEXTS[0]))
-    read = person_labels._read_verdict_documents
+    read = audit_verdicts._read_verdict_documents
     with open_workspace(workspace.path, Settings()) as other:
         second = Thread(target=keep_audit_verdicts, args=(other.stores, "known", _AUDIT, {ids[1]: verdict}))
 
@@ -362,11 +291,11 @@ def test_two_audits_of_a_dataset_at_once_keep_what_both_say(
                 second.join(timeout=1.0)
             return stored  # type: ignore[return-value]
 
-        monkeypatch.setattr(person_labels, "_read_verdict_documents", read_and_let_another_write)
+        monkeypatch.setattr(audit_verdicts, "_read_verdict_documents", read_and_let_another_write)
         keep_audit_verdicts(workspace.stores, "known", _AUDIT, {ids[0]: verdict})
         second.join()
     stored = workspace.stores.annotations.find_documents("instruction_verdicts", "known/")
-    said = {id: item for _, document in stored for id, item in person_labels._list_verdicts(document)}
+    said = {id: item for _, document in stored for id, item in audit_verdicts._list_verdicts(document)}
     assert {ids[0], ids[1]} <= {id for id, item in said.items() if item.rank == 0.1}
 
 

@@ -23,7 +23,7 @@ from ares.store import StagedIds, Stores, open_stores
 from tests.ares.review.conftest import fill_with_captions
 from tests.workspaces import copy_workspace
 
-REQUEST = QueueRequest(name="q", question="acceptable", person="Ada", random_items=20, worth_items=10)
+REQUEST = QueueRequest(name="q", question="acceptable", person="Ada", random_items=30)
 
 
 class Clock:
@@ -73,18 +73,14 @@ def _answer_all(queue: ReviewQueue, person: str, verdict: str = "met") -> list[i
     return numbers
 
 
-def test_a_random_part_comes_first_and_its_strata_are_fixed_before_the_first_answer(stores: Stores) -> None:
+def test_what_is_drawn_at_random_is_fixed_before_the_first_answer(stores: Stores) -> None:
     queue = _create(stores).queue
-    assert (queue.items, queue.random_items, queue.doubled) == (30, 20, 3)
-    assert sum(drawn for _, drawn in queue.strata.values()) == 20
-    assert sum(size for size, _ in queue.strata.values()) == 40
-    assert all(abs(drawn - size / 2) <= 1 for size, drawn in queue.strata.values())
+    assert (queue.items, queue.random_items, queue.doubled) == (30, 30, 3)
     again = _create(stores, replace(REQUEST, name="again"))
     other = _create(stores, replace(REQUEST, name="other", seed=1))
     first = ReviewQueue(stores, "q")
     assert _subjects(first) == _subjects(again) != _subjects(other)
-    drawn = [first._drawn(number, 0) for number in range(30)]
-    assert drawn == ["random"] * 20 + ["allocated"] * 10
+    assert {first._drawn(number, 0) for number in range(30)} == {"random"}
     with pytest.raises(RequestError, match="there is a queue 'q'"):
         _create(stores)
 
@@ -93,19 +89,12 @@ def _subjects(queue: ReviewQueue) -> list[str]:
     return [queue._row(number)["subject"] for number in range(queue.queue.items)]
 
 
-@pytest.mark.slow
-def test_of_a_set_comes_first_what_a_judge_is_least_sure_of(stores: Stores) -> None:
-    request, ids = replace(REQUEST, random_items=0, worth_items=40, repeat=0.0), stores.tables.episodes.ids()
-    create_queue(stores, request, ids, members=ids)
-    queue = ReviewQueue(stores, request.name, Clock())
-    shown = [queue.next("Ada")]
-    while item := shown[-1]:
-        queue.answer(item, "Ada", "met")
-        shown.append(queue.next("Ada"))
-    numbers = [int(item.text.split()[-1]) for item in shown if item]
-    graded = [number for number in numbers if number % 2]
-    assert numbers[:20] == [number for number in numbers if number % 2 == 0]
-    assert graded == sorted(graded)
+def test_a_queue_of_an_earlier_version_goes_on(stores: Stores) -> None:
+    """It has strata, of which nothing is known any more."""
+    document = {**_create(stores).queue.to_json(), "strata": {"video/acceptable": [40, 20]}}
+    stores.annotations.put_documents("review_queues", {"q": document})
+    item = ReviewQueue(stores, "q", Clock()).next("Ada")
+    assert item is not None and item.item == 0
 
 
 def test_two_people_never_meet_and_a_tenth_is_asked_twice(any_stores: Stores) -> None:
@@ -200,7 +189,7 @@ def test_undo_asks_the_last_again_and_the_answer_is_gone(any_stores: Stores) -> 
 @pytest.mark.nightly
 def test_nothing_is_lost_by_a_kill_between_the_key_and_the_next_item(stores: Stores) -> None:
     """Processes answer and are killed; what a process had acknowledged is in the log and asked no second time."""
-    _create(stores, replace(REQUEST, random_items=40, worth_items=0, repeat=0.0))
+    _create(stores, replace(REQUEST, random_items=40, repeat=0.0))
     # A fork of this process, which has threads, could do nothing safely.
     processes, acknowledged = multiprocessing.get_context("forkserver"), set[int]()
     processes.set_forkserver_preload([__name__])
@@ -239,7 +228,7 @@ def test_a_queue_that_asks_nothing_is_refused(stores: Stores) -> None:
     """Other wrong queues: tests/app/cli/test_review.py."""
     with pytest.raises(RequestError, match=r"nothing to ask about.*no guess"):
         _create(stores, replace(REQUEST, annotator="guess"))
-    for fields in ({"random_items": 0, "worth_items": 0}, {"person": " "}):
+    for fields in ({"random_items": 0}, {"person": " "}):
         with pytest.raises(RequestError):
             replace(REQUEST, **fields)
 

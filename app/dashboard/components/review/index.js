@@ -166,7 +166,9 @@ function buildReview(root, data, send) {
     if (isSaid) return;
     isSaid = true;
     root.querySelector(".review")?.classList.add("said");
-    send("said", { number: numberClick(), id: data.id, verdict, ...details.read() });
+    // An answer measures something only where a clip could be seen.
+    const shown = [...root.querySelectorAll("video")].some((video) => video.readyState >= 2);
+    send("said", { number: numberClick(), id: data.id, verdict, shown, ...details.read() });
   };
   const answers = [...data.keys, { key: UNDO, verdict: UNDO, label: "undo" }];
   const buttons = answers.map((answer) => buildKey(answer, say));
