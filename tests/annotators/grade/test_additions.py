@@ -93,15 +93,15 @@ def test_things_without_spaces_do_not_speak_to_the_judge() -> None:
         assert rule_on_extra_words((), {"object": thing}) == ""
 
 
-@pytest.mark.parametrize(("more", "grade_name"), [((), "acceptable"), (("zeal",), "unsure")])
+@pytest.mark.parametrize(("more", "grade_name"), [((), "acceptable"), (("wooden",), "unsure")])
 def test_few_words_are_asked_about_and_are_a_doubt_at_most(
     grade: Any, model_server: Any, more: Any, grade_name: str
 ) -> None:
     model_server.replies(judge(words=more))
-    outcome = grade("close the green drawer with zeal")
+    outcome = grade("close the green wooden drawer")
     assert value_of(outcome)["grade"] == grade_name
     (data,) = [data_of(request) for request in model_server.requests if kind_of(request) == "words"]
-    assert data["words"] == ["zeal"]
+    assert data["words"] == ["wooden"]
     assert all(not _images_of(request) for request in model_server.requests if kind_of(request) == "words")
     verdict = rulings_of(outcome)["ADDITIONS"]["verdict"]
     assert verdict == ("UNSURE" if more else "MET")

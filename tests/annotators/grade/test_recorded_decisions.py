@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from itertools import combinations_with_replacement, product
 from typing import Any
 
 import pytest
-from annotators.grade.control_plan import AttackControls, ControlPlan, DatasetControls, SegmentControls
-from annotators.grade.rates import CallTotals
 
-from annotators.base import Work
 from annotators.grade import additions, questions
 from annotators.grade.observation import (
     Observation,
@@ -29,16 +26,12 @@ from annotators.grade.segment_fit import (
     rule_on_span,
 )
 from annotators.grade.vote import combine_votes, split_criteria
-from ares.annotation import Annotation
-from ares.episode import Episode
 from ares.rubric import (
     NOT_VISIBLE,
     SLOTS,
-    KnownDifferences,
     Ruling,
     Verdict,
     is_same_value,
-    parse_known_text,
     shipped_verbs,
 )
 from tests.annotators.grade.conftest import value_of
@@ -260,56 +253,6 @@ def test_observations_are_read_or_refused() -> None:
         )
         lines.append(schema["$defs"]["_ActionForm"]["properties"]["value"])
     _record("observations", lines)
-
-
-def test_a_dataset_gets_so_many_controls() -> None:
-    lines: list[Any] = []
-    for episodes, calibrates in product((0, 1, 12, 46, 60, 92, 100, 150, 1_000), (True, False)):
-        ends = {"episodes": episodes, "calibrates": calibrates, "successes": episodes // 2, "failures": 3}
-        for own in (DatasetControls(**ends), SegmentControls(**ends), AttackControls(**ends, per_kind=7)):  # type: ignore[arg-type]
-            counts = [own.foreign, own.near_misses, own.injected, own.controls_per_caption]
-            shares = [own.share, *(own.outcome_share(end) for end in (True, False, None))]
-            lines.append(
-                [episodes, calibrates, type(own).__name__, counts, [round(share, 5) for share in shares]]
-            )
-    _record("control-counts", lines)
-
-
-def test_the_controls_of_a_caption_are_these(
-    episodes: dict[str, Episode], work_for: Callable[..., Work], caption_of: Callable[..., Annotation]
-) -> None:
-    phrases = [
-        "wipe the table",
-        "put the spoon in the pot",
-        "open the red microwave",
-        "close the blue drawer",
-    ]
-    texts = [parse_known_text(phrase) for phrase in phrases]
-    own = parse_known_text("push the green drawer closed with the left arm")
-    lines: list[Any] = []
-    for number, success, calibrates in product(range(4), (True, False, None), (True, False)):
-        episode = replace(episodes["drawer-close_000"], success=success, episode_id=f"{number:016x}")
-        work = work_for(episode, [], caption_of(episode, own.text))
-        more: dict[str, Any] = {"episodes": 40, "calibrates": calibrates, "successes": 30, "failures": 10}
-        more |= {"texts": texts, "differences": KnownDifferences([[text.slots for text in texts]])}
-        for kind in (DatasetControls(**more), AttackControls(**more, per_kind=2)):
-            plan = ControlPlan(datasets={episode.dataset: kind}, seed=number or None)
-            for slot_by_slot in (False, True):
-                drawn = plan.draw(work, own.slots, own.text, slot_by_slot=slot_by_slot)
-                rows = [
-                    f"{control.kind} {control.slot} {control.text} {control.only} {control.known_false:d}"
-                    f"{control.hides_label:d}{control.work.frames.is_changed:d} {control.slots.get('outcome')}"
-                    for control in drawn
-                ]
-                lines.append(
-                    [number, success, round(plan.expected(work.subject), 4), plan.calibrated_datasets, rows]
-                )
-    assert ControlPlan().draw(work, own.slots, own.text) == [] and ControlPlan().expected(work.subject) == 0
-    _record("controls", lines)
-
-
-def _rounded(total: CallTotals) -> list[float]:
-    return [round(value, 4) for value in (total.calls, total.tokens_in, total.tokens_out)]
 
 
 SEEN: Mapping[str, dict[str, Any]] = {

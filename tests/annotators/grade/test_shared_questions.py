@@ -32,7 +32,7 @@ def grade_all(
     """Grades captions of one episode in one call of the annotator; slots replace those of the true caption."""
 
     def run(*stated: Mapping[str, str], sentences: Any = None) -> list[Any]:
-        annotator = annotator_of(calibrate="no")
+        annotator = annotator_of()
         works, episode = [], replace(episodes["drawer-close_000"], success=None)
         for number, own in enumerate(stated):
             slots = {**DRAWER, **own} if own else None

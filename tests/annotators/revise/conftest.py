@@ -125,7 +125,7 @@ def graded_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) 
             stores, [str(_unlabelled(demo_samples / "video", folder.parent))], limit=EPISODES, quiet=True
         )
         annotate(stores, ["caption"], replace(options, values={"layout": "tiles"}), quiet=True)
-        annotate(stores, ["grade"], replace(options, values={"calibrate": "no"}), quiet=True)
+        annotate(stores, ["grade"], options, quiet=True)
     server.close()
     yield folder
 

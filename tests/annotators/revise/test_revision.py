@@ -13,7 +13,6 @@ from annotators.grade import load_rubric
 from annotators.revise import RevisionRequest, RevisionRun, quote_revision, run_revision
 from annotators.revise.critique import choose_hidden_criteria
 from ares.errors import RequestError
-from ares.review import compare_producers
 from ares.rubric import GATES
 from ares.workspace import Workspace
 from tests.annotators.conftest import ModelServer
@@ -53,8 +52,7 @@ def test_a_captioner_that_heeds_the_critique_improves(
     assert (run.refused, run.changed, run.compared, run.is_adopted) == (8, 8, 8, True)
     assert run.reason == "the hidden criteria are met more often"
     assert shown(graded) == {(TRUE, "acceptable")}
-    compared = compare_producers(graded.stores, run.first, run.second, judge=run.judge)
-    assert compared.change == run.acceptance and (compared.first_rate, compared.second_rate) == (0.0, 1.0)
+    assert run.acceptance and run.acceptance.difference == 1.0
     episodes = sorted(graded.stores.tables.episodes.ids())
     kept = graded.stores.annotations.find_annotations(episodes, ["caption"], maker_ids=[run.first])
     assert {item.value["text"] for item in kept} == {REFUSED}, "the former captions stay in the log"
@@ -111,7 +109,7 @@ def test_hidden_criteria_that_were_met_before_show_nothing(
     script.first = "open the green drawer"
     shipped = set(graded.stores.annotations.producers())
     annotate(graded.stores, ["caption"], replace(judging, values={"layout": "sheets"}), quiet=True)
-    annotate(graded.stores, ["grade"], replace(judging, values={"calibrate": "no"}), quiet=True)
+    annotate(graded.stores, ["grade"], judging, quiet=True)
     producers = graded.stores.annotations.producers().items()
     (made,) = [key for key, producer in producers if producer.annotator == "caption" and key not in shipped]
     run = revise(graded, judging, replace(REQUEST, captions=made))
@@ -199,7 +197,7 @@ def test_captions_are_revised_with_the_verbs_of_the_lab(
         quote_revision(graded.stores, own, REQUEST)
     shipped = set(graded.stores.annotations.producers())
     annotate(graded.stores, ["caption"], replace(own, values={**own.values, "layout": "tiles"}), quiet=True)
-    annotate(graded.stores, ["grade"], replace(own, values={**own.values, "calibrate": "no"}), quiet=True)
+    annotate(graded.stores, ["grade"], own, quiet=True)
     producers = graded.stores.annotations.producers().items()
     (producer,) = [
         key for key, producer in producers if producer.annotator == "caption" and key not in shipped

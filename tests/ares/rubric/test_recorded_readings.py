@@ -1,4 +1,4 @@
-"""What captions, grades and controls come to, line by line: slots, checks, wrong texts, trust and sentences; recorded.
+"""What captions and grades come to, line by line: slots, checks, wrong texts and sentences; recorded.
 
 The lines are in tests/fixtures/recorded/rubric-*.text; what a line says is what a person reads in a grade or a column.
 """
@@ -6,14 +6,13 @@ The lines are in tests/fixtures/recorded/rubric-*.text; what a line says is what
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import product, takewhile
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from ares.rubric.trust import grade_from_verdicts, rests_on_people, trust_of_grade
 
 from ares.episode import Signal, Trajectory
 from ares.rubric import (
@@ -23,24 +22,18 @@ from ares.rubric import (
     KnownText,
     SlotName,
     Verdict,
-    add_note,
-    add_tables_word,
     choose_foreign_texts,
-    compose_sentence,
-    count_actions,
-    describe_trust,
+    invent_note,
     make_grade_value,
     make_near_misses,
     make_slot_columns,
-    measure_judge_trust,
     normalize_caption,
     parse_known_text,
-    read_slots_by_tables,
-    turn_outcome,
 )
-from ares.rubric.control_texts import are_different_actions
+from ares.rubric.caption_parser import read_action_and_outcome
+from ares.rubric.control_texts import are_different_actions, compose_sentence, turn_outcome
+from ares.rubric.gate_verdicts import decide_grade_from_gates, parse_gate_verdicts, rests_on_people
 from ares.rubric.verdict import correct_grade
-from tests.ares.rubric.simulated_controls import GATES, SimulatedJudge, simulate_controls
 from tests.recordings import RECORDED, compare_with_recording
 
 _LINES = RECORDED.with_name("captions.text").read_text("utf-8").splitlines()
@@ -102,14 +95,14 @@ def test_captions_have_their_slots_columns_and_checks() -> None:
         text = json.loads(line)
         form, known = normalize_caption(text), parse_known_text(text)
         caption = CheckInput(text=text, slots=known.slots, trajectory=None)
-        said = [form.sentences, form.outcome, form.is_negated, form.actor, count_actions(text)]
+        said = [form.sentences, form.outcome, form.is_negated, form.actor]
         lines.append([text[:60], said, known.slots, make_slot_columns(known.slots), _checks(caption)])
     _record("captions", lines)
 
 
 def test_a_lab_with_verbs_of_its_own_has_them_in_the_slots() -> None:
     verbs = {"spin down": "centrifuge", "take": "hold", "shut": "close", "turn on": "switch"}
-    _record("own-verbs", ([text[:60], read_slots_by_tables(text, verbs)] for text in CAPTIONS[:40]))
+    _record("own-verbs", ([text[:60], read_action_and_outcome(text, verbs)] for text in CAPTIONS[:40]))
 
 
 def test_slots_make_columns_and_sentences() -> None:
@@ -171,23 +164,10 @@ def test_texts_get_outcomes_and_notes() -> None:
         own = KnownText(text, {"action": "press"})
         lines += [[turn_outcome(own, outcome).text for outcome in ("completed", "not completed")]]
     own = KnownText("press the button", {"action": "press"})
-    lines += [
-        add_note(own, Random(seed), invents=invents).text for invents in (False, True) for seed in range(12)
-    ]
+    lines += [invent_note(Random(seed)).replace("{}", own.text) for seed in range(24)]
     _record("outcomes-and-notes", lines)
 
 
-JUDGES: Mapping[str, Mapping[str, float]] = {
-    "honest": {},
-    "foreign 4 %": {"foreign": 0.04},
-    "foreign 20 %": {"foreign": 0.2},
-    "injected 10 %": {"injected": 0.1},
-    "blank 8 %": {"blank": 0.08},
-    "near misses 12 %": {"near_miss": 0.12},
-    "objects 30 %": {"near_miss:object": 0.3},
-    "completed 50 %": {"outcome:completed": 0.5},
-    "accepts all": dict.fromkeys(("foreign", "injected", "blank", "scrambled", "near_miss", "outcome"), 1.0),
-}
 GATE_TEXTS = (
     "VERB=MET OBJECT=MET OUTCOME=MET",
     "VERB=MET OBJECT=MET OUTCOME=MET(label)",
@@ -203,76 +183,6 @@ GATE_TEXTS = (
     "VERB=NA",
     "",
 )
-
-
-@pytest.mark.parametrize(("captions", "is_labelled"), [(12, True), (92, True), (92, False)])
-def test_controls_say_how_far_a_judge_is_trusted(captions: int, is_labelled: bool) -> None:
-    lines: list[Any] = []
-    for name, rates in JUDGES.items():
-        values = simulate_controls(SimulatedJudge(rates), captions, 7, is_labelled=is_labelled)
-        episodes = [f"episode {number // 3}" for number in range(captions)]
-        for own, labelled in ((None, is_labelled), (episodes, False)):
-            document: Any = measure_judge_trust(values, own, is_labelled=labelled).to_json()
-            texts = [word(text) for text in GATE_TEXTS for word in (str, add_tables_word)]
-            grades = [trust_of_grade(document, text) for text in (None, *texts)]
-            kinds = {kind: [*rate["bounds"], rate["state"]] for kind, rate in document["kinds"].items()}
-            lines += [name, describe_trust(document), document["missing"], kinds, grades]
-    _record(f"trust-{captions}-{is_labelled}", lines)
-
-
-_WRONG = {"grade": "not_acceptable", "gates": "VERB=MET OBJECT=UNMET", "known_false": True, "calls": 2}
-_RIGHT = {**_WRONG, "grade": "acceptable", "gates": "VERB=MET OBJECT=MET"}
-_OWN = {
-    "kind": "own",
-    "grade": "acceptable",
-    "gates": "VERB=MET OBJECT=MET DESTINATION=UNSURE OUTCOME=MET",
-}
-_ROWS: list[dict[str, Any]] = [
-    _OWN,
-    {"kind": "foreign", **_WRONG},
-    {"kind": "foreign", **_RIGHT, "calls": None},
-    {"kind": "foreign", **_RIGHT, "gates": ""},
-    {"kind": "foreign", **_WRONG, "grade": "error"},
-    {"kind": "foreign", **_RIGHT, "known_false": False},
-    {"kind": "near_miss", "slot": "object", **_RIGHT},
-    {"kind": "near_miss", "slot": "to", **_RIGHT},
-    {"kind": "near_miss", "slot": "action", **_WRONG, "gates": "VERB=UNMET OBJECT=NA"},
-    {"kind": "neighbour", **_RIGHT, "grades": {"a": "acceptable", "b": "not_acceptable"}},
-    {"kind": "neighbour", **_WRONG, "grades": {"a": "not_acceptable", "b": "not_acceptable"}},
-    {"kind": "outcome", "claim": "completed", **_WRONG, "gates": "VERB=UNMET OUTCOME=UNSURE"},
-    {"kind": "outcome", "claim": "completed", **_WRONG, "gates": "VERB=MET OUTCOME=UNSURE"},
-    {"kind": "outcome", **_RIGHT, "gates": "VERB=MET OUTCOME=MET"},
-    {"kind": "outcome", **_RIGHT, "gates": ""},
-    {"kind": "unheard of", **_RIGHT},
-]
-_OLD_GATES = [
-    {"gate": "VERB", "slot": "verb"},
-    {"gate": "FORM(code)", "slot": ""},
-    {"gate": "SPAN", "slot": "span"},
-]
-_FORMS: dict[str, dict[str, Any]] = {
-    "plain": {"gradings": _ROWS, "gates": GATES},
-    "old gates": {"gradings": _ROWS, "gates": _OLD_GATES},
-    "no gates": {"gradings": _ROWS},
-    "tables": {"gradings": _ROWS, "gates": GATES, "slots": "tables"},
-    "label": {"gradings": _ROWS, "gates": GATES, "label": "demo"},
-    "nothing": {"gradings": []},
-}
-
-
-def test_gradings_of_many_forms_count_as_they_should() -> None:
-    """Failed gradings, claims, neighbours, labels, tables, and documents of earlier versions (with grades by judge)."""
-    lines: list[Any] = []
-    for name, value in _FORMS.items():
-        document: Any = measure_judge_trust([value] * 9, list("aabbccdde")).to_json()
-        lines += [name, describe_trust(document), document]
-        assert describe_trust({**document, "panel": {"judges": 2}}) == describe_trust(document)
-    lines += [
-        measure_judge_trust([_FORMS["tables"], _FORMS["plain"]]).to_json(),
-        measure_judge_trust([]).to_json(),
-    ]
-    lines += [[text, grade_from_verdicts(text), rests_on_people(text)] for text in GATE_TEXTS]
-    _record("gradings", lines)
 
 
 def _ruling(criterion: str, verdict: str, **more: Any) -> dict[str, Any]:
@@ -324,6 +234,9 @@ def test_rulings_come_to_a_grade_with_its_sentence() -> None:
     for rulings in tables:
         value = make_grade_value(rulings)
         lines.append({name: item for name, item in value.items() if name != "rulings"})
+    for text in GATE_TEXTS:
+        grade = decide_grade_from_gates(gate.verdict for gate in parse_gate_verdicts(text))
+        lines.append([text, grade, rests_on_people(text)])
     _record("grades", lines)
 
 
@@ -338,9 +251,7 @@ def test_a_person_has_the_last_word_on_a_grade() -> None:
     ]
     for graded, corrections in cases:
         corrected = correct_grade(graded, corrections)
-        lines.append(
-            [corrected["grade"], corrected["acceptable"], corrected["acceptable_unproven"], corrected["why"]]
-        )
+        lines.append([corrected["grade"], corrected["acceptable"], corrected["why"]])
     _record("corrected-grades", lines)
 
 

@@ -13,7 +13,6 @@ from ares.rubric import (
     is_same_value,
     is_short_value,
     join_attributes,
-    parse_known_text,
     read_verbs,
     shipped_verbs,
     slots_from_json,
@@ -114,11 +113,6 @@ _OPPOSITES = (
 def test_nothing_goes_to_a_place_that_it_leaves(way: str, opposite: str) -> None:
     first, second = f"{way} the red box", f"{opposite} the red box"
     assert not is_same_value("to", first, second) and not is_same_value("to", second, first)
-
-
-def test_a_hand_is_no_manner() -> None:
-    slots = parse_known_text("push the drawer forward with the left hand").slots
-    assert slots["manner"] == "forward" and slots["hand"].endswith("left hand")
 
 
 def test_slots_keep_their_order_and_what_is_stated() -> None:
