@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from ares.annotation import Column, Producer
-from ares.review import Measurement, QueueItem
+from ares.review import QueueItem
 from ares.rubric import GRADE_COLUMNS, make_grade_value
 from ares.store import Stores
+from ares.workspace import Measurement
 from tests.ares.review.audited_world import make_record
 from tests.ares.review.conftest import CAPTIONER, make_annotation
 

@@ -12,19 +12,18 @@ from pathlib import Path
 import pytest
 
 from ares.errors import RequestError
+from ares.export import keep_measured_episodes, refuse_unmeasured
 from ares.review import (
     Answer,
     MeasuredShare,
-    Measurement,
     QueueItem,
-    bound_true_share,
     give_answer,
-    keep_measured_episodes,
     read_measured_shares,
-    refuse_unmeasured,
 )
 from ares.settings import Settings
+from ares.statistics import bound_true_share
 from ares.store import Stores, open_stores
+from ares.workspace import Measurement
 from tests.ares.review.conftest import CAPTIONER
 from tests.ares.review.measured_world import JUDGE, add_graded, answer_items
 
