@@ -176,7 +176,7 @@ def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
 
 def _describe_queue(queue: Queue) -> str:
     return (
-        f"queue {queue.name}: {count_of(queue.items, 'item')} ({queue.random_items} drawn at random), "
+        f"queue {queue.name}: {count_of(queue.items, 'item')}, "
         f"{queue.doubled} for two people; `ares review next {shlex.quote(queue.name)}`"
     )
 
@@ -280,7 +280,7 @@ def _measure_dataset(workspace: Workspace, args: argparse.Namespace) -> int:
         item = _ask_measured(workspace, measurement, item)
         workspace.sync()
     share = measurement.share
-    document: dict[str, Json] = {**share.to_json(), "item": item and item.to_json()}
+    document: dict[str, Json] = {**share.to_json(), "item": item.to_json() if item else None}
     answer(args, document, lambda: f"{args.dataset}: {share}")
     return 0
 

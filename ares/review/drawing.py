@@ -42,7 +42,6 @@ class Queue:
         name: Its name.
         question: "acceptable", "success", "instruction", or a criterion such as "VERB".
         items: Number of items.
-        random_items: How many of them, the first, were drawn at random.
         doubled: How many items two people are asked.
         seed: Of the draw.
         recipe: How the candidates were selected.
@@ -54,7 +53,6 @@ class Queue:
     name: str
     question: str
     items: int
-    random_items: int
     doubled: int
     seed: int
     recipe: Mapping[str, Json]
@@ -121,8 +119,9 @@ def create_queue(
         RequestError: The name exists, or there is nothing to ask about.
         StoreError: It cannot be written.
     """
-    if request.question not in (ACCEPTABLE, *QUESTIONS_OF_EPISODES):
-        check_criterion(stores, request.question)
+    known = [ACCEPTABLE, *QUESTIONS_OF_EPISODES, *list_criteria(stores)]
+    if request.question not in known:
+        raise RequestError(f"no question {request.question!r}", f"there are: {', '.join(known)}")
     candidates = list(_find_candidates(stores, request, episode_ids))
     if not candidates:
         kind = "episode" if request.question in QUESTIONS_OF_EPISODES else request.annotator or "text"
@@ -159,7 +158,6 @@ def write_queue(stores: Stores, request: QueueRequest, rows: Sequence[Json]) -> 
         name=request.name,
         question=request.question,
         items=len(items),
-        random_items=sum(row["drawn"] == RANDOM for row in items),
         doubled=sum(row["people"] > 1 for row in items),
         seed=request.seed,
         recipe=request.recipe,
@@ -167,13 +165,14 @@ def write_queue(stores: Stores, request: QueueRequest, rows: Sequence[Json]) -> 
         person=request.person,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    log, is_new = stores.annotations, RequestError(f"there is a queue {queue.name!r}", "give another name")
+    log = stores.annotations
+    is_taken = RequestError(f"there is a queue {queue.name!r}", "give another name")
     if log.get_document(QUEUES, queue.name) is not None:
-        raise is_new
+        raise is_taken
     for number, block in enumerate(batched(rows, BLOCK_ITEMS)):
         log.put_documents(ITEMS, {f"{queue.name}/{number:06d}": list[Json](block)})
     if not log.claim_document(QUEUES, queue.name, queue.to_json()):
-        raise is_new
+        raise is_taken
     return queue
 
 
@@ -214,19 +213,9 @@ def read_guideline(path: Path) -> str:
 def list_criteria(stores: Stores) -> list[str]:
     """The criteria on which judges have ruled, by name."""
     prefix = "grade_"
-    names = (
-        name.removeprefix(prefix).upper()
-        for name, kind in stores.tables.segments.columns().items()
-        if name.startswith(prefix) and kind == "string"
-    )
+    texts = (name for name, kind in stores.tables.segments.columns().items() if kind == "string")
+    names = (name.removeprefix(prefix).upper() for name in texts if name.startswith(prefix))
     return sorted(name for name in names if name not in RESERVED_CRITERIA)
-
-
-def check_criterion(stores: Stores, criterion: str) -> None:
-    """Raise RequestError for a question that is no criterion on which a judge has ruled."""
-    if criterion not in (known := list_criteria(stores)):
-        names = ", ".join([ACCEPTABLE, *QUESTIONS_OF_EPISODES, *known])
-        raise RequestError(f"no question {criterion!r}", f"there are: {names}")
 
 
 class _Candidate(NamedTuple):

@@ -97,15 +97,16 @@ class MeasuredShare:
     @property
     def bound(self) -> float:
         """At least this share is true, with 95 % confidence; what was answered altogether is known."""
-        known = self.true / self.drawn_from if self.drawn_from else 0.0
-        return max(known, bound_true_share(self.true, self.answers))
+        return self._bound(0)
 
     def best_bound(self) -> float:
         """The bound if all answers that are left were true."""
         asked = self.answers + self.unsure + self.unseen
-        left = max(0, min(MOST_ANSWERS - self.answers, self.drawn_from - asked))
-        known = (self.true + left) / self.drawn_from if self.drawn_from else 0.0
-        return max(known, bound_true_share(self.true + left, self.answers + left))
+        return self._bound(max(0, min(MOST_ANSWERS - self.answers, self.drawn_from - asked)))
+
+    def _bound(self, more: int) -> float:
+        true, count = self.true + more, max(1, self.drawn_from)
+        return max(true / count, bound_true_share(true, self.answers + more))
 
     def is_finished(self, at_least: float) -> bool:
         """Whether a share is shown, cannot be shown any more, or was asked about for long enough."""
@@ -147,9 +148,9 @@ class MeasuredShare:
 
     def to_json(self) -> dict[str, Json]:
         """The numbers, the bound, and "says", the line."""
-        fields = {**asdict(self), "what": list(self.what), "people": list(self.people)}
+        lists = {"what": list(self.what), "people": list(self.people)}
         worse: list[Json] = [dict(part._asdict()) for part in self.worse]
-        return {**fields, "worse": worse, "bound": round(self.bound, 6), "says": str(self)}
+        return {**asdict(self), **lists, "worse": worse, "bound": round(self.bound, 6), "says": str(self)}
 
 
 def format_share(share: float) -> str:
@@ -168,11 +169,10 @@ class _Verdict(NamedTuple):
 
 
 def _read_verdicts(
-    stores: Stores, asked: str, items: Iterable[Mapping[str, Any]]
+    stores: Stores, asked: str, items: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[_Verdict]]:
     """What people say of the subjects of some items and counts, by subject."""
-    rows = list(items)
-    subjects, ids = {row["subject"] for row in rows}, sorted({row["episode_id"] for row in rows})
+    subjects, ids = {row["subject"] for row in items}, sorted({row["episode_id"] for row in items})
     producers = stores.annotations.producers().values()
     people = [producer.maker_id for producer in producers if producer.kind == "person"]
     found = stores.annotations.find_annotations(ids, maker_ids=people) if people and ids else ()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 CAPTION = "caption"
+_SAME_WORDS = {"success": "success", "failure": "failure"}
 # More items than answers that enter: some are answered "cannot tell".
 _MOST_ACCEPTED, _MOST_REFUSED = 600, 200
 # Every fourth question is about a refused one, and a tenth of all is asked of a second person.
@@ -62,14 +63,13 @@ class MeasuredQuestion:
     annotator: str = ""
 
 
-_OUTCOMES = {"success": "success", "failure": "failure"}
 _QUESTIONS = (
     MeasuredQuestion(CAPTION, ("accepted captions", "true"), "grade_maker", annotator="caption"),
     MeasuredQuestion(
         "segment", ("accepted texts of segments", "true"), "segment_grade_maker", annotator="segment_caption"
     ),
     MeasuredQuestion(
-        SUCCESS, ("outcomes", "right"), "success_maker", SUCCESS, _OUTCOMES, "success_verdict", refused=""
+        SUCCESS, ("outcomes", "right"), "success_maker", SUCCESS, _SAME_WORDS, "success_verdict", refused=""
     ),
     MeasuredQuestion(INSTRUCTION, ("instructions", "right"), "", INSTRUCTION, {}, verdict="", refused=""),
 )
@@ -158,7 +158,8 @@ class Subjects:
         import pyarrow.compute as pc
 
         rows = self.rows.filter(pc.equal(self.rows["dataset"], dataset))
-        return rows.filter(self._is_made_by(rows, makers)).to_pylist()
+        made: list[dict[str, Any]] = rows.filter(self._is_made_by(rows, makers)).to_pylist()
+        return made
 
     def _is_made_by(self, rows: pa.Table, makers: Makers) -> pa.ChunkedArray:
         import pyarrow.compute as pc
@@ -205,14 +206,14 @@ def _read_rows(stores: Stores, question: MeasuredQuestion) -> pa.Table:
     import pyarrow.compute as pc
 
     table = stores.tables.segments if question.annotator else stores.tables.episodes
-    known, is_graded = table.columns(), bool(question.refused)
+    known = table.columns()
     names = {
         "subject": "annotation_id" if question.annotator else "episode_id",
         "episode_id": "episode_id",
         "text_maker": "maker_id",
         "judge": question.maker,
         "word": question.verdict,
-        **({"time": "grade_time", "is_refuted": "grade_refuted"} if is_graded else {}),
+        **({"time": "grade_time", "is_refuted": "grade_refuted"} if question.refused else {}),
     }
     names = {name: column for name, column in names.items() if column in known}
     shown = stores.tables.episodes.read_columns(["episode_id", "dataset"])
@@ -227,8 +228,8 @@ def _read_rows(stores: Stores, question: MeasuredQuestion) -> pa.Table:
         condition = "" if question.verdict else "instruction <> ''"
         rows = stores.tables.episodes.read_columns(list(dict.fromkeys(names.values())), condition)
     places = pc.index_in(rows["episode_id"], shown["episode_id"].combine_chunks())
-    columns = {name: rows[column] for name, column in names.items()}
-    columns["dataset"] = shown["dataset"].combine_chunks().take(places)
+    dataset = shown["dataset"].combine_chunks().take(places)
+    columns = {"dataset": dataset, **{name: rows[column] for name, column in names.items()}}
     empty = {**dict.fromkeys(_TEXTS, ""), "time": 0.0, "is_refuted": False}
     whole = {
         name: pc.fill_null(columns[name], value) if name in columns else pa.repeat(value, len(rows))
