@@ -75,7 +75,6 @@ _COMMANDS = {
     "quality --seeds 6:7 --foreign": r"A004 spike .* 1/1 [^$]*lag claimed in 3/5 ",
     "quality --seeds 5:6 --curve": r"(?m)^\| A004 \|.* 1/1 ",
     "repairs --seeds 3:4": r"(?m)^\| A004 \| 1/1 .*[^$]*clean episodes that were changed: 0/5 ",
-    "review_estimates --runs 20": r"certificates of which less is true, of all judges: \d of 20 = 0\.",
     "segment_model --episodes 2 --seconds 32 --rows 1": (
         r"(?m)^\| 0.1 s, 0.0, 0.0 \| \d\.\d{3} .* \| \d+, 0, 0 \| .* \| 0 calls \|$"
     ),

@@ -193,7 +193,9 @@ def _measure_captions(workspace: Workspace, report_step: Callable[[str], None]) 
         measurement = workspace.review.measure(dataset, person=ANSWERED_BY)
         while item := measurement.next():
             columns = ["instruction", "success", "caption"]
-            (row,) = workspace.episodes.where(f"episode_id = '{item.episode_id}'").to_arrow(columns).to_pylist()
+            (row,) = (
+                workspace.episodes.where(f"episode_id = '{item.episode_id}'").to_arrow(columns).to_pylist()
+            )
             measurement.clips(item)
             measurement.answer(item, "met" if _is_true(row) else "unmet")
         measured[dataset] = str(measurement.share)
