@@ -46,15 +46,15 @@ def test_a_criterion_that_another_rubric_lacks_leaves_no_verdict(
 def test_a_ruling_of_a_person_changes_the_grade_and_back(
     workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
 ) -> None:
-    assert (row()["grade"], row()["acceptable_unproven"]) == ("acceptable", True)
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
     add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.UNMET, "Ada", "it pushes")
     refused = row()
     assert (refused["grade"], refused["acceptable"]) == ("not_acceptable", False)
-    assert refused["acceptable_unproven"] is False and refused["grade_score"] < 1.0
+    assert refused["acceptable"] is False and refused["grade_score"] < 1.0
     add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.MET, "Ada")
-    assert (row()["grade"], row()["acceptable_unproven"]) == ("acceptable", True)
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
     add_ruling(workspace.stores, judged, rubric, "OBJECT", Verdict.UNSURE, "Ben")
-    assert (row()["grade"], row()["acceptable_unproven"]) == ("unsure", None)
+    assert (row()["grade"], row()["acceptable"]) == ("unsure", None)
 
 
 @pytest.mark.slow
