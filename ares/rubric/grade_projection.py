@@ -38,7 +38,7 @@ def read_tripwires(annotations: AnnotationStore) -> dict[str, dict[str, Mapping[
 class GradeProjection:
     """Grades that do not count where their judge is refuted; the plug-in `grades` of the group `ares.projections`."""
 
-    counted, needed_documents = CONTROL, ""
+    counted = CONTROL
 
     def count(self, tables: Tables, annotations: AnnotationStore) -> None:
         """Count the controls of all judges again, and keep what they say."""

@@ -11,6 +11,7 @@ import pytest
 
 from ares.annotation import Column
 from ares.doctor import run_checks
+from ares.episode import Json
 from ares.errors import FilterError
 from ares.registry import GONE_COLUMNS
 from ares.rubric import GRADE_COLUMNS
@@ -40,7 +41,7 @@ def older(video_ws: Workspace) -> Workspace:
     for episode in sorted(tables.episodes.ids())[:2]:
         caption, grade, controls = graded_caption(episode)
         value = {name: part for name, part in grade.value.items() if name != "grade_time"}
-        gradings = [{"kind": "foreign", "grade": "acceptable", "known_false": True, "gates": "VERB=MET"}] * 9
+        gradings: list[Json] = [{"kind": "foreign", "grade": "acceptable", "known_false": True}] * 9
         stores.annotations.append([caption, replace(grade, value=value)])
         stores.annotations.append([replace(controls, value={"gradings": gradings, "gates": []})])
     stores.annotations.put_documents("judge_trust", {f"{_JUDGE.maker_id}/video": {"state": "unproven"}})
