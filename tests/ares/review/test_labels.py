@@ -63,7 +63,9 @@ def test_a_caption_whose_deciding_criteria_people_have_ruled_on_counts_though_it
 ) -> None:
     gates = [name for name, category in rubric.categories if category in ("essential", "pitfall")]
     accepted = {"kind": "object", "grade": "acceptable", "battery": True}
-    control = replace(judged, name=CONTROL, value={"gradings": [accepted] * 6, "time": 1.0}, part="control")
+    value = {"gradings": [accepted] * 6, "time": 1.0}
+    control = make_annotation(JUDGE, judged.episode_id, judged.episode_id, value)
+    control = replace(control, name=CONTROL, subject_kind="episode")
     workspace.stores.annotations.append([control])
     workspace.stores.sync()
     assert (row()["grade"], row()["acceptable"]) == ("acceptable", None)
