@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import ares
-from annotators.grade import read_texts
 from ares.annotation import Annotation, Producer
 from ares.episode import Json
 from ares.rubric import (
@@ -30,7 +29,6 @@ from ares.rubric import (
     REFUTED_COLUMN,
     VERDICTS_COLUMN,
     GradeProjection,
-    shipped_verbs,
 )
 from ares.store import ProducerCatalog, producer_column, read_pins
 from ares.workspace import Workspace
@@ -122,7 +120,7 @@ def _add_texts(ws: Workspace) -> None:
 
 
 def _grades(folder: Path, episodes: int) -> tuple[float, float, str]:
-    """What the controls of a judge say, as columns of its grades; once more; and the texts that controls are of."""
+    """What the controls of a judge say, as columns of its grades; and once more."""
     with ares.open(folder / "ws", create=True) as ws:
         add_synthetic_episodes(ws, episodes)
         set_annotator_columns(ws)
@@ -134,11 +132,8 @@ def _grades(folder: Path, episodes: int) -> tuple[float, float, str]:
         _, wall, cpu = _timed(refresh)
         _, again, _ = _timed(refresh)
         grown = _peak_gigabytes() - before
-        texts, reading, _ = _timed(lambda: read_texts(ws.stores, {}, shipped_verbs()))
         accepted = tables.episodes.count("acceptable")
-    memory = f"{grown:.2f} GB more, texts {_peak_gigabytes() - before - grown:.2f} GB"
-    counted = sum(map(len, texts.values()))
-    return wall, cpu, f"accepted {accepted}, again {again:.1f} s, {counted} texts {reading:.1f} s, {memory}"
+    return wall, cpu, f"accepted {accepted}, again {again:.1f} s, {grown:.2f} GB more"
 
 
 def _grade_rows(ws: Workspace) -> None:

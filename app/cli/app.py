@@ -136,6 +136,8 @@ def _demo_report_blocks(report: DemoReport) -> Iterator[Block]:
     tripwires = cast("Mapping[str, Mapping[str, Json]]", report.judge_tripwire)
     words = [(dataset, describe_tripwire(document)) for dataset, document in tripwires.items()]
     yield from ("", "the judge by its controls, SIMULATION:", OutputTable(words))
+    yield from ("", "what is true, by the truth of the SIMULATION in place of people:")
+    yield OutputTable(list(report.measured.items()))
 
 
 def _outcome_counts(report: DemoReport) -> str:

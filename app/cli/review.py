@@ -24,9 +24,9 @@ from ares.errors import RequestError
 
 if TYPE_CHECKING:
     from ares.episode import Json
-    from ares.review import Measurement, Queue, QueueItem, ReviewQueue
+    from ares.review import Queue, QueueItem, ReviewQueue
     from ares.rubric import Criterion
-    from ares.workspace import Workspace
+    from ares.workspace import Measurement, Workspace
 
 
 # The queue that is made where there is none.
@@ -79,7 +79,8 @@ def _add_measure_arguments(parser: argparse.ArgumentParser) -> None:
         "--question",
         default=MEASURED_QUESTIONS[0],
         metavar="Q",
-        help=f"{', '.join(MEASURED_QUESTIONS)}, or a criterion such as VERB (default: {MEASURED_QUESTIONS[0]})",
+        choices=MEASURED_QUESTIONS,
+        help=f"{', '.join(MEASURED_QUESTIONS)} (default: {MEASURED_QUESTIONS[0]})",
     )
     parser.add_argument(
         "--at-least",
@@ -175,7 +176,7 @@ def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
 
 def _describe_queue(queue: Queue) -> str:
     return (
-        f"queue {queue.name}: {count_of(queue.items, 'item')} ({queue.random_items} drawn at random), "
+        f"queue {queue.name}: {count_of(queue.items, 'item')}, "
         f"{queue.doubled} for two people; `ares review next {shlex.quote(queue.name)}`"
     )
 
@@ -331,8 +332,6 @@ def _item_lines(workspace: Workspace, item: QueueItem, more_keys: str = "") -> I
     yield from (f"  {camera.name}: {camera.media.uri}" for camera in episode.cameras)
     if item.evidence:
         yield "  frames that decide: " + ", ".join(f"{second:.1f} s" for second in item.evidence)
-    if item.drawn == "adjudicate":
-        yield "  two people differ on this"
     yield f"  {visible(item.text)}"
     keys = ", ".join(f"{key} {verdict}" for key, verdict in _keys_of(item).items())
     question = _QUESTIONS.get(item.question, f"is {item.question} met?")

@@ -28,10 +28,10 @@ RUNS = (("motion", "embed", "caption"), ("success",), ("grade",))
 GRADE_OPTIONS = {"rubric": "simulation", "candidates": str(DEMO_FOLDER / "candidates.txt")}
 # The captioner writes sentences alone, of a list whose slots are known.
 CAPTION_OPTIONS = {"phrases": str(DEMO_FOLDER / "phrases.yaml")}
-# The controls of so simple a judge show that it accepts captions of scrambled frames, too: it is untrusted, and its
-# grades are taken by name, for a simulation alone. A caption is true also where it says that the robot fails; `success`
-# is that the episode succeeded.
-ACCEPTED = "grade = 'acceptable' AND success"
+# A caption is true also where it says that the robot fails; `success` is that the episode succeeded.
+ACCEPTED = "acceptable AND success"
+# Who answers whether a caption is true: the simulator's truth stands for people.
+ANSWERED_BY = "simulation (no person)"
 LABEL = (
     "simulation: reference models that know only these simulated tasks, judged against the simulator's truth by the "
     "demo judge of a simulation"
@@ -65,6 +65,7 @@ class DemoReport:
         grade_truth_agreement: Share of decided grades that agree with whether the caption is true.
         grade_decided: Share of captions that were decided either way; the others are unsure or errors.
         judge_tripwire: By dataset, what the controls of the judge say, see `ares.rubric.read_tripwires`.
+        measured: By dataset, what share of its accepted captions is true, by the simulator's truth.
         failed: Items that failed anywhere.
         seconds: Wall time.
         label: Says that these are numbers of a simulation.
@@ -89,6 +90,7 @@ class DemoReport:
     grade_truth_agreement: float | None
     grade_decided: float | None
     judge_tripwire: Mapping[str, Json]
+    measured: Mapping[str, str]
     failed: int
     seconds: float
     label: str = LABEL
@@ -128,10 +130,8 @@ def run_demo_job(workspace: Workspace, report_step: Callable[[str], None]) -> De
     """
     started = time.monotonic()
     failed = _ingest_samples(workspace, report_step) + _annotate_episodes(workspace, report_step)
-    report_step(
-        f"freeze: the set 'accepted' where {ACCEPTED}: a judge that 24 episodes cannot prove accepts the caption, "
-        "and the episode succeeded"
-    )
+    measured = _measure_captions(workspace, report_step)
+    report_step(f"freeze: the set 'accepted' where {ACCEPTED}")
     export = _export_accepted(workspace, report_step)
     columns = ["episode_id", "instruction", "success", "caption", "grade"]
     rows = workspace.episodes.to_arrow(columns).to_pylist()
@@ -161,6 +161,7 @@ def run_demo_job(workspace: Workspace, report_step: Callable[[str], None]) -> De
         ),
         grade_decided=_true_fraction([row in decided for row in captioned]),
         judge_tripwire=workspace.status().judge_tripwire,
+        measured=measured,
         failed=failed,
         seconds=round(time.monotonic() - started, 1),
     )
@@ -182,6 +183,24 @@ def _annotate_episodes(workspace: Workspace, report_step: Callable[[str], None])
         options = {name: known[name] for name in names if name in known}
         failed += sum(report.failed for report in workspace.annotate(*names, options=options, quiet=True))
     return failed
+
+
+def _measure_captions(workspace: Workspace, report_step: Callable[[str], None]) -> dict[str, str]:
+    """Let the simulator's truth answer what `ares review measure` asks people; what it shows, by dataset."""
+    measured = {}
+    for dataset in sorted({*workspace.episodes.to_arrow(["dataset"])["dataset"].to_pylist()}):
+        report_step(f"measure: which accepted captions of {dataset} are true, answered by the {ANSWERED_BY}")
+        measurement = workspace.review.measure(dataset, person=ANSWERED_BY)
+        while item := measurement.next():
+            columns = ["instruction", "success", "caption"]
+            (row,) = (
+                workspace.episodes.where(f"episode_id = '{item.episode_id}'").to_arrow(columns).to_pylist()
+            )
+            measurement.clips(item)
+            measurement.answer(item, "met" if _is_true(row) else "unmet")
+        measured[dataset] = str(measurement.share)
+    workspace.sync()
+    return measured
 
 
 def _export_accepted(workspace: Workspace, report_step: Callable[[str], None]) -> ExportReport:

@@ -355,7 +355,7 @@ class Endpoints:
 
     def add_ruling(self, ruling: NewRuling, request: Request) -> Response:
         """Store what a person says; it takes the place of what the same person said of the same before."""
-        from ares.review import answer_from_row
+        from ares.workspace import answer_from_row
 
         person = self._check_person(request, ruling.person)
         answer = answer_from_row({**ruling.model_dump(exclude_none=True), "person": person})

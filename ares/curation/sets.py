@@ -130,7 +130,7 @@ class CurationSet:
 
     @property
     def frozen_key(self) -> str:
-        """Key that it was frozen under: that of its members and of its certificate."""
+        """Key that it was frozen under: that of its members."""
         return self.frozen_as or f"{self.name}@{self.version:06d}"
 
     def to_json(self) -> dict[str, Json]:

@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     )
     from ares.export.merge_proposal import propose_merge_plan as propose_merge_plan
     from ares.export.parquet import export_parquet as export_parquet
+    from ares.export.precision_gate import (
+        describe_measured as describe_measured,
+        keep_measured_episodes as keep_measured_episodes,
+        refuse_unmeasured as refuse_unmeasured,
+    )
     from ares.export.run import (
         ExportReader as ExportReader,
         export_set as export_set,

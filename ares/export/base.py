@@ -508,7 +508,7 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
         """Write the card, and MANIFEST_FILE last of all files."""
         self._lines.close()
         from ares.export.dataset_card import ExportedDataset, collect_card_facts, write_dataset_card
-        from ares.review import describe_measured
+        from ares.export.precision_gate import describe_measured
 
         counts = {name: value for name, value in report.to_json().items() if name not in _LOCAL_FIELDS}
         measured = describe_measured(self._stores, self._episode_ids)
@@ -561,8 +561,12 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
 
     def _write_answers(self) -> None:
         """Write what people said of the exported episodes."""
-        from ares.review import answers_of_episodes
+        from ares.review import list_answers
+        from ares.store import original_answer_id
 
         with (self._folder / ANSWERS_FILE).open("w", encoding="utf-8") as file:
-            for answer in answers_of_episodes(self._stores, self._episode_ids):
-                file.write(canonical_json(answer) + "\n")
+            for annotation, answer in list_answers(self._stores):
+                if annotation.episode_id in self._episode_ids:
+                    said = {"episode_id": annotation.episode_id, "created": annotation.created}
+                    row = {**answer.to_json(), **said, "answer_id": original_answer_id(annotation)}
+                    file.write(canonical_json(row) + "\n")

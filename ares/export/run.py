@@ -282,7 +282,7 @@ def export_set(
     exporter: Exporter = exporters.get(request.format)
     label = exporters.label(request.format)
     if request.min_precision is not None:
-        from ares.review import refuse_unmeasured
+        from ares.export.precision_gate import refuse_unmeasured
 
         members = Sets(stores.annotations).ids(request.set)
         refuse_unmeasured(stores, members, request.min_precision, request.refuted)

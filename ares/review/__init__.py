@@ -9,8 +9,6 @@ if TYPE_CHECKING:
         PERSON_ANNOTATORS as PERSON_ANNOTATORS,
         PERSON_COLUMNS as PERSON_COLUMNS,
         Answer as Answer,
-        answer_from_row as answer_from_row,
-        answers_of_episodes as answers_of_episodes,
         find_earlier_answer as find_earlier_answer,
         find_last_answer as find_last_answer,
         give_answer as give_answer,
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
         find_audit_verdicts as find_audit_verdicts,
     )
     from ares.review.drawing import (
-        GUIDELINES as GUIDELINES,
         QUESTIONS_OF_EPISODES as QUESTIONS_OF_EPISODES,
         Queue as Queue,
         QueueRequest as QueueRequest,
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
         list_criteria as list_criteria,
         list_queues as list_queues,
         read_guideline as read_guideline,
+        shipped_guidelines as shipped_guidelines,
         usual_guideline as usual_guideline,
     )
     from ares.review.instruction_audit import (
@@ -50,24 +48,31 @@ if TYPE_CHECKING:
     from ares.review.instruction_features import read_features as read_features
     from ares.review.labels import (
         SegmentChange as SegmentChange,
-        add_correction as add_correction,
         add_ruling as add_ruling,
         correct_segments as correct_segments,
         person_settings as person_settings,
+        prepare_correction as prepare_correction,
+        store_prepared as store_prepared,
         withdraw_segments as withdraw_segments,
     )
     from ares.review.measurement import (
+        MOST_ANSWERS as MOST_ANSWERS,
         USUAL_SHARE as USUAL_SHARE,
         MeasuredShare as MeasuredShare,
-        Measurement as Measurement,
-        bound_true_share as bound_true_share,
-        describe_measured as describe_measured,
-        keep_measured_episodes as keep_measured_episodes,
-        open_measurement as open_measurement,
+        Measurements as Measurements,
+        check_share as check_share,
+        count_answers as count_answers,
+        find_answered as find_answered,
+        format_share as format_share,
         read_measured_shares as read_measured_shares,
-        refuse_unmeasured as refuse_unmeasured,
     )
-    from ares.review.measurement_drawing import MEASURED_QUESTIONS as MEASURED_QUESTIONS
+    from ares.review.measurement_drawing import (
+        MEASURED_QUESTIONS as MEASURED_QUESTIONS,
+        Drawing as Drawing,
+        draw_measurement as draw_measurement,
+        find_drawing as find_drawing,
+        find_measured_question as find_measured_question,
+    )
     from ares.review.queue import (
         LEASE_SECONDS as LEASE_SECONDS,
         QueueItem as QueueItem,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ares.annotation import Annotation, Column, Producer
 from ares.errors import RequestError
@@ -95,7 +95,7 @@ class Answer:
         slots: The new slots by name, for "text".
         queue: Name of the queue in which it was asked, or "".
         item: Position of the item in the queue, from 0.
-        drawn: Why it was asked: "random", "worth", "repeat", "adjudicate", or "" outside a queue.
+        drawn: Why it was asked: "random", "worth", "repeat", or "" outside a queue.
         shown: Whether the clip was shown before; an answer without it measures nothing.
     """
 
@@ -231,22 +231,6 @@ def list_answers(stores: Stores, *, queue: str = "", person: str = "") -> Iterat
                 yield annotation, answer
 
 
-def answers_of_episodes(stores: Stores, episode_ids: Collection[str]) -> Iterator[dict[str, Json]]:
-    """Yield what people say of some episodes and counts, as rows like those of `ares review export`.
-
-    Args:
-        stores: Stores of the workspace.
-        episode_ids: Ids of the episodes.
-    """
-    for annotation, answer in list_answers(stores):
-        if annotation.episode_id in episode_ids:
-            episode_fields: dict[str, Json] = {
-                "episode_id": annotation.episode_id,
-                "created": annotation.created,
-            }
-            yield {**answer.to_json(), **episode_fields, "answer_id": original_answer_id(annotation)}
-
-
 def find_last_answer(stores: Stores, episode_id: str, person: str) -> tuple[Annotation, Answer] | None:
     """What a person said last of an episode and its texts and did not take back; None where there is nothing.
 
@@ -280,14 +264,8 @@ def find_earlier_answer(
         person: Who said it.
     """
     answers = map(read_answer, reversed(_annotations_of_person(stores, episode_id, person)))
-    return next(
-        (
-            answer
-            for answer in answers
-            if answer and (answer.question, answer.subject_id) == (question, subject_id)
-        ),
-        None,
-    )
+    asked = (question, subject_id)
+    return next((said for said in answers if said and (said.question, said.subject_id) == asked), None)
 
 
 def _annotations_of_person(stores: Stores, episode_id: str, person: str) -> list[Annotation]:
@@ -299,19 +277,6 @@ def _annotations_of_person(stores: Stores, episode_id: str, person: str) -> list
         if producer.kind == "person" and producer.settings.get("person") == person.strip()
     ]
     return list(stores.annotations.find_annotations([episode_id], maker_ids=maker_ids)) if maker_ids else []
-
-
-def answer_from_row(row: Mapping[str, Any]) -> Answer:
-    """The answer of a row of a file, of which CSV has texts alone; columns that no answer has are left out.
-
-    Raises:
-        RequestError: A column is missing, or has a wrong value.
-    """
-    from ares.review.answer_rows import read_answer_fields
-
-    fields = read_answer_fields(row)
-    is_of_episode = fields["question"] in _EPISODE_LABELS
-    return Answer(**{"subject_kind": "episode" if is_of_episode else "annotation", **fields})
 
 
 def find_subject(stores: Stores, subject_id: str, subject_kind: str) -> Annotation:

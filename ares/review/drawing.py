@@ -6,6 +6,8 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -27,62 +29,6 @@ if TYPE_CHECKING:
 QUEUES, ITEMS = "review_queues", "review_items"
 BLOCK_ITEMS = 1_000
 QUESTIONS_OF_EPISODES = (SUCCESS, INSTRUCTION)
-_OF_TEXTS = """Say what the picture shows, not what was probably meant.
-
-- met: everything that is said can be seen, or nothing speaks against it and the rest is seen.
-- unmet: at least one thing that is said is wrong: the object, the place, the arm, the count or the outcome.
-- cannot tell: no camera shows what would decide it."""
-# Guidelines with examples, by question; a criterion has the one of "criterion".
-GUIDELINES: Mapping[str, str] = {
-    ACCEPTABLE: f"""{_OF_TEXTS}
-
-Examples
-- "put the mug on the shelf"; a cup with a handle ends on the shelf: met. Another word for the same thing is as good.
-- "open the drawer"; the arm pulls, and the drawer stays shut: unmet, since it is not opened. \
-"fail to open the drawer" would be met.
-- "pick up the screw with the left arm"; the hand hides whether it holds anything: cannot tell.""",
-    "criterion": f"""{_OF_TEXTS}
-
-Answer about this one criterion, also where another part of the text is wrong.
-
-Examples
-- VERB, "push the drawer shut"; the drawer is pulled open: unmet. That it is the right drawer counts under OBJECT.
-- OBJECT, "pick up the red bowl"; a blue bowl is picked up: met, since it is a bowl. The colour counts under ATTRIBUTES.
-- DESTINATION, "put the cube in the bin"; the cube falls beside the bin: met where the arm goes for the bin, \
-since the place is the one that is meant. That it fails counts under OUTCOME.""",
-    SUCCESS: """Say how the episode ends, by what its task asks for. What happens on the way does not count.
-
-- success: the end state that the task asks for is there in the last frames.
-- failure: it is not there, or something was broken or knocked over for it. Then give a kind and a severity.
-- cannot tell: no camera shows the end state, or the episode ends before it.
-
-Examples
-- "put the cube in the bin"; dropped once, picked up again, in the bin at the end: success.
-- "close the drawer"; a finger wide is open at the end: failure, not finished.
-- "pick up the mug"; the arm leaves the picture with closed fingers: cannot tell.""",
-    INSTRUCTION: """Say whether the instruction is the one of this episode, whether or not the robot manages it.
-
-- met: the robot does or tries what is said.
-- unmet: it does or tries something else. Then write what it does, in the words that the dataset uses.
-- cannot tell: the instruction fits, and another one would fit as well.
-
-Examples
-- "open the drawer"; the arm reaches for the handle and slips: met. A failure does not make the instruction wrong.
-- "put the banana in the bowl"; the arm moves a block to a tower: unmet, "stack the blocks".
-- "do the task"; the arm folds a towel: unmet, "fold the towel". A text that fits everything says nothing.""",
-    "text": """Write one sentence that says what the robot does: verb, object, place, in the words of the dataset.
-
-Examples
-- "robot arm moving" of an arm that closes a drawer: "close the drawer".
-- "pick up the cup and the plate" where only the cup is picked up: "pick up the cup".
-- "open the microwave" where it stays shut: "fail to open the microwave".""",
-    "boundary": """A segment begins where the hand starts to move for it, and ends where the thing rests or is held.
-
-Examples
-- "reach for the mug", "lift the mug": the boundary is where the fingers are closed, not where they touch.
-- "place the cube", "return": the boundary is where the fingers are open and the cube rests.
-- A pause belongs to the segment before it.""",
-}
 _LONGEST_GUIDELINE = 100_000
 # Why an item is asked: it was drawn at random, or an audit named it.
 RANDOM, _WORTH = "random", "worth"
@@ -96,7 +42,6 @@ class Queue:
         name: Its name.
         question: "acceptable", "success", "instruction", or a criterion such as "VERB".
         items: Number of items.
-        random_items: How many of them, the first, were drawn at random.
         doubled: How many items two people are asked.
         seed: Of the draw.
         recipe: How the candidates were selected.
@@ -108,7 +53,6 @@ class Queue:
     name: str
     question: str
     items: int
-    random_items: int
     doubled: int
     seed: int
     recipe: Mapping[str, Json]
@@ -175,8 +119,9 @@ def create_queue(
         RequestError: The name exists, or there is nothing to ask about.
         StoreError: It cannot be written.
     """
-    if request.question not in (ACCEPTABLE, *QUESTIONS_OF_EPISODES):
-        check_criterion(stores, request.question)
+    known = [ACCEPTABLE, *QUESTIONS_OF_EPISODES, *list_criteria(stores)]
+    if request.question not in known:
+        raise RequestError(f"no question {request.question!r}", f"there are: {', '.join(known)}")
     candidates = list(_find_candidates(stores, request, episode_ids))
     if not candidates:
         kind = "episode" if request.question in QUESTIONS_OF_EPISODES else request.annotator or "text"
@@ -213,7 +158,6 @@ def write_queue(stores: Stores, request: QueueRequest, rows: Sequence[Json]) -> 
         name=request.name,
         question=request.question,
         items=len(items),
-        random_items=sum(row["drawn"] == RANDOM for row in items),
         doubled=sum(row["people"] > 1 for row in items),
         seed=request.seed,
         recipe=request.recipe,
@@ -221,14 +165,25 @@ def write_queue(stores: Stores, request: QueueRequest, rows: Sequence[Json]) -> 
         person=request.person,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    log, is_new = stores.annotations, RequestError(f"there is a queue {queue.name!r}", "give another name")
+    log = stores.annotations
+    is_taken = RequestError(f"there is a queue {queue.name!r}", "give another name")
     if log.get_document(QUEUES, queue.name) is not None:
-        raise is_new
+        raise is_taken
     for number, block in enumerate(batched(rows, BLOCK_ITEMS)):
         log.put_documents(ITEMS, {f"{queue.name}/{number:06d}": list[Json](block)})
     if not log.claim_document(QUEUES, queue.name, queue.to_json()):
-        raise is_new
+        raise is_taken
     return queue
+
+
+@lru_cache(1)
+def shipped_guidelines() -> Mapping[str, str]:
+    """Guidelines with examples, by question."""
+    import yaml
+
+    text = files("ares.review").joinpath("guidelines.yaml").read_text(encoding="utf-8")
+    guidelines: dict[str, str] = yaml.safe_load(text)
+    return guidelines
 
 
 def usual_guideline(settings: Settings, question: str) -> str:
@@ -239,7 +194,7 @@ def usual_guideline(settings: Settings, question: str) -> str:
     """
     if settings.review_guideline:
         return read_guideline(Path(settings.review_guideline))
-    return GUIDELINES.get(question, GUIDELINES["criterion"])
+    return shipped_guidelines().get(question, shipped_guidelines()["criterion"])
 
 
 def read_guideline(path: Path) -> str:
@@ -258,19 +213,9 @@ def read_guideline(path: Path) -> str:
 def list_criteria(stores: Stores) -> list[str]:
     """The criteria on which judges have ruled, by name."""
     prefix = "grade_"
-    names = (
-        name.removeprefix(prefix).upper()
-        for name, kind in stores.tables.segments.columns().items()
-        if name.startswith(prefix) and kind == "string"
-    )
+    texts = (name for name, kind in stores.tables.segments.columns().items() if kind == "string")
+    names = (name.removeprefix(prefix).upper() for name in texts if name.startswith(prefix))
     return sorted(name for name in names if name not in RESERVED_CRITERIA)
-
-
-def check_criterion(stores: Stores, criterion: str) -> None:
-    """Raise RequestError for a question that is no criterion on which a judge has ruled."""
-    if criterion not in (known := list_criteria(stores)):
-        names = ", ".join([ACCEPTABLE, *QUESTIONS_OF_EPISODES, *known])
-        raise RequestError(f"no question {criterion!r}", f"there are: {names}")
 
 
 class _Candidate(NamedTuple):

@@ -119,13 +119,6 @@ def prepare_ruling(
     )
 
 
-def add_correction(
-    stores: Stores, annotation: Annotation, value: Mapping[str, Json], person: str
-) -> Annotation:
-    """Store a correction, see `prepare_correction`. Returns the annotation that holds it."""
-    return store_prepared(stores, prepare_correction(stores, annotation, value, person))
-
-
 def prepare_correction(
     stores: Stores, annotation: Annotation, value: Mapping[str, Json], person: str
 ) -> PreparedAnswer:
@@ -173,7 +166,7 @@ def _copy_segments_beside(stores: Stores, annotation: Annotation, person: Produc
 
 
 def withdraw_copies(stores: Stores, producer: Producer, episode_id: str) -> None:
-    """Take the segments back that `add_correction` stored as they were, where a person has changed none any more."""
+    """Take the segments back that `prepare_correction` has as they were, where a person has changed none any more."""
     log = stores.annotations.find_annotations([episode_id], maker_ids=[producer.maker_id])
     alive = [entry for entry in keep_newest_annotations(log) if not entry.is_withdrawn]
     if alive and all(UNCHANGED in entry.value for entry in alive):

@@ -6,7 +6,7 @@ import hashlib
 import random
 import secrets
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -18,11 +18,10 @@ from ares.review.drawing import (
     RANDOM,
     Queue,
     QueueRequest,
-    check_criterion,
     list_queues,
     write_queue,
 )
-from ares.store import conjunction, in_condition, producer_column, quote_literal
+from ares.store import quote_literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,86 +31,57 @@ if TYPE_CHECKING:
 
 
 CAPTION = "caption"
-# When a grade was made, and whether its judge was refuted for it; tables of earlier versions have neither.
-_GRADE_TIME, _REFUTED = "grade_time", "grade_refuted"
+_SAME_WORDS = {"success": "success", "failure": "failure"}
 # More items than answers that enter: some are answered "cannot tell".
 _MOST_ACCEPTED, _MOST_REFUSED = 600, 200
 # Every fourth question is about a refused one, and a tenth of all is asked of a second person.
 _BLOCK, _REPEAT = 4, 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MeasuredQuestion:
     """A question of a measurement, and the columns with what is measured.
 
     Attributes:
-        name: "caption", "segment", "success", "instruction", or a criterion such as "VERB".
-        asked: The question that people answer, see `Answer`.
+        name: "caption", "segment", "success" or "instruction".
         what: What is measured, in words, and what it is where people agree.
+        maker: Column with the id of the maker; "" where the source is the maker.
+        asked: The question that people answer, see `Answer`.
         words: What people say where they agree, by the word of the maker.
-        verdict: Column with the word of the maker; "" where the source is the maker.
-        maker: Column with the id of the maker, or "".
+        verdict: Column with the word of the maker, or "".
         refused: The word by which a judge refuses, whose subjects are no part of the population; or "".
         annotator: Annotator of the texts that are asked about; "" for a question about episodes.
     """
 
     name: str
-    asked: str
     what: tuple[str, str]
-    words: Mapping[str, str] = field(default_factory=dict)
-    verdict: str = ""
-    maker: str = ""
-    refused: str = ""
+    maker: str
+    asked: str = ACCEPTABLE
+    words: Mapping[str, str] = field(default_factory=lambda: {"acceptable": "met"})
+    verdict: str = "grade"
+    refused: str = "not_acceptable"
     annotator: str = ""
 
 
-def _text_question(name: str, what: str, annotator: str, judge: str) -> MeasuredQuestion:
-    return MeasuredQuestion(
-        name=name,
-        asked=ACCEPTABLE,
-        what=(what, "true"),
-        words={"acceptable": "met"},
-        verdict="grade",
-        maker=producer_column(judge),
-        refused="not_acceptable",
-        annotator=annotator,
-    )
-
-
 _QUESTIONS = (
-    _text_question(CAPTION, "accepted captions", "caption", "grade"),
-    _text_question("segment", "accepted texts of segments", "segment_caption", "segment_grade"),
+    MeasuredQuestion(CAPTION, ("accepted captions", "true"), "grade_maker", annotator="caption"),
     MeasuredQuestion(
-        name=SUCCESS,
-        asked=SUCCESS,
-        what=("outcomes", "right"),
-        words={"success": "success", "failure": "failure"},
-        verdict="success_verdict",
-        maker=producer_column(SUCCESS),
+        "segment", ("accepted texts of segments", "true"), "segment_grade_maker", annotator="segment_caption"
     ),
-    MeasuredQuestion(name=INSTRUCTION, asked=INSTRUCTION, what=("instructions", "right")),
+    MeasuredQuestion(
+        SUCCESS, ("outcomes", "right"), "success_maker", SUCCESS, _SAME_WORDS, "success_verdict", refused=""
+    ),
+    MeasuredQuestion(INSTRUCTION, ("instructions", "right"), "", INSTRUCTION, {}, verdict="", refused=""),
 )
 MEASURED_QUESTIONS = tuple(question.name for question in _QUESTIONS)
 
 
-def find_measured_question(stores: Stores, name: str) -> MeasuredQuestion:
+def find_measured_question(name: str) -> MeasuredQuestion:
     """The question of a name. Raises RequestError where there is none."""
-    known = next((question for question in _QUESTIONS if question.name == name), None)
-    if known is not None:
-        return known
-    if not name.isupper():
-        names = ", ".join(MEASURED_QUESTIONS)
-        raise RequestError(f"no question {name!r}", f"there are: {names}, and criteria such as VERB")
-    check_criterion(stores, name)
-    return MeasuredQuestion(
-        name=name,
-        asked=name,
-        what=(f"verdicts on {name}", "right"),
-        words={"MET": "met", "UNMET": "unmet"},
-        verdict=f"grade_{name.lower()}",
-        maker=producer_column("grade"),
-        annotator="caption",
-    )
+    for question in _QUESTIONS:
+        if question.name == name:
+            return question
+    raise RequestError(f"no question {name!r}", f"there are: {', '.join(MEASURED_QUESTIONS)}")
 
 
 class Makers(NamedTuple):
@@ -121,124 +91,152 @@ class Makers(NamedTuple):
     judge: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Population:
-    """What one maker says in a dataset now, counted.
+class Population(NamedTuple):
+    """What one maker says in a dataset, counted.
 
     Attributes:
-        question: The question.
-        dataset: The dataset.
         makers: Those of whom most is shown.
         accepted: What they say that is measured.
         by_anybody: The same of all makers and people.
         total: All that could be accepted, refused or undecided.
+        newest: When the last of theirs was accepted, in seconds since 1970; 0 where nothing says so.
     """
 
-    question: MeasuredQuestion
-    dataset: str
     makers: Makers
     accepted: int
     by_anybody: int
     total: int
+    newest: float
 
 
-def count_populations(
-    stores: Stores, question: MeasuredQuestion, drawings: Iterable[Drawing]
-) -> dict[str, Population]:
-    """The populations of a question by dataset; none where nothing is accepted by a maker that is no person.
+# What is read of everything that could be asked about; of grades also when they were made, and whether the judge was
+# refuted for them, where the table says so.
+_TEXTS = ("subject", "episode_id", "dataset", "text_maker", "judge", "word")
+
+
+class Subjects:
+    """Everything that could be asked about for a question, in all datasets, and who made it.
 
     Args:
         stores: Stores of the workspace.
         question: The question.
-        drawings: All drawings: what people have answered of them counts as its makers' still.
+
+    Attributes:
+        question: The question.
+        rows: A row for each, with the columns `_TEXTS`, "time" and "is_refuted".
     """
+
+    def __init__(self, stores: Stores, question: MeasuredQuestion) -> None:
+        import pyarrow as pa
+
+        producers = stores.annotations.producers()
+        people = [maker_id for maker_id, producer in producers.items() if producer.kind == "person"]
+        self.question, self._people = question, pa.array(people, pa.string())
+        self.rows = _read_rows(stores, question)
+
+    def accepted(self, accepts_refuted: bool = True) -> pa.Table:
+        """The rows that are measured, or accepted, whoever says so; with those of refuted judges or without."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        rows = self.rows if accepts_refuted else self.rows.filter(pc.invert(self.rows["is_refuted"]))
+        words = pa.array(list(self.question.words), pa.string())
+        return rows.filter(pc.is_in(rows["word"], value_set=words)) if self.question.verdict else rows
+
+    def measured(self, drawing: Drawing, accepts_refuted: bool = True) -> pa.Table:
+        """The rows that a drawing was made from and that are still as they were, and those that people accept."""
+        import pyarrow.compute as pc
+
+        rows = self.accepted(accepts_refuted)
+        rows = rows.filter(pc.equal(rows["dataset"], drawing.dataset))
+        is_early = pc.less_equal(rows["time"], drawing.time)
+        is_made = pc.and_(self._is_made_by(rows, drawing.makers), is_early)
+        return rows.filter(pc.or_(is_made, pc.is_in(rows["judge"], value_set=self._people)))
+
+    def made_by(self, makers: Makers, dataset: str) -> list[dict[str, Any]]:
+        """The rows of some makers in a dataset, also those that they refuse."""
+        import pyarrow.compute as pc
+
+        rows = self.rows.filter(pc.equal(self.rows["dataset"], dataset))
+        made: list[dict[str, Any]] = rows.filter(self._is_made_by(rows, makers)).to_pylist()
+        return made
+
+    def _is_made_by(self, rows: pa.Table, makers: Makers) -> pa.ChunkedArray:
+        import pyarrow.compute as pc
+
+        return pc.and_(pc.equal(rows["text_maker"], makers.text), pc.equal(rows["judge"], makers.judge))
+
+    def count_populations(self, stores: Stores, drawings: Iterable[Drawing]) -> dict[str, Population]:
+        """The populations by dataset; none where nothing is accepted by a maker that is no person.
+
+        Args:
+            stores: Stores of the workspace.
+            drawings: All drawings: what people have answered of them counts as its makers' still.
+        """
+        import pyarrow.compute as pc
+
+        accepted, people = self.accepted(), set(self._people.to_pylist())
+        total, by_anybody = (Counter(table["dataset"].to_pylist()) for table in (self.rows, accepted))
+        groups = accepted.group_by(["dataset", "text_maker", "judge"])
+        made, newest = defaultdict[str, Counter[Makers]](Counter), dict[tuple[str, Makers], float]()
+        for row in groups.aggregate([([], "count_all"), ("time", "max")]).to_pylist():
+            makers = Makers(row["text_maker"], row["judge"])
+            if not people.intersection(makers):
+                made[row["dataset"]][makers] += row["count_all"]
+                newest[row["dataset"], makers] = row["time_max"]
+        is_by_people = pc.is_in(self.rows["judge"], value_set=self._people)
+        answered, counted = set(self.rows["subject"].filter(is_by_people).to_pylist()), set[str]()
+        for drawing in drawings if answered else ():
+            if drawing.question == self.question.name:
+                drawn = {row["subject"] for row in read_drawn_items(stores, drawing)} & answered - counted
+                counted |= drawn
+                made[drawing.dataset][drawing.makers] += len(drawn)
+        populations = dict[str, Population]()
+        for dataset, counts in sorted(made.items()):
+            makers = max(counts, key=lambda known: (counts[known], known))
+            if counts[makers]:
+                counted_now = (counts[makers], by_anybody[dataset], total[dataset])
+                populations[dataset] = Population(makers, *counted_now, newest.get((dataset, makers), 0.0))
+        return populations
+
+
+def _read_rows(stores: Stores, question: MeasuredQuestion) -> pa.Table:
+    """All rows of a question; a text that there is not is "", and a grade without a time was made before all others."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows, people = _read_rows(stores, question), list_people(stores)
-    is_by_people = pc.is_in(rows["judge"], value_set=pa.array(sorted(people), pa.string()))
-    groups = rows.group_by(["dataset", "text_maker", "judge", "word"]).aggregate([([], "count_all")])
-    made, accepted, total = dict[str, Counter[Makers]](), Counter[str](), Counter[str]()
-    for row in groups.to_pylist():
-        dataset, count = str(row["dataset"]), int(row["count_all"])
-        total[dataset] += count
-        if _is_measured(question, row["word"]):
-            accepted[dataset] += count
-            if not {row["judge"], row["text_maker"]} & people:
-                makers = Makers(row["text_maker"] or "", row["judge"] or "")
-                made.setdefault(dataset, Counter())[makers] += count
-    answered, subjects = set(rows["subject"].filter(is_by_people).to_pylist()), set[str]()
-    for drawing in drawings if answered else ():
-        if drawing.question == question.name:
-            drawn = {row["subject"] for row in read_drawn_items(stores, drawing)} & answered - subjects
-            subjects |= drawn
-            if drawn:
-                made.setdefault(drawing.dataset, Counter())[drawing.makers] += len(drawn)
-    return {
-        dataset: Population(
-            question=question,
-            dataset=dataset,
-            makers=max(counts, key=lambda makers: (counts[makers], makers)),
-            accepted=max(counts.values()),
-            by_anybody=accepted[dataset],
-            total=total[dataset],
-        )
-        for dataset, counts in sorted(made.items())
+    table = stores.tables.segments if question.annotator else stores.tables.episodes
+    known = table.columns()
+    names = {
+        "subject": "annotation_id" if question.annotator else "episode_id",
+        "episode_id": "episode_id",
+        "text_maker": "maker_id",
+        "judge": question.maker,
+        "word": question.verdict,
+        **({"time": "grade_time", "is_refuted": "grade_refuted"} if question.refused else {}),
     }
-
-
-def list_people(stores: Stores) -> set[str]:
-    """Ids of the producers that are people."""
-    producers = stores.annotations.producers()
-    return {maker_id for maker_id, producer in producers.items() if producer.kind == "person"}
-
-
-def _is_measured(question: MeasuredQuestion, word: object) -> bool:
-    return not question.verdict or word in question.words
-
-
-# What is read of everything that could be asked about.
-_ROWS = ("subject", "episode_id", "dataset", "text_maker", "judge", "word")
-
-
-def _read_rows(stores: Stores, question: MeasuredQuestion, where: str = "") -> pa.Table:
-    """What could be asked about, with the columns `_ROWS`."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not question.annotator:
-        return _read_episode_rows(stores, question, where)
-    existing = stores.tables.segments.columns()
-    names = {"subject": "annotation_id", "episode_id": "episode_id", "text_maker": "maker_id"}
-    late = {"judge": question.maker, "word": question.verdict}
-    if not {*late.values(), "text"} <= existing.keys():
-        return pa.table({name: pa.array([], pa.string()) for name in _ROWS})
-    episodes = stores.tables.episodes.read_columns(["episode_id", "dataset"])
-    condition = conjunction([f"annotator = {quote_literal(question.annotator)} AND text <> ''", where])
-    rows = stores.tables.segments.scan([*names.values(), *late.values()], condition)
-    rows = rows.rename_columns([*names, *late])
-    places = pc.index_in(rows["episode_id"], episodes["episode_id"].combine_chunks())
-    rows = rows.append_column("dataset", episodes["dataset"].take(places))
+    names = {name: column for name, column in names.items() if column in known}
+    shown = stores.tables.episodes.read_columns(["episode_id", "dataset"])
+    if question.verdict and len({"judge", "word"} & names.keys()) < 2:
+        shown, names = shown.slice(0, 0), {}
+    if not names:
+        rows = shown
+    elif question.annotator:
+        condition = f"annotator = {quote_literal(question.annotator)} AND text <> ''"
+        rows = stores.tables.segments.scan(list(dict.fromkeys(names.values())), condition)
+    else:
+        condition = "" if question.verdict else "instruction <> ''"
+        rows = stores.tables.episodes.read_columns(list(dict.fromkeys(names.values())), condition)
+    places = pc.index_in(rows["episode_id"], shown["episode_id"].combine_chunks())
+    dataset = shown["dataset"].combine_chunks().take(places)
+    columns = {"dataset": dataset, **{name: rows[column] for name, column in names.items()}}
+    empty = {**dict.fromkeys(_TEXTS, ""), "time": 0.0, "is_refuted": False}
+    whole = {
+        name: pc.fill_null(columns[name], value) if name in columns else pa.repeat(value, len(rows))
+        for name, value in empty.items()
+    }
     # Segments of removed episodes may follow later.
-    return rows.filter(pc.is_valid(rows["dataset"]))
-
-
-def _read_episode_rows(stores: Stores, question: MeasuredQuestion, where: str) -> pa.Table:
-    import pyarrow as pa
-
-    episodes, late = stores.tables.episodes, {"judge": question.maker, "word": question.verdict}
-    late = {name: column for name, column in late.items() if column in episodes.columns()}
-    if question.verdict and len(late) < 2:
-        return pa.table({name: pa.array([], pa.string()) for name in _ROWS})
-    stated = "instruction <> ''" if not question.verdict else ""
-    columns = ["episode_id", "dataset", *late.values()]
-    rows = episodes.read_columns(columns, conjunction([stated, where]))
-    rows = rows.rename_columns(["episode_id", "dataset", *late])
-    for name in _ROWS:
-        if name not in rows.column_names:
-            column = rows["episode_id"] if name == "subject" else pa.nulls(len(rows), pa.string())
-            rows = rows.append_column(name, column)
-    return rows
+    return pa.table(whole).filter(pc.is_valid(places))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,79 +287,10 @@ def read_drawn_items(stores: Stores, drawing: Drawing) -> list[Mapping[str, Any]
     return [row for _, block in documents for row in cast("list[Mapping[str, Any]]", block)]
 
 
-def _measured_condition(stores: Stores, drawing: Drawing, accepts_refuted: bool = False) -> str:
-    """The filter of what a drawing was made from and is still as it was, and of what people accept.
-
-    Args:
-        stores: Stores of the workspace.
-        drawing: The drawing.
-        accepts_refuted: Whether captions count whose judge was refuted since.
-    """
-    question = find_measured_question(stores, drawing.question)
-    columns = _columns_of(stores, question)
-    parts = _maker_conditions(question, drawing.makers)
-    if _GRADE_TIME in columns and question.refused:
-        parts.append(f"({_GRADE_TIME} IS NULL OR {_GRADE_TIME} <= {drawing.time!r})")
-    parts.append(_refuted_condition(columns, accepts_refuted))
-    if not question.maker:
-        return ""
-    by_people = in_condition(question.maker, sorted(list_people(stores)))
-    return conjunction([_accepted_condition(question), f"({conjunction(parts)}) OR {by_people}"])
-
-
-def has_grown(stores: Stores, drawing: Drawing) -> bool:
-    """Whether something was accepted by the same makers after a drawing."""
-    question = find_measured_question(stores, drawing.question)
-    if _GRADE_TIME not in _columns_of(stores, question) or not question.refused:
-        return False
-    later = f"{_GRADE_TIME} > {drawing.time!r}"
-    parts = [_accepted_condition(question), *_maker_conditions(question, drawing.makers), later]
-    rows = _read_rows(stores, question, conjunction(parts))
-    return drawing.dataset in rows["dataset"].to_pylist()
-
-
-def find_accepted_episodes(stores: Stores, accepts_refuted: bool) -> set[str]:
-    """The episodes with an accepted caption, whoever made it and accepted it; those of a refuted judge if asked for."""
-    question = find_measured_question(stores, CAPTION)
-    refuted = _refuted_condition(_columns_of(stores, question), accepts_refuted)
-    rows = _read_rows(stores, question, conjunction([_accepted_condition(question), refuted]))
-    return set(rows["episode_id"].to_pylist())
-
-
-def _refuted_condition(columns: Collection[str], accepts_refuted: bool) -> str:
-    return "" if accepts_refuted or _REFUTED not in columns else f"{_REFUTED} IS NULL OR NOT {_REFUTED}"
-
-
-def _columns_of(stores: Stores, question: MeasuredQuestion) -> Collection[str]:
-    return (stores.tables.segments if question.annotator else stores.tables.episodes).columns()
-
-
-def _accepted_condition(question: MeasuredQuestion) -> str:
-    return in_condition(question.verdict, sorted(question.words)) if question.verdict else ""
-
-
-def _maker_conditions(question: MeasuredQuestion, makers: Makers) -> list[str]:
-    return [
-        f"{column} = {quote_literal(maker)}"
-        for column, maker in ((question.maker, makers.judge), ("maker_id", makers.text))
-        if column and maker
-    ]
-
-
-def find_measured_subjects(
-    stores: Stores, drawing: Drawing, accepts_refuted: bool = False
-) -> Iterator[tuple[str, str]]:
-    """Yield subject and episode of what a drawing was made from and is still as it was, see `_measured_condition`."""
-    question = find_measured_question(stores, drawing.question)
-    rows = _read_rows(stores, question, _measured_condition(stores, drawing, accepts_refuted))
-    columns = [rows[name].to_pylist() for name in ("subject", "episode_id", "dataset")]
-    for subject, episode_id, dataset in zip(*columns, strict=True):
-        if dataset == drawing.dataset:
-            yield subject, episode_id
-
-
 def draw_measurement(
     stores: Stores,
+    subjects: Subjects,
+    dataset: str,
     population: Population,
     person: str,
     known: Collection[str] = (),
@@ -374,7 +303,9 @@ def draw_measurement(
 
     Args:
         stores: Stores of the workspace.
-        population: What is measured.
+        subjects: What could be asked about.
+        dataset: The dataset.
+        population: What of it is measured.
         person: Who draws.
         known: Subjects that people have answered: they are not asked again.
         before: The drawing before of the same makers, if there is one.
@@ -382,15 +313,13 @@ def draw_measurement(
     Raises:
         StoreError: It cannot be written.
     """
-    question, makers, now = population.question, population.makers, time.time()
+    question, makers, now = subjects.question, population.makers, time.time()
     seed = before.queue.seed if before else secrets.randbits(48)
-    rows = _read_rows(stores, question, conjunction(_maker_conditions(question, makers))).to_pylist()
     # In the tables an answered text is by the person who answered, and no more by the judge.
     answered = [row for row in read_drawn_items(stores, before) if row["subject"] in known] if before else []
-    by_subject = {row["subject"]: row for row in rows if row["dataset"] == population.dataset}
-    by_subject |= {row["subject"]: row for row in answered}
+    by_subject = {row["subject"]: row for row in [*subjects.made_by(makers, dataset), *answered]}
     candidates = sorted(by_subject.values(), key=lambda row: _random_number(seed, row["subject"]))
-    accepted = [row for row in candidates if _is_measured(question, row["word"])]
+    accepted = [row for row in candidates if not question.verdict or row["word"] in question.words]
     refused = [row for row in candidates if question.refused and row["word"] == question.refused]
     generator = random.Random(f"{seed}/{now!r}")
     items: list[Json] = [
@@ -399,13 +328,13 @@ def draw_measurement(
             "episode_id": row["episode_id"],
             "drawn": RANDOM,
             "people": 0 if row["subject"] in known else 2 if generator.random() < _REPEAT else 1,
-            "word": row["word"] or "",
+            "word": row["word"],
         }
         for row in _mix_refused(accepted[:_MOST_ACCEPTED], refused[:_MOST_REFUSED], generator)
     ]
     recipe: dict[str, Json] = {
         "measure": question.name,
-        "dataset": population.dataset,
+        "dataset": dataset,
         "makers": list(makers),
         "time": now,
         "accepted": len(accepted),

@@ -6,10 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
-from ares.episode import Json, describe_seconds
+from ares.episode import Json
 from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION, Answer, find_subject, read_answer, store_answer, take_back
 from ares.review.drawing import (
@@ -28,13 +28,12 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-# Kinds of documents: seats of items, what two people differ on, and how far a person is.
-SEATS, DISPUTES, POSITIONS = "review_seats", "review_disputes", "review_positions"
+# Kinds of documents: seats of items, and how far a person is.
+SEATS, POSITIONS = "review_seats", "review_positions"
 # An item that nobody has answered for so long is free again; who answers late keeps the word.
 LEASE_SECONDS = 900.0
 # Answers that the pace is measured over, and that an undo goes back.
 _REMEMBERED = 50
-_ADJUDICATOR = 2
 # Items that are looked at one by one before all that are answered are read at once.
 _PROBED_ITEMS = 20
 
@@ -46,7 +45,7 @@ class QueueItem:
     Attributes:
         queue: Name of the queue.
         item: Position in the queue, from 0.
-        seat: 0, 1 for a second person, 2 where two people differ.
+        seat: 0, or 1 for a second person.
         question: What is asked.
         subject_id: Id of the episode, or of the annotation with the text.
         subject_kind: "episode" or "annotation".
@@ -55,7 +54,7 @@ class QueueItem:
         stop_seconds: End of the clip.
         text: The text that is asked about; for an instruction that of the source.
         evidence: Seconds of the frames that decide, if a judge has named some.
-        drawn: "random", "worth", "repeat" or "adjudicate".
+        drawn: "random", "worth" or "repeat".
     """
 
     queue: str
@@ -86,8 +85,6 @@ class QueueProgress:
         own: Answers of the person.
         second: Items that two people have answered, of `doubled`.
         doubled: Items that two people are asked.
-        disputed: Items that two people differ on and nobody has decided.
-        seconds_per_answer: Pace of the person, the median of the last answers; None before the second.
     """
 
     answered: int
@@ -95,33 +92,20 @@ class QueueProgress:
     own: int
     second: int
     doubled: int
-    disputed: int
-    seconds_per_answer: float | None
-
-    @property
-    def seconds_left(self) -> float | None:
-        """How long the rest takes one person at this pace; None where the pace is not known."""
-        left = self.items - self.answered + self.doubled - self.second + self.disputed
-        return None if self.seconds_per_answer is None else left * self.seconds_per_answer
 
     def to_json(self) -> dict[str, Json]:
         """The numbers as JSON."""
-        return {**asdict(self), "seconds_left": self.seconds_left}
+        return asdict(self)
 
     def __str__(self) -> str:
-        parts = [f"{self.answered:,} of {self.items:,}" if self.items else "the queue has no items"]
-        if self.seconds_per_answer is not None and self.seconds_left is not None:
-            parts.append(f"{self.seconds_per_answer:.0f} s each, {describe_seconds(self.seconds_left)} left")
-        if self.disputed:
-            parts.append(f"{self.disputed} disputed")
-        return " · ".join(parts)
+        return f"{self.answered:,} of {self.items:,}" if self.items else "the queue has no items"
 
 
 class ReviewQueue:
     """A queue in use.
 
     Two people never get the same seat of an item: a seat is claimed in the log, and free again after `LEASE_SECONDS`.
-    A second seat and that of an adjudicator are for somebody who has not answered the item before.
+    A second seat is for somebody who has not answered the item before.
 
     Args:
         stores: Stores of the workspace.
@@ -162,7 +146,7 @@ class ReviewQueue:
         # What was taken back since stands before the position of this person.
         if progress.answered < progress.items or progress.second < progress.doubled:
             item = self._find_free(person, position, 0)
-        return item or self._find_disputed(person, position)
+        return item
 
     def next_episodes(self, item: QueueItem, count: int) -> list[str]:
         """The episodes that are probably asked about after an item: of near items that nobody has claimed yet."""
@@ -217,7 +201,6 @@ class ReviewQueue:
         with self._log.atomic():
             self._put_lease(answer.item, seat, lease)
             self._log.put_documents(POSITIONS, {self._position_key(person): position})
-            self._note_dispute(answer.item, seats | {seat: lease})
 
     def undo(self, person: str) -> QueueItem | None:
         """Take the last answer of a person back, and ask it again; None where nothing is left to take back."""
@@ -238,7 +221,6 @@ class ReviewQueue:
         with self._log.atomic():
             self._put_lease(number, seat, lease)
             self._log.put_documents(POSITIONS, {self._position_key(person): position})
-            self._note_dispute(number, self._seats(number) | {seat: lease})
         return self._hold(number, seat, person)
 
     def answer_count(self, person: str) -> int:
@@ -253,17 +235,12 @@ class ReviewQueue:
             for _, document in self._log.find_documents(POSITIONS, f"{self.queue.name}/")
         ]
         first, second = (sum(int(tally.get(seat, 0)) for tally in tallies) for seat in "01")
-        times = [float(str(entry[3])) for entry in cast("list[list[Json]]", position["last"])]
-        gaps = sorted(later - earlier for earlier, later in pairwise(times))
-        disputed = sum(1 for _ in self._log.find_documents(DISPUTES, f"{self.queue.name}/"))
         return QueueProgress(
             answered=min(max(first, 0), self.queue.items),
             items=self.queue.items,
             own=int(str(position["own"])),
             second=min(max(second, 0), self.queue.doubled),
             doubled=self.queue.doubled,
-            disputed=disputed,
-            seconds_per_answer=gaps[len(gaps) // 2] if gaps else None,
         )
 
     def _find_free(self, person: str, position: dict[str, Json], start: int) -> QueueItem | None:
@@ -296,21 +273,6 @@ class ReviewQueue:
         for number in range(start + _PROBED_ITEMS, self.queue.items):
             if answers[number] < int(self._row(number).get("people", 1)):
                 yield number
-
-    def _find_disputed(self, person: str, position: dict[str, Json]) -> QueueItem | None:
-        """Claim an item that two people differ on; a third decides it, where there are only two one of them."""
-        people = sum(1 for _ in self._log.find_documents(POSITIONS, f"{self.queue.name}/"))
-        for key, _ in list(self._log.find_documents(DISPUTES, f"{self.queue.name}/")):
-            number = int(key.rpartition("/")[2])
-            seats = self._seats(number)
-            if _is_gone(self._row(number)) or (people > len(seats) and _has_answered(seats, person)):
-                continue
-            item = self._claim(number, _ADJUDICATOR, person, seats)
-            if item is not None:
-                position["current"] = [number, _ADJUDICATOR]
-                self._log.put_documents(POSITIONS, {self._position_key(person): position})
-                return item
-        return None
 
     def _claim(
         self, number: int, seat: int, person: str, seats: Mapping[int, Mapping[str, Any]]
@@ -362,7 +324,7 @@ class ReviewQueue:
         return False
 
     def _drawn(self, number: int, seat: int) -> str:
-        return (str(self._row(number)["drawn"]), "repeat", "adjudicate")[seat]
+        return "repeat" if seat else str(self._row(number)["drawn"])
 
     def _show(self, number: int, seat: int) -> QueueItem | None:
         """An item as it is shown; None where its episode was removed, until an undo brings it back."""
@@ -426,15 +388,6 @@ class ReviewQueue:
                 )
         return tuple(sorted(seconds))
 
-    def _note_dispute(self, number: int, seats: Mapping[int, Mapping[str, Any]]) -> None:
-        """Remember an item that two people differ on, and forget it once it is decided."""
-        key = f"{self.queue.name}/{number:07d}"
-        first, second, third = (str(seats.get(seat, {}).get("verdict", "")) for seat in (0, 1, _ADJUDICATOR))
-        if first and second and first != second and not third:
-            self._log.put_documents(DISPUTES, {key: True})
-        else:
-            self._log.drop_documents(DISPUTES, [key])
-
     def _row(self, number: int) -> Mapping[str, Any]:
         """An item as it was drawn."""
         block, position = divmod(number, BLOCK_ITEMS)
@@ -481,8 +434,8 @@ def _count_seat(position: dict[str, Json], seat: int, change: int) -> None:
 def _seat_of(seats: Mapping[int, Mapping[str, Any]], person: str) -> int:
     """The seat that a person has, else the first that nobody has answered."""
     person_seats = [seat for seat, lease in seats.items() if lease["person"] == person]
-    free = [seat for seat in (0, 1, _ADJUDICATOR) if not seats.get(seat, {}).get("verdict")]
-    return next(iter([*person_seats, *free]), _ADJUDICATOR)
+    free = [seat for seat in (0, 1) if not seats.get(seat, {}).get("verdict")]
+    return next(iter([*person_seats, *free]), max(seats) + 1)
 
 
 def _has_answered(seats: Mapping[int, Mapping[str, Any]], person: str) -> bool:

@@ -5,12 +5,17 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.workspace.answer_rows import answer_from_row as answer_from_row
     from ares.workspace.answers import AnswerRow as AnswerRow
     from ares.workspace.arguments import SelectionOptions as SelectionOptions, read_id_file as read_id_file
     from ares.workspace.carried_labels import carry_labels as carry_labels, stage_labels as stage_labels
     from ares.workspace.dataset_sheet import DatasetSheet as DatasetSheet, is_dataset as is_dataset
     from ares.workspace.episode import PlayableVideo as PlayableVideo, StoredEpisode as StoredEpisode
     from ares.workspace.episodes import Episodes as Episodes
+    from ares.workspace.measuring import (
+        Measurement as Measurement,
+        open_measurement as open_measurement,
+    )
     from ares.workspace.names import (
         MOST_CHARACTERS as MOST_CHARACTERS,
         MOST_NAMES as MOST_NAMES,

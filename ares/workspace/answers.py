@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from ares.review import (
         Answer,
         InstructionAudit,
-        Measurement,
         Queue,
         QueueRequest,
         ReviewQueue,
     )
     from ares.store import Action, Stores
     from ares.workspace.arguments import EpisodesLike
+    from ares.workspace.measuring import Measurement
 
 
 # Bad rows of a file that are named one by one.
@@ -243,14 +243,14 @@ class Reviews:
 
         Args:
             dataset: The dataset.
-            question: "caption", "segment", "success", "instruction", or a criterion such as "VERB".
+            question: "caption", "segment", "success" or "instruction".
             at_least: It is asked until this share is shown, or cannot be any more.
             person: Who answers; you by default.
 
         Raises:
             RequestError: There is nothing to measure, or no such question.
         """
-        from ares.review import Measurement
+        from ares.workspace.measuring import Measurement
 
         person = person or user_name()
         return Measurement(self._stores, dataset, question, at_least=at_least, person=person)
@@ -287,7 +287,8 @@ class Reviews:
         Raises:
             RequestError: The file cannot be read, or has no answers of one of the people.
         """
-        from ares.review import answer_from_row, prepare_answer
+        from ares.review import prepare_answer
+        from ares.workspace.answer_rows import answer_from_row
 
         log, target = self._stores.annotations, Path(path)
         rows, origin = list(_read_rows(target)), file_origin("file", target)

@@ -28,7 +28,6 @@ from ares.names import check_name
 from ares.review import (
     PERSON_ANNOTATORS,
     PERSON_COLUMNS,
-    answer_from_row,
     person_settings,
     read_answer,
 )
@@ -53,6 +52,7 @@ from ares.store import (
     type_mismatch,
     with_known_columns,
 )
+from ares.workspace.answer_rows import answer_from_row
 from ares.workspace.label_lines import (
     PINS,
     EpisodeForm,

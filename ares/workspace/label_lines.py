@@ -202,7 +202,6 @@ class _DrawnQueue(Form):
     name: Word
     question: Word
     items: _Number
-    random_items: _Number
     doubled: _Number
     seed: _Number
     recipe: _DrawnRecipe

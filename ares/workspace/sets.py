@@ -70,7 +70,7 @@ class StoredSet(CurationSet):
     @property
     def measured(self) -> dict[str, Json]:
         """What people's answers say of the captions of each of its datasets now, by question."""
-        from ares.review import describe_measured
+        from ares.export import describe_measured
 
         return describe_measured(self._stores, self.ids())
 
@@ -125,7 +125,7 @@ def freeze_measured(
         if accepts_refuted:
             raise RequestError("refuted captions are taken by what people say of them", "give min_precision")
         return freeze_selection(stores, name, selection)
-    from ares.review import keep_measured_episodes
+    from ares.export import keep_measured_episodes
 
     keep = partial(keep_measured_episodes, stores, at_least=min_precision, accepts_refuted=accepts_refuted)
     asked: dict[str, Json] = {

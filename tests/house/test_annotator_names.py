@@ -23,10 +23,9 @@ NAMED = {
     # Columns that are printed and published under these names, whoever fills them.
     "ares/search/engine.py": {"caption", "grade"},
     "ares/review/answers.py": {"caption"},
-    "ares/review/allocation.py": {"grade"},
-    "ares/review/certificate.py": {"grade"},
-    "ares/review/drawing.py": {"grade"},
-    "ares/review/person_labels.py": {"grade"},
+    # Questions of measurements, and columns that are published under these names.
+    "ares/review/measurement_drawing.py": {"caption", "grade", "segment"},
+    "ares/export/precision_gate.py": {"caption"},
     "ares/export/base.py": {"caption", "grade"},
     "ares/export/dataset_card.py": {"grade"},
     "ares/export/rlds/record.py": {"grade"},

@@ -219,7 +219,7 @@ def _player_data(
 
 def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, Json]:
     """What the column beside the picture shows: outcome, text with its criteria, tags, and what can be undone."""
-    from ares.review import GUIDELINES, usual_guideline
+    from ares.review import shipped_guidelines, usual_guideline
 
     columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
     settings = cached_reads.workspace().stores.settings
@@ -232,7 +232,7 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
     outcome, label = annotations.outcome, format_outcome_label(episode)
     source = f"source: {label}" if label else ""
     done = st.session_state.get(_DONE) or ()
-    guidelines = [f"{title}\n{GUIDELINES[name]}" for name, title in _GUIDED.items()]
+    guidelines = [f"{title}\n{shipped_guidelines()[name]}" for name, title in _GUIDED.items()]
     person, used = read_login_name() or str(st.session_state.get(_NAMED) or ""), []
     # After a reload the log knows what can be taken back; behind a password nobody is named before the first ruling.
     is_known = bool(person) or not cached_reads.page_limits().needs_login

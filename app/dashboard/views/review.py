@@ -32,9 +32,9 @@ from ares.review import (
     QueueRequest,
     ReviewQueue,
     find_earlier_answer,
-    open_measurement,
 )
 from ares.settings import user_name
+from ares.workspace import open_measurement
 
 if TYPE_CHECKING:
     from ares.episode import Episode
@@ -278,7 +278,6 @@ def _item_data(
         "id": _item_id(item),
         "question": _question_title(item.question),
         "text": item.text,
-        "note": "two people differ on this" if item.drawn == "adjudicate" else "",
         "progress": str(shown.progress),
         "guideline": queue.queue.guideline,
         "start": item.start_seconds,

@@ -422,9 +422,6 @@ class _ApplyJob:
             self._tables.episodes.mark_duplicates()
             self.state.views_sequence = 0
             self.state.counted = {}
-        if "set_delete" in kinds and self._projections.have_documents(self._annotations):
-            # What is certified holds no longer than its set.
-            self.state.views_sequence = 0
         refresh_texts(self._tables, self._annotations, self._history, kinds)
         if "set_values" in kinds:
             user_columns = self._history.user_columns(self.state.actions)

@@ -20,8 +20,6 @@ class Projection(Protocol):
 
     Attributes:
         counted: Name of the annotations that `count` counts, or "".
-        needed_documents: Kind of the documents of the log without any of which it writes nothing; "" for one that may
-            always write. A projection need not have it.
     """
 
     counted: str
@@ -64,11 +62,6 @@ class InstalledProjections:
         names = {annotation.name for _, annotation in batch}
         return {name for name, projection in self._members.items() if projection.counted in names}
 
-    def have_documents(self, annotations: AnnotationStore) -> bool:
-        """Whether the log has documents without which one of them would write nothing. Raises StoreError."""
-        needed = (getattr(projection, "needed_documents", "") for projection in self._members.values())
-        return any(next(annotations.find_documents(kind), None) is not None for kind in needed if kind)
-
     def refresh(
         self,
         tables: Tables,
@@ -92,9 +85,6 @@ class InstalledProjections:
             StoreError: The tables or the log cannot be read or written.
         """
         for name, projection in self._members.items():
-            needed = getattr(projection, "needed_documents", "")
-            if needed and next(annotations.find_documents(needed), None) is None:
-                continue
             with plugin_faults(projections.label(name)):
                 if name not in counted:
                     projection.count(tables, annotations)

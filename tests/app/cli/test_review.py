@@ -140,8 +140,12 @@ def test_a_measurement_opens_a_clip_for_each_question_and_ends_with_the_line(
     with open_workspace(str(tmp_path / "ws"), Settings()) as opened:
         accept_captions(opened.stores)
     opened_clips: list[str] = []
-    browser = SimpleNamespace(open=lambda address: bool(opened_clips.append(address)) or True)
-    monkeypatch.setattr("webbrowser.get", lambda: browser)
+
+    def open_clip(address: str) -> bool:
+        opened_clips.append(address)
+        return True
+
+    monkeypatch.setattr("webbrowser.get", lambda: SimpleNamespace(open=open_clip))
     done = run("review", "measure", "video", "--at-least", "0.95", "--person", "Ada", keys="yunq")
     assert "frames that decide: 0.5 s" in done.err and "=lift the lid" in done.err
     assert "video: accepted captions: 0 % true, at least 0 % (1 answer of 1 person)" in done.out
@@ -188,7 +192,10 @@ def test_wrong_queues_are_refused(template: Path, refused: Refused, tmp_path: Pa
         (("create", "a", "--guideline", tmp_path), "the guideline cannot be read"),
         (("create", "a", "--where", "num_steps < 0"), "nothing to ask about"),
         (("measure", "none"), "dataset 'none' has no accepted captions"),
-        (("measure", "video", "--question", "nope"), "no question 'nope'"),
+        (
+            ("measure", "video", "--question", "nope"),
+            "no q 'nope': there are: caption, segment, success, instruction",
+        ),
         (("measure", "video", "--at-least", "1"), "a share of 1 cannot be shown"),
     ):
         assert message in refused("review", *arguments, "-w", template)

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from ares.annotation import Column, Producer
-from ares.review import Measurement, QueueItem
+from ares.review import QueueItem
 from ares.rubric import GRADE_COLUMNS, make_grade_value
 from ares.store import Stores
+from ares.workspace import Measurement
 from tests.ares.review.audited_world import make_record
 from tests.ares.review.conftest import CAPTIONER, make_annotation
 
@@ -57,7 +58,12 @@ def add_graded(
         episode, text = record.episode.episode_id, f"lift lid {number}"
         caption = make_annotation(captioner, episode, episode, {"text": text, "caption": text})
         verdict = {"+": "MET", "-": "UNMET", "?": "UNSURE"}[sign]
-        ruling = {"criterion": "VERB", "verdict": verdict, "category": "essential", "evidence": [0.5]}
+        ruling: dict[str, Any] = {
+            "criterion": "VERB",
+            "verdict": verdict,
+            "category": "essential",
+            "evidence": [0.5],
+        }
         value = {**make_grade_value([ruling]), _TIMES.name: time.time()}
         grade = make_annotation(judge, episode, caption.annotation_id, value)
         stores.annotations.append([caption, grade])
@@ -70,7 +76,12 @@ def accept_captions(stores: Stores) -> None:
     """Let the judge accept all captions of a workspace."""
     stores.annotations.add_producer(JUDGE)
     for row in stores.tables.segments.scan(["annotation_id", "episode_id"]).to_pylist():
-        ruling = {"criterion": "VERB", "verdict": "MET", "category": "essential", "evidence": [0.5]}
+        ruling: dict[str, Any] = {
+            "criterion": "VERB",
+            "verdict": "MET",
+            "category": "essential",
+            "evidence": [0.5],
+        }
         value = {**make_grade_value([ruling]), _TIMES.name: time.time()}
         stores.annotations.append([make_annotation(JUDGE, row["episode_id"], row["annotation_id"], value)])
     stores.sync()

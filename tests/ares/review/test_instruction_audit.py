@@ -179,7 +179,7 @@ def test_what_is_named_goes_into_a_queue_with_the_frames_that_decide(
     assert "ares review create NAME --instructions" in checked.out
     assert "alike: unsure" in checked.out and "rare: unsure" in checked.out
     create = ("review", "create", "wrong", "--instructions", "--person", "Ada")
-    assert "1 item " in run_ares(*create, "-w", workspace.path).out
+    assert "1 item," in run_ares(*create, "-w", workspace.path).out
     item = workspace.review.queue("wrong").next("Ada")
     assert item is not None and (item.episode_id, item.text) == (planted, TEXTS[0])
     assert item.question == "instruction"

@@ -10,7 +10,7 @@ import pytest
 
 from ares.annotation import Annotation, Producer
 from ares.errors import RequestError
-from ares.review import SegmentChange, add_correction, add_ruling, correct_segments
+from ares.review import SegmentChange, add_ruling, correct_segments, prepare_correction, store_prepared
 from ares.rubric import GRADE_COLUMNS, Rubric, Verdict, make_grade_value
 from ares.workspace import Workspace
 from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
@@ -87,7 +87,7 @@ def test_a_corrected_caption_is_shown_ungraded_whatever_a_model_says_later(
     workspace: Workspace, judged: Annotation, row: Callable[[], dict[str, Any]]
 ) -> None:
     new = {"text": "push the lid", "caption": "push the lid"}
-    add_correction(workspace.stores, judged, new, "Ada")
+    store_prepared(workspace.stores, prepare_correction(workspace.stores, judged, new, "Ada"))
     assert (row()["caption"], row()["grade"], row()["acceptable"]) == ("push the lid", None, None)
     other = Producer(
         annotator="caption", version="2", model="n", columns=CAPTIONER.columns, fills_segments=True
@@ -99,7 +99,7 @@ def test_a_corrected_caption_is_shown_ungraded_whatever_a_model_says_later(
     workspace.stores.annotations.append([later])
     assert row()["caption"] == "push the lid"
     again = {"text": "press the lid", "caption": "press the lid"}
-    add_correction(workspace.stores, judged, again, "Ada")
+    store_prepared(workspace.stores, prepare_correction(workspace.stores, judged, again, "Ada"))
     assert row()["caption"] == "press the lid"
 
 

@@ -12,19 +12,18 @@ from pathlib import Path
 import pytest
 
 from ares.errors import RequestError
+from ares.export import keep_measured_episodes, refuse_unmeasured
 from ares.review import (
     Answer,
     MeasuredShare,
-    Measurement,
     QueueItem,
-    bound_true_share,
     give_answer,
-    keep_measured_episodes,
     read_measured_shares,
-    refuse_unmeasured,
 )
 from ares.settings import Settings
+from ares.statistics import bound_true_share
 from ares.store import Stores, open_stores
+from ares.workspace import Measurement
 from tests.ares.review.conftest import CAPTIONER
 from tests.ares.review.measured_world import JUDGE, add_graded, answer_items
 
@@ -139,13 +138,13 @@ def test_what_another_captioner_or_judge_says_is_not_measured_and_the_older_numb
     add_graded(stores, "+" * 60)
     answer_items(_measure(stores), 5)
     assert _share(stores).answers == 5
-    for changed in ({"judge": replace(JUDGE, model="k")}, {"captioner": replace(CAPTIONER, model="n")}):
-        add_graded(stores, "+" * 60, **changed)
+    for judge, captioner in ((replace(JUDGE, model="k"), CAPTIONER), (JUDGE, replace(CAPTIONER, model="n"))):
+        add_graded(stores, "+" * 60, judge=judge, captioner=captioner)
         assert _share(stores).answers == 0 and "not measured" in str(_share(stores))
     answer_items(_measure(stores), 2)
     assert _share(stores).answers == 2
-    # Answers about the older makers are kept.
-    add_graded(stores, "+" * 60)
+    stores.annotations.put_documents("pins", {"grade": JUDGE.maker_id, "caption": CAPTIONER.maker_id})
+    assert _share(stores).answers == 5, "answers about older makers are kept"
 
 
 def test_an_error_stays_when_its_text_is_written_again(stores: Stores) -> None:

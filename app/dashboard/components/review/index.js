@@ -9,7 +9,6 @@ import { isForPage } from "../keys.js";
  * @property {string} id What tells this item from the one before.
  * @property {string} question
  * @property {string} text
- * @property {string} note What else is said of the item.
  * @property {string} progress
  * @property {string} guideline
  * @property {number} start Seconds of the clip.
@@ -144,13 +143,12 @@ function buildDetails(data) {
  * @param {HTMLElement} details
  */
 function buildQuestion(data, buttons, details) {
-  const note = data.note && h("span", { class: "muted" }, ` ${data.note}`);
   return h(
     "div",
     { class: "asked" },
     h("p", { class: "progress muted", role: "status" }, data.progress),
     data.text && h("p", { class: "text" }, data.text),
-    h("p", {}, h("b", {}, data.question), note),
+    h("p", {}, h("b", {}, data.question)),
     h("div", { class: "keys" }, buttons),
     details,
     h("pre", { class: "guideline", tabIndex: 0, "aria-label": "guideline" }, data.guideline),

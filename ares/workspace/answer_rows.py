@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
 
 from ares.errors import RequestError, shorten
+from ares.review import QUESTIONS_OF_EPISODES, Answer
 
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 _MOST_SLOTS, _MOST_ITEMS = 50, 2**31
@@ -36,7 +37,18 @@ class _AnswerRow(BaseModel):
     shown: Annotated[bool, Field(strict=False)] = False
 
 
-def read_answer_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+def answer_from_row(row: Mapping[str, Any]) -> Answer:
+    """The answer of a row of a file, of which CSV has texts alone; columns that no answer has are left out.
+
+    Raises:
+        RequestError: A column is missing, or has a wrong value.
+    """
+    fields = _read_answer_fields(row)
+    is_of_episode = fields["question"] in QUESTIONS_OF_EPISODES
+    return Answer(**{"subject_kind": "episode" if is_of_episode else "annotation", **fields})
+
+
+def _read_answer_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that a row gives. Raises RequestError where one is missing, or has a wrong value."""
     fields = {name: value for name, value in row.items() if value is not None}
     fields |= {name: default for name, default in (("item", 0), ("slots", {})) if not fields.get(name, True)}
