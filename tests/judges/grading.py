@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ares.errors import RequestError
-from ares.review import MeasuredShare, add_correction
+from ares.review import MeasuredShare, prepare_correction, store_prepared
 from ares.rubric import CONTROL
 from ares.settings import Settings
 from ares.workspace import open_workspace
@@ -284,5 +284,7 @@ def _let_people_caption(workspace: Path) -> None:
         captions = stores.annotations.find_annotations([row["episode_id"] for row in ids], ["caption"])
         for caption in captions:
             text = str(caption.value["text"])
-            add_correction(stores, caption, {"text": text, "caption": text}, person="Ada")
+            store_prepared(
+                stores, prepare_correction(stores, caption, {"text": text, "caption": text}, "Ada")
+            )
         opened.sync()
