@@ -1,8 +1,8 @@
 """`make judges`: judges with known faults grade made-up worlds; prints what ARES says of them, and what is true.
 
 Named judges do so over HTTP, by the command line; drawn ones and captions with notes in the simulation of it. Exit
-status 1 where something ends as it should not. Seeds are printed; the parts "development" and "test" have seeds of their
-own, and what chooses anything looks at the first alone.
+status 1 where something ends as it should not. Seeds are printed; the parts "development" and "test" have seeds of
+their own, and what chooses anything looks at the first alone.
 """
 
 from __future__ import annotations

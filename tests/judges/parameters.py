@@ -39,7 +39,7 @@ class JudgeParameters:
         slow_seconds: Duration of one reply in ten.
         fills: Share of the slots that it fills rightly from a sentence.
         is_kin: Whether its name says that it is of the captioner's family.
-        accepts: Share of the wrong values that it takes for right ones, compared or chosen, by slot; "all" for the rest.
+        accepts: Share of the wrong values that it takes for right ones, by slot; "all" for the rest.
         obeys_anything: Share of the texts with words that the world lacks which it takes for a request, and obeys.
         careless_in_the_dark: Share of the claims that it affirms unseen in the darkest 30 % of the episodes.
         turns_after: Episodes that it observes before it turns into another judge; 0 for never.
