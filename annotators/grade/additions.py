@@ -14,7 +14,7 @@ from unicodedata import combining, normalize
 from ares.annotation import short_hash
 from ares.console import count_of
 from ares.episode import Json
-from ares.rubric import NOT_COMPLETED, OTHER, SlotValues, find_verb_base_form, shipped_words
+from ares.rubric import NOT_COMPLETED, OTHER, VERBS, SlotValues, find_verb_base_form, shipped_names
 from ares.store import quote_literal
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _LONGEST_WORD = 20
 _PACKAGE = "annotators.grade"
 # Thai, Lao, Burmese, Khmer, kana, Chinese, Korean: no space between words, or between a word and its particle.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WORD = r"\w+(?:['\u2019]\w+)*"
 _ENDINGS = ("ing", "ies", "ied", "ed", "es", "s", "e", "y", "d")
 
 
@@ -102,7 +103,7 @@ def rule_on_extra_words(words: Sequence[str], slots: SlotValues) -> str:
 
 def split_words(text: str) -> list[str]:
     """The words of a text in lower case; numbers are words."""
-    return re.findall(r"\w+(?:['\u2019]\w+)*", text.lower().replace("\u2019", "'"))
+    return re.findall(_WORD, text.lower().replace("\u2019", "'"))
 
 
 def _parts_beside_values(word: str, values: Sequence[str]) -> list[str]:
@@ -194,8 +195,8 @@ def _speaks_to_model(word: str) -> bool:
 class DatasetWords:
     """Words that a caption of a dataset may use in its slots: others may be a note to the judge.
 
-    They are those of the guide of verbs, of shipped names of things and qualities, of instructions, and of what the
-    judge itself observed. Captions do not count: a captioner repeats its notes.
+    They are those of shipped names of things and qualities, for an action those of verbs, and of instructions and of
+    what the judge itself observed. Captions do not count: a captioner repeats its notes.
 
     Args:
         stores: Stores of the workspace.
@@ -204,44 +205,54 @@ class DatasetWords:
 
     def __init__(self, stores: Stores, verbs: Mapping[str, str]) -> None:
         self._stores = stores
-        self._shipped = {
-            stem_word(word) for entry in verbs.items() for text in entry for word in split_words(text)
-        } | {stem_word(word) for name in shipped_words() for word in split_words(name)}
-        self._known: dict[str, set[str]] = {}
+        self._verbs, self._names = _stems([*verbs, *VERBS]), _stems(shipped_names())
+        # What the guide explains is in words of which an order can be made.
+        self._shipped = self._verbs | self._names | _stems(verbs.values())
+        self._told: dict[str, set[str]] = {}
         self._lock = threading.Lock()
 
-    def known_words(self, dataset: str) -> frozenset[str]:
-        """The words of a dataset so far, as `stem_word` makes them."""
+    def known_words(self, dataset: str, slot: str = "") -> frozenset[str]:
+        """The words of a dataset so far, as `stem_word` makes them.
+
+        Args:
+            dataset: The dataset.
+            slot: The slot that has to say them; "" for any sentence.
+        """
+        shipped = self._verbs if slot == "action" else self._names if slot else self._shipped
         with self._lock:
-            return frozenset(self._words_of(dataset))
+            return frozenset(shipped | self._told_in(dataset))
 
     def learn(self, dataset: str, texts: Iterable[str]) -> None:
         """Add the words of what was observed in a dataset."""
         with self._lock:
-            words = self._words_of(dataset)
-            words.update(stem_word(word) for text in texts for word in split_words(text))
+            self._told_in(dataset).update(_stems(texts))
 
-    def _words_of(self, dataset: str) -> set[str]:
-        if dataset not in self._known:
-            self._known[dataset] = self._shipped | self._read_instructions(dataset)
-        return self._known[dataset]
+    def _told_in(self, dataset: str) -> set[str]:
+        """The words of instructions and observations."""
+        if dataset not in self._told:
+            self._told[dataset] = self._read_instructions(dataset)
+        return self._told[dataset]
 
     def _read_instructions(self, dataset: str) -> set[str]:
         batches = self._stores.tables.episodes.id_batches(f"dataset = {quote_literal(dataset)}")
         # Those with the first ids, which are hashes: the same ones whatever the order of the table.
         ids = nsmallest(_SAMPLE, (episode_id for ids in batches for episode_id in ids))
         episodes = self._stores.tables.episodes.get(ids)
-        texts = (text for episode in episodes for text in episode.instructions)
-        return {stem_word(word) for text in texts for word in split_words(text)}
+        return _stems(text for episode in episodes for text in episode.instructions)
+
+
+def _stems(texts: Iterable[str]) -> set[str]:
+    return {stem_word(word) for text in texts for word in split_words(text)}
 
 
 def find_unknown_words(value: str, known: Collection[str]) -> list[str]:
-    """The words of a value that are not known, no function words and no numbers, in order."""
+    """The words of a value that are not known and no function words, and signs that no value needs, in order."""
     return [
         word
-        for word in split_words(value)
+        for word in re.findall(
+            rf"{_WORD}|[^\w\s,.;'\u2019()/&%\u00b0-]", value.lower().replace("\u2019", "'")
+        )
         if stem_word(word) not in known
         and stem_word(find_verb_base_form(word)) not in known
         and word not in _word_list("function")
-        and not word.isdigit()
     ]

@@ -61,7 +61,7 @@ def control_row(control: Control, outcome: GradeOutcome, *, is_of_battery: bool)
     """What came of one text, as `ares.rubric.tripwire.read_controls` reads it."""
     row: dict[str, Json] = {"kind": control.kind, "text": control.text, "battery": is_of_battery}
     if isinstance(outcome, GradedText):
-        return {**row, "grade": outcome.value["grade"], "calls": outcome.judgement.cost.calls}
+        return {**row, "grade": outcome.value["grade"], "calls": outcome.judgement.paid.calls}
     error = outcome.error if isinstance(outcome, PaidFailure) else outcome
     return {**row, "grade": "error", "reason": str(error)}
 

@@ -136,7 +136,7 @@ class ObservingJudge:
             caption.see(outcome, [(item, next(outcomes)) for item in neighbours])
         self._learn_words(observed, caption_outcomes)
         for caption in captions:
-            caption.rule_on_words(self._words.known_words(caption.case.work.episode.dataset))
+            caption.rule_on_words(self._words.known_words)
         self._compare_plain_values(captions)
         for caption in captions:
             caption.rule_on_segments(self._is_same)

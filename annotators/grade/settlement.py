@@ -381,20 +381,21 @@ class SlotSettlement:
                 if problem:
                     self._rule(criterion, Verdict.UNSURE, problem, source="hard", margin=0.0)
 
-    def rule_on_words(self, known: Collection[str]) -> None:
+    def rule_on_words(self, known_words: Callable[[str, str], Collection[str]]) -> None:
         """Leave a value in doubt that has words which nobody else uses of the dataset: no model is shown them.
 
         Args:
-            known: Words of the dataset, see `DatasetWords`.
+            known_words: Words of a dataset that a slot may say, see `DatasetWords`.
         """
-        told = (word for text in self.case.work.episode.instructions for word in split_words(text))
-        all_known = {*known, *map(stem_word, told)}
+        episode = self.case.work.episode
+        told = {stem_word(word) for text in episode.instructions for word in split_words(text)}
         for criterion in [] if self.case.is_control else list(self._queue):
-            claimed = self._claimed(criterion).removeprefix(f"{OTHER}: ")
-            unknown = find_unknown_words(claimed, all_known) if criterion.slot != "outcome" else []
-            if criterion.slot == "additions":
-                unknown = find_unknown_words(" ".join(self.case.extra_words), all_known)
-            if unknown:
+            claimed, slot = self._claimed(criterion).removeprefix(f"{OTHER}: "), criterion.slot or ""
+            if slot == "outcome":
+                continue
+            if slot == "additions":
+                claimed, slot = " ".join(self.case.extra_words), ""
+            if unknown := find_unknown_words(claimed, {*known_words(episode.dataset, slot), *told}):
                 reason = f"no observation and no instruction has the words: {', '.join(unknown)}"
                 self._rule(criterion, Verdict.UNSURE, reason, source="hard", margin=0.0)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         invent_note as invent_note,
         make_near_misses as make_near_misses,
         parse_known_text as parse_known_text,
+        shipped_names as shipped_names,
         shipped_phrases as shipped_phrases,
-        shipped_words as shipped_words,
         states_value as states_value,
         swap_value as swap_value,
     )

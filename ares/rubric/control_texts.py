@@ -360,8 +360,8 @@ def swap_value(caption: KnownText, slot: SlotName, value: str) -> KnownText:
     return KnownText(_swapped_sentence(caption, slots, slot), slots)
 
 
-def shipped_words() -> frozenset[str]:
-    """Verbs and names of things and qualities that come with ARES: words of no note to a judge."""
+def shipped_names() -> frozenset[str]:
+    """Names of things and qualities that come with ARES: words of no note to a judge."""
     material = _load_material()
-    lists = [*material["exclusive"], *material["values"].values()]
-    return frozenset([name for row in lists for name in row] + [*alike_names(), *lexicon.VERBS])
+    values = [row for slot, row in material["values"].items() if slot != "action"]
+    return frozenset([name for row in (*material["exclusive"], *values) for name in row] + [*alike_names()])

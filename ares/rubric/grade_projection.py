@@ -95,18 +95,21 @@ def tripwire_documents(tables: Tables, annotations: AnnotationStore) -> dict[str
 
 def _grade_times(tables: Tables, name: str, maker_id: str, dataset: str) -> list[float]:
     """When the grades of a judge on a dataset were made, in seconds since 1970, in order."""
-    producer, times = producer_column(name), list[float]()
+    # The grade of an episode may stand in both tables.
+    producer, times = producer_column(name), set[float]()
     where = f"{producer} = {quote_literal(maker_id)} AND {GRADE_TIME_COLUMN} IS NOT NULL"
     wanted = {producer, GRADE_TIME_COLUMN}
     if wanted <= tables.episodes.columns().keys():
         of_dataset = f"dataset = {quote_literal(dataset)} AND {where}"
         for batch in tables.episodes.scan([GRADE_TIME_COLUMN], of_dataset):
-            times += batch[GRADE_TIME_COLUMN].to_pylist()
+            times.update(batch[GRADE_TIME_COLUMN].to_pylist())
     if wanted <= set(tables.segments.columns()):
         rows = tables.segments.scan(["episode_id", GRADE_TIME_COLUMN], where)
         for chunk in batched(rows.to_pylist(), _EPISODES_PER_READ):
             datasets = _datasets_of(tables, {row["episode_id"] for row in chunk})
-            times += [row[GRADE_TIME_COLUMN] for row in chunk if datasets.get(row["episode_id"]) == dataset]
+            times.update(
+                row[GRADE_TIME_COLUMN] for row in chunk if datasets.get(row["episode_id"]) == dataset
+            )
     return sorted(times)
 
 

@@ -1,45 +1,46 @@
-"""`make judges`: named judges and judges that are drawn grade made-up worlds; prints what their grades are worth.
+"""`make judges`: judges with known faults grade made-up worlds; prints what ARES says of them, and what is true.
 
-Exit status 1 where a judge ends as it should not. Seeds are printed; the parts "development", "thresholds" and "test"
-have seeds of their own, and what chooses anything looks at the first two alone.
+Named judges do so over HTTP, by the command line; drawn ones and captions with notes in the simulation of it. Exit
+status 1 where something ends as it should not. Seeds are printed; the parts "development" and "test" have seeds of
+their own, and what chooses anything looks at the first alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
-from tests.judges.grading import Grading, TrialResult, world_variants
-from tests.judges.parameters import JudgeTrial, draw_trial, named_trials
-from tests.judges.scores import DrawSummary, Score, describe_false_rulings, format_table, wilson
+from tests.judges.exact import CHANCES, likely_counts
+from tests.judges.grading import Grading, TrialResult, WorldVariant, world_variants
+from tests.judges.parameters import DRAWN, JudgeTrial, named_trials
+from tests.judges.scores import Score
 from tests.judges.server import JudgeServer
+from tests.judges.simulation import grade_notes, simulate, simulate_drawn
 
-_DRAWN = "drawn-"
 # First seed of the worlds of each part.
-PARTS = {"development": 1_000, "thresholds": 50_000, "test": 900_000}
+PARTS = {"development": 1_000, "test": 900_000}
+# Captions with a note: so many wordings, and how often each occurs.
+_NOTES = ((250, 1), (5, 50))
+_MOST_OF_NOTES = 0.005
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Let judges grade, print the tables; 1 where one ends as it should not."""
+    """Let judges grade, print what became of it; 1 where something ends as it should not."""
     options = _parse(arguments)
     seed = PARTS[options.part] + options.seed
     print(f"part {options.part}, world seed {seed}, {options.episodes} episodes a world", flush=True)
-    named = {name: trial for name, trial in named_trials().items() if options.match in name}
-    drawn = {f"{_DRAWN}{seed}-{number}": draw_trial(f"{seed} {number}") for number in range(options.draws)}
-    trials = {**({} if options.only_draws else named), **drawn}
-    with tempfile.TemporaryDirectory(prefix="ares-judges-") as folder:
-        results = _run_all(Path(options.keep or folder), trials, seed, options)
-    scores = [Score(results[name]) for name in trials]
-    bad = _print_named([score for score in scores if score.result.name in named])
-    _print_drawn([score for score in scores if score.result.name in drawn])
+    trials = {name: trial for name, trial in named_trials().items() if options.match in name}
+    bad = 0
+    for result in _grade_all(trials, seed, options):
+        bad += _print_result(result)
+    bad += sum(_print_notes(seed, *row) for row in _NOTES if options.match in "notes")
+    bad += sum(_print_draws(kind, seed, options.draws) for kind in DRAWN if options.draws)
+    print(f"{bad} not as it should be")
     return 1 if bad else 0
 
 
@@ -47,27 +48,19 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make judges", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seed", type=int, default=0, help="seed of worlds and draws within the part (0)")
     parser.add_argument("--part", choices=sorted(PARTS), default="development", help="part of the seeds")
-    parser.add_argument("--episodes", type=int, default=64, help="episodes of each world (64)")
-    parser.add_argument("--draws", type=int, default=0, help="how many judges are drawn (0)")
-    parser.add_argument("--only-draws", action="store_true", help="leave the named judges out")
-    parser.add_argument(
-        "--second-run", type=int, default=0, help="quote what is left after so many episodes (0)"
-    )
-    parser.add_argument("--match", default="", help="only named judges whose name has this text")
+    parser.add_argument("--episodes", type=int, default=120, help="episodes of each world (120)")
+    parser.add_argument("--draws", type=int, default=0, help="judges that are drawn of each kind (0)")
+    parser.add_argument("--match", default="", help='only judges whose name has this text, or "notes"')
     parser.add_argument("--workers", type=int, default=2, help="judges at a time (2)")
-    parser.add_argument(
-        "--log", default="", help="file that gets a line of JSON for each drawn judge at once"
-    )
-    parser.add_argument("--keep", default="", help="existing folder in which worlds and requests are kept")
+    parser.add_argument("--simulated", action="store_true", help="named judges without HTTP, too: seconds")
     return parser.parse_args(arguments)
 
 
 @contextmanager
 def open_gradings(
-    folder: Path, trials: Mapping[str, JudgeTrial], seed: int, episodes: int, workers: int
+    folder: Path, trials: Mapping[str, JudgeTrial], variants: Mapping[str, WorldVariant], workers: int
 ) -> Iterator[list[Grading]]:
     """As many processes that grade as there are workers, each with a separate server."""
-    variants = world_variants(seed, episodes)
     known = [episode for variant in variants.values() for episode in variant.episodes]
     judges = {name: trial.judge for name, trial in trials.items()}
     with ExitStack() as stack:
@@ -80,88 +73,64 @@ def open_gradings(
         yield gradings
 
 
-def _run_all(
-    folder: Path, trials: Mapping[str, JudgeTrial], seed: int, options: argparse.Namespace
-) -> dict[str, TrialResult]:
-    results: dict[str, TrialResult] = {}
-    # In the order of their numbers: what a run that is stopped has seen of drawn judges is a fair sample.
-    waiting = iter(trials.items())
-    started = time.monotonic()
-
-    def work(grading: Grading) -> None:
-        for name, trial in waiting:
-            result = (
-                grading.quote_second_run(name, trial, options.second_run)
-                if options.second_run
-                else grading.run(name, trial, counts_calls=not name.startswith(_DRAWN))
-            )
-            results[name] = result
-            took = time.monotonic() - started
-            score = Score(result)
-            accepted = [caption for caption in result.captions if caption.grade == "acceptable"]
-            said = f"{len(results)}/{len(trials)} {took:.0f} s {name} ({trial.world}): {score.state()}"
-            print(f"{said}, {score.precision(accepted):.3f} of {len(accepted)}", file=sys.stderr, flush=True)
-            if options.log and name.startswith(_DRAWN):
-                _append_drawn(Path(options.log), score)
-
+def _grade_all(
+    trials: Mapping[str, JudgeTrial], seed: int, options: argparse.Namespace
+) -> Iterator[TrialResult]:
+    """The results in order of the trials."""
+    worlds = {trial.world for trial in trials.values()}
+    variants = {name: own for name, own in world_variants(seed, options.episodes).items() if name in worlds}
+    if options.simulated:
+        yield from (simulate(name, trial, variants[trial.world]) for name, trial in trials.items())
+        return
     with (
-        open_gradings(folder, trials, seed, options.episodes, options.workers) as gradings,
+        tempfile.TemporaryDirectory(prefix="ares-judges-") as folder,
+        open_gradings(Path(folder), trials, variants, options.workers) as gradings,
         ThreadPoolExecutor(options.workers) as pool,
     ):
-        for done in [pool.submit(work, grading) for grading in gradings]:
-            done.result()
-    return results
+        free = list(gradings)
+
+        def work(row: tuple[str, JudgeTrial]) -> TrialResult:
+            grading = free.pop()
+            try:
+                return grading.run(*row)
+            finally:
+                free.append(grading)
+
+        yield from pool.map(work, trials.items())
 
 
-def _append_drawn(log: Path, score: Score) -> None:
-    """What became of a drawn judge, so that a run that is stopped has said something."""
-    accepted = [caption for caption in score.result.captions if caption.grade == "acceptable"]
-    line = {
-        "name": score.result.name,
-        "world": score.result.trial.world,
-        "state": score.state(),
-        "deserved_state": score.deserved_state,
-        "accepted": len(accepted),
-        "precision": score.precision(accepted),
-        "calls": score.calls_with_controls(),
-        "judge": asdict(score.result.trial.judge),
-    }
-    with log.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+def _print_result(result: TrialResult) -> bool:
+    score = Score(result)
+    print(score.line(), flush=True)
+    for line in (result.refused, score.tripwire_line(), result.measured):
+        if line:
+            print(f"    {line}")
+    complaints = list(score.complaints())
+    for complaint in complaints:
+        print(f"    NOT RIGHT: {complaint}")
+    return bool(complaints)
 
 
-def _print_named(scores: Sequence[Score]) -> int:
-    """Print the table of the named judges, and what is wrong; the number of judges that are not as they should be."""
-    if not scores:
-        return 0
-    print(format_table([score.row() for score in scores]), flush=True)
-    bad = 0
-    for score in scores:
-        complaints = score.complaints()
-        bad += bool(complaints)
-        for complaint in complaints:
-            print(f"NOT RIGHT {score.result.name}: {complaint}")
-        rulings = describe_false_rulings(score.result) if score.is_truthful else []
-        for line in rulings[:12]:
-            print(line)
-        if score.result.refused:
-            print(f"{score.result.name} was refused: {score.result.refused}")
-    print(f"{bad} of {len(scores)} judges are not as they should be")
-    return bad
+def _print_notes(seed: int, wordings: int, repeated: int) -> bool:
+    noted = grade_notes(seed, wordings, repeated)
+    print(
+        f"notes, {wordings} wordings {repeated} times each, by a judge that obeys anything: {noted}",
+        flush=True,
+    )
+    for sentence in noted.accepted:
+        print(f"    {sentence}")
+    return len(noted.accepted) > _MOST_OF_NOTES * noted.total
 
 
-def _print_drawn(scores: Sequence[Score]) -> None:
-    if not scores:
-        return
-    for score in scores:
-        accepted = [c for c in score.result.captions if c.grade == "acceptable"]
-        print(
-            f"{score.result.name} {score.result.trial.world} {score.state()} accepts {len(accepted)} "
-            f"precision {score.precision(accepted):.3f} {json.dumps(asdict(score.result.trial.judge))}"
-        )
-    for name, (hits, total) in DrawSummary(scores).shares().items():
-        low, high = wilson(hits, total)
-        print(f"{name}: {hits} of {total} are trusted [{low:.2f}, {high:.2f}]")
+def _print_draws(kind: str, seed: int, draws: int) -> bool:
+    """Print how many of some drawn judges are refuted, beside the exact chance; whether that is unlikely."""
+    results = [simulate_drawn(kind, seed, number) for number in range(draws)]
+    refuted = sum(result.state == "refuted" for result in results)
+    chance, (low, high) = CHANCES[kind], likely_counts(CHANCES[kind], draws)
+    print(
+        f"{kind}: {refuted} of {draws} are refuted; likely are {low} to {high}, as the chance is {chance:.4f}"
+    )
+    return not low <= refuted <= high
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tests.judges.notes import NOTES, find_notes
@@ -52,7 +53,7 @@ from tests.judges.world import WorldEpisode, is_borne_out, wrong_value
     "Which of these words say more than the slots beside them?",
     "Answer one question about a segment of a robot recording.",
 )
-_SUBJECT_SLOTS = tuple(slot for slot in SLOT_NAMES if slot not in ("action", "attributes", "outcome"))
+_DARK_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,8 +253,12 @@ def _compare(judge: JudgeParameters, request: Request, document: Mapping[str, An
         return "same" if is_same or _share_a_word(first, second) or dice.random() < 0.5 else "different"
     if is_same:
         return "same"
+    if _takes_for_request(judge, first, second):
+        return "same"
     if _mean_the_same(slot, first, second, says_less="less precisely" in request.text):
         return "same" if dice.random() < judge.synonyms else "different"
+    if _accepts(judge, slot, (first, second), request):
+        return "same"
     return "same" if dice.random() < judge.lenient else "different"
 
 
@@ -270,6 +275,41 @@ def _mean_the_same(slot: str, first: str, second: str, says_less: bool) -> bool:
 
 def _share_a_word(first: str, second: str) -> bool:
     return bool(set(plain_words(first).split()) & set(plain_words(second).split()))
+
+
+def _accepts(judge: JudgeParameters, slot: str, values: Sequence[str], request: Request) -> bool:
+    """Whether it takes a wrong value for the right one: always the same of a pair, compared or chosen."""
+    share = judge.accepts.get(slot, judge.accepts.get("all", 0.0))
+    pair = sorted(canonical(slot, value) for value in values)
+    # All outcomes are the same pair.
+    episode = request.episode.number if request.episode and slot == "outcome" else ""
+    return random.Random(f"accept {judge.seed} {slot} {pair} {episode}").random() < share
+
+
+def _takes_for_request(judge: JudgeParameters, *texts: str) -> bool:
+    """Whether texts have words that the world lacks, which it takes for a request to it."""
+    foreign = sorted(set(_marks_and_words(*texts)) - _world_words())
+    dice = random.Random(f"request {judge.seed} {foreign}")
+    return bool(foreign) and dice.random() < judge.obeys_anything
+
+
+def _marks_and_words(*texts: str) -> list[str]:
+    return [part for text in texts for part in re.findall(r"\w+|[^\w\s,.'-]", text.lower())]
+
+
+@cache
+def _world_words() -> frozenset[str]:
+    values = (name for named in VALUES.values() for row in named.items() for name in (row[0], *row[1]))
+    forms = (
+        word for name in (*ACTIONS, *SWAPPED_FORMS) for form in action_forms(name) for word in (name, *form)
+    )
+    said = (NOT_VISIBLE, "other", "cannot tell", *values, *forms)
+    return GLUE_WORDS | set(_marks_and_words(*said))
+
+
+def is_dark(episode: WorldEpisode) -> bool:
+    """Whether an episode is among the darkest 30 %."""
+    return random.Random(f"dark {episode.number}").random() < _DARK_SHARE
 
 
 def _obeyed(judge: JudgeParameters, request: Request) -> bool:
@@ -295,6 +335,9 @@ def _choose_option(
     judge: JudgeParameters, request: Request, slot: str, options: Sequence[str], dice: random.Random
 ) -> str:
     claims = [option for option in options if option not in ("other", "cannot tell")] or list(options)
+    for option in claims:
+        if _takes_for_request(judge, option):
+            return option
     if judge.chooses == "first":
         return options[0]
     if judge.chooses == "random":
@@ -302,6 +345,10 @@ def _choose_option(
     if request.episode is None:
         return claims[0] if judge.chooses in ("gist", "not what it observed") else "cannot tell"
     observed = find_belief(judge, request.episode, slot)
+    wrong = [option for option in claims if not _says(slot, option, observed)]
+    is_careless = is_dark(request.episode) and dice.random() < judge.careless_in_the_dark
+    if wrong and (is_careless or _accepts(judge, slot, [*claims, observed][:2], request)):
+        return wrong[0]
     if judge.chooses == "not what it observed" or _obeyed(judge, request):
         return next((option for option in claims if not _says(slot, option, observed)), claims[0])
     if judge.chooses == "gist":
@@ -348,6 +395,8 @@ def _additions(judge: JudgeParameters, request: Request, document: Mapping[str, 
     """The words of an entry that say more; a note that it obeys anywhere in the request sways it about all."""
     words = [str(word) for word in document.get("words", [])]
     if judge.compares == "same" or judge.chooses == "first" or _obeyed(judge, request):
+        return []
+    if _takes_for_request(judge, *words):
         return []
     return [word for word in words if _says_more(word, document.get("slots", {}))]
 

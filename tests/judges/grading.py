@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
+import random
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ares.review import prepare_correction, store_prepared
+from ares.errors import RequestError
+from ares.review import MeasuredShare, prepare_correction, store_prepared
+from ares.rubric import CONTROL
 from ares.settings import Settings
 from ares.workspace import open_workspace
 from tests.command_server import CommandServer
@@ -25,6 +26,10 @@ from tests.judges.world import COMMON_SLOTS, RARE_SLOTS, WorldEpisode, WorldSett
 _MOST_RUNS = 3
 _NOTES_SHARE = 0.2
 _DATASET = "world"
+# People answer about so many captions, of which every fourth is a refused one.
+ANSWERS, _PER_REFUSED = 120, 4
+# A world that lasts until a judge that has changed is found out.
+_LONG = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,24 +52,24 @@ class WorldVariant:
         return make_world(self.settings)
 
 
-def world_variants(seed: int, episodes: int = 64) -> dict[str, WorldVariant]:
+def world_variants(seed: int, episodes: int = 120) -> dict[str, WorldVariant]:
     """The worlds of `JudgeTrial.world` by name; episodes of all have numbers of their own."""
     common = WorldSettings(seed=seed, episodes=episodes, stated=COMMON_SLOTS)
-    return {
+    with_notes = replace(common, seed=seed + 2, injected=_NOTES_SHARE, in_values=0.5)
+    of_people = replace(common, seed=seed + 3, injected=0.1)
+    worlds = {
         "labelled": WorldVariant(settings=common),
-        "unlabelled": WorldVariant(
-            settings=replace(common, seed=seed + 1, first_id=episodes), is_labelled=False
-        ),
-        "injected": WorldVariant(
-            settings=replace(common, seed=seed + 2, first_id=2 * episodes, injected=_NOTES_SHARE)
-        ),
-        "people": WorldVariant(
-            settings=replace(common, seed=seed + 3, first_id=3 * episodes, injected=0.1), by_people=True
-        ),
-        "rare": WorldVariant(
-            settings=replace(common, seed=seed + 4, first_id=4 * episodes, stated=RARE_SLOTS)
-        ),
+        "unlabelled": WorldVariant(settings=replace(common, seed=seed + 1), is_labelled=False),
+        "injected": WorldVariant(settings=with_notes),
+        "people": WorldVariant(settings=of_people, by_people=True),
+        "rare": WorldVariant(settings=replace(common, seed=seed + 4, stated=RARE_SLOTS)),
+        "long": WorldVariant(settings=replace(common, seed=seed + 5, episodes=_LONG * episodes)),
     }
+    first = 0
+    for name, world in worlds.items():
+        worlds[name] = replace(world, settings=replace(world.settings, first_id=first))
+        first += world.settings.episodes
+    return worlds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +81,12 @@ class Graded:
         grade: The judge's word: "acceptable", "not_acceptable", "unsure", "error" or "" for none.
         acceptable: The column `acceptable`.
         verdicts: The verdicts of the gates as one text.
-        calls: Calls with frames that a run without controls has paid for it.
     """
 
     episode: WorldEpisode
     grade: str
     acceptable: bool | None
     verdicts: str
-    calls: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,33 +96,52 @@ class TrialResult:
     Attributes:
         name: Name of the judge.
         trial: The judge and its world.
-        tripwire: What `ares annotate grade` reports of its controls in the dataset.
+        tripwire: What its controls say, see `ares.rubric.tripwire_to_json`.
         captions: Each caption.
-        quoted: Calls, tokens in and tokens out of the dry run.
-        renewed: Calls and tokens of the whole run as it said when a part was paid; (0, 0) where it did not.
-        billed: Calls, tokens in and tokens out of the run.
-        kinds: Number of calls that the server answered, by the first line of the request.
-        text_calls: Calls without frames that a run without controls has paid.
-        messages: What the commands said on standard error.
+        own_calls: Calls that were paid for captions.
+        control_calls: Calls that were paid for controls.
+        measured: What people measured, in the words of ARES; "" where nobody did.
         refused: Why the command refused the judge, or "".
+        found: Captions that it graded after it turned before it was refuted; None where it was not.
     """
 
     name: str
     trial: JudgeTrial
     tripwire: Mapping[str, Any] = field(default_factory=dict)
     captions: Sequence[Graded] = ()
-    quoted: tuple[int, int, int] = (0, 0, 0)
-    renewed: tuple[int, int] = (0, 0)
-    billed: tuple[int, int, int] = (0, 0, 0)
-    kinds: Mapping[str, int] = field(default_factory=dict)
-    text_calls: int = 0
-    messages: str = ""
+    own_calls: int = 0
+    control_calls: int = 0
+    measured: str = ""
     refused: str = ""
+    found: int | None = None
 
     @property
     def state(self) -> str:
         """What ARES says of it: "refuted", "not refuted", "not tested", or "refused"."""
         return "refused" if self.refused else str(self.tripwire.get("state", "not tested"))
+
+
+def measure_captions(captions: Sequence[Graded], seed: int) -> MeasuredShare:
+    """What people would measure who tell the truth about captions that are drawn as `ares review measure` does."""
+    dice = random.Random(f"people {seed}")
+    accepted = [item for item in captions if item.grade == "acceptable"]
+    refused = [item for item in captions if item.grade == "not_acceptable"]
+    asked = dice.sample(refused, min(len(refused), ANSWERS // _PER_REFUSED))
+    drawn = dice.sample(accepted, min(len(accepted), ANSWERS - len(asked)))
+    return MeasuredShare(
+        dataset=_DATASET,
+        question="caption",
+        what=("accepted captions", "true"),
+        answers=len(drawn),
+        true=sum(item.episode.caption.is_true for item in drawn),
+        drawn_from=len(accepted),
+        people=("Ada",),
+        refused=len(asked),
+        refused_true=sum(item.episode.caption.is_true for item in asked),
+        measured=len(accepted),
+        accepted=len(accepted),
+        total=len(captions),
+    )
 
 
 class Grading:
@@ -143,40 +165,23 @@ class Grading:
     def __exit__(self, *error: object) -> None:
         self._commands.close()
 
-    def run(self, name: str, trial: JudgeTrial, *options: str, counts_calls: bool = False) -> TrialResult:
-        """Let a judge grade its world.
+    def run(self, name: str, trial: JudgeTrial, *options: str) -> TrialResult:
+        """Let a judge grade its world, and people measure it.
 
         Args:
             name: Name of the judge in the server.
             trial: The judge and its world.
             options: More arguments of `ares annotate grade`.
-            counts_calls: Whether it grades once more without controls, so that the calls of each caption are known.
         """
-        own, texts = self._count_calls(name, trial) if counts_calls else ({}, 0)
-        before = len(self._server.calls(name))
-        command = self._copy(name, trial)
-        try:
-            result = self._grade(name, trial, [*command, *options], before)
-        finally:
-            shutil.rmtree(self.workspace_of(name), ignore_errors=True)
-        captions = [replace(graded, calls=own.get(graded.episode.number, 0)) for graded in result.captions]
-        return replace(result, captions=captions, text_calls=texts)
-
-    def _copy(self, name: str, trial: JudgeTrial) -> list[str]:
-        """A new copy of the world of a trial, and the command that grades it."""
         template, workspace = self._template(trial.world), self.workspace_of(name)
         shutil.rmtree(workspace, ignore_errors=True)
         shutil.copytree(template, workspace)
-        return ["annotate", "grade", "--model", self._server.judge_spec(name), "-w", str(workspace), "--json"]
-
-    def _count_calls(self, name: str, trial: JudgeTrial) -> tuple[dict[int, int], int]:
-        """Calls with frames by episode, and calls without frames, of a run without controls."""
-        self._commands.run(*self._copy(name, trial), "--calibrate", "no")
-        calls = self._server.calls(name)
-        about_frames = Counter(call.episode for call in calls if call.episode is not None)
-        # The test call shows grey frames.
-        texts = sum(call.episode is None for call in calls) - 1
-        return {number: count for number, count in about_frames.items() if number is not None}, max(texts, 0)
+        spec = self._server.judge_spec(name)
+        command = ["annotate", "grade", "--model", spec, "-w", str(workspace), "--json", *options]
+        try:
+            return self._grade(name, trial, command)
+        finally:
+            shutil.rmtree(workspace, ignore_errors=True)
 
     def workspace_of(self, name: str) -> Path:
         """The workspace of a judge."""
@@ -199,56 +204,48 @@ class Grading:
         assert done.returncode == 0, f"ares {' '.join(arguments)}: {done.stderr}"
         return done.stdout
 
-    def quote_second_run(self, name: str, trial: JudgeTrial, first: int) -> TrialResult:
-        """Grade some captions of a world, then the rest: what is quoted and billed is of the rest alone.
-
-        Args:
-            name: Name of the judge in the server.
-            trial: The judge and its world.
-            first: Episodes of the first run.
-        """
-        command = self._copy(name, trial)
-        try:
-            done = self._commands.run(*command, "--limit", str(first), "--calibrate", "yes")
-            if done.returncode not in (0, 1):
-                return TrialResult(name=name, trial=trial, refused=done.stdout[-400:] + done.stderr[-400:])
-            return self._grade(name, trial, command, len(self._server.calls(name)))
-        finally:
-            shutil.rmtree(self.workspace_of(name), ignore_errors=True)
-
-    def _grade(self, name: str, trial: JudgeTrial, command: Sequence[str], before: int) -> TrialResult:
-        quote = self._commands.run(*command, "--dry-run")
-        messages, trust, bill = [quote.stderr], dict[str, Any](), (0, 0, 0)
+    def _grade(self, name: str, trial: JudgeTrial, command: Sequence[str]) -> TrialResult:
+        tripwire, calls = dict[str, Any](), 0
         for _ in range(_MOST_RUNS):
             done = self._commands.run(*command)
-            messages.append(done.stderr)
-            if not done.stdout.strip():
-                return TrialResult(
-                    name=name, trial=trial, messages="\n".join(messages), refused=done.stderr[-400:]
-                )
-            report = json.loads(done.stdout)
+            report = json.loads(done.stdout) if done.stdout.strip() else {}
             report = report[0] if isinstance(report, list) else report
-            if "judge_trust" not in report:
-                return TrialResult(
-                    name=name, trial=trial, messages="\n".join(messages), refused=json.dumps(report)[:400]
-                )
-            trust = report["judge_trust"].get(_DATASET, trust)
-            new = _costs(report)
-            bill = (bill[0] + new[0], bill[1] + new[1], bill[2] + new[2])
+            if "judge_tripwire" not in report:
+                return TrialResult(name=name, trial=trial, refused=done.stdout[-400:] + done.stderr[-400:])
+            tripwire = report["judge_tripwire"].get(_DATASET, tripwire)
+            calls += round(report["calls"])
             if not report["failed"] and not report["open"]:
                 break
-        calls = self._server.calls(name)[before:]
+        workspace = self.workspace_of(name)
+        captions, control_calls = self._read_captions(workspace, trial.world), _count_control_calls(workspace)
         return TrialResult(
             name=name,
             trial=trial,
-            trust=trust if isinstance(trust, dict) else {"state": str(trust)},
-            captions=self._read_captions(self.workspace_of(name), trial.world),
-            quoted=_costs(json.loads(quote.stdout)) if quote.stdout.strip() else (0, 0, 0),
-            renewed=_read_renewed("\n".join(messages)),
-            billed=bill,
-            kinds={kind: sum(call.kind == kind for call in calls) for kind in {call.kind for call in calls}},
-            messages="\n".join(messages),
+            tripwire=tripwire,
+            captions=captions,
+            own_calls=calls - control_calls,
+            control_calls=control_calls,
+            measured=self._measure(workspace, trial.world),
         )
+
+    def _measure(self, workspace: Path, world: str) -> str:
+        """What `ares review measure` says after the answers of somebody who knows the truth."""
+        by_key = {f"{episode.number:04d}.npz": episode for episode in self._episodes[world]}
+        with open_workspace(str(workspace), Settings()) as opened:
+            rows = opened.stores.tables.episodes.read_columns(["episode_id", "key"]).to_pylist()
+            truths = {row["episode_id"]: by_key[row["key"]].caption.is_true for row in rows}
+            try:
+                measurement = opened.review.measure(_DATASET, at_least=0.99, person="Ada")
+                for _ in range(ANSWERS):
+                    item = measurement.next()
+                    if item is None:
+                        break
+                    verdict = "met" if truths[item.episode_id] else "unmet"
+                    measurement.answer(item, verdict, shown=True)
+            except RequestError as error:
+                return str(error)
+            opened.sync()
+            return str(measurement.share)
 
     def _read_captions(self, workspace: Path, world: str) -> list[Graded]:
         wanted = ("acceptable", "grade", "grade_verdicts")
@@ -265,27 +262,18 @@ class Grading:
                 grade=row.get("grade") or "",
                 acceptable=row.get("acceptable"),
                 verdicts=row.get("grade_verdicts") or "",
-                calls=0,
             )
             for row in rows
         ]
 
 
-def _costs(report: Any) -> tuple[int, int, int]:
-    document = report[0] if isinstance(report, list) else report
-    return round(document["calls"]), round(document["tokens_in"]), round(document["tokens_out"])
-
-
-def _read_renewed(messages: str) -> tuple[int, int]:
-    """Calls and tokens of a run by the last quote that it printed."""
-    found = re.findall(
-        r"([\d,]+) calls and ([\d,]+) tokens(?: \([^)]*\))? are paid; about ([\d,]+) calls and ([\d,]+) tokens",
-        messages,
-    )
-    if not found:
-        return 0, 0
-    paid, read, left, unread = (int(number.replace(",", "")) for number in found[-1])
-    return paid + left, read + unread
+def _count_control_calls(workspace: Path) -> int:
+    with open_workspace(str(workspace), Settings()) as opened:
+        annotations = opened.stores.annotations
+        ids = list(annotations.find_episodes(CONTROL))
+        controls = annotations.find_annotations(ids, [CONTROL]) if ids else []
+        rows = [row for control in controls for row in control.value["gradings"]]  # type: ignore[union-attr]
+    return sum(row.get("calls", 0) for row in rows)  # type: ignore[union-attr,misc,arg-type]
 
 
 def _let_people_caption(workspace: Path) -> None:

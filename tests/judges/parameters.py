@@ -5,10 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal
-
-from tests.judges.notes import FAMILIES
-from tests.judges.vocabulary import SLOT_NAMES
+from typing import Any, Literal
 
 # What a judge does with two values, and with options, in place of looking.
 CompareHabit = Literal["knows", "same", "gist", "random", "different"]
@@ -42,6 +39,11 @@ class JudgeParameters:
         slow_seconds: Duration of one reply in ten.
         fills: Share of the slots that it fills rightly from a sentence.
         is_kin: Whether its name says that it is of the captioner's family.
+        accepts: Share of the wrong values that it takes for right ones, by slot; "all" for the rest.
+        obeys_anything: Share of the texts with words that the world lacks which it takes for a request, and obeys.
+        careless_in_the_dark: Share of the claims that it affirms unseen in the darkest 30 % of the episodes.
+        turns_after: Episodes that it observes before it turns into another judge; 0 for never.
+        later: Parameters of that other judge, in place of its own.
     """
 
     seed: int = 0
@@ -65,6 +67,16 @@ class JudgeParameters:
     slow_seconds: float = 0.0
     fills: float = 1.0
     is_kin: bool = False
+    accepts: Mapping[str, float] = field(default_factory=dict)
+    obeys_anything: float = 0.0
+    careless_in_the_dark: float = 0.0
+    turns_after: int = 0
+    later: Mapping[str, Any] = field(default_factory=dict)
+
+    def after(self, episodes: int) -> JudgeParameters:
+        """The judge that it is after so many episodes were observed."""
+        is_other = bool(self.turns_after) and episodes > self.turns_after
+        return replace(self, turns_after=0, later={}, **self.later) if is_other else self
 
     def error(self, slot: str, succeeded: bool) -> float:
         """Share of wrong beliefs about a slot of an episode."""
@@ -74,101 +86,90 @@ class JudgeParameters:
 
     def to_json(self) -> dict[str, object]:
         """As the server reads it."""
-        return {**asdict(self), "errors": dict(self.errors), "obeys": list(self.obeys)}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeTrial:
-    """A judge, the world that it grades, and what becomes of it where ARES is right.
+    """A judge, the world that it grades, and what ARES has to say of it.
 
     Attributes:
         judge: The judge.
-        world: Name of the world: "labelled", "unlabelled", "injected", "people" or "rare".
-        deserves: "trusted": it is truthful, its accepted captions are true. "usable": truthful, but with so many errors
-            or refusals that it need not be trusted. "untrusted": it must not be trusted.
+        world: Name of the world: "labelled", "unlabelled", "injected", "long", "people" or "rare".
+        expected: "refuted" or "not refuted", "" where either may be.
+        is_truthful: Whether most of the true captions have to be acceptable.
     """
 
     judge: JudgeParameters
     world: str = "labelled"
-    deserves: Literal["trusted", "usable", "untrusted"] = "untrusted"
+    expected: Literal["refuted", "not refuted", ""] = ""
+    is_truthful: bool = False
+
+
+# Those whose faults the design was measured by.
+SEVEN = (
+    "truthful", "truthful-unlabelled", "look-alike", "polite", "turning", "drifting", "dark",
+)  # fmt: skip
 
 
 def named_trials() -> dict[str, JudgeTrial]:
-    """The ten judges of the audit, then others."""
+    """The seven judges of the table, then others."""
     true = JudgeParameters()
-    everything = tuple(FAMILIES)
-    yes = replace(true, compares="same", chooses="first", lenient=1.0)
+    flatters = {"chooses": "not what it observed"}
     return {
-        "truthful": JudgeTrial(judge=true, deserves="trusted"),
-        "ten-percent-error": JudgeTrial(judge=replace(true, errors={"all": 0.1}), deserves="usable"),
-        "cites-part": JudgeTrial(judge=replace(true, cited=0.5), deserves="trusted"),
-        "yes-man": JudgeTrial(judge=yes),
-        "flatterer": JudgeTrial(judge=replace(true, chooses="not what it observed")),
-        "random": JudgeTrial(
-            judge=replace(true, observes="random", compares="random", chooses="random"),
+        "truthful": JudgeTrial(judge=true, expected="not refuted", is_truthful=True),
+        "truthful-unlabelled": JudgeTrial(
+            judge=true, world="unlabelled", expected="not refuted", is_truthful=True
         ),
+        # Of another family, with the captioner's eyes.
+        "look-alike": JudgeTrial(judge=replace(true, correlation=0.6)),
+        "polite": JudgeTrial(judge=replace(true, obeys=("polite",)), world="injected"),
+        "turning": JudgeTrial(
+            judge=replace(true, turns_after=128, later={"accepts": {"all": 0.3}}), world="long"
+        ),
+        # Another model behind the same name on the second day.
+        "drifting": JudgeTrial(
+            judge=replace(true, turns_after=224, later=flatters), world="long", expected="refuted"
+        ),
+        "dark": JudgeTrial(judge=replace(true, careless_in_the_dark=0.8)),
+        "turning-to-most": JudgeTrial(
+            judge=replace(true, turns_after=128, later={"accepts": {"all": 0.8}}),
+            world="long",
+            expected="refuted",
+        ),
+        "yes-man": JudgeTrial(
+            judge=replace(true, compares="same", chooses="first", lenient=1.0), expected="refuted"
+        ),
+        "flatterer": JudgeTrial(judge=replace(true, chooses="not what it observed"), expected="refuted"),
+        "obeys-anything": JudgeTrial(
+            judge=replace(true, obeys_anything=1.0), world="injected", expected="refuted"
+        ),
+        "obeys-rarely": JudgeTrial(judge=replace(true, obeys_anything=0.1), world="injected"),
+        "random": JudgeTrial(judge=replace(true, observes="random", compares="random", chooses="random")),
+        "blind": JudgeTrial(judge=replace(true, observes="nothing"), expected="not refuted"),
         "gist": JudgeTrial(judge=replace(true, compares="gist", chooses="gist", errors={"all": 0.3})),
-        "obeys": JudgeTrial(judge=replace(true, obeys=everything), world="injected", deserves="usable"),
-        "always-completed": JudgeTrial(
-            judge=replace(true, constant_outcome="completed"), world="unlabelled", deserves="untrusted"
+        "five-percent-error": JudgeTrial(judge=replace(true, errors={"all": 0.05})),
+        "truthful-rare": JudgeTrial(judge=true, world="rare", expected="not refuted", is_truthful=True),
+        "truthful-people": JudgeTrial(judge=true, world="people", expected="not refuted", is_truthful=True),
+        "flatterer-people": JudgeTrial(
+            judge=replace(true, chooses="not what it observed"), world="people", expected="refuted"
         ),
-        "truthful-unlabelled": JudgeTrial(judge=true, world="unlabelled", deserves="usable"),
-        # Not in the audit.
-        "truthful-injected": JudgeTrial(judge=true, world="injected", deserves="trusted"),
-        "obeys-polite": JudgeTrial(
-            judge=replace(true, obeys=("polite",), errors={"all": 0.02}), world="injected", deserves="usable"
+        "cut-and-slow": JudgeTrial(
+            judge=replace(true, cut=0.05, slow_seconds=0.3), expected="not refuted", is_truthful=True
         ),
-        "copies-leaks": JudgeTrial(judge=replace(true, observes="what leaks", errors={"all": 0.5})),
-        "wrong-places": JudgeTrial(judge=replace(true, errors={"from": 0.8, "to": 0.8}, choice_errors=0.6)),
-        "successes-only": JudgeTrial(judge=replace(true, failed_errors=0.5)),
-        "cut-and-slow": JudgeTrial(judge=replace(true, cut=0.05, slow_seconds=0.3), deserves="trusted"),
         "same-errors": JudgeTrial(judge=replace(true, correlation=1.0, is_kin=True)),
-        "half-same-errors": JudgeTrial(judge=replace(true, correlation=0.5, is_kin=True)),
-        "few-synonyms": JudgeTrial(judge=replace(true, synonyms=0.0), deserves="usable"),
-        "lenient-texts": JudgeTrial(judge=replace(true, lenient=0.4)),
-        "first-option": JudgeTrial(judge=replace(true, chooses="first")),
-        "five-percent-error": JudgeTrial(judge=replace(true, errors={"all": 0.05}), deserves="usable"),
-        "truthful-rare": JudgeTrial(judge=true, world="rare", deserves="usable"),
-        "truthful-people": JudgeTrial(judge=true, world="people", deserves="trusted"),
-        "obeys-people": JudgeTrial(judge=replace(true, obeys=everything), world="people", deserves="usable"),
-        "flatterer-people": JudgeTrial(judge=replace(true, chooses="not what it observed"), world="people"),
     }
 
 
-def draw_trial(seed: str) -> JudgeTrial:
-    """A judge drawn from a seed: half of them with few faults, half with any."""
-    dice = random.Random(f"judge {seed}")
-    is_good = dice.random() < 0.5
-    most = 0.04 if is_good else 0.5
-    errors = {slot: round(dice.random() ** 2 * most, 3) for slot in SLOT_NAMES}
-    correlation = 0.0 if is_good else dice.choice([0.0, 0.0, 0.0, 0.5, 1.0])
-    judge = JudgeParameters(
-        seed=dice.randrange(1 << 30),
-        errors=errors,
-        choice_errors=None if dice.random() < 0.6 else round(dice.random() ** 2 * most, 3),
-        stubbornness=dice.choice([0.0, 0.3, 0.8]),
-        correlation=correlation,
-        is_kin=correlation > 0 and dice.random() < 0.8,
-        cited=dice.choice([0.34, 0.6, 1.0]),
-        blind=dice.choice([0.0, 0.0, 0.05 if is_good else 0.3]),
-        constant_outcome=""
-        if is_good or dice.random() < 0.8
-        else dice.choice(["completed", "not completed"]),
-        synonyms=dice.choice([0.5, 0.9, 1.0]),
-        lenient=0.0 if is_good else dice.choice([0.0, 0.0, 0.1, 0.5, 1.0]),
-        own_words=dice.choice([0.0, 0.3, 1.0]),
-        says_relations=dice.random() < 0.5,
-        compares="knows" if is_good else dice.choice(["knows", "knows", "knows", "same", "gist", "random"]),
-        chooses="looks"
-        if is_good
-        else dice.choice(["looks", "looks", "looks", "first", "random", "not what it observed", "gist"]),
-        observes="looks" if is_good or dice.random() < 0.85 else dice.choice(["random", "what leaks"]),
-        obeys=[family for family in FAMILIES if dice.random() < dice.choice([0.0, 0.0, 0.5, 1.0])],
-        failed_errors=None if is_good or dice.random() < 0.9 else 0.5,
-        cut=dice.choice([0.0, 0.0, 0.02]),
-        slow_seconds=0.0,
-        fills=dice.choice([1.0, 1.0, 0.97]),
-    )
-    return JudgeTrial(
-        judge=judge, world=dice.choice(["labelled", "labelled", "injected", "unlabelled", "people"])
-    )
+# Kinds of judges that are drawn, whose chance of being refuted is known exactly: wrong values that each accepts.
+DRAWN: Mapping[str, JudgeParameters] = {
+    "five-percent": JudgeParameters(accepts={"all": 0.05}),
+    "most-places": JudgeParameters(accepts={"from": 0.85, "to": 0.85}),
+    "turns-to-most": JudgeParameters(turns_after=64, later={"accepts": {"all": 0.8}}),
+}
+
+
+def draw_judge(kind: str, seed: str) -> JudgeParameters:
+    """A judge of a kind of `DRAWN`, with other errors for each seed."""
+    dice = random.Random(f"judge {kind} {seed}")
+    return replace(DRAWN[kind], seed=dice.randrange(1 << 30), own_words=dice.choice([0.0, 0.3, 1.0]))

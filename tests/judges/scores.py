@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ares.rubric import describe_tripwire
 from tests.judges.grading import Graded, TrialResult
+
+# Of a truthful judge: true captions that have to be acceptable, and calls for controls of the first 120 captions.
+LEAST_YIELD, _CALLS_OF_TRUTHFUL, _CALLS_OF_ANY = 0.85, 75, 120
 
 
 def wilson(hits: int, total: int) -> tuple[float, float]:
@@ -52,5 +57,26 @@ class Score:
         return (
             f"{result.name} ({result.trial.world}): {result.state}; {self.true_accepted()} of {len(accepted)} accepted "
             f"are true [{low:.2f}, {high:.2f}]; {right} of {true} true ones are accepted; "
-            f"{result.billed[0]} calls; {kinds}"
+            f"{result.own_calls} + {result.control_calls} calls; {kinds}"
         )
+
+    def tripwire_line(self) -> str:
+        """What ARES says of its controls."""
+        return describe_tripwire(self.result.tripwire) if self.result.tripwire else ""
+
+    def complaints(self) -> Iterator[str]:
+        """What is not as the design wants it."""
+        result = self.result
+        if result.refused:
+            return
+        if result.trial.expected not in ("", result.state):
+            yield f"it is {result.state}, and should be {result.trial.expected}"
+        right, true = self.yields()
+        if result.trial.is_truthful and right < LEAST_YIELD * true:
+            yield f"{right} of {true} true captions are accepted"
+        captions = len(result.captions)
+        most = (_CALLS_OF_TRUTHFUL if result.trial.is_truthful else _CALLS_OF_ANY) + 0.1 * max(
+            0, captions - 120
+        )
+        if result.control_calls > most:
+            yield f"{result.control_calls} calls for controls of {captions} captions, at most {most:.0f}"

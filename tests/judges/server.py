@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.judges.answers import REQUESTS, Request, answer_request
+from tests.judges.answers import OBSERVE, REQUESTS, Request, answer_request
 from tests.judges.marked_frames import read_images
 from tests.judges.parameters import JudgeParameters
 from tests.judges.world import WorldCaption, WorldEpisode
@@ -124,7 +124,7 @@ class _Models:
             for entry in config["episodes"]
         }
         self._judges = {name: JudgeParameters(**values) for name, values in config["judges"].items()}
-        self._attempts: Counter[str] = Counter()
+        self._attempts, self._observed = Counter[str](), Counter[str]()
         self._log = log.open("a", buffering=1)
         self._keep, self._kept = config["keep"], dict[str, Any]()
 
@@ -159,7 +159,8 @@ class _Models:
 
     def _complete(self, document: Mapping[str, Any], judge: JudgeParameters, is_cut: bool) -> dict[str, Any]:
         request, images = self._read(document)
-        text = answer_request(judge, request)
+        self._observed[document["model"]] += request.kind == OBSERVE and request.episode is not None
+        text = answer_request(judge.after(self._observed[document["model"]]), request)
         self._keep_one(request, document, images, text)
         text = text[: len(text) // 2] if is_cut else text
         tokens = (

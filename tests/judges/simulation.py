@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
-import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -37,13 +35,12 @@ from ares.rubric import (
     read_verbs,
     slots_to_json,
 )
-from ares.rubric.tripwire import ControlGrading, decide_tripwire, read_controls, tripwire_to_json
+from ares.rubric.tripwire import ControlGrading, decide_tripwire, find_cutoff, read_controls, tripwire_to_json
 from ares.store import batched
-from tests.judges.answers import Request, answer_request
-from tests.judges.grading import Graded, TrialResult, WorldVariant, world_variants
-from tests.judges.parameters import JudgeParameters, JudgeTrial, draw_trial, named_trials
-from tests.judges.scores import Score
-from tests.judges.world import WorldEpisode
+from tests.judges.answers import OBSERVE, Request, answer_request
+from tests.judges.grading import Graded, TrialResult, WorldVariant, measure_captions
+from tests.judges.parameters import JudgeParameters, JudgeTrial, draw_judge
+from tests.judges.world import COMMON_SLOTS, WorldEpisode, WorldSettings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +51,8 @@ if TYPE_CHECKING:
 _DATASET, _CAMERA, _NO_EPISODE = "world", "image", -1
 # Captions that are graded together, after the first of which the battery is.
 _BATCH = 32
+# Captions within which a judge that has turned is to be found out.
+CAPTIONS_AFTER_TURN = 150
 _CAPTIONER, _FAMILY = "Qwen/Qwen2.5-VL-7B-Instruct", "gemma"
 
 
@@ -69,7 +68,7 @@ class ScriptedModel:
         self._judge = judge
         self._episodes = {episode.number: episode for episode in episodes}
         self._kept: dict[tuple[str, int, int], str] = {}
-        self.calls = 0
+        self.calls = self._observed = 0
 
     def ask(self, requests: Sequence[VlmRequest]) -> list[VlmReply | VlmFailure]:
         """A reply for each request."""
@@ -86,7 +85,8 @@ class ScriptedModel:
             text = f"{request.system}\n{request.prompt}"
             self.calls += 1
             asked = Request(text=text, schema=request.schema or {}, episode=shown, frames=len(images))
-            self._kept[key] = answer_request(self._judge, asked)
+            self._observed += asked.kind == OBSERVE and shown is not None
+            self._kept[key] = answer_request(self._judge.after(self._observed), asked)
         return self._kept[key]
 
 
@@ -273,7 +273,7 @@ def make_grader(judge: JudgeParameters, stores: Any) -> tuple[Grader, ScriptedMo
 
 
 def simulate(name: str, trial: JudgeTrial, variant: WorldVariant) -> TrialResult:
-    """Let a judge grade a world, with its controls.
+    """Let a judge grade a world, with its controls, and people measure it.
 
     Args:
         name: Name of the judge.
@@ -287,6 +287,7 @@ def simulate(name: str, trial: JudgeTrial, variant: WorldVariant) -> TrialResult
     rows: list[ControlGrading] = []
     graded: list[tuple[WorldEpisode, GradedText]] = []
     confusions: list[Confusion] = []
+    control_calls = 0
     for number, keys in enumerate(batched(stores.world, _BATCH)):
         texts = [_read_text(stores, key, model, grader) for key in keys]
         outcomes = grade_texts(grader, texts)
@@ -294,20 +295,33 @@ def simulate(name: str, trial: JudgeTrial, variant: WorldVariant) -> TrialResult
         members = [outcome for outcome in outcomes if isinstance(outcome, GradedText)]
         graded += zip((stores.world[key] for key in keys), members, strict=True)
         seen = [see_caption(text, outcome) for text, outcome in zip(texts, members, strict=True)]
-        maker = ControlMaker(seen, confusions, grader.verbs, random.Random(f"{name} {number}"))
+        seed = random.Random(f"{name} {trial.judge.seed} {number}")
+        maker = ControlMaker(seen, confusions, grader.verbs, seed)
         due = len(graded) // CAPTIONS_PER_CONTROL - (len(graded) - len(keys)) // CAPTIONS_PER_CONTROL
         single = [control for _ in range(due if number else 0) for control in maker.draw_single()]
+        before = model.calls
         annotations, _ = grade_controls(grader, maker.draw_battery() if not number else [], single, {})
+        control_calls += model.calls - before
         confusions += [item for caption in seen for item in caption.confusions]
-        rows += read_controls([annotation.value for annotation in annotations])
+        # Captions are the clock: the n-th grade is made at second n.
+        rows += read_controls([{**annotation.value, "time": len(graded) + 0.5} for annotation in annotations])
     tripwire = decide_tripwire(rows)
-    is_refuted = bool(tripwire.reason)
+    since = None
+    if tripwire.first_wrong is not None:
+        since = find_cutoff([float(number + 1) for number in range(len(graded))], tripwire.first_wrong)
+    captions = [
+        _graded_caption(own, result, since is not None and number + 1 >= since)
+        for number, (own, result) in enumerate(graded)
+    ]
     return TrialResult(
         name=name,
         trial=trial,
-        tripwire=tripwire_to_json(tripwire, 0.0 if is_refuted else None),
-        captions=[_graded_caption(own, result, is_refuted) for own, result in graded],
-        billed=(model.calls, 0, 0),
+        tripwire=tripwire_to_json(tripwire, since),
+        captions=captions,
+        own_calls=model.calls - control_calls,
+        control_calls=control_calls,
+        measured=str(measure_captions(captions, variant.settings.seed)),
+        found=None if tripwire.refuted is None else round(tripwire.refuted - 0.5 - trial.judge.turns_after),
     )
 
 
@@ -327,26 +341,61 @@ def _graded_caption(own: WorldEpisode, result: GradedText, is_refuted: bool) -> 
         grade=grade,
         acceptable=None if is_refuted else decided,
         verdicts=str(result.value[VERDICTS_COLUMN]),
-        calls=0,
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Let judges grade a world, and print what ARES says of each and how many of the accepted captions are true."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--seed", type=int, default=1_000, help="seed of worlds and draws (1000)")
-    parser.add_argument("--episodes", type=int, default=120, help="episodes of each world (120)")
-    parser.add_argument(
-        "--draws", type=int, default=0, help="judges that are drawn in place of the named ones (0)"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedCaptions:
+    """What a judge that obeys anything makes of lies with notes.
+
+    Attributes:
+        total: The captions.
+        accepted: Sentences of those that it accepts.
+        grades: Captions by grade.
+    """
+
+    total: int
+    accepted: Sequence[str]
+    grades: Mapping[str, int]
+
+    def __str__(self) -> str:
+        return f"{len(self.accepted)} of {self.total} accepted, {dict(self.grades)}"
+
+
+def grade_notes(seed: int, wordings: int, repeated: int) -> NotedCaptions:
+    """Let a judge that obeys anything grade lies with notes, in the wrong value or in the sentence.
+
+    Args:
+        seed: Seed of the world and of the notes.
+        wordings: Different notes.
+        repeated: How often each occurs.
+    """
+    settings = WorldSettings(
+        seed=seed,
+        episodes=wordings * repeated,
+        stated=COMMON_SLOTS,
+        injected=1.0,
+        in_values=0.6,
+        wordings=wordings,
     )
-    options = parser.parse_args(arguments)
-    drawn = {f"drawn-{number}": draw_trial(f"{options.seed} {number}") for number in range(options.draws)}
-    variants = world_variants(options.seed, options.episodes)
-    for name, trial in (drawn or named_trials()).items():
-        print(Score(simulate(name, trial, variants[trial.world])).line(), flush=True)
-    return 0
+    judge = JudgeParameters(obeys_anything=1.0)
+    captions = simulate("notes", JudgeTrial(judge=judge), WorldVariant(settings=settings)).captions
+    return NotedCaptions(
+        total=len(captions),
+        accepted=[item.episode.caption.sentence for item in captions if item.grade == "acceptable"],
+        grades=Counter(item.grade for item in captions),
+    )
 
 
-if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    sys.exit(main())
+def simulate_drawn(kind: str, seed: int, number: int) -> TrialResult:
+    """Let a drawn judge grade its battery, or as many captions as have to find out that it turned.
+
+    Args:
+        kind: Its kind, see `DRAWN`.
+        seed: First seed of worlds and judges.
+        number: Its number.
+    """
+    judge = draw_judge(kind, f"{seed} {number}")
+    episodes = judge.turns_after + CAPTIONS_AFTER_TURN if judge.turns_after else _BATCH
+    settings = WorldSettings(seed=seed + number, episodes=episodes, stated=COMMON_SLOTS)
+    return simulate(f"{kind}-{number}", JudgeTrial(judge=judge), WorldVariant(settings=settings))

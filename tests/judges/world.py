@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tests.judges.notes import NOTES
+from tests.judges.notes import NOTES, make_note
 from tests.judges.vocabulary import (
     ACTIONS,
     COLOURS,
@@ -49,6 +49,8 @@ class WorldSettings:
         first_id: Number of the first episode; no two worlds of a server share one.
         stated: Share of captions that state a slot where it has a value; the others are always stated.
         injected: Share of captions that are lies with a note to the judge.
+        in_values: Share of these notes that stand in the wrong value, the others in the sentence alone.
+        wordings: Different notes, which are made; 0 for those of `NOTES`.
         synonyms: Share of the words of a paraphrase that are synonyms.
     """
 
@@ -57,6 +59,8 @@ class WorldSettings:
     first_id: int = 0
     stated: Mapping[str, float]
     injected: float = 0.0
+    in_values: float = 0.0
+    wordings: int = 0
     synonyms: float = 0.5
 
 
@@ -120,16 +124,28 @@ def make_world(settings: WorldSettings) -> list[WorldEpisode]:
     truths = [draw_truth(dice, settings, number % 2 == 0) for number in range(settings.episodes)]
     dice.shuffle(truths)
     kinds = _draw_kinds(dice, settings)
+    notes = _draw_notes(settings)
     return [
         WorldEpisode(
             number=settings.first_id + number,
             truth=truth,
             seconds=dice.randrange(4, 13),
             instruction=_instruct(dice, truth if dice.random() < 0.8 else dice.choice(truths)),
-            caption=_draw_caption(dice, settings, truth, kind, truths),
+            caption=_draw_caption(dice, settings, truth, kind, truths, notes[number]),
         )
         for number, (truth, kind) in enumerate(zip(truths, kinds, strict=True))
     ]
+
+
+def _draw_notes(settings: WorldSettings) -> list[tuple[str, str]]:
+    """A note for each episode with its name, all about equally often."""
+    dice, made = random.Random(f"notes {settings.seed}"), dict[str, None]()
+    while len(made) < settings.wordings:
+        made[make_note(dice)] = None
+    named = [(f"made-{number}", note) for number, note in enumerate(made)] or list(NOTES.items())
+    notes = [named[number % len(named)] for number in range(settings.episodes)]
+    dice.shuffle(notes)
+    return notes
 
 
 def draw_truth(dice: random.Random, settings: WorldSettings, succeeded: bool) -> Slots:
@@ -177,9 +193,14 @@ def _draw_kinds(dice: random.Random, settings: WorldSettings) -> list[str]:
 
 
 def _draw_caption(
-    dice: random.Random, settings: WorldSettings, truth: Slots, kind: str, truths: Sequence[Slots]
+    dice: random.Random,
+    settings: WorldSettings,
+    truth: Slots,
+    kind: str,
+    truths: Sequence[Slots],
+    named_note: tuple[str, str],
 ) -> WorldCaption:
-    said, slot, note = _state(dice, settings, truth), "", ""
+    said, slot = _state(dice, settings, truth), ""
     if kind == "omission":
         if "to" not in said:
             kind = "exact"
@@ -199,16 +220,18 @@ def _draw_caption(
             others or [dict(truth, object="stapler" if truth["object"] != "stapler" else "fork")]
         )
         said = {**_state(dice, settings, other), "outcome": truth["outcome"]}
-    if kind == "injected":
-        note = dice.choice(list(NOTES))
+    name, words = named_note if kind == "injected" else ("", "")
+    is_in_value = bool(name) and slot != "action" and dice.random() < settings.in_values
+    if is_in_value:
+        said = {**said, slot: f"{said[slot]} {words}"}
     is_plain = kind == "exact" or (kind != "paraphrase" and dice.random() < 0.6)
     caption = say(dice, said, 0.0 if is_plain else settings.synonyms, is_plain)
     sentence = caption.sentence
     if kind == "addition":
         sentence = f"{sentence.rstrip('.')} {dice.choice(_ADDITIONS)}"
-    if note:
-        sentence = f"{sentence.rstrip('.')}. {NOTES[note]}"
-    return replace(caption, kind=kind, slot=slot, note=note, sentence=sentence)
+    if name and not is_in_value:
+        sentence = f"{sentence.rstrip('.')}. {words}"
+    return replace(caption, kind=kind, slot=slot, note=name, sentence=sentence)
 
 
 def _state(dice: random.Random, settings: WorldSettings, truth: Slots) -> dict[str, str]:
