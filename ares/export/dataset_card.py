@@ -221,6 +221,8 @@ def _describe_quality(manifest: Mapping[str, Any]) -> Iterator[str]:
     for dataset, shares in manifest.get("measured", {}).items():
         for share in shares.values():
             yield f"{dataset}: {share['says']}."
+    if not manifest.get("measured"):
+        yield "Not measured: nobody has answered how many of the captions here are true."
     for title, counts in manifest["card"]["values"].items():
         listed = sorted(counts.items())
         if title == "Findings":
