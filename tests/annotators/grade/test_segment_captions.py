@@ -15,8 +15,9 @@ import pytest
 from annotators.base import Options
 from annotators.grade import load_rubric
 from ares.annotation import Column, Producer, make_segment_id
+from ares.episode import Json
 from ares.review import add_ruling
-from ares.rubric import CONTROL, JUDGE_TRIPWIRE, Verdict
+from ares.rubric import CONTROL, Verdict
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.caption_replies import typed_caption
@@ -118,7 +119,7 @@ def _grades(ws: Workspace) -> list[dict[str, Any]]:
 
 
 def test_true_captions_cost_an_observation_each_and_share_a_call_about_words(
-    ws: Workspace, remote: Options, model_server: Any
+    ws: Workspace, remote: Options, model_server: Any, without_controls: None
 ) -> None:
     _caption_segments(ws, PICK, PLACE, CLOSE)
     (report,) = annotate(ws.stores, ["grade"], remote, quiet=True)
@@ -157,7 +158,7 @@ def test_a_person_rules_on_a_segment_and_on_an_episode(
 
 
 def test_the_caption_of_a_neighbour_is_refused_by_code(
-    ws: Workspace, remote: Options, model_server: Any
+    ws: Workspace, remote: Options, model_server: Any, without_controls: None
 ) -> None:
     _caption_segments(ws, PICK, CLOSE, PLACE, arms=("left",) * 3)
     annotate(ws.stores, ["grade"], remote, quiet=True)
@@ -207,22 +208,18 @@ def test_texts_of_segments_test_their_judge(ws: Workspace, remote: Options, mode
 
 @pytest.mark.slow
 def test_an_export_takes_what_a_judge_that_is_not_refuted_accepts_of_the_span(
-    ws: Workspace, remote: Options, tmp_path: Path
+    ws: Workspace, remote: Options, tmp_path: Path, without_controls: None
 ) -> None:
     _caption_segments(ws, PICK, CLOSE, PLACE)
     (report,) = annotate(ws.stores, ["grade"], remote, quiet=True)
     chosen = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
-    refuted = ws.export(chosen, tmp_path / "refuted", format="jsonl", quiet=True)
-    assert refuted.segments == {"written": {"source": 3}, "held_back": {"refused": 2, "refuted": 1}}
-    (episode,) = ws.stores.tables.episodes.read()
-    controls = ws.stores.annotations.find_annotations([episode.episode_id], [CONTROL])
-    for control in controls:
-        rows: Any = control.value["gradings"]
-        told = {**control.value, "gradings": [{**row, "grade": "not_acceptable"} for row in rows]}
-        ws.stores.annotations.append([replace(control, value=told)])
-    ws.sync()
-    (document,) = dict(ws.stores.annotations.find_documents(JUDGE_TRIPWIRE)).values()
-    assert isinstance(document, dict) and document["state"] == "not refuted"
     counted = ws.export(chosen, tmp_path / "counted", format="lerobot", quiet=True)
     assert counted.segments["written"] == {"accepted": 1, "source": 3}
     assert counted.segments["held_back"] == {"refused": 2}
+    (episode,) = ws.stores.tables.episodes.read()
+    row: dict[str, Json] = {"kind": "object", "grade": "acceptable", "battery": True}
+    control = make_annotation(CAPTIONER, episode, {"gradings": [row] * 3, "time": 2e9})
+    ws.stores.annotations.append([replace(control, name=CONTROL, maker_id=report.producer)])
+    ws.sync()
+    refuted = ws.export(chosen, tmp_path / "refuted", format="jsonl", quiet=True)
+    assert refuted.segments == {"written": {"source": 3}, "held_back": {"refused": 2, "refuted": 1}}
