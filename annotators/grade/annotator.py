@@ -59,6 +59,7 @@ from ares.rubric import (
     PANEL_COLUMNS,
     Rubric,
     parser_hash,
+    read_controls,
     read_verbs,
 )
 
@@ -319,7 +320,7 @@ class GradeAnnotator:
                 seen.setdefault(item.dataset, []).append(item.seen)
         paid = Cost()
         for dataset, captions in seen.items():
-            paid += self._put_controls(*self._schedule.take(dataset, captions))
+            paid += self._put_controls(dataset, *self._schedule.take(dataset, captions))
         results = [item.result for item in graded]
         return _add_paid(results, paid) if paid.calls else results
 
@@ -350,16 +351,19 @@ class GradeAnnotator:
 
     def finish(self) -> Cost:
         """Grade the batteries of datasets of which the run has graded few captions; what they have cost."""
-        batteries = self._schedule.finish().values()
-        return sum((self._put_controls(battery, []) for battery in batteries), Cost())
+        batteries = self._schedule.finish().items()
+        return sum((self._put_controls(dataset, battery, []) for dataset, battery in batteries), Cost())
 
-    def _put_controls(self, battery: Sequence[Control], single: Sequence[Control]) -> Cost:
+    def _put_controls(self, dataset: str, battery: Sequence[Control], single: Sequence[Control]) -> Cost:
         """Grade false texts, and keep what came of them with their episodes; what they have cost."""
         if not battery and not single:
             return Cost()
         outcomes = self._read_outcomes([*battery, *single])
         annotations, paid = grade_controls(self._grader, battery, single, outcomes)
         self._stores.annotations.append(annotations)
+        rows = read_controls(annotation.value for annotation in annotations)
+        if 2 * sum(row.is_of_battery for row in rows) < len(battery):
+            self._schedule.give_back(dataset)
         return paid
 
     def _read_outcomes(self, controls: Sequence[Control]) -> dict[str, StoredOutcome]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 _CAPTIONS_BEFORE = 32
 # Kept of a dataset for later controls.
 _MOST_CONFUSIONS = 200
-# Documents by "maker_id/dataset": which process puts the battery to a judge.
-_BATTERIES = "judge_batteries"
+# Documents by "maker_id/dataset": since when a process puts the battery to a judge. One that was killed does not come
+# back: after an hour another may.
+_BATTERIES, _LEASE_SECONDS = "judge_batteries", 3_600
 
 
 @dataclass(slots=True)
@@ -84,14 +86,29 @@ class ControlSchedule:
             waiting = {name: state for name, state in self._states.items() if state.seen}
             return {name: self._draw_battery(name, state) for name, state in waiting.items()}
 
+    def give_back(self, dataset: str) -> None:
+        """Let the battery be put again to a judge that could not be called."""
+        with self._lock:
+            self._states[dataset].is_tested = False
+            self._stores.annotations.drop_documents(_BATTERIES, [self._key(dataset)])
+
     def _draw_battery(self, dataset: str, state: _DatasetState) -> list[Control]:
         """The battery, unless another process has it."""
         seen, state.seen, state.is_tested = state.seen, [], True
         state.confusions = [item for caption in seen for item in caption.confusions]
-        key = f"{self._producer.maker_id}/{dataset}"
-        if not self._stores.annotations.claim_document(_BATTERIES, key, {"captions": len(seen)}):
+        if not self._claim(dataset):
             return []
         return self._make(dataset, seen, replace(state, confusions=[]), "battery").draw_battery()
+
+    def _claim(self, dataset: str) -> bool:
+        log, key, now = self._stores.annotations, self._key(dataset), time.time()
+        held = log.get_document(_BATTERIES, key)
+        if isinstance(held, dict) and now - float(str(held["time"])) > _LEASE_SECONDS:
+            log.drop_documents(_BATTERIES, [key])
+        return log.claim_document(_BATTERIES, key, {"time": now})
+
+    def _key(self, dataset: str) -> str:
+        return f"{self._producer.maker_id}/{dataset}"
 
     def _make(
         self, dataset: str, seen: Sequence[SeenCaption], state: _DatasetState, seed: str
@@ -111,9 +128,9 @@ class ControlSchedule:
         return self._states[dataset]
 
     def _count_graded(self, dataset: str) -> int:
-        """Captions of whole episodes that this judge has graded in the dataset."""
-        column, episodes = producer_column(self._producer.annotator), self._stores.tables.episodes
-        if column not in episodes.columns():
-            return 0
+        """Captions that this judge has graded in the dataset, or texts of segments in all of them."""
+        column, tables = producer_column(self._producer.annotator), self._stores.tables
         of_judge = f"{column} = {quote_literal(self._producer.maker_id)}"
-        return episodes.count(f"dataset = {quote_literal(dataset)} AND {of_judge}")
+        if column in tables.episodes.columns():
+            return tables.episodes.count(f"dataset = {quote_literal(dataset)} AND {of_judge}")
+        return tables.segments.count(of_judge) if column in tables.segments.columns() else 0

@@ -29,6 +29,13 @@ TOKENS_BY = "qwen3-vl-8b"
 
 
 @pytest.fixture
+def without_controls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No false text is put to a judge: what a server got is about captions."""
+    for name in ("draw_battery", "draw_single"):
+        monkeypatch.setattr(f"annotators.grade.control_schedule.ControlMaker.{name}", lambda *arguments: [])
+
+
+@pytest.fixture
 def annotator_of(options: Options, ws: Workspace, model_server: Any, quick_retries: None) -> Any:
     """Makes the annotator, as a new run does."""
 

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ares.rubric.trust import measure_judge_trust
 
 from annotators.base import Options, Result, Work
 from annotators.grade import GradeAnnotator
 from app.demo.run import GRADE_OPTIONS
 from ares.annotation import Annotation, Producer
-from ares.episode import Episode, Json
+from ares.episode import Episode
 from ares.errors import MediaError, RequestError
-from ares.rubric import describe_trust
 from ares.workspace import Workspace
 from tests.annotators.grade.conftest import TASK
 
@@ -156,12 +154,6 @@ def test_frames_that_cannot_be_had_fail_their_own_caption_only(
 def test_its_numbers_are_labelled_wherever_they_stand(judge: GradeAnnotator) -> None:
     assert judge.producer.model.startswith(_LABEL) and judge.producer.settings["label"] == _LABEL
     assert [text for text in judge.preflight([]).warnings if "nothing about real robots" in text]
-    value: dict[str, Json] = {
-        "gradings": [{"kind": "own", "grade": "acceptable"}],
-        "gates": [],
-        "label": _LABEL,
-    }
-    assert describe_trust(measure_judge_trust([value]).to_json()).startswith(f"{_LABEL}, UNPROVEN: ")
 
 
 def test_another_rubric_and_a_list_that_is_none_are_refused(

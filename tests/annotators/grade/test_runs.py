@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
+import base64
 import json
-import re
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from annotators.grade.control_plan import ControlPlan
 
-from annotators.base import Options, make_episode_subject
+from annotators.base import Options
 from annotators.grade import GradeAnnotator
-from ares.annotation import Producer
+from ares.annotation import Column, Producer
 from ares.episode import Json
+from ares.errors import ModelError
+from ares.rubric import CONTROL, describe_tripwire
 from ares.settings import Price
 from ares.workspace import Workspace
-from tests.annotators.judge_replies import DRAWER, data_of, judge, kind_of, observation, prompt_of
-from tests.annotators.runs import annotate, estimate_cost
+from tests.annotators.judge_replies import DRAWER, judge, kind_of, observation, prompt_of
+from tests.annotators.runs import annotate
 from tests.annotators.samples import choice, make_annotation
-from tests.thinning import some_by_day
 
+SHOWN = (Column(name="caption", type="string", meaning="Caption."),)
 THINGS = ("chest", "box", "door", "mug", "spoon", "lid")
 
 
@@ -42,11 +44,14 @@ def remote(options: Options, model_server: Any, quick_retries: None) -> Options:
     return replace(options, settings=settings)
 
 
-def _write_captions(ws: Workspace, producers: int) -> int:
+def _write_captions(ws: Workspace, producers: int, columns: Sequence[Column] = ()) -> int:
     """Typed captions of every episode by several producers, each of another thing; returns how many."""
     annotations = []
     for number in range(producers):
-        producer = Producer(annotator="caption", version=str(number), model=f"writer-{number}", kind="model")
+        model = f"writer-{number}"
+        producer = Producer(
+            annotator="caption", version="1", model=model, kind="model", columns=tuple(columns)
+        )
         ws.stores.annotations.add_producer(producer)
         for place, episode in enumerate(ws.stores.tables.episodes.read()):
             # Half of them are true; no two of the others are alike.
@@ -59,22 +64,28 @@ def _write_captions(ws: Workspace, producers: int) -> int:
     return len(annotations)
 
 
-def _is_wrong(request: Any, rate: float) -> bool:
-    """Whether a judge errs on a request; the same for the same question."""
-    digest = hashlib.blake2b(prompt_of(request).encode(), digest_size=4).digest()
-    return int.from_bytes(digest) / 2**32 < rate
+def _sees_drawers(request: Any) -> Any:
+    """A judge that sees a closing drawer in every frame with content, and tells it from all else."""
+    if kind_of(request) == "observation" and not _shows_something(request):
+        return judge(observation(action="", object="", attributes="", outcome=""))(request)
+    return judge(compares="different", chooses=_choose_seen)(request)
 
 
-def _judge_with_errors(rate: float) -> Any:
-    def answer(request: Any) -> Any:
-        wrong = _is_wrong(request, rate)
-        if kind_of(request) != "choice":
-            return judge(observation(), compares="same" if wrong else "different")(request)
-        options = data_of(request)["options"]
-        chosen = "other" if "other" in options else options[0]
-        return judge(chooses=chosen if wrong or "drawer" not in options else "drawer")(request)
+def _choose_seen(data: Any) -> str:
+    seen = [option for option in data["options"] if option in DRAWER.values()]
+    return seen[0] if seen else "other"
 
-    return answer
+
+def _shows_something(request: Any) -> bool:
+    """Whether the first image is neither one colour nor noise."""
+    import cv2
+    import numpy as np
+
+    content = request["messages"][-1]["content"]
+    url = next(part["image_url"]["url"] for part in content if part["type"] == "image_url")
+    data = np.frombuffer(base64.b64decode(url.partition(",")[2]), np.uint8)
+    steps = np.abs(np.diff(cv2.imdecode(data, cv2.IMREAD_GRAYSCALE).astype(int), axis=1)).mean()
+    return bool(0.1 < steps < 20)
 
 
 def test_a_run_without_work_makes_no_test_call(ws: Workspace, remote: Options, model_server: Any) -> None:
@@ -137,60 +148,112 @@ def test_no_missing_success_is_told_where_the_source_labels_every_episode(
     assert not any("no success is stored" in text for text in annotator.preflight([]).warnings)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rate", some_by_day([0.3, 0.0, 1.0]))
-def test_a_quote_after_a_first_run_is_the_bill_of_the_rest(
-    ws: Workspace, remote: Options, model_server: Any, rate: float, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def controls_in(ws: Workspace) -> Any:
+    """Reads the gradings of false texts that a workspace has: those of batteries, and others."""
+
+    def read() -> tuple[list[Any], list[Any]]:
+        ids = sorted(ws.stores.tables.episodes.ids())
+        values: list[Any] = [item.value for item in ws.stores.annotations.find_annotations(ids, [CONTROL])]
+        rows = [row for value in values for row in value["gradings"]]
+        return [row for row in rows if row["battery"]], [row for row in rows if not row["battery"]]
+
+    return read
+
+
+def _grades(ws: Workspace) -> set[tuple[Any, Any, Any]]:
+    rows = ws.stores.tables.episodes.read_columns(["grade", "acceptable", "grade_refuted"]).to_pylist()
+    return {(row["grade"], row["acceptable"], row["grade_refuted"]) for row in rows if row["grade"]}
+
+
+def test_a_judge_is_tested_once_after_32_captions_then_by_one_text_for_every_25(
+    ws: Workspace, remote: Options, model_server: Any, controls_in: Any
 ) -> None:
-    model_server.replies(_judge_with_errors(rate))
-    monkeypatch.setattr("annotators.grade.annotator.plan_controls", lambda *args, **more: ControlPlan())
-    _write_captions(ws, 6)
+    model_server.replies(_sees_drawers)
+    written = _write_captions(ws, 6, SHOWN)
     (first,) = annotate(ws.stores, ["grade"], remote, quiet=True, limit=6)
-    (quote,) = estimate_cost(ws.stores, ["grade"], remote)
+    battery, single = controls_in()
+    assert first.kept >= 32 and 40 <= len(battery) <= 48 and not single
+    assert first.cost.calls == len(model_server.requests), "what controls cost is in the report"
+    assert {row["kind"] for row in battery} >= {"object", "action", "no_content", "note"}
     (rest,) = annotate(ws.stores, ["grade"], remote, quiet=True)
-    assert first.kept > 20 and rest.kept > 20
-    assert quote.cost.calls == pytest.approx(rest.cost.calls, rel=0.1)
-    assert quote.cost.tokens_in == pytest.approx(rest.cost.tokens_in, rel=0.15)
-    assert quote.cost.tokens_out == pytest.approx(rest.cost.tokens_out, rel=0.15)
-    assert quote.cost.usd == pytest.approx(rest.cost.usd, rel=0.15)
+    again, single = controls_in()
+    assert len(again) == len(battery) and first.kept + rest.kept == written
+    assert len(single) == written // 25 - first.kept // 25
+    (document,) = rest.judge_tripwire.values()
+    assert isinstance(document, dict)
+    assert document["state"] == "not refuted" and document["controls"] == len(battery) + len(single)
+    assert {("acceptable", True, None), ("not_acceptable", False, None)} <= _grades(ws)
+    assert ws.stores.tables.episodes.count("grade_refuted IS NOT NULL") == 0
 
 
-@pytest.mark.slow
-def test_the_price_of_a_calibration_is_said_before_the_run(
-    ws: Workspace, remote: Options, model_server: Any
+def test_a_short_run_tests_its_judge_at_its_end_and_the_next_one_does_not(
+    ws: Workspace, remote: Options, model_server: Any, controls_in: Any
 ) -> None:
-    model_server.replies(_judge_with_errors(0.0))
-    everything = GradeAnnotator(replace(remote, planned_episodes=1_000), ws.stores)
-    lines = [
-        line for line in everything.preflight([]).warnings if line.startswith("calibration of the judge on")
-    ]
-    for line in lines:
-        calls, usd = re.fullmatch(r".*: about ([\d,]+) calls, ([\d.]+) USD, once", line).groups()  # type: ignore[union-attr]
-        assert int(calls.replace(",", "")) > 10 and float(usd) > 0.001
-    assert lines
-    unmeasured = GradeAnnotator(
-        replace(remote, planned_episodes=1_000, values={"calibrate": "no"}), ws.stores
-    )
-    assert "calibration" not in str(unmeasured.preflight([]).warnings)
-    sample = [make_episode_subject(episode) for episode in ws.stores.tables.episodes.read(limit=3)]
-    with_controls, without = (run.estimate_run(sample, 100).calls for run in (everything, unmeasured))
-    assert with_controls > 2 * without > 0
+    model_server.replies(_sees_drawers)
+    _write_captions(ws, 1)
+    annotate(ws.stores, ["grade"], remote, quiet=True, limit=4)
+    battery, single = controls_in()
+    assert battery and not single
+    annotate(ws.stores, ["grade"], remote, quiet=True)
+    assert controls_in() == (battery, [])
 
 
-def test_shuffled_frames_that_a_typed_caption_and_a_sentence_share_are_quoted_once(
-    ws: Workspace, remote: Options, model_server: Any, caption_of: Any, monkeypatch: pytest.MonkeyPatch
+def test_of_two_processes_one_tests_a_judge(
+    ws: Workspace, remote: Options, work_for: Any, caption_of: Any, model_server: Any, controls_in: Any
 ) -> None:
-    """A correction by a person stands beside the caption of the model, and is graded, too."""
-    model_server.replies(_judge_with_errors(0.0))
-    seen: list[int] = []
-    monkeypatch.setattr(
-        "annotators.grade.rates.RunQuote.add_controls",
-        lambda quote, subject, calls: seen.append(calls.observations["scrambled"]),
-    )
-    sample = []
-    for episode in ws.stores.tables.episodes.read(limit=3):
-        for slots in (None, DRAWER):
-            caption = caption_of(episode, "close the drawer", slots=slots)
-            sample.append(replace(make_episode_subject(episode), annotation=caption))
-    GradeAnnotator(replace(remote, planned_episodes=1_000), ws.stores).estimate_run(sample, len(sample))
-    assert seen == [3, 0]
+    model_server.replies(_sees_drawers)
+    episodes = list(ws.stores.tables.episodes.read(limit=2))
+    for episode in episodes:
+        annotator = GradeAnnotator(remote, ws.stores)
+        ws.stores.annotations.add_producer(annotator.producer)
+        caption = caption_of(episode, "close the green drawer", slots=DRAWER)
+        annotator.process([work_for(episode, [annotator], caption)])
+        asked = len(model_server.requests)
+        assert annotator.finish().calls == len(model_server.requests) - asked
+    assert asked == len(model_server.requests), "the second one puts nothing to it"
+    assert controls_in()[0]
+
+
+def test_a_judge_that_cannot_be_called_is_tested_by_the_next_run(
+    ws: Workspace, remote: Options, model_server: Any, controls_in: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_server.replies(_sees_drawers)
+    _write_captions(ws, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            "annotators.grade.control_grading.grade_texts",
+            lambda grader, texts: [ModelError("server is down", "500")] * len(texts),
+        )
+        (first,) = annotate(ws.stores, ["grade"], remote, quiet=True, limit=3)
+    (document,) = first.judge_tripwire.values()
+    assert isinstance(document, dict) and document["state"] == "not tested" and not first.failed
+    annotate(ws.stores, ["grade"], remote, quiet=True)
+    battery, _ = controls_in()
+    assert {row["grade"] for row in battery} > {"error", "not_acceptable"}
+
+
+def test_a_battery_whose_process_was_killed_is_put_by_another_after_an_hour(
+    ws: Workspace, remote: Options, model_server: Any, controls_in: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_server.replies(_sees_drawers)
+    _write_captions(ws, 1)
+    (episode,) = ws.stores.tables.episodes.read(limit=1)
+    key = f"{GradeAnnotator(remote, ws.stores).producer.maker_id}/{episode.dataset}"
+    ws.stores.annotations.claim_document("judge_batteries", key, {"time": time.time()})
+    annotate(ws.stores, ["grade"], remote, quiet=True, limit=3)
+    assert controls_in() == ([], [])
+    monkeypatch.setattr("annotators.grade.control_schedule._LEASE_SECONDS", 0)
+    annotate(ws.stores, ["grade"], remote, quiet=True)
+    assert controls_in()[0]
+
+
+def test_what_a_refuted_judge_says_does_not_count(ws: Workspace, remote: Options, model_server: Any) -> None:
+    """It calls all values the same."""
+    model_server.replies(judge(observation(object="chest"), compares="same"))
+    _write_captions(ws, 1, SHOWN)
+    (report,) = annotate(ws.stores, ["grade"], remote, quiet=True)
+    ((_, document),) = report.judge_tripwire.items()
+    assert describe_tripwire(document).startswith("REFUTED on ")  # type: ignore[arg-type]
+    assert ("acceptable", None, True) in _grades(ws)
+    assert ws.stores.tables.episodes.count("acceptable IS NOT NULL OR grade_refuted IS NULL") == 0

@@ -15,8 +15,9 @@ import pytest
 from annotators.base import Options
 from annotators.grade import load_rubric
 from ares.annotation import Column, Producer, make_segment_id
+from ares.episode import Json
 from ares.review import add_ruling
-from ares.rubric import JUDGE_TRUST, Verdict
+from ares.rubric import CONTROL, Verdict
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.caption_replies import typed_caption
@@ -74,7 +75,7 @@ def remote(options: Options, model_server: Any, quick_retries: None) -> Options:
     )
     model_server.replies(_see_by_second)
     settings = replace(settings, caption_model=f"openai:Some/Vlm-7B@{model_server.url}")
-    return replace(options, settings=settings, values={"per": "segment", "calibrate": "no"})
+    return replace(options, settings=settings, values={"per": "segment"})
 
 
 def _see_by_second(request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -118,7 +119,7 @@ def _grades(ws: Workspace) -> list[dict[str, Any]]:
 
 
 def test_true_captions_cost_an_observation_each_and_share_a_call_about_words(
-    ws: Workspace, remote: Options, model_server: Any
+    ws: Workspace, remote: Options, model_server: Any, without_controls: None
 ) -> None:
     _caption_segments(ws, PICK, PLACE, CLOSE)
     (report,) = annotate(ws.stores, ["grade"], remote, quiet=True)
@@ -126,13 +127,13 @@ def test_true_captions_cost_an_observation_each_and_share_a_call_about_words(
     rows = _grades(ws)
     assert [row["grade"] for row in rows] == ["acceptable"] * 3
     assert [row["grade_seg"] for row in rows] == [row["grade_order"] for row in rows] == ["MET"] * 3
-    assert "grade_outcome" not in rows[0] and rows[0]["acceptable_unproven"] is True
+    assert "grade_outcome" not in rows[0]
     assert all(row["grade_margin"] > 0 for row in rows), "no criterion about the span is a guess"
     kinds = Counter(prompt_of(request).splitlines()[0] for request in model_server.requests[1:])
     assert kinds == {OBSERVES: 3, "Compare the two values of each pair.": 1}
     assert not any(text in str(model_server.requests) for text in TEXTS.values())
     # The grades of segments are none of the episode.
-    assert ws.stores.tables.episodes.count("grade IS NOT NULL OR acceptable_unproven IS NOT NULL") == 0
+    assert ws.stores.tables.episodes.count("grade IS NOT NULL OR acceptable IS NOT NULL") == 0
 
 
 def test_a_person_rules_on_a_segment_and_on_an_episode(
@@ -157,7 +158,7 @@ def test_a_person_rules_on_a_segment_and_on_an_episode(
 
 
 def test_the_caption_of_a_neighbour_is_refused_by_code(
-    ws: Workspace, remote: Options, model_server: Any
+    ws: Workspace, remote: Options, model_server: Any, without_controls: None
 ) -> None:
     _caption_segments(ws, PICK, CLOSE, PLACE, arms=("left",) * 3)
     annotate(ws.stores, ["grade"], remote, quiet=True)
@@ -187,36 +188,38 @@ def test_a_run_that_captions_and_grades_knows_the_neighbours(
     assert (again.planned, again.already) == (3, 3)
 
 
-@pytest.mark.slow
-def test_captions_of_neighbours_measure_the_judge(ws: Workspace, remote: Options, model_server: Any) -> None:
+def test_texts_of_segments_test_their_judge(ws: Workspace, remote: Options, model_server: Any) -> None:
+    """It answers by the second of a frame, and so says the same of grey frames."""
     _caption_segments(ws, PICK, PLACE, CLOSE)
-    measured = replace(remote, values={"per": "segment", "calibrate": "yes"})
-    (quote,) = estimate_cost(ws.stores, ["grade"], measured)
+    (quote,) = estimate_cost(ws.stores, ["grade"], remote)
     assert quote.planned == 3
-    (report,) = annotate(ws.stores, ["grade"], measured, quiet=True)
+    (report,) = annotate(ws.stores, ["grade"], remote, quiet=True)
     assert (report.kept, report.failed) == (3, 0)
-    (trust,) = report.judge_trust.values()
-    neighbours: Any = trust["kinds"]["neighbour"]  # type: ignore[index, call-overload]
-    assert (neighbours["accepted"], neighbours["total"]) == (0, 2)
-    missing: Any = trust["missing"]["controls"]  # type: ignore[index, call-overload]
-    assert missing["neighbour"] > 0 and not any(kind.startswith("outcome") for kind in missing)
-    # The server answers by the time of a frame, and so says the same of grey frames.
-    assert [row["grade_trust"] for row in _grades(ws)] == ["untrusted"] * 3
+    (document,) = report.judge_tripwire.values()
+    kinds: Any = document["kinds"]  # type: ignore[index, call-overload]
+    assert (kinds["no_content"]["accepted"], kinds["no_content"]["total"]) == (6, 6)
+    assert kinds["object"]["accepted"] == 0
+    assert [(row["grade"], row["acceptable"], row["grade_refuted"]) for row in _grades(ws)] == [
+        ("acceptable", None, True)
+    ] * 3
+    (episode,) = ws.stores.tables.episodes.ids()
+    assert ws.stores.annotations.find_annotations([episode], [CONTROL])
 
 
 @pytest.mark.slow
-def test_an_export_takes_what_a_trusted_judge_accepts_of_the_span(
-    ws: Workspace, remote: Options, tmp_path: Path
+def test_an_export_takes_what_a_judge_that_is_not_refuted_accepts_of_the_span(
+    ws: Workspace, remote: Options, tmp_path: Path, without_controls: None
 ) -> None:
     _caption_segments(ws, PICK, CLOSE, PLACE)
     (report,) = annotate(ws.stores, ["grade"], remote, quiet=True)
     chosen = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
-    unproven = ws.export(chosen, tmp_path / "unproven", format="jsonl", quiet=True)
-    assert unproven.segments == {"written": {"source": 3}, "held_back": {"refused": 2, "unproven": 1}}
+    counted = ws.export(chosen, tmp_path / "counted", format="lerobot", quiet=True)
+    assert counted.segments["written"] == {"accepted": 1, "source": 3}
+    assert counted.segments["held_back"] == {"refused": 2}
     (episode,) = ws.stores.tables.episodes.read()
-    gates = {"OUTCOME": "outcome"}
-    trust: dict[str, Any] = {"state": "unproven", "content": "trusted", "outcome": "unproven", "gates": gates}
-    ws.stores.annotations.put_documents(JUDGE_TRUST, {f"{report.producer}/{episode.dataset}": trust})
-    trusted = ws.export(chosen, tmp_path / "trusted", format="lerobot", quiet=True)
-    assert trusted.segments["written"] == {"accepted": 1, "source": 3}
-    assert trusted.segments["held_back"] == {"refused": 2}
+    row: dict[str, Json] = {"kind": "object", "grade": "acceptable", "battery": True}
+    control = make_annotation(CAPTIONER, episode, {"gradings": [row] * 3, "time": 2e9})
+    ws.stores.annotations.append([replace(control, name=CONTROL, maker_id=report.producer)])
+    ws.sync()
+    refuted = ws.export(chosen, tmp_path / "refuted", format="jsonl", quiet=True)
+    assert refuted.segments == {"written": {"source": 3}, "held_back": {"refused": 2, "refuted": 1}}
