@@ -257,7 +257,7 @@ def _make_grader(judge: JudgeParameters, episodes: Sequence[SegmentedEpisode]) -
     stores: Any = WorldStores(_SegmentVariant(settings=_SETTINGS, segments=segments))
     frames = _SpanReader("auto", "", numbers)
     observer, texts = SegmentObserver(model, frames, stores, verbs), TextModel(model)
-    pairs = PairAnswers(texts, stores, DatasetWords(stores, verbs).known_words)
+    pairs = PairAnswers(texts, stores, DatasetWords(stores, verbs))
     rivals = DatasetValues(stores, verbs).choose_rival
     return Grader(
         rubric=load_rubric("segment"),

@@ -315,7 +315,7 @@ def test_an_export_of_what_was_not_measured_is_refused_and_its_manifest_has_the_
     with open_workspace(str(tmp_path / "ws"), Settings()) as workspace:
         add_graded(workspace.stores, "+" * 12)
         workspace.sets.create("all", where="num_steps > 0")
-        options = {"format": "parquet", "quiet": True, "min_precision": 0.9}
+        options: dict[str, Any] = {"format": "parquet", "quiet": True, "min_precision": 0.9}
         with pytest.raises(
             RequestError, match="lids: not measured; 11 answers without an error would show 90 %"
         ):
