@@ -290,7 +290,7 @@ rankers = Registry("ranker", protocol="ares.search.rankers.base:Ranker", folders
 projections = Registry(
     "projection",
     protocol="ares.store.sync.projection_plugins:Projection",
-    folders=["ares/rubric/grade_projection.py", "ares/workspace/review.py"],
+    folders=["ares/rubric/grade_projection.py"],
 )
 # What `ares` calls in the packages above it: one function by name, each with a separate protocol.
 operations = Registry(

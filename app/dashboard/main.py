@@ -43,13 +43,16 @@ _STYLE = """<style>
   .st-key-browse_bar .stColumn:first-child, .st-key-browse_bar .stColumn:last-child { flex-basis: 100%; }
 }
 </style>"""
-st.html(_STYLE)
+# Streamlit takes the sidebar of the page before away when all of this one is drawn, which would then move.
+_WITHOUT_SIDEBAR = "<style>[data-testid=stSidebar] { display: none; }</style>"
 if page_limits().needs_login:
     # In the same tab, unlike links in Markdown.
     st.sidebar.html('<a href="/api/logout" target="_self">Log out</a>')
 pages = build_pages()
 current_page = st.navigation(list(pages.values()), position="top")
 switch_page(pages)
+has_sidebar = page_limits().needs_login or current_page is pages["browse"]
+st.html(_STYLE if has_sidebar else _STYLE + _WITHOUT_SIDEBAR)
 complete_interrupted(workspace().stores)
 draw_header(current_page.title)
 keep_ticks()

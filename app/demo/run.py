@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Json
 from ares.errors import RequestError
+from ares.review import NO_PERSON
 
 if TYPE_CHECKING:
     from ares.export import ExportReport
@@ -31,7 +32,7 @@ CAPTION_OPTIONS = {"phrases": str(DEMO_FOLDER / "phrases.yaml")}
 # A caption is true also where it says that the robot fails; `success` is that the episode succeeded.
 ACCEPTED = "acceptable AND success"
 # Who answers whether a caption is true: the simulator's truth stands for people.
-ANSWERED_BY = "simulation (no person)"
+ANSWERED_BY = f"simulation {NO_PERSON}"
 LABEL = (
     "simulation: reference models that know only these simulated tasks, judged against the simulator's truth by the "
     "demo judge of a simulation"

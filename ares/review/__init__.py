@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from ares.review.measurement import (
         MOST_ANSWERS as MOST_ANSWERS,
+        NO_PERSON as NO_PERSON,
         USUAL_SHARE as USUAL_SHARE,
         MeasuredShare as MeasuredShare,
         Measurements as Measurements,

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
+# The end of the name under which a simulation answers in place of people.
+NO_PERSON = "(no person)"
 # What is measured unless another share is asked for, and answers after which a measurement ends in any case.
 USUAL_SHARE, MOST_ANSWERS = 0.90, 300
 _ERROR = 0.05
@@ -125,11 +127,17 @@ class MeasuredShare:
         if not self.answers:
             parts = [f"{what}: not measured: {self.describe_missing(USUAL_SHARE)}"]
         else:
-            who = self.people[0] if len(self.people) == 1 else f"{len(self.people)} people"
-            by = f"{count_of(self.answers, 'answer')} of {who}"
+            by = f"{count_of(self.answers, 'answer')} of {self._who}"
             share = f"{format_share(self.true / self.answers)} {right}"
             parts = [f"{what}: {share}, at least {format_share(self.bound)} ({by})"]
         return "; ".join([*parts, *self._list_remarks()])
+
+    @property
+    def _who(self) -> str:
+        """The number of people; a simulation in their place by its name."""
+        if self.people and all(name.endswith(NO_PERSON) for name in self.people):
+            return ", ".join(self.people)
+        return count_of(len(self.people), "person", "people")
 
     def _list_remarks(self) -> Iterator[str]:
         if self.what[1] == "true" and self.total:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Json
 from ares.rubric.gate_verdicts import VERDICTS_COLUMN, rests_on_people
-from ares.rubric.tripwire import CONTROL, decide_tripwire, find_cutoff, read_controls, tripwire_to_json
+from ares.rubric.tripwire import (
+    CONTROL,
+    Tripwire,
+    decide_tripwire,
+    find_cutoff,
+    read_controls,
+    tripwire_to_json,
+)
 from ares.rubric.verdict import GRADE_TIME_COLUMN, REFUTED_COLUMN, correct_grade
 from ares.store import batched, ids_filter, in_condition, producer_column, quote_literal
 
@@ -20,6 +27,8 @@ if TYPE_CHECKING:
 
 # Documents by "maker_id/dataset", see `tripwire_to_json`.
 JUDGE_TRIPWIRE = "judge_tripwire"
+# Those of earlier versions by the same keys: a judge that its controls showed to be wrong counts no more than then.
+_EARLIER, _UNTRUSTED_BEFORE = "judge_trust", "accepts too many false texts of an earlier version"
 # Episodes whose controls are read together, and rows written at once.
 _EPISODES_PER_READ, _WRITE_ROWS = 5_000, 100_000
 _ACCEPTABLE, _GRADE, _DATASET = "acceptable", "grade", "dataset"
@@ -38,7 +47,7 @@ def read_tripwires(annotations: AnnotationStore) -> dict[str, dict[str, Mapping[
 class GradeProjection:
     """Grades that do not count where their judge is refuted; the plug-in `grades` of the group `ares.projections`."""
 
-    counted, needed_documents = CONTROL, ""
+    counted = CONTROL
 
     def count(self, tables: Tables, annotations: AnnotationStore) -> None:
         """Count the controls of all judges again, and keep what they say."""
@@ -90,6 +99,9 @@ def tripwire_documents(tables: Tables, annotations: AnnotationStore) -> dict[str
             times = _grade_times(tables, names.get(maker_id, _GRADE), maker_id, dataset)
             since = find_cutoff(times, tripwire.first_wrong)
         documents[f"{maker_id}/{dataset}"] = tripwire_to_json(tripwire, since)
+    for key, earlier in annotations.find_documents(_EARLIER):
+        if isinstance(earlier, dict) and earlier.get("state") == "untrusted":
+            documents[key] = tripwire_to_json(Tripwire(kinds={}, reason=_UNTRUSTED_BEFORE), 0.0)
     return documents
 
 

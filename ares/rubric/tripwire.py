@@ -146,7 +146,7 @@ def find_cutoff(grade_times: Sequence[float], first_wrong: float) -> float:
         first_wrong: When it accepted the first of the controls that refute it, in seconds since 1970.
     """
     before = [time for time in grade_times if time < first_wrong]
-    return before[-_GRADES_BEFORE] if len(before) >= _GRADES_BEFORE else 0.0
+    return max(0.0, before[-_GRADES_BEFORE]) if len(before) >= _GRADES_BEFORE else 0.0
 
 
 def tripwire_to_json(tripwire: Tripwire, since: float | None) -> dict[str, Json]:
@@ -185,7 +185,8 @@ def describe_tripwire(document: Mapping[str, Any]) -> str:
             f"those since {_format_time(document['since'])}" if document["since"] else "none of its grades"
         )
         counting = f"{since} do not count, earlier ones do" if document["since"] else f"{since} counts"
-        return f"{label}REFUTED on {document['refuted']}: {document['reason']}; {counting}"
+        on = f" on {document['refuted']}" if document["refuted"] else ""
+        return f"{label}REFUTED{on}: {document['reason']}; {counting}"
     accepted = sum(counts["accepted"] for counts in document["kinds"].values())
     kinds = ", ".join(_describe_accepted(document["kinds"]))
     of_which = f" ({kinds})" if kinds else ""

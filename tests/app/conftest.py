@@ -33,7 +33,9 @@ def _annotate(opened: Workspace) -> None:
         "criterion": "VERB", "verdict": "MET", "source": "probe", "observed": MARKUP, "reason": "fits",
         "evidence": [0.5, 1.5],
     }  # fmt: skip
-    for number, episode in enumerate(opened.stores.tables.episodes.read("dataset = 'metaworld_sawyer'")):
+    episodes = opened.stores.tables.episodes.read("dataset = 'metaworld_sawyer'")
+    # Rows lie in the order in which the workers ended, which is another one each time.
+    for number, episode in enumerate(sorted(episodes, key=lambda episode: episode.key)):
         text = MARKUP if number == 0 else episode.instruction
         caption = make_annotation(episode, captioner, span=(0.0, 4.0), text=text, caption=text)
         graded = make_annotation(
@@ -72,7 +74,7 @@ def _add_episode_with_markup(opened: Workspace) -> None:
     """Add an episode like the first one, with markup as its instruction."""
     from ares.episode import Record, make_episode_id
 
-    first = next(opened.stores.tables.episodes.read("dataset = 'video'"))
+    first = min(opened.stores.tables.episodes.read("dataset = 'video'"), key=lambda episode: episode.key)
     new_id = make_episode_id(format="video", dataset="hostile", version="", split="", key="h")
     episode = replace(
         first, episode_id=new_id, dataset="hostile", key="h", instruction=MARKUP, instructions=(MARKUP,)

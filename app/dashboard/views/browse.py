@@ -42,12 +42,14 @@ def render() -> None:
     if not cached_reads.count_episodes(""):
         _draw_empty_workspace()
         return
+    with st.sidebar:
+        # Before what stands beside it, which the sidebar would move.
+        draw_words_filter(view)
     draw_search_bar(view)
     with st.container():
         # Here, and not among the filters, the page says that it waits for a model.
         cached_reads.warm_up(**view.query)
     with st.sidebar:
-        draw_words_filter(view)
         draw_facets(view)
     try:
         check_view(view, cached_reads.filter_columns())

@@ -115,6 +115,17 @@ def open_tab(browser: Browser, address: str, refused: str = "") -> Iterator[Page
     assert errors == [], errors
 
 
+def visit(page: Page, url: str) -> None:
+    """Open an address, and wait until all of the page is drawn, as a person does before the first click."""
+    page.goto(url)
+    wait_until_drawn(page)
+
+
+def wait_until_drawn(page: Page) -> None:
+    """Wait until the script of the page has ended: until then what is clicked may be drawn again, or move."""
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+
+
 def choose(page: Page, label: str, option: str | re.Pattern[str]) -> None:
     """Choose from a list, again until it closes: an open one does when the page scrolls, and is redrawn by a run."""
     from playwright.sync_api import TimeoutError

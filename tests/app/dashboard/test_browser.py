@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.contested_producers import MARKUP
-from tests.app.dashboard.browser import open_tab, serve
+from tests.app.dashboard.browser import open_tab, serve, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
@@ -248,7 +248,7 @@ def test_a_phone_shows_two_cards_beside_each_other(page: Page, address: str) -> 
 
 
 def test_ticks_and_places_survive_a_reload(page: Page, address: str) -> None:
-    page.goto(f"{address}/?sort=num_steps")
+    visit(page, f"{address}/?sort=num_steps")
     for number in (1, 20):
         page.locator(".tick").nth(number).click()
         expect(page.locator(".card.ticked").last).to_be_visible()
@@ -278,7 +278,7 @@ def test_ticks_and_places_survive_a_reload(page: Page, address: str) -> None:
 
 
 def test_a_tick_counts_though_its_box_is_drawn_anew_under_the_pressed_mouse(page: Page, address: str) -> None:
-    page.goto(f"{address}/?sort=num_steps")
+    visit(page, f"{address}/?sort=num_steps")
     box = page.locator(".tick").nth(1)
     box.hover()
     page.mouse.down()

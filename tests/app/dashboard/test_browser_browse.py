@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from app.dashboard.column_words import GROUPS, column_group
 from ares.workspace import Workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, choose
+from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -27,7 +27,7 @@ def _show(page: Page, name: str) -> None:
 def test_a_table_has_the_records_ticks_and_columns_of_the_address(
     page: Page, address: str, workspace: Workspace
 ) -> None:
-    page.goto(address)
+    visit(page, address)
     page.locator(".card").first.wait_for()
     _show(page, "Table")
     page.wait_for_url(re.compile("show=table"))
@@ -35,7 +35,7 @@ def test_a_table_has_the_records_ticks_and_columns_of_the_address(
     expect(rows).to_have_count(24)
     keys = {episode.key for episode in workspace.stores.tables.episodes.read()}
     assert set(page.locator(".table .record").all_inner_texts()) <= keys
-    page.goto(f"{address}/?show=table&columns=dataset,grade&f.grade=unsure")
+    visit(page, f"{address}/?show=table&columns=dataset,grade&f.grade=unsure")
     expect(page.locator(".table thead th")).to_have_text(["tick", "record", "id", "dataset", "grade"])
     page.locator(".table .tick").nth(1).check()
     page.get_by_text("1 selected").wait_for()
@@ -47,7 +47,7 @@ def test_a_table_has_the_records_ticks_and_columns_of_the_address(
 
 def test_a_table_is_copied_as_rows_with_tabs(page: Page, address: str) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto(f"{address}/?show=table&columns=instruction,grade&f.grade=unsure")
+    visit(page, f"{address}/?show=table&columns=instruction,grade&f.grade=unsure")
     page.get_by_role("button", name="Copy the table").click()
     page.get_by_text("Copied 4 rows").wait_for()
     copied = page.evaluate("navigator.clipboard.readText()").split("\n")
@@ -56,7 +56,7 @@ def test_a_table_is_copied_as_rows_with_tabs(page: Page, address: str) -> None:
 
 
 def test_the_size_of_cards_is_in_the_address_and_outlasts_clear_all(page: Page, address: str) -> None:
-    page.goto(f"{address}/?f.grade=acceptable&words=drawer")
+    visit(page, f"{address}/?f.grade=acceptable&words=window")
     page.locator(".st-key-browse-clear").wait_for()
     widths = []
     for name in ("Small", "Medium", "Large"):
@@ -172,7 +172,7 @@ def test_a_reader_finds_the_worst_under_a_menu_that_stays_and_a_caption_under_it
         links = page.locator("[data-testid=stTopNavLink]")
         return [box["x"] for link in links.all() if (box := link.bounding_box())]
 
-    page.goto(address)
+    visit(page, address)
     page.locator(".card").first.wait_for()
     choose(page, "Sort by", "Worst first: findings")
     page.get_by_text("Worst first. Ordered by the number").wait_for()
@@ -224,7 +224,7 @@ def test_an_id_in_the_search_box_opens_the_episode(page: Page, address: str, wor
     episode_id = next(
         id for id in workspace.episodes.ids() if re.fullmatch(r"(?=[a-f]*\d)[0-9a-f]{8}", id[:8])
     )
-    page.goto(address)
+    visit(page, address)
     page.get_by_placeholder("Search by meaning").fill(episode_id[:8])
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/episode?episode={episode_id}")

@@ -18,7 +18,7 @@ from ares.settings import Settings
 from ares.store import read_history
 from ares.workspace import Workspace, open_workspace
 from tests.app.contested_producers import CAPTIONER, make_annotation, make_caption
-from tests.app.dashboard.browser import SERVE_COMMAND, serve
+from tests.app.dashboard.browser import SERVE_COMMAND, serve, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -95,7 +95,7 @@ def _open_popover(page: Page, name: str | re.Pattern[str]) -> None:
 
 
 def test_a_wrong_input_of_browse_is_said_at_its_field(page: Page, address: str, filled: Workspace) -> None:
-    page.goto(address)
+    visit(page, address)
     page.locator(".card").first.wait_for()
     page.get_by_role("button", name="Select all 4").click()
     page.get_by_text("4 selected").wait_for()
@@ -139,16 +139,16 @@ def test_a_wrong_input_of_another_page_is_said_at_its_field(
 ) -> None:
     episode_id = min(filled.stores.tables.episodes.ids())
     region = "-1 -1, 1 -1, 1 1, -1 1"
-    page.goto(f"{address}/map?region={region}")
+    visit(page, f"{address}/map?region={region}")
     page.locator("canvas[data-points]").wait_for()
     _enter(page, "Name of the region", "red & 'cups'")
     page.wait_for_url(re.compile("region_name="))
-    page.goto(f"{address}/statistics")
+    visit(page, f"{address}/statistics")
     page.locator(".bar").first.wait_for()
     group = page.get_by_role("combobox", name="Count by")
     group.fill("no such name")
     _refuse(page, "no such name", ".bar", lambda: group.press("Enter"))
-    page.goto(f"{address}/sets?set=all")
+    visit(page, f"{address}/sets?set=all")
     page.get_by_role("button", name="Export", exact=True).wait_for()
     kept = ".st-key-sets-list td"
     _enter(page, "Name of the new folder", "../x")
@@ -160,17 +160,17 @@ def test_a_wrong_input_of_another_page_is_said_at_its_field(
     page.get_by_label("Name of the new set").fill("a@b")
     _refuse(page, "name of a set", kept, lambda: page.get_by_role("button", name="Make it").click())
     assert set(filled.sets) == {"all", "two"}
-    page.goto(f"{address}/jobs?job=ingest")
+    visit(page, f"{address}/jobs?job=ingest")
     kept = ".st-key-jobs-kind"
     _refuse(page, "/nowhere", kept, lambda: _enter(page, "File or folder on the server", "/nowhere/at/all"))
-    page.goto(f"{address}/jobs?job=annotate&names=motion")
+    visit(page, f"{address}/jobs?job=annotate&names=motion")
     _refuse(page, "num_step'", kept, lambda: _enter(page, "Only episodes of this filter", "num_step > 3"))
-    page.goto(f"{address}/review?queue=first&person=Ada")
+    visit(page, f"{address}/review?queue=first&person=Ada")
     page.locator(".review .progress").wait_for()
     _refuse(page, "cannot be printed", ".review .progress", lambda: _enter(page, "You are", "a\u202eb"))
     page.get_by_role("button", name="New queue").click()
     _refuse(page, "name of a queue", ".review .progress", lambda: _enter(page, "Name", "a/b", "Make a queue"))
-    page.goto(f"{address}/episode?episode={episode_id}")
+    visit(page, f"{address}/episode?episode={episode_id}")
     page.locator(".judge .edit").wait_for()
     edit = page.locator(".judge .edit")
     edit.fill(_LONG)

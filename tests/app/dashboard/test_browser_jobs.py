@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 from app.server import Job, list_all_jobs
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import AXE, SERVE_COMMAND, VIOLATIONS, open_tab, serve
+from tests.app.dashboard.browser import AXE, SERVE_COMMAND, VIOLATIONS, open_tab, serve, visit
 from tests.ingesting import ingest_paths
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def test_an_empty_workspace_is_filled_from_the_page(
 
 def fill_workspace(page: Page, address: str, workspace: Workspace) -> None:
     """Plan and start an ingestion, from the words of an empty page."""
-    page.goto(address)
+    visit(page, address)
     page.get_by_role("button", name="Ingest from here").click()
     page.get_by_role("textbox", name="File or folder on the server").fill("../../../..")
     page.keyboard.press("Tab")
@@ -103,7 +103,7 @@ def is_running(job: Job, name: str) -> bool:
 
 
 def test_a_job_is_stopped_killed_and_resumed(page: Page, address: str, workspace: Workspace) -> None:
-    page.goto(f"{address}/jobs?job=annotate&names=motion")
+    visit(page, f"{address}/jobs?job=annotate&names=motion")
     page.get_by_role("button", name="Start", exact=True).click()
     deadline = time.monotonic() + 300
     while not (

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS, choose
+from tests.app.dashboard.browser import AXE, VIOLATIONS, choose, visit
 from tests.thinning import some_by_day
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_a_lasso_gets_a_name_that_browse_and_the_address_keep(
 
 
 def test_ticks_and_filters_of_browse_show_on_the_map(page: Page, address: str, workspace: Workspace) -> None:
-    page.goto(address)
+    visit(page, address)
     page.locator(".tick").first.click()
     page.get_by_text("1 selected").wait_for()
     page.get_by_role("link", name="Map").click()

@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 from ares.episode import Episode, Record, Signal, Trajectory, make_episode_id
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.app.dashboard.browser import visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -30,7 +31,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> I
     """Eight episodes, one of a humanoid, and odd ones: a long title, many cameras, a file that is gone."""
     with open_workspace(str(tmp_path_factory.mktemp("several") / "w"), Settings()) as opened:
         opened.ingest(demo_samples / "video", limit=_VIDEOS, quiet=True)
-        first = next(opened.stores.tables.episodes.read("dataset = 'video'"))
+        videos = opened.stores.tables.episodes.read("dataset = 'video'")
+        first = min(videos, key=lambda episode: episode.key)
         times = np.arange(first.num_steps) / first.rate_hz
         values = np.sin(times[:, None] * np.arange(1, len(_JOINTS) + 1)).astype(np.float32)
         state, action = (Signal(values=own, names=_JOINTS) for own in (values, values + np.float32(0.1)))
@@ -128,6 +130,6 @@ def test_of_many_cameras_a_few_play_and_one_whose_file_is_gone_says_so(
     assert "gone.mp4" in lost.locator(".note").inner_text()
     assert lost.locator("video").evaluate("video => video.src + video.poster") == ""
     # A title of thousands of words does not push the player out of sight.
-    page.goto(f"{address}/episode?episode={_id(workspace, 'title')}")
+    visit(page, f"{address}/episode?episode={_id(workspace, 'title')}")
     box = page.locator(".player .play").bounding_box()
     assert box is not None and 0 < box["y"] < 850

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from ares.curation import SOURCE_ORDER
 from ares.workspace import Workspace
-from tests.app.dashboard.browser import AXE, CODE_WORDS, VIOLATIONS
+from tests.app.dashboard.browser import AXE, CODE_WORDS, VIOLATIONS, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -84,7 +84,7 @@ def _names_of_data(workspace: Workspace) -> list[str]:
 
 
 def test_after_next_only_the_new_player_hears_the_keys(page: Page, address: str) -> None:
-    page.goto(address)
+    visit(page, address)
     page.locator(".card").first.click()
     page.locator(".player .camera video").first.wait_for()
     old_player = page.locator(".player").element_handle()
@@ -220,7 +220,7 @@ def test_a_tick_is_evidence_in_the_legend_and_seeks(page: Page, address: str, wo
 
 def test_the_second_is_in_the_address_and_its_link_opens_there(page: Page, address: str) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto(address)
+    visit(page, address)
     page.locator(".card").first.click()
     page.locator(".player .camera video").first.wait_for()
     page.keyboard.press("ArrowRight")

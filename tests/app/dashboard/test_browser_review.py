@@ -11,7 +11,7 @@ import pytest
 from ares.review import QueueRequest
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import AXE, VIOLATIONS
+from tests.app.dashboard.browser import AXE, VIOLATIONS, visit
 from tests.ares.review.conftest import fill_with_captions
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_each_label_costs_a_key_and_no_click_and_a_reload_loses_none(
 
 def test_a_queue_is_made_on_the_page(page: Page, address: str, workspace: Workspace) -> None:
     # An item that is shown is hers for a while: not one of the queues of other tests.
-    page.goto(f"{address}/review?queue=spare&person=Zoe")
+    visit(page, f"{address}/review?queue=spare&person=Zoe")
     page.get_by_role("button", name="New queue").click()
     page.get_by_label("Name", exact=True).fill("lids")
     page.get_by_label("Items drawn at random").fill("5")

@@ -106,7 +106,7 @@ _CASES = [(page, name) for page, names in _LOOKED_UP.items() for name in names]
 
 
 def _base(page: str, workspace: Workspace) -> dict[str, str]:
-    return {"episode": next(iter(workspace.stores.tables.episodes.ids()))} if page == "episode" else {}
+    return {"episode": min(workspace.stores.tables.episodes.ids())} if page == "episode" else {}
 
 
 @pytest.mark.parametrize(("page", "name"), some_by_day(_CASES, 5, rows=True))
@@ -191,7 +191,7 @@ def test_a_search_by_a_frame_and_by_an_upload_still_works_and_loads_the_model_on
     monkeypatch.setattr(cached_reads, "load_encoder", loaded.append)
     file = io.BytesIO()
     Image.new("RGB", (16, 16), "red").save(file, format="PNG")
-    episode_id = next(iter(shown.stores.tables.episodes.ids()))
+    episode_id = min(shown.stores.tables.episodes.ids())
     for image in (f"{episode_id}/front@1.0", store_uploaded_image(shown.stores, file.getvalue())):
         app = draw("browse", {"image": image})
         assert not app.error

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from ares.review import QueueRequest
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import open_tab, serve
+from tests.app.dashboard.browser import open_tab, serve, wait_until_drawn
 from tests.ingesting import copy_open_workspace
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Lab:
 
     def click(self, what: Locator) -> None:
         what.wait_for()
+        wait_until_drawn(self.page)
         self.begin()
         what.click()
 

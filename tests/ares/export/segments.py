@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from ares.annotation import Annotation, Column, Producer
 from ares.episode import Json
@@ -71,7 +72,7 @@ def grade(of: Annotation, verdicts: str) -> Annotation:
 
 def refute_judge(ws: Workspace) -> None:
     """Let no grade of the judge on the dataset "made" count."""
-    stores, document = ws.stores, {"state": "refuted", "since": 0.0}
+    stores, document = ws.stores, cast("Json", {"state": "refuted", "since": 0.0})
     stores.annotations.put_documents(JUDGE_TRIPWIRE, {f"{JUDGE.maker_id}/made": document})
     catalog = ProducerCatalog(stores.annotations.producers())
     GradeProjection().refresh(stores.tables, stores.annotations, catalog)

@@ -214,8 +214,9 @@ def test_an_unknown_choice_of_segments_is_refused_with_those_there_are() -> None
     with pytest.raises(RequestError) as unknown:
         check_segment_choices([*some, "all of them"])
     assert (unknown.value.reason, unknown.value.detail) == (
-        "no segments 'all of them'", f"there are: {', '.join(SEGMENT_CHOICES)}",
-    )  # fmt: skip
+        "no segments 'all of them'",
+        f"there are: {', '.join(SEGMENT_CHOICES)}; `refuted` takes those of a refuted judge",
+    )
     with pytest.raises(RequestError) as both:
         check_segment_choices([NO_SEGMENTS, some[0]])
     assert both.value.detail == f"got {NO_SEGMENTS}, {some[0]}"

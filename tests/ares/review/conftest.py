@@ -99,7 +99,7 @@ def row(workspace: Workspace, caption: Annotation) -> Callable[[], dict[str, Any
 
     def read() -> dict[str, Any]:
         workspace.sync()
-        columns = ["caption", "grade", "acceptable", "acceptable_unproven", "grade_score"]
+        columns = ["caption", "grade", "acceptable", "grade_score"]
         rows: list[dict[str, Any]] = workspace.stores.tables.episodes.read_columns(
             columns, where=f"episode_id = '{caption.episode_id}'"
         ).to_pylist()

@@ -38,7 +38,7 @@ def test_an_answer_about_the_whole_caption_decides_until_it_is_taken_back(
     judged: Annotation,
     row: Any,
 ) -> None:
-    assert (row()["grade"], row()["acceptable"]) == ("acceptable", None)
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
     refused = give_answer(workspace.stores, _about(judged, "acceptable", "unmet", reason="no lid"))
     assert (row()["grade"], row()["acceptable"]) == ("not_acceptable", False)
     accepted = give_answer(workspace.stores, _about(judged, "acceptable", "met"))
@@ -48,7 +48,7 @@ def test_an_answer_about_the_whole_caption_decides_until_it_is_taken_back(
     with pytest.raises(RequestError, match="does not count any more"):
         withdraw_answer(workspace.stores, accepted.annotation_id, "Ada")
     withdraw_answer(workspace.stores, refused.annotation_id, "Ada")
-    assert (row()["grade"], row()["acceptable"]) == ("acceptable", None)
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
 
 
 def test_a_caption_that_no_judge_saw_is_accepted_by_a_person_alone(

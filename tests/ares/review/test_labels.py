@@ -11,7 +11,7 @@ import pytest
 from ares.annotation import Annotation, Producer
 from ares.errors import RequestError
 from ares.review import SegmentChange, add_ruling, correct_segments, prepare_correction, store_prepared
-from ares.rubric import GRADE_COLUMNS, Rubric, Verdict, make_grade_value
+from ares.rubric import CONTROL, GRADE_COLUMNS, Rubric, Verdict, make_grade_value
 from ares.workspace import Workspace
 from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
 
@@ -46,24 +46,29 @@ def test_a_criterion_that_another_rubric_lacks_leaves_no_verdict(
 def test_a_ruling_of_a_person_changes_the_grade_and_back(
     workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
 ) -> None:
-    assert (row()["grade"], row()["acceptable_unproven"]) == ("acceptable", True)
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
     add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.UNMET, "Ada", "it pushes")
     refused = row()
     assert (refused["grade"], refused["acceptable"]) == ("not_acceptable", False)
-    assert refused["acceptable_unproven"] is False and refused["grade_score"] < 1.0
+    assert refused["acceptable"] is False and refused["grade_score"] < 1.0
     add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.MET, "Ada")
-    assert (row()["grade"], row()["acceptable_unproven"]) == ("acceptable", True)
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
     add_ruling(workspace.stores, judged, rubric, "OBJECT", Verdict.UNSURE, "Ben")
-    assert (row()["grade"], row()["acceptable_unproven"]) == ("unsure", None)
+    assert (row()["grade"], row()["acceptable"]) == ("unsure", None)
 
 
 @pytest.mark.slow
-def test_a_caption_whose_deciding_criteria_people_have_ruled_on_needs_no_proven_judge(
+def test_a_caption_whose_deciding_criteria_people_have_ruled_on_counts_though_its_judge_is_refuted(
     workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
 ) -> None:
-    """No control has measured the judge: what it says alone is no decision, and a person's word is one."""
     gates = [name for name, category in rubric.categories if category in ("essential", "pitfall")]
-    assert row()["acceptable"] is None
+    accepted = {"kind": "object", "grade": "acceptable", "battery": True}
+    value = {"gradings": [accepted] * 6, "time": 1.0}
+    control = make_annotation(JUDGE, judged.episode_id, judged.episode_id, value)
+    control = replace(control, name=CONTROL, subject_kind="episode")
+    workspace.stores.annotations.append([control])
+    workspace.stores.sync()
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", None)
     for name in gates[:-1]:
         add_ruling(workspace.stores, judged, rubric, name, Verdict.MET, "Ada")
     assert (row()["grade"], row()["acceptable"]) == ("acceptable", None), "one criterion is the judge's word"

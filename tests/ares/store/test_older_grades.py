@@ -11,9 +11,10 @@ import pytest
 
 from ares.annotation import Column
 from ares.doctor import run_checks
+from ares.episode import Json
 from ares.errors import FilterError
 from ares.registry import GONE_COLUMNS
-from ares.rubric import GRADE_COLUMNS
+from ares.rubric import GRADE_COLUMNS, describe_tripwire
 from ares.store import producer_from_text, producer_to_text
 from ares.store.sync.apply import _StateTable
 from ares.workspace import Workspace
@@ -40,7 +41,7 @@ def older(video_ws: Workspace) -> Workspace:
     for episode in sorted(tables.episodes.ids())[:2]:
         caption, grade, controls = graded_caption(episode)
         value = {name: part for name, part in grade.value.items() if name != "grade_time"}
-        gradings = [{"kind": "foreign", "grade": "acceptable", "known_false": True, "gates": "VERB=MET"}] * 9
+        gradings: list[Json] = [{"kind": "foreign", "grade": "acceptable", "known_false": True}] * 9
         stores.annotations.append([caption, replace(grade, value=value)])
         stores.annotations.append([replace(controls, value={"gradings": gradings, "gates": []})])
     stores.annotations.put_documents("judge_trust", {f"{_JUDGE.maker_id}/video": {"state": "unproven"}})
@@ -98,3 +99,16 @@ def test_producers_are_read_with_the_columns_of_today() -> None:
         column.name: column for column in read.columns if column.name in replaced
     }
     assert read.maker_id == _JUDGE.maker_id and producer_from_text(producer_to_text(JUDGE)) == JUDGE
+
+
+def test_a_judge_that_was_untrusted_counts_no_more_than_before(older: Workspace) -> None:
+    older.stores.annotations.put_documents(
+        "judge_trust", {f"{_JUDGE.maker_id}/video": {"state": "untrusted"}}
+    )
+    older.sync()
+    tables = older.stores.tables
+    assert (tables.episodes.count("acceptable"), tables.episodes.count("grade_refuted")) == (0, 2)
+    (document,) = older.status().judge_tripwire.values()
+    assert describe_tripwire(document).startswith(
+        "REFUTED: accepts too many false texts of an earlier version"
+    )  # type: ignore[arg-type]
