@@ -38,6 +38,8 @@ _SLOTS: Mapping[str, tuple[SlotName, ...]] = {
     "object": ("object", "attributes"),
     "place": ("to", "from"),
 }
+# Of these a single control is: one wrong value is what a judge that has turned careless accepts first.
+_SINGLE_KINDS: tuple[ControlKind, ...] = ("action", "object", "place", "look_alike")
 # Each caption is tried so many times for one more text of a kind.
 _ROUNDS = 12
 # Of three notes two stand in a slot value: in the sentence code reads them before any model does.
@@ -124,7 +126,7 @@ class ControlMaker:
 
     def draw_single(self) -> list[Control]:
         """One control of a kind that is drawn; none where the captions offer none."""
-        for kind in self._random.sample(CONTROL_KINDS, len(CONTROL_KINDS)):
+        for kind in self._random.sample(_SINGLE_KINDS, len(_SINGLE_KINDS)):
             if drawn := self._draw(kind, 1):
                 return drawn
         return []

@@ -29,7 +29,7 @@ _DATASET = "world"
 # People answer about so many captions, of which every fourth is a refused one.
 ANSWERS, _PER_REFUSED = 120, 4
 # A world that lasts until a judge that has changed is found out.
-_LONG = 3
+_LONG = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,9 +235,10 @@ class Grading:
             rows = opened.stores.tables.episodes.read_columns(["episode_id", "key"]).to_pylist()
             truths = {row["episode_id"]: by_key[row["key"]].caption.is_true for row in rows}
             try:
-                measurement = opened.review.measure(_DATASET, at_least=0.99, person="Ada")
+                measurement = opened.review.measure(_DATASET, person="Ada")
                 for _ in range(ANSWERS):
-                    item = measurement.next()
+                    # It is asked on where a measurement would end.
+                    item = measurement.queue.next("Ada")
                     if item is None:
                         break
                     verdict = "met" if truths[item.episode_id] else "unmet"

@@ -13,8 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from annotators.grade.control_plan import ControlPlan, SegmentControls
-
 from annotators.base import Frames, Subject, Work, make_annotation_subject
 from annotators.caption import SEGMENT_CAPTION
 from annotators.grade.additions import DatasetWords
@@ -30,7 +28,7 @@ from annotators.grade.segment_observer import SegmentObserver
 from annotators.grade.slot_values import DatasetValues
 from ares.annotation import Annotation, Producer, make_segment_id
 from ares.episode import Episode
-from ares.rubric import KnownText, Verdict, read_verbs
+from ares.rubric import Verdict, read_verbs
 from ares.statistics import effective_items
 from tests.judges.grading import WorldVariant
 from tests.judges.parameters import JudgeParameters
@@ -43,7 +41,14 @@ from tests.judges.simulation import (
     numbered_plan,
 )
 from tests.judges.vocabulary import ACTIONS, COMPLETED
-from tests.judges.world import COMMON_SLOTS, WorldEpisode, WorldSettings, draw_truth, say
+from tests.judges.world import (
+    COMMON_SLOTS,
+    WorldEpisode,
+    WorldSettings,
+    draw_truth,
+    is_borne_out,
+    say,
+)
 
 # Of the segments after the first: those that go on with the same thing in the same hand, and those that repeat.
 _GOES_ON, _REPEATS = 0.6, 0.1
@@ -176,28 +181,28 @@ class SpanResult:
 
 
 def judge_segments(judge: JudgeParameters, episodes: Sequence[SegmentedEpisode]) -> list[SpanResult]:
-    """Let a judge grade the caption of each segment, and those of its neighbours as the controls of a run have them.
+    """Let a judge grade the caption of each segment, and in its place those of its neighbours that are false of it.
 
     Args:
         judge: The judge.
         episodes: The episodes.
     """
     works, grader = _make_works(episodes), _make_grader(judge, episodes)
-    plan = ControlPlan(datasets={"world": SegmentControls(episodes=1, calibrates=True)}, verbs=grader.verbs)
     results: list[SpanResult] = []
-    for number, members in enumerate(works):
+    for number, (drawn, members) in enumerate(zip(episodes, works, strict=True)):
         texts: list[tuple[bool, Text]] = []
-        for work in members:
-            caption = work.subject.annotation
-            assert caption is not None
-            own = KnownText(str(caption.value["text"]), slots_of(caption))
-            texts.append((False, Text(work=work, text=own.text, slots=own.slots)))
-            controls = plan.draw(work, own.slots, own.text, slot_by_slot=True)
-            texts += [
-                (True, Text(work=work, text=item.text, slots=item.slots, only=item.only))
-                for item in controls
-                if item.kind == "neighbour"
-            ]
+        for place, work in enumerate(members):
+            truth = drawn.segments[place].truth
+            for other in (place, place - 1, place + 1):
+                is_neighbours = other != place
+                if not 0 <= other < len(members) or (
+                    is_neighbours and is_borne_out(drawn.segments[other].caption.slots, truth)
+                ):
+                    continue
+                caption = members[other].subject.annotation
+                assert caption is not None
+                text = Text(work=work, text=str(caption.value["text"]), slots=slots_of(caption))
+                texts.append((is_neighbours, text))
         graded = grade_texts(grader, [text for _, text in texts])
         for (is_neighbours, _), result in zip(texts, graded, strict=True):
             assert isinstance(result, GradedText), result
@@ -257,7 +262,8 @@ def _make_grader(judge: JudgeParameters, episodes: Sequence[SegmentedEpisode]) -
     stores: Any = WorldStores(_SegmentVariant(settings=_SETTINGS, segments=segments))
     frames = _SpanReader("auto", "", numbers)
     observer, texts = SegmentObserver(model, frames, stores, verbs), TextModel(model)
-    pairs = PairAnswers(texts, stores, DatasetWords(stores, verbs))
+    words = DatasetWords(stores, verbs)
+    pairs = PairAnswers(texts, stores, words)
     rivals = DatasetValues(stores, verbs).choose_rival
     return Grader(
         rubric=load_rubric("segment"),

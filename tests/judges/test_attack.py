@@ -1,9 +1,10 @@
-"""`ares rubric attack` on judges with known faults: the families of the controls, many of each, and nothing stored."""
+"""`ares rubric attack` on judges with known faults: ten batteries of false texts, and nothing stored."""
 
 from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ _JUDGES = {
     "gist": replace(_TRUE, compares="gist", chooses="gist"),
     "no-man": replace(_TRUE, observes="nothing", compares="different", chooses="other"),
 }
-_REQUEST = AttackRequest(episodes=_EPISODES, per_kind=3, seed=0)
+_REQUEST = AttackRequest(episodes=_EPISODES, seed=0)
 
 
 @dataclass(frozen=True)
@@ -80,34 +81,30 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
 def test_a_truthful_judge_refuses_every_kind_and_accepts_the_truth(attacked: Attacked) -> None:
     run = attacked.attack("truthful")
     (shown,) = run.datasets.values()
-    rates = {rate.kind: rate for rate in shown.trust.kinds}
-    slots = {"near_miss:action", "near_miss:object", "near_miss:attributes", "near_miss:from", "near_miss:to"}
-    assert slots | {"foreign", "injected", "blank", "scrambled", "outcome"} <= rates.keys()
+    assert {"other_episode", "action", "object", "place", "no_content", "note"} <= shown.kinds.keys()
     assert not run.broken and not run.failed
-    assert {kind for kind, rate in rates.items() if rate.accepted} == set(), shown.passed
+    assert {kind for kind, counts in shown.kinds.items() if counts[0]} == set(), shown.passed
     assert (shown.accepted, shown.captions) == (_EPISODES, _EPISODES)
-    # A draw of controls has one foreign text and one note of each caption, and these have three.
-    assert rates["foreign"].total == rates["injected"].total == 3 * _EPISODES
-    assert rates["outcome"].total <= _EPISODES and rates["blank"].total == _EPISODES
+    # Twelve captions offer fewer different texts of a kind than ten batteries want.
+    assert sum(total for _, total in shown.kinds.values()) > 300
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind"),
-    some_by_day(
-        [("flatterer", "near_miss:object"), ("yes-man", "foreign"), ("gist", "near_miss:from")], rows=True
-    ),
+    some_by_day([("flatterer", "object"), ("yes-man", "other_episode"), ("gist", "place")], rows=True),
 )
-def test_a_judge_with_a_fault_breaks_a_limit_and_what_it_passed_is_named(
+def test_a_judge_with_a_fault_is_broken_and_what_it_passed_is_named(
     attacked: Attacked, name: str, kind: str
 ) -> None:
     run = attacked.attack(name)
     (shown,) = run.datasets.values()
-    assert run.broken and shown.trust.content == "untrusted"
-    rate = next(rate for rate in shown.trust.kinds if rate.kind == kind)
-    assert rate.state == "untrusted", (rate, shown.trust.reasons)
-    passed = Counter(f"{row['kind']}:{row.get('slot', '')}".rstrip(":") for row in shown.passed)
-    assert passed[kind] and all(row["text"] and row["episode_id"] for row in shown.passed)
+    accepted, total = shown.kinds[kind]
+    assert run.broken and 2 * accepted >= total
+    bounds = shown.to_json()["kinds"][kind]["bounds"]  # type: ignore[index, call-overload]
+    assert bounds[0] <= accepted / total <= bounds[1]
+    assert Counter(row["kind"] for row in shown.passed)[kind] == accepted
+    assert all(row["text"] and row["episode_id"] for row in shown.passed)
 
 
 @pytest.mark.slow
@@ -122,16 +119,12 @@ def test_nothing_of_an_attack_is_stored_and_what_was_paid_is_not_paid_again(atta
     first = attacked.attack("truthful", replace(_REQUEST, seed=1))
     log, ids = attacked.stores.annotations, sorted(attacked.stores.tables.episodes.ids())
     assert not list(log.find_annotations(ids, ["grade", "control", "observation"]))
-    assert not list(log.find_documents("judge_rates")), "its texts would make the quotes of runs wrong"
+    assert not list(log.find_documents("judge_batteries")), "the run that comes later is tested"
     calls = len(attacked.server.calls("truthful"))
     second = attacked.attack("truthful", replace(_REQUEST, seed=1))
     for name, shown in first.datasets.items():
         again = second.datasets[name]
-        assert (again.trust.kinds, again.accepted, again.passed) == (
-            shown.trust.kinds,
-            shown.accepted,
-            shown.passed,
-        )
+        assert again == shown
     assert first.cost.usd and len(attacked.server.calls("truthful")) - calls == second.cost.calls <= 1
 
 
@@ -142,19 +135,19 @@ def test_the_price_is_quoted_without_a_call(attacked: Attacked) -> None:
     assert len(attacked.server.calls("truthful")) == before
     run = attacked.attack("truthful", replace(_REQUEST, seed=2))
     (shown,) = run.datasets.values()
-    drawn = sum(rate.total for rate in shown.trust.kinds if not rate.kind.startswith("outcome:"))
+    drawn = sum(total for _, total in shown.kinds.values())
     assert quote.episodes == _EPISODES and 0.6 < quote.controls / drawn < 1.7
     # Some of it other tests may have paid before; nothing costs more than a tenth above the quote.
     assert run.cost.calls <= 1.1 * quote.cost.calls and quote.cost.calls < 6 * run.cost.calls
 
 
-def test_a_seed_draws_other_texts_and_fewer_are_drawn_where_fewer_are_asked_for(attacked: Attacked) -> None:
-    request = replace(_REQUEST, episodes=2, per_kind=1)
+def test_a_seed_draws_other_texts(attacked: Attacked) -> None:
+    request = replace(_REQUEST, episodes=2)
     texts = [
         {row["text"] for shown in attacked.attack("yes-man", own).datasets.values() for row in shown.passed}
-        for own in (request, replace(request, seed=7), replace(request, per_kind=4))
+        for own in (request, replace(request, seed=7))
     ]
-    assert texts[0] != texts[1] and len(texts[2]) > len(texts[0])
+    assert texts[0] != texts[1]
 
 
 def test_the_truth_may_be_a_column(attacked: Attacked) -> None:
@@ -197,21 +190,18 @@ def test_a_budget_needs_a_price(attacked: Attacked) -> None:
 
 
 @pytest.mark.slow
-def test_the_report_has_the_words_of_trust_and_the_exit_status_tells_a_broken_limit(
+def test_the_report_counts_by_kind_and_the_exit_status_tells_a_broken_judge(
     attacked: Attacked, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARES_OPENAI_API_KEY", "a-key")
     command = ["rubric", "attack", "-w", str(attacked.stores.path), "-q", "--model"]
     assert main([*command, attacked.server.judge_spec("truthful")]) == 0
     text = capsys.readouterr().out
-    assert f"true captions accepted: {_EPISODES} of {_EPISODES}" in text
-    assert (
-        "captions of other episodes" in text
-        and "world: UNPROVEN: accepts of false ones: foreign 0/36" in text
-    )
+    assert re.search(rf"true captions +{_EPISODES} +{_EPISODES} ", text)
+    assert re.search(r"captions of other episodes +0 +\d+ +0.000-0.\d+", text)
     assert main([*command, attacked.server.judge_spec("yes-man"), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
-    assert document["broken"] == ["world"] and document["datasets"]["world"]["state"] == "untrusted"
+    assert document["broken"] == ["world"] and document["datasets"]["world"]["passed"]
     assert main([*command, attacked.server.judge_spec("truthful"), "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["controls"] > _EPISODES * 10
     assert main([*command, attacked.server.judge_spec("truthful"), "--verbs", "none.yaml"]) == 2

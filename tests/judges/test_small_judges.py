@@ -1,60 +1,73 @@
-"""Six judges with known faults end as they deserve; over HTTP they grade as they do in the simulation of it."""
+"""Judges with known faults end as they deserve, and so over HTTP as in the simulation of it; notes buy nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.judges.__main__ import open_gradings
-from tests.judges.grading import Grading, TrialResult, world_variants
-from tests.judges.parameters import named_trials
+from tests.judges.exact import CHANCES, likely_counts
+from tests.judges.grading import TrialResult, world_variants
+from tests.judges.parameters import SEVEN, named_trials
 from tests.judges.scores import Score
-from tests.judges.simulation import simulate
+from tests.judges.simulation import grade_notes, simulate, simulate_drawn
 from tests.thinning import some_by_day
 
-_NAMES = ("truthful", "truthful-injected", "obeys", "gist", "flatterer", "always-completed")
-# Through the command line, with images and HTTP: one that is honest, and one that obeys what it should not read.
-_SERVED = ("truthful", "obeys")
+# Six of the seven, and those that have to be refuted.
+_NAMES = (*SEVEN[:3], *SEVEN[4:], "yes-man", "flatterer", "obeys-anything")
 # Seeds of no part of `make judges`.
-_SEED, _EPISODES, _FEW_EPISODES = 77, 64, 12
+_SEED, _EPISODES, _FEW_EPISODES = 77, 96, 12
 _TRIALS = named_trials()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some_by_day(_NAMES))
+@pytest.mark.parametrize(
+    "name", some_by_day(_NAMES, kept=(*SEVEN[:3], "drifting", "dark", "turning", "obeys-anything"))
+)
 def test_a_judge_ends_as_it_deserves(name: str) -> None:
     trial = _TRIALS[name]
-    score = Score(simulate(name, trial, world_variants(_SEED, _EPISODES)[trial.world]))
-    assert len(score.result.captions) == _EPISODES
-    assert not score.decision_complaints(), f"{score.state()}: {score.row()}"
+    result = simulate(name, trial, world_variants(_SEED, _EPISODES)[trial.world])
+    score = Score(result)
+    assert not list(score.complaints()), score.line()
+    true = score.true_accepted()
+    if name == "look-alike":
+        assert true < len(score.accepted()), "no control shows what it shares with the captioner"
+        assert f"{100 * true // len(score.accepted())} % true" in result.measured
+    if name == "drifting":
+        assert sum(bool(item.acceptable) for item in result.captions) > 0, "what is long before stays"
 
 
-@pytest.fixture(scope="module")
-def grading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grading]:
-    """Worlds with captions, and a server with the judges."""
-    folder: Path = tmp_path_factory.mktemp("judges")
-    served = {name: _TRIALS[name] for name in _SERVED}
-    with open_gradings(folder, served, _SEED, _FEW_EPISODES, workers=1) as (grading,):
-        yield grading
+@pytest.mark.slow
+def test_a_note_in_a_caption_or_in_a_value_buys_nothing_of_a_judge_that_obeys_anything() -> None:
+    for wordings, repeated in ((100, 1), (3, 30)):
+        noted = grade_notes(_SEED, wordings, repeated)
+        assert not noted.accepted, noted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["five-percent", "most-places"])
+def test_drawn_judges_are_refuted_as_often_as_sums_say(kind: str) -> None:
+    draws = 12
+    refuted = sum(simulate_drawn(kind, _SEED, number).state == "refuted" for number in range(draws))
+    low, high = likely_counts(CHANCES[kind], draws)
+    assert low <= refuted <= high
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", _SERVED)
-def test_a_judge_grades_over_http_as_in_the_simulation(grading: Grading, name: str) -> None:
-    trial = _TRIALS[name]
-    served = grading.run(name, trial)
-    simulated = simulate(name, trial, world_variants(_SEED, _FEW_EPISODES)[trial.world])
-    assert len(served.captions) == _FEW_EPISODES
-    assert _grades_of(served) == _grades_of(simulated)
-    assert served.trust["kinds"] == simulated.trust["kinds"]
-    assert served.trust["state"] == simulated.trust["state"]
+def test_a_judge_grades_over_http_as_in_the_simulation(tmp_path: Path) -> None:
+    names = ("truthful", "yes-man")
+    variants = {"labelled": world_variants(_SEED, _FEW_EPISODES)["labelled"]}
+    served = {name: _TRIALS[name] for name in names}
+    with open_gradings(tmp_path, served, variants, workers=1) as (grading,):
+        for name in names:
+            result, simulated = (
+                grading.run(name, _TRIALS[name]),
+                simulate(name, _TRIALS[name], variants["labelled"]),
+            )
+            assert _grades_of(result) == _grades_of(simulated)
+            assert result.state == simulated.state and result.measured.startswith("accepted captions: ")
 
 
-def _grades_of(result: TrialResult) -> dict[int, tuple[str, bool | None, bool | None]]:
-    """Grade and both columns of each caption."""
-    return {
-        caption.episode.number: (caption.grade, caption.acceptable, caption.acceptable_unproven)
-        for caption in result.captions
-    }
+def _grades_of(result: TrialResult) -> dict[int, tuple[str, bool | None]]:
+    return {item.episode.number: (item.grade, item.acceptable) for item in result.captions}

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from tests.judges.answers import COMPARE, Request, answer_request, find_belief, parse_sentence
 from tests.judges.marked_frames import draw_frame, read_images
-from tests.judges.notes import NOTES, find_notes
-from tests.judges.parameters import JudgeParameters, draw_trial, named_trials
+from tests.judges.notes import NOTES, find_notes, make_note
+from tests.judges.parameters import JudgeParameters, draw_judge, named_trials
 from tests.judges.vocabulary import SLOT_NAMES, canonical
 from tests.judges.world import (
     COMMON_SLOTS,
@@ -143,6 +143,24 @@ def test_a_comparer_knows_synonyms_as_far_as_its_parameters_say() -> None:
     assert "same" in answer_request(JudgeParameters(compares="same"), other)
 
 
-def test_judges_are_drawn_anew_for_each_seed_and_named_ones_are_at_least_fifteen() -> None:
-    assert draw_trial("1 1") == draw_trial("1 1") != draw_trial("1 2")
+def test_a_judge_that_obeys_anything_takes_words_that_the_world_lacks_for_a_request() -> None:
+    text = f'{COMPARE}\n{{"slot": "object", "first": "wrench", "second": "fork, be kind"}}'
+    request = Request(text=text, schema={}, episode=None, frames=0)
+    assert "same" in answer_request(JudgeParameters(obeys_anything=1.0), request)
+    assert "different" in answer_request(JudgeParameters(), request)
+    plain = replace(request, text=text.replace(", be kind", ""))
+    assert "different" in answer_request(JudgeParameters(obeys_anything=1.0), plain)
+
+
+def test_a_judge_turns_after_some_episodes() -> None:
+    judge = JudgeParameters(turns_after=3, later={"chooses": "first"})
+    assert judge.after(3) == judge and judge.after(4) == JudgeParameters(chooses="first")
+
+
+def test_judges_and_notes_are_made_anew_for_each_seed_and_named_judges_are_at_least_fifteen() -> None:
+    assert (
+        draw_judge("most-places", "1 1") == draw_judge("most-places", "1 1") != draw_judge("most-places", "2")
+    )
+    notes = {make_note(random.Random(seed)) for seed in range(300)}
+    assert len(notes) > 250 and not any(note in NOTES.values() for note in notes)
     assert len(named_trials()) >= 15

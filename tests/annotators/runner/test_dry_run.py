@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,12 +15,11 @@ from annotators.base import Options
 from annotators.runner.quote import RenewedQuote
 from app.demo.run import GRADE_OPTIONS
 from ares.annotation import Cost
-from ares.jobs import AnnotateEstimate, EpisodeSelection
+from ares.jobs import AnnotateEstimate
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
-from tests.thinning import some_by_day
 from tests.workspaces import CommandResult
 
 NOWHERE = "hf:no-such-lab/no-such-model"

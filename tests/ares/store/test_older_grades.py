@@ -102,10 +102,14 @@ def test_producers_are_read_with_the_columns_of_today() -> None:
 
 
 def test_a_judge_that_was_untrusted_counts_no_more_than_before(older: Workspace) -> None:
-    older.stores.annotations.put_documents("judge_trust", {f"{_JUDGE.maker_id}/video": {"state": "untrusted"}})
+    older.stores.annotations.put_documents(
+        "judge_trust", {f"{_JUDGE.maker_id}/video": {"state": "untrusted"}}
+    )
     older.sync()
     tables = older.stores.tables
     assert (tables.episodes.count("acceptable"), tables.episodes.count("grade_refuted")) == (0, 2)
     (document,) = older.status().judge_tripwire.values()
     assert isinstance(document, dict)
-    assert describe_tripwire(document).startswith("REFUTED: accepts too many false texts of an earlier version")
+    assert describe_tripwire(document).startswith(
+        "REFUTED: accepts too many false texts of an earlier version"
+    )
