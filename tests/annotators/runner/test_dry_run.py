@@ -15,7 +15,7 @@ from annotators.base import Options
 from annotators.runner.quote import RenewedQuote
 from app.demo.run import GRADE_OPTIONS
 from ares.annotation import Cost
-from ares.jobs import AnnotateEstimate
+from ares.jobs import AnnotateEstimate, Report
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate, estimate_cost
