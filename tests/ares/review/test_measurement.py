@@ -8,8 +8,8 @@ import secrets
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -316,14 +316,14 @@ def test_an_export_of_what_was_not_measured_is_refused_and_its_manifest_has_the_
     with open_workspace(str(tmp_path / "ws"), Settings()) as workspace:
         add_graded(workspace.stores, "+" * 12)
         workspace.sets.create("all", where="num_steps > 0")
-        options: dict[str, Any] = {"format": "parquet", "quiet": True, "min_precision": 0.9}
+        export = partial(workspace.export, "all", tmp_path / "out", format="parquet", quiet=True)
         with pytest.raises(
             RequestError, match="lids: not measured; 11 answers without an error would show 90 %"
         ):
-            workspace.export("all", tmp_path / "out", **options)
+            export(min_precision=0.9)
         answer_items(workspace.review.measure("lids", person="Ada"), 50)
         workspace.sync()
-        workspace.export("all", tmp_path / "out", **options)
+        export(min_precision=0.9)
     line = "accepted captions: 100 % true, at least 91 % (11 answers of 1 person)"
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["measured"]["lids"]["caption"]["says"].startswith(line)
