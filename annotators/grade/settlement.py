@@ -389,6 +389,7 @@ class SlotSettlement:
         """
         episode = self.case.work.episode
         stated = {stem_word(word) for text in episode.instructions for word in split_words(text)}
+        doubtful = list[str]()
         for criterion in [] if self.case.is_control else list(self._queue):
             claimed, slot = self._claimed(criterion).removeprefix(f"{OTHER}: "), criterion.slot or ""
             if slot == "outcome":
@@ -398,6 +399,11 @@ class SlotSettlement:
             if unknown := find_unknown_words(claimed, {*known_words(episode.dataset, slot), *stated}):
                 reason = f"no observation and no instruction has the words: {', '.join(unknown)}"
                 self._rule(criterion, Verdict.UNSURE, reason, source="hard", margin=0.0)
+                doubtful.append(criterion.id)
+        # Other questions show all values of a caption.
+        for criterion in [item for item in self._queue if doubtful and item.slot in (None, "additions")]:
+            reason = f"not asked, {doubtful[0]} is in doubt"
+            self._rule(criterion, Verdict.UNSURE, reason, source="hard", margin=0.0)
 
     def _rule_by_observation(self, criterion: Criterion) -> None:
         """The ruling that the observation gives without any question, where it gives one."""

@@ -273,8 +273,8 @@ def _count_control_calls(workspace: Path) -> int:
         annotations = opened.stores.annotations
         ids = list(annotations.find_episodes(CONTROL))
         controls = annotations.find_annotations(ids, [CONTROL]) if ids else []
-        rows = [row for control in controls for row in control.value["gradings"]]  # type: ignore[union-attr]
-    return sum(row.get("calls", 0) for row in rows)  # type: ignore[union-attr,misc,arg-type]
+        values: list[Any] = [control.value for control in controls]
+    return sum(row.get("calls", 0) for value in values for row in value["gradings"])
 
 
 def _let_people_caption(workspace: Path) -> None:

@@ -84,7 +84,8 @@ def _shows_something(request: Any) -> bool:
     content = request["messages"][-1]["content"]
     url = next(part["image_url"]["url"] for part in content if part["type"] == "image_url")
     data = np.frombuffer(base64.b64decode(url.partition(",")[2]), np.uint8)
-    steps = np.abs(np.diff(cv2.imdecode(data, cv2.IMREAD_GRAYSCALE).astype(int), axis=1)).mean()
+    image = np.asarray(cv2.imdecode(data, cv2.IMREAD_GRAYSCALE), np.int64)
+    steps = np.abs(np.diff(image, axis=1)).mean()
     return bool(0.1 < steps < 20)
 
 
