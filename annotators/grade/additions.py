@@ -205,10 +205,10 @@ class DatasetWords:
 
     def __init__(self, stores: Stores, verbs: Mapping[str, str]) -> None:
         self._stores = stores
-        self._verbs, self._names = _stems([*verbs, *VERBS]), _stems(shipped_names())
+        self._verbs, self._names = _stem_words([*verbs, *VERBS]), _stem_words(shipped_names())
         # What the guide explains is in words of which an order can be made.
-        self._shipped = self._verbs | self._names | _stems(verbs.values())
-        self._told: dict[str, set[str]] = {}
+        self._shipped = self._verbs | self._names | _stem_words(verbs.values())
+        self._stated: dict[str, set[str]] = {}
         self._lock = threading.Lock()
 
     def known_words(self, dataset: str, slot: str = "") -> frozenset[str]:
@@ -220,28 +220,28 @@ class DatasetWords:
         """
         shipped = self._verbs if slot == "action" else self._names if slot else self._shipped
         with self._lock:
-            return frozenset(shipped | self._told_in(dataset))
+            return frozenset(shipped | self._words_of(dataset))
 
     def learn(self, dataset: str, texts: Iterable[str]) -> None:
         """Add the words of what was observed in a dataset."""
         with self._lock:
-            self._told_in(dataset).update(_stems(texts))
+            self._words_of(dataset).update(_stem_words(texts))
 
-    def _told_in(self, dataset: str) -> set[str]:
+    def _words_of(self, dataset: str) -> set[str]:
         """The words of instructions and observations."""
-        if dataset not in self._told:
-            self._told[dataset] = self._read_instructions(dataset)
-        return self._told[dataset]
+        if dataset not in self._stated:
+            self._stated[dataset] = self._read_instructions(dataset)
+        return self._stated[dataset]
 
     def _read_instructions(self, dataset: str) -> set[str]:
         batches = self._stores.tables.episodes.id_batches(f"dataset = {quote_literal(dataset)}")
         # Those with the first ids, which are hashes: the same ones whatever the order of the table.
         ids = nsmallest(_SAMPLE, (episode_id for ids in batches for episode_id in ids))
         episodes = self._stores.tables.episodes.get(ids)
-        return _stems(text for episode in episodes for text in episode.instructions)
+        return _stem_words(text for episode in episodes for text in episode.instructions)
 
 
-def _stems(texts: Iterable[str]) -> set[str]:
+def _stem_words(texts: Iterable[str]) -> set[str]:
     return {stem_word(word) for text in texts for word in split_words(text)}
 
 

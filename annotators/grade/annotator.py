@@ -157,7 +157,7 @@ class _Caption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GradedCaption:
+class CaptionResult:
     """What came of a caption.
 
     Attributes:
@@ -324,25 +324,25 @@ class GradeAnnotator:
         results = [item.result for item in graded]
         return _add_paid(results, paid) if paid.calls else results
 
-    def grade_captions(self, works: Sequence[Work]) -> list[GradedCaption]:
+    def grade_captions(self, works: Sequence[Work]) -> list[CaptionResult]:
         """The grade of each work about a caption, without controls."""
         prepared = self._prepare(works)
         texts = [item.text for item in prepared if isinstance(item, _Caption)]
         outcomes = iter(grade_texts(self._grader, texts))
-        graded: list[GradedCaption] = []
+        graded: list[CaptionResult] = []
         for work, caption in zip(works, prepared, strict=True):
             dataset = work.episode.dataset
             if not isinstance(caption, _Caption):
-                graded.append(GradedCaption(dataset=dataset, result=caption))
+                graded.append(CaptionResult(dataset=dataset, result=caption))
                 continue
             outcome = next(outcomes)
             if isinstance(outcome, GradedText):
                 result = _grading_result(caption, outcome, self._grader)
                 graded.append(
-                    GradedCaption(dataset=dataset, result=result, seen=see_caption(caption.text, outcome))
+                    CaptionResult(dataset=dataset, result=result, seen=see_caption(caption.text, outcome))
                 )
             else:
-                graded.append(GradedCaption(dataset=dataset, result=_grading_failure(caption, outcome)))
+                graded.append(CaptionResult(dataset=dataset, result=_grading_failure(caption, outcome)))
         return graded
 
     def try_controls(self, controls: Sequence[Control]) -> tuple[list[Annotation], Cost]:

@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from annotators.base import Budget, Frames, PaidFailure, Subject, Work, make_annotation_subject
-from annotators.grade.annotator import GradeAnnotator, GradedCaption
+from annotators.grade.annotator import CaptionResult, GradeAnnotator
 from annotators.grade.battery import ControlMaker
 from ares.annotation import Annotation, Cost
 from ares.clock import needs_timestamps
@@ -297,7 +297,7 @@ def run_attack(
 
 
 def _attack_dataset(
-    annotator: GradeAnnotator, graded: Sequence[GradedCaption], seed: int
+    annotator: GradeAnnotator, graded: Sequence[CaptionResult], seed: int
 ) -> tuple[AttackedDataset, Cost]:
     """Put ten batteries to a judge; what they show, and what they have cost."""
     seen = [item.seen for item in graded if item.seen]
@@ -323,7 +323,7 @@ def _attack_dataset(
     return attacked, cost
 
 
-def _error_of(graded: GradedCaption) -> AresError | None:
+def _error_of(graded: CaptionResult) -> AresError | None:
     error = graded.result.error if isinstance(graded.result, PaidFailure) else graded.result
     return error if isinstance(error, AresError) else None
 

@@ -118,9 +118,9 @@ class ControlMaker:
         """
         controls: list[Control] = []
         for kind in CONTROL_KINDS:
-            wanted = scale * BATTERY[kind]
-            drawn = self._draw(kind, wanted)
-            others = (replace(item, kind=kind) for item in self._draw_misses(wanted - len(drawn)))
+            needed = scale * BATTERY[kind]
+            drawn = self._draw(kind, needed)
+            others = (replace(item, kind=kind) for item in self._draw_misses(needed - len(drawn)))
             controls += [*drawn, *others]
         return controls
 

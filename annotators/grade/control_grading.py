@@ -53,7 +53,7 @@ def grade_controls(
         row = control_row(control, outcome, is_of_battery=number < len(battery))
         rows.setdefault(control.work.subject.id, []).append((control, row))
     label, now = str(grader.judge.settings.get("label", "")), time.time()
-    annotations = [_annotate(grader, members, label, now) for members in rows.values()]
+    annotations = [_make_annotation(grader, members, label, now) for members in rows.values()]
     return annotations, sum(map(_paid_for, graded), Cost())
 
 
@@ -66,7 +66,7 @@ def control_row(control: Control, outcome: GradeOutcome, *, is_of_battery: bool)
     return {**row, "grade": "error", "reason": str(error)}
 
 
-def _annotate(
+def _make_annotation(
     grader: Grader, members: Sequence[tuple[Control, dict[str, Json]]], label: str, now: float
 ) -> Annotation:
     """The controls of a caption: a fact about the judge, kept with the episode."""

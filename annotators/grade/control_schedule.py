@@ -102,8 +102,8 @@ class ControlSchedule:
 
     def _claim(self, dataset: str) -> bool:
         log, key, now = self._stores.annotations, self._key(dataset), time.time()
-        held = log.get_document(_BATTERIES, key)
-        if isinstance(held, dict) and now - float(str(held["time"])) > _LEASE_SECONDS:
+        lease = log.get_document(_BATTERIES, key)
+        if isinstance(lease, dict) and now - float(str(lease["time"])) > _LEASE_SECONDS:
             log.drop_documents(_BATTERIES, [key])
         return log.claim_document(_BATTERIES, key, {"time": now})
 

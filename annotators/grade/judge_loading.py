@@ -106,10 +106,10 @@ def _load_model_judge(
         vlm if is_judge else load_vlm(_text_model_spec(grade_options), options, MAX_NEW_TOKENS, stores)
     )
     captions = SEGMENT_CAPTION if grade_options.per == "segment" else "caption"
-    pairs = PairAnswers(texts, stores.annotations, words.known_words)
+    pairs = PairAnswers(texts, stores.annotations, words)
     questions = sum(criterion.claim and criterion.slot is None for criterion in rubric.criteria)
     rivals = DatasetValues(stores, verbs, captions).choose_rival
-    return ObservingJudge(vlm, observer, frames, texts, pairs, words, rivals, questions)
+    return ObservingJudge(vlm, observer, frames, texts, pairs, rivals, questions)
 
 
 def _text_model_spec(grade_options: GradeOptions) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
-from annotators.grade.additions import DatasetWords
 from annotators.grade.call_costs import CallRates, CallTotals
 from annotators.grade.judge import GradeCase, ImagesForJudge, JudgeFrames, Judgement
 from annotators.grade.observation import LEAST_CONFIDENCE
@@ -56,8 +55,7 @@ class ObservingJudge:
         observer: The same model, which observes before anything is known of a caption.
         frames: Which frames it gets.
         texts: The model of texts, which gets no frames.
-        pairs: What it says of two values.
-        words: Words that captions of a dataset may use; it adds those of its observations.
+        pairs: What it says of two values; their words get those of its observations.
         choose_rival: Chooses another value of a slot where the observation has none.
         questions: Criteria of the rubric that are about no slot.
     """
@@ -71,13 +69,11 @@ class ObservingJudge:
         frames: JudgeFrames,
         texts: TextModel,
         pairs: PairAnswers,
-        words: DatasetWords,
         choose_rival: RivalChooser,
         questions: int,
     ) -> None:
         self._vlm, self._observer, self._frames, self._texts = vlm, observer, frames, texts
-        self._pairs, self._words = pairs, words
-        self._choose_rival, self._questions = choose_rival, questions
+        self._pairs, self._choose_rival, self._questions = pairs, choose_rival, questions
         self._has_schema = "schema" in vlm.capabilities
         self.name, self.family = vlm.name, vlm.family
         self.text_vlm: Vlm | None = texts.vlm
@@ -136,7 +132,7 @@ class ObservingJudge:
             caption.see(outcome, [(item, next(outcomes)) for item in neighbours])
         self._learn_words(observed, caption_outcomes)
         for caption in captions:
-            caption.rule_on_words(self._words.known_words)
+            caption.rule_on_words(self._pairs.words.known_words)
         self._compare_plain_values(captions)
         for caption in captions:
             caption.rule_on_segments(self._is_same)
@@ -158,7 +154,7 @@ class ObservingJudge:
         for caption, outcome in zip(captions, outcomes, strict=True):
             if isinstance(outcome, WorkObservation) and not caption.case.work.frames.is_changed:
                 values = [part.value for part in outcome.observation.parts.values() if part.is_visible]
-                self._words.learn(caption.case.work.episode.dataset, values)
+                self._pairs.words.learn(caption.case.work.episode.dataset, values)
 
     def _next_question(self, caption: SlotSettlement) -> NextQuestion | None:
         """What a caption is asked next; its contested slots share a call where their values cannot speak in it."""

@@ -122,5 +122,5 @@ def _is_same_action(text: Text, task: str) -> bool:
     claimed, of_task = normalize_caption(text.text), normalize_caption(task)
     if claimed.is_negated or not of_task.phrase:
         return False
-    words, wanted = ({*content_words(form.phrase)} for form in (claimed, of_task))
-    return wanted <= words and not any(find_verb_base_form(word) in VERBS for word in words - wanted)
+    words, needed = ({*content_words(form.phrase)} for form in (claimed, of_task))
+    return needed <= words and not any(find_verb_base_form(word) in VERBS for word in words - needed)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from annotators.base import Preflight
-from annotators.grade.additions import WordReader, are_common_values, is_plain_value
+from annotators.grade.additions import DatasetWords, are_common_values, is_plain_value
 from annotators.grade.questions import (
     ClaimedPair,
     ExtraWords,
@@ -110,11 +110,11 @@ class PairAnswers:
     Args:
         texts: The model.
         log: Where they are kept.
-        known_words: Reads the common words of a dataset.
+        words: Words that captions of a dataset may use.
     """
 
-    def __init__(self, texts: TextModel, log: AnnotationStore, known_words: WordReader) -> None:
-        self._texts, self._log, self._known_words = texts, log, known_words
+    def __init__(self, texts: TextModel, log: AnnotationStore, words: DatasetWords) -> None:
+        self._texts, self._log, self.words = texts, log, words
         self._answers: dict[ValuePair, str] = {}
         self._model = short_hash([dict(texts.settings), questions_hash()])
 
@@ -143,7 +143,7 @@ class PairAnswers:
             pairs: Its pairs.
             dataset: The dataset of the caption.
         """
-        known, selected, claimed = self._known_words(dataset), list[ValuePair](), list[str]()
+        known, selected, claimed = self.words.known_words(dataset), list[ValuePair](), list[str]()
         for pair, claim in pairs:
             is_plain = is_plain_value(pair.first) and is_plain_value(pair.second)
             if is_plain and are_common_values([*claimed, claim], known):
@@ -177,7 +177,7 @@ class PairAnswers:
 
     def are_plain_words(self, extra: ExtraWords, dataset: str) -> bool:
         """Whether the words of a caption beside its slots may be asked about beside those of others."""
-        known = self._known_words(dataset)
+        known = self.words.known_words(dataset)
         stated = [value for slot, value in extra.slots.items() if slot != "outcome"]
         return are_common_values([" ".join(extra.words), *stated], known)
 

@@ -388,7 +388,7 @@ class SlotSettlement:
             known_words: Words of a dataset that a slot may say, see `DatasetWords`.
         """
         episode = self.case.work.episode
-        told = {stem_word(word) for text in episode.instructions for word in split_words(text)}
+        stated = {stem_word(word) for text in episode.instructions for word in split_words(text)}
         doubtful = list[str]()
         for criterion in [] if self.case.is_control else list(self._queue):
             claimed, slot = self._claimed(criterion).removeprefix(f"{OTHER}: "), criterion.slot or ""
@@ -396,7 +396,7 @@ class SlotSettlement:
                 continue
             if slot == "additions":
                 claimed, slot = " ".join(self.case.extra_words), ""
-            if unknown := find_unknown_words(claimed, {*known_words(episode.dataset, slot), *told}):
+            if unknown := find_unknown_words(claimed, {*known_words(episode.dataset, slot), *stated}):
                 reason = f"no observation and no instruction has the words: {', '.join(unknown)}"
                 self._rule(criterion, Verdict.UNSURE, reason, source="hard", margin=0.0)
                 doubtful.append(criterion.id)

@@ -362,11 +362,6 @@ class AnnotatorRun:
         for bundle in bundles:
             bundle.done_subjects[self.name] = done.intersection(subjects[id(bundle)])
 
-    def find_done(self, subjects: Sequence[Subject]) -> set[str]:
-        """Ids of those of some subjects that this producer has done."""
-        maker_id = self.annotator.producer.maker_id
-        return set(self._annotations.find_done_subjects(maker_id, [subject.id for subject in subjects]))
-
     def has_missing_subjects(self, bundle: EpisodeBundle) -> bool:
         """Whether an episode has a subject that this annotator has not done."""
         return bool(self.missing_subjects(bundle))

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # The queue that is made where there is none.
 _USUAL_NAME, _USUAL_ANNOTATOR = "review", "caption"
 _USUAL_QUESTION = "acceptable"
+# Of measurements; `ares.review` has them, too, and takes long to load for a help.
+_MEASURED_QUESTIONS = ("caption", "segment", "success", "instruction")
 _USUAL_KEYS = {"y": "met", "n": "unmet", "?": "unsure"}
 _SUCCESS_KEYS = {"y": "success", "n": "failure", "?": "unsure"}
 _UNDO, _GUIDELINE, _QUIT = "u", "g", "q"
@@ -72,22 +74,20 @@ def add_review_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_measure_arguments(parser: argparse.ArgumentParser) -> None:
-    from ares.review import MEASURED_QUESTIONS, USUAL_SHARE
-
     parser.add_argument("dataset", metavar="DATASET", help="the dataset")
     parser.add_argument(
         "--question",
-        default=MEASURED_QUESTIONS[0],
+        default=_MEASURED_QUESTIONS[0],
         metavar="Q",
-        choices=MEASURED_QUESTIONS,
-        help=f"{', '.join(MEASURED_QUESTIONS)} (default: {MEASURED_QUESTIONS[0]})",
+        choices=_MEASURED_QUESTIONS,
+        help=f"{', '.join(_MEASURED_QUESTIONS)} (default: {_MEASURED_QUESTIONS[0]})",
     )
     parser.add_argument(
         "--at-least",
         type=float,
-        default=USUAL_SHARE,
+        default=0.9,
         metavar="P",
-        help=f"ask until this share of true ones is shown, or cannot be any more (default: {USUAL_SHARE:g})",
+        help="ask until this share of true ones is shown, or cannot be any more (default: 0.9)",
     )
 
 

@@ -144,10 +144,8 @@ def run_set(args: argparse.Namespace) -> int:
 
 def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
     composed = None
-    if args.min_precision is not None and (composes_set(args) or args.segments):
-        raise RequestError(
-            "--min-precision selects whole episodes", "make that set first, and compose from it with --set"
-        )
+    if args.min_precision is not None and args.segments:
+        raise RequestError("--min-precision is of captions of whole episodes", "leave out --segments")
     if composes_set(args):
         episode_set, composed = compose_set(workspace, args)
     else:

@@ -77,7 +77,7 @@ def freeze_selection(
     name: str,
     selection: EpisodeSelection,
     keep: Callable[[Iterable[str]], Iterable[str]] | None = None,
-    asked: Mapping[str, Json] | None = None,
+    more_recipe: Mapping[str, Json] | None = None,
 ) -> CurationSet:
     """Freeze a selection as the next version of a name; the same episodes again give the same version.
 
@@ -88,14 +88,14 @@ def freeze_selection(
         name: Name of the set.
         selection: The selection.
         keep: Which of the selected ids are members; None for all.
-        asked: What `keep` goes by, for the recipe.
+        more_recipe: What `keep` goes by, for the recipe.
 
     Raises:
         RequestError: The name is not plain, no episode is selected, or as `selected_ids`.
     """
     stores.require_current()
     ids, resolved = _select_and_resolve(stores, selection)
-    recipe = {**_make_recipe(resolved), **(asked or {})}
+    recipe = {**_make_recipe(resolved), **(more_recipe or {})}
     return Sets(stores.annotations).create(name, keep(ids) if keep else ids, recipe)
 
 

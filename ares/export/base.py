@@ -567,6 +567,6 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
         with (self._folder / ANSWERS_FILE).open("w", encoding="utf-8") as file:
             for annotation, answer in list_answers(self._stores):
                 if annotation.episode_id in self._episode_ids:
-                    said = {"episode_id": annotation.episode_id, "created": annotation.created}
-                    row = {**answer.to_json(), **said, "answer_id": original_answer_id(annotation)}
+                    about = {"episode_id": annotation.episode_id, "created": annotation.created}
+                    row = {**answer.to_json(), **about, "answer_id": original_answer_id(annotation)}
                     file.write(canonical_json(row) + "\n")

@@ -220,6 +220,8 @@ def _describe_quality(manifest: Mapping[str, Any]) -> Iterator[str]:
     for dataset, shares in manifest.get("measured", {}).items():
         for share in shares.values():
             yield f"{dataset}: {share['says']}."
+    if not manifest.get("measured"):
+        yield "Not measured: nobody has answered how many of the captions here are true."
     if refuted := manifest["card"]["refuted"]:
         yield f"**Graded by a refuted judge, which does not count**: captions of {count_of(refuted, 'episode')}."
     for title, counts in manifest["card"]["values"].items():

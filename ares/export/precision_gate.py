@@ -59,8 +59,8 @@ def keep_measured_episodes(
         if drawing is None or share.bound < at_least:
             missing, name = share.describe_missing(at_least), shlex.quote(dataset)
             bound = f"at least {format_share(share.bound)} ({count_of(share.answers, 'answer')})"
-            said = bound if share.answers else "not measured"
-            refusals.append(f"{dataset}: {said}; {missing}: ares review measure {name}")
+            now = bound if share.answers else "not measured"
+            refusals.append(f"{dataset}: {now}; {missing}: ares review measure {name}")
         else:
             rows = measurements.subjects.measured(drawing, accepts_refuted)
             measured.update(rows["episode_id"].to_pylist())

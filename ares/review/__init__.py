@@ -68,7 +68,6 @@ if TYPE_CHECKING:
         read_measured_shares as read_measured_shares,
     )
     from ares.review.measurement_drawing import (
-        MEASURED_QUESTIONS as MEASURED_QUESTIONS,
         Drawing as Drawing,
         draw_measurement as draw_measurement,
         find_drawing as find_drawing,

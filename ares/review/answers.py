@@ -264,8 +264,8 @@ def find_earlier_answer(
         person: Who said it.
     """
     answers = map(read_answer, reversed(_annotations_of_person(stores, episode_id, person)))
-    asked = (question, subject_id)
-    return next((said for said in answers if said and (said.question, said.subject_id) == asked), None)
+    key = (question, subject_id)
+    return next((item for item in answers if item and (item.question, item.subject_id) == key), None)
 
 
 def _annotations_of_person(stores: Stores, episode_id: str, person: str) -> list[Annotation]:

@@ -166,13 +166,13 @@ def write_queue(stores: Stores, request: QueueRequest, rows: Sequence[Json]) -> 
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     log = stores.annotations
-    is_taken = RequestError(f"there is a queue {queue.name!r}", "give another name")
+    conflict = RequestError(f"there is a queue {queue.name!r}", "give another name")
     if log.get_document(QUEUES, queue.name) is not None:
-        raise is_taken
+        raise conflict
     for number, block in enumerate(batched(rows, BLOCK_ITEMS)):
         log.put_documents(ITEMS, {f"{queue.name}/{number:06d}": list[Json](block)})
     if not log.claim_document(QUEUES, queue.name, queue.to_json()):
-        raise is_taken
+        raise conflict
     return queue
 
 
@@ -229,6 +229,7 @@ def _find_candidates(
     stores: Stores, request: QueueRequest, episode_ids: Iterable[str]
 ) -> Iterator[_Candidate]:
     """Yield what may be asked about, in an order that does not change."""
+    annotator = request.annotator
     for ids in batched(episode_ids, BLOCK_ITEMS):
         where = ids_filter(ids)
         shown = stores.tables.episodes.read_columns(["episode_id"], where)["episode_id"].to_pylist()
@@ -240,7 +241,7 @@ def _find_candidates(
         yield from sorted(
             _Candidate(row["annotation_id"], row["episode_id"])
             for row in rows
-            if row["text"] and row["episode_id"] in known and request.annotator in ("", row["annotator"])
+            if row["text"] and row["episode_id"] in known and annotator in ("", row["annotator"])
         )
 
 

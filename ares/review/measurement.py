@@ -103,8 +103,8 @@ class MeasuredShare:
 
     def best_bound(self) -> float:
         """The bound if all answers that are left were true."""
-        asked = self.answers + self.unsure + self.unseen
-        return self._bound(max(0, min(MOST_ANSWERS - self.answers, self.drawn_from - asked)))
+        known = self.answers + self.unsure + self.unseen
+        return self._bound(max(0, min(MOST_ANSWERS - self.answers, self.drawn_from - known)))
 
     def _bound(self, more: int) -> float:
         true, count = self.true + more, max(1, self.drawn_from)
@@ -143,7 +143,7 @@ class MeasuredShare:
         if self.what[1] == "true" and self.total:
             yield f"{format_share(self.accepted / self.total)} of all are accepted"
         if self.answers and self.measured < self.accepted:
-            yield f"measured: {self.measured:,} of {self.accepted:,} episodes"
+            yield f"measured: {self.measured:,} of {count_of(self.accepted, 'episode', comma=True)}"
         for part in self.worse:
             yield f"worse where {part.name} is {part.value}: {part.true} of {part.answers} {self.what[1]}"
         if self.compared:
@@ -157,9 +157,8 @@ class MeasuredShare:
 
     def to_json(self) -> dict[str, Json]:
         """The numbers, the bound, and "says", the line."""
-        lists = {"what": list(self.what), "people": list(self.people)}
         worse: list[Json] = [dict(part._asdict()) for part in self.worse]
-        return {**asdict(self), **lists, "worse": worse, "bound": round(self.bound, 6), "says": str(self)}
+        return {**asdict(self), "worse": worse, "bound": round(self.bound, 6), "says": str(self)}
 
 
 def format_share(share: float) -> str:
@@ -178,19 +177,19 @@ class _Verdict(NamedTuple):
 
 
 def _read_verdicts(
-    stores: Stores, asked: str, items: Sequence[Mapping[str, Any]]
+    stores: Stores, question: str, items: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[_Verdict]]:
     """What people say of the subjects of some items and counts, by subject."""
     subjects, ids = {row["subject"] for row in items}, sorted({row["episode_id"] for row in items})
     producers = stores.annotations.producers().values()
     people = [producer.maker_id for producer in producers if producer.kind == "person"]
-    found = stores.annotations.find_annotations(ids, maker_ids=people) if people and ids else ()
+    annotations = stores.annotations.find_annotations(ids, maker_ids=people) if people and ids else ()
     verdicts: dict[str, list[_Verdict]] = {}
-    for annotation in keep_newest_annotations(found):
+    for annotation in keep_newest_annotations(annotations):
         answer = None if annotation.is_withdrawn else read_answer(annotation)
-        if answer and answer.question == asked and annotation.subject in subjects:
-            said = answer.person.strip(), answer.verdict, answer.shown, answer.queue, answer.item
-            verdicts.setdefault(annotation.subject, []).append(_Verdict(*said))
+        if answer and answer.question == question and annotation.subject in subjects:
+            words = answer.person.strip(), answer.verdict, answer.shown, answer.queue, answer.item
+            verdicts.setdefault(annotation.subject, []).append(_Verdict(*words))
     return verdicts
 
 
@@ -202,19 +201,19 @@ def _judge_verdicts(verdicts: Sequence[_Verdict], expected: str) -> str:
     shown = [item for item in verdicts if item.is_shown]
     if not shown:
         return "unseen" if verdicts else ""
-    told = {item.verdict for item in shown} - {"unsure"}
-    return "unsure" if not told else "true" if told == {expected} else "false"
+    words = {item.verdict for item in shown} - {"unsure"}
+    return "unsure" if not words else "true" if words == {expected} else "false"
 
 
-def _count_asked(
+def _count_requested(
     drawing: Drawing, rows: Sequence[Mapping[str, Any]], verdicts: Mapping[str, Sequence[_Verdict]]
 ) -> int:
     """How many items, from the first on, were asked: these are a random sample, which those behind would bias."""
-    said = (item for items in verdicts.values() for item in items)
-    asked = max((item.item + 1 for item in said if item.queue == drawing.queue.name), default=0)
-    while asked < len(rows) and rows[asked]["subject"] in verdicts:
-        asked += 1
-    return asked
+    answers = (item for items in verdicts.values() for item in items)
+    count = max((item.item + 1 for item in answers if item.queue == drawing.queue.name), default=0)
+    while count < len(rows) and rows[count]["subject"] in verdicts:
+        count += 1
+    return count
 
 
 # Episode of an answer that enters the bound, and whether it is true.
@@ -280,20 +279,20 @@ def count_answers(
         current: What of it is still as it was; None for all.
     """
     rows = read_drawn_items(stores, drawing)
-    verdicts = _read_verdicts(stores, question.asked, rows)
+    verdicts = _read_verdicts(stores, question.answered, rows)
     counts, entered, refused, answered = Counter[str](), list[Entry](), list[bool](), list[list[_Verdict]]()
-    for row in rows[: _count_asked(drawing, rows, verdicts)]:
-        said = verdicts.get(row["subject"], [])
-        outcome = _judge_verdicts(said, question.words.get(row["word"], "met"))
-        is_told = outcome in ("true", "false")
-        if is_told or outcome == "unsure":
-            answered.append([item for item in said if item.is_shown])
-        if is_told and row["word"] == question.refused != "":
+    for row in rows[: _count_requested(drawing, rows, verdicts)]:
+        answers = verdicts.get(row["subject"], [])
+        outcome = _judge_verdicts(answers, question.words.get(row["word"], "met"))
+        is_decided = outcome in ("true", "false")
+        if is_decided or outcome == "unsure":
+            answered.append([item for item in answers if item.is_shown])
+        if is_decided and row["word"] == question.refused != "":
             refused.append(outcome == "true")
         # An answer may be why a text was written again: an error stays, what was true leaves with its text.
-        elif is_told and (outcome == "false" or current is None or row["subject"] in current):
+        elif is_decided and (outcome == "false" or current is None or row["subject"] in current):
             entered.append((row["episode_id"], outcome == "true"))
-        elif not is_told:
+        elif not is_decided:
             counts[outcome] += 1
     several = [items for items in answered if len(items) > 1]
     share = MeasuredShare(
@@ -338,8 +337,7 @@ def _find_worse_parts(stores: Stores, entries: Sequence[Entry]) -> Iterator[Wors
 def _list_parts(row: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     if row is None:
         return
-    said = row.get("person_success")
-    outcome = row["success"] if said is None else said
+    outcome = row["success"] if row.get("person_success") is None else row["person_success"]
     yield "outcome", {True: "success", False: "failure"}.get(outcome, "not known")
     if row["instruction"]:
         yield "task", row["instruction"]
@@ -368,5 +366,5 @@ def check_share(at_least: float) -> None:
 def find_answered(stores: Stores, question: MeasuredQuestion, drawings: Iterable[Drawing]) -> set[str]:
     """The subjects of some drawings that somebody has answered who was shown the clip."""
     rows = [row for drawing in drawings for row in read_drawn_items(stores, drawing)]
-    verdicts = _read_verdicts(stores, question.asked, rows)
-    return {subject for subject, said in verdicts.items() if any(item.is_shown for item in said)}
+    verdicts = _read_verdicts(stores, question.answered, rows)
+    return {subject for subject, items in verdicts.items() if any(item.is_shown for item in items)}

@@ -46,7 +46,7 @@ class MeasuredQuestion:
         name: "caption", "segment", "success" or "instruction".
         what: What is measured, in words, and what it is where people agree.
         maker: Column with the id of the maker; "" where the source is the maker.
-        asked: The question that people answer, see `Answer`.
+        answered: The question that people answer, see `Answer`.
         words: What people say where they agree, by the word of the maker.
         verdict: Column with the word of the maker, or "".
         refused: The word by which a judge refuses, whose subjects are no part of the population; or "".
@@ -56,7 +56,7 @@ class MeasuredQuestion:
     name: str
     what: tuple[str, str]
     maker: str
-    asked: str = ACCEPTABLE
+    answered: str = ACCEPTABLE
     words: Mapping[str, str] = field(default_factory=lambda: {"acceptable": "met"})
     verdict: str = "grade"
     refused: str = "not_acceptable"
@@ -150,18 +150,18 @@ class Subjects:
         rows = self.accepted(accepts_refuted)
         rows = rows.filter(pc.equal(rows["dataset"], drawing.dataset))
         is_early = pc.less_equal(rows["time"], drawing.time)
-        is_made = pc.and_(self._is_made_by(rows, drawing.makers), is_early)
-        return rows.filter(pc.or_(is_made, pc.is_in(rows["judge"], value_set=self._people)))
+        is_original = pc.and_(self._is_of_makers(rows, drawing.makers), is_early)
+        return rows.filter(pc.or_(is_original, pc.is_in(rows["judge"], value_set=self._people)))
 
-    def made_by(self, makers: Makers, dataset: str) -> list[dict[str, Any]]:
+    def of_makers(self, makers: Makers, dataset: str) -> list[dict[str, Any]]:
         """The rows of some makers in a dataset, also those that they refuse."""
         import pyarrow.compute as pc
 
         rows = self.rows.filter(pc.equal(self.rows["dataset"], dataset))
-        made: list[dict[str, Any]] = rows.filter(self._is_made_by(rows, makers)).to_pylist()
-        return made
+        subjects: list[dict[str, Any]] = rows.filter(self._is_of_makers(rows, makers)).to_pylist()
+        return subjects
 
-    def _is_made_by(self, rows: pa.Table, makers: Makers) -> pa.ChunkedArray:
+    def _is_of_makers(self, rows: pa.Table, makers: Makers) -> pa.ChunkedArray:
         import pyarrow.compute as pc
 
         return pc.and_(pc.equal(rows["text_maker"], makers.text), pc.equal(rows["judge"], makers.judge))
@@ -178,11 +178,11 @@ class Subjects:
         accepted, people = self.accepted(), set(self._people.to_pylist())
         total, by_anybody = (Counter(table["dataset"].to_pylist()) for table in (self.rows, accepted))
         groups = accepted.group_by(["dataset", "text_maker", "judge"])
-        made, newest = defaultdict[str, Counter[Makers]](Counter), dict[tuple[str, Makers], float]()
+        tallies, newest = defaultdict[str, Counter[Makers]](Counter), dict[tuple[str, Makers], float]()
         for row in groups.aggregate([([], "count_all"), ("time", "max")]).to_pylist():
             makers = Makers(row["text_maker"], row["judge"])
             if not people.intersection(makers):
-                made[row["dataset"]][makers] += row["count_all"]
+                tallies[row["dataset"]][makers] += row["count_all"]
                 newest[row["dataset"], makers] = row["time_max"]
         is_by_people = pc.is_in(self.rows["judge"], value_set=self._people)
         answered, counted = set(self.rows["subject"].filter(is_by_people).to_pylist()), set[str]()
@@ -190,9 +190,9 @@ class Subjects:
             if drawing.question == self.question.name:
                 drawn = {row["subject"] for row in read_drawn_items(stores, drawing)} & answered - counted
                 counted |= drawn
-                made[drawing.dataset][drawing.makers] += len(drawn)
+                tallies[drawing.dataset][drawing.makers] += len(drawn)
         populations = dict[str, Population]()
-        for dataset, counts in sorted(made.items()):
+        for dataset, counts in sorted(tallies.items()):
             makers = max(counts, key=lambda known: (counts[known], known))
             if counts[makers]:
                 counted_now = (counts[makers], by_anybody[dataset], total[dataset])
@@ -227,8 +227,8 @@ def _read_rows(stores: Stores, question: MeasuredQuestion) -> pa.Table:
     else:
         condition = "" if question.verdict else "instruction <> ''"
         rows = stores.tables.episodes.read_columns(list(dict.fromkeys(names.values())), condition)
-    places = pc.index_in(rows["episode_id"], shown["episode_id"].combine_chunks())
-    dataset = shown["dataset"].combine_chunks().take(places)
+    positions = pc.index_in(rows["episode_id"], shown["episode_id"].combine_chunks())
+    dataset = shown["dataset"].combine_chunks().take(positions)
     columns = {"dataset": dataset, **{name: rows[column] for name, column in names.items()}}
     empty = {**dict.fromkeys(_TEXTS, ""), "time": 0.0, "is_refuted": False}
     whole = {
@@ -236,7 +236,7 @@ def _read_rows(stores: Stores, question: MeasuredQuestion) -> pa.Table:
         for name, value in empty.items()
     }
     # Segments of removed episodes may follow later.
-    return pa.table(whole).filter(pc.is_valid(places))
+    return pa.table(whole).filter(pc.is_valid(positions))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +317,7 @@ def draw_measurement(
     seed = before.queue.seed if before else secrets.randbits(48)
     # In the tables an answered text is by the person who answered, and no more by the judge.
     answered = [row for row in read_drawn_items(stores, before) if row["subject"] in known] if before else []
-    by_subject = {row["subject"]: row for row in [*subjects.made_by(makers, dataset), *answered]}
+    by_subject = {row["subject"]: row for row in [*subjects.of_makers(makers, dataset), *answered]}
     candidates = sorted(by_subject.values(), key=lambda row: _random_number(seed, row["subject"]))
     accepted = [row for row in candidates if not question.verdict or row["word"] in question.words]
     refused = [row for row in candidates if question.refused and row["word"] == question.refused]
@@ -340,7 +340,7 @@ def draw_measurement(
         "accepted": len(accepted),
     }
     name = f"measure-{hashlib.blake2b(repr(recipe).encode(), digest_size=4).hexdigest()}"
-    request = QueueRequest(name=name, question=question.asked, person=person, seed=seed, recipe=recipe)
+    request = QueueRequest(name=name, question=question.answered, person=person, seed=seed, recipe=recipe)
     drawing = find_drawing(write_queue(stores, request, items))
     assert drawing is not None
     return drawing

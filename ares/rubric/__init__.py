@@ -77,7 +77,6 @@ if TYPE_CHECKING:
         ControlKind as ControlKind,
         describe_tripwire as describe_tripwire,
         read_controls as read_controls,
-        read_controls as read_controls,
     )
     from ares.rubric.verdict import (
         GATES as GATES,

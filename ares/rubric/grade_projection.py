@@ -110,12 +110,12 @@ def _grade_times(tables: Tables, name: str, maker_id: str, dataset: str) -> list
     # The grade of an episode may stand in both tables.
     producer, times = producer_column(name), set[float]()
     where = f"{producer} = {quote_literal(maker_id)} AND {GRADE_TIME_COLUMN} IS NOT NULL"
-    wanted = {producer, GRADE_TIME_COLUMN}
-    if wanted <= tables.episodes.columns().keys():
+    needed = {producer, GRADE_TIME_COLUMN}
+    if needed <= tables.episodes.columns().keys():
         of_dataset = f"dataset = {quote_literal(dataset)} AND {where}"
         for batch in tables.episodes.scan([GRADE_TIME_COLUMN], of_dataset):
             times.update(batch[GRADE_TIME_COLUMN].to_pylist())
-    if wanted <= set(tables.segments.columns()):
+    if needed <= set(tables.segments.columns()):
         rows = tables.segments.scan(["episode_id", GRADE_TIME_COLUMN], where)
         for chunk in batched(rows.to_pylist(), _EPISODES_PER_READ):
             datasets = _datasets_of(tables, {row["episode_id"] for row in chunk})
@@ -162,7 +162,7 @@ def find_outdated_grades(
     """
     cutoffs = {
         maker_id: {name: float(str(document["since"])) for name, document in documents.items()}
-        for maker_id, documents in _refuted(annotations).items()
+        for maker_id, documents in _find_refuted(annotations).items()
     }
     for name, producers in judges(catalog).items():
         columns = [
@@ -186,7 +186,7 @@ def find_outdated_grades(
                 )
 
 
-def _refuted(annotations: AnnotationStore) -> dict[str, dict[str, Mapping[str, Json]]]:
+def _find_refuted(annotations: AnnotationStore) -> dict[str, dict[str, Mapping[str, Json]]]:
     """The documents of refuted judges, by dataset by maker_id."""
     refuted: dict[str, dict[str, Mapping[str, Json]]] = {}
     for maker_id, documents in read_tripwires(annotations).items():

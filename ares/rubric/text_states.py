@@ -35,13 +35,13 @@ def find_text_states(rows: pa.Table) -> pa.Array:
         return pa.repeat(pa.scalar("ungraded"), len(rows))
     encoded = pc.fill_null(rows[VERDICTS_COLUMN], "").combine_chunks().dictionary_encode()
     states = pa.array([text_state(text) for text in encoded.dictionary.to_pylist()], pa.string())
-    found = states.take(encoded.indices)
+    by_verdicts = states.take(encoded.indices)
     if REFUTED_COLUMN not in rows.column_names:
-        return found
+        return by_verdicts
     is_refuted = pc.and_(
-        pc.equal(found, "accepted"), pc.fill_null(rows[REFUTED_COLUMN].combine_chunks(), False)
+        pc.equal(by_verdicts, "accepted"), pc.fill_null(rows[REFUTED_COLUMN].combine_chunks(), False)
     )
-    return pc.if_else(is_refuted, "refuted", found)
+    return pc.if_else(is_refuted, "refuted", by_verdicts)
 
 
 def text_state(verdicts: str) -> TextState:

@@ -103,7 +103,7 @@ def decide_tripwire(controls: Sequence[ControlGrading], label: str = "") -> Trip
         controls: All of them, the oldest first.
         label: What has to stand beside all numbers of the judge, or "".
     """
-    by_kind = {kind: _count(row for row in controls if row.kind == kind) for kind in CONTROL_KINDS}
+    by_kind = {kind: _count_accepted(row for row in controls if row.kind == kind) for kind in CONTROL_KINDS}
     refuting, reason = _find_refuting(controls)
     return Tripwire(
         kinds={kind: counts for kind, counts in by_kind.items() if counts[1]},
@@ -119,7 +119,7 @@ def _find_refuting(controls: Sequence[ControlGrading]) -> tuple[Sequence[Control
     battery = [row for row in controls if row.is_of_battery]
     for kind in CONTROL_KINDS:
         rows = [row for row in battery if row.kind == kind]
-        accepted, total = _count(rows)
+        accepted, total = _count_accepted(rows)
         # Two processes may both have tested a judge: then twice as many are allowed.
         times = max(1.0, total / BATTERY[kind])
         if accepted > times * (_MOST_NOTES if kind == "note" else _MOST_OF_A_KIND):
@@ -127,13 +127,13 @@ def _find_refuting(controls: Sequence[ControlGrading]) -> tuple[Sequence[Control
     later = [row for row in controls if not row.is_of_battery]
     for end in range(1, len(later) + 1):
         last = later[max(0, end - _LAST) : end]
-        accepted, total = _count(last)
+        accepted, total = _count_accepted(last)
         if accepted > _MOST_OF_LAST:
             return last, f"accepts {accepted} of the last {total} controls"
     return (), ""
 
 
-def _count(rows: Iterable[ControlGrading]) -> tuple[int, int]:
+def _count_accepted(rows: Iterable[ControlGrading]) -> tuple[int, int]:
     accepted = [row.is_accepted for row in rows]
     return sum(accepted), len(accepted)
 

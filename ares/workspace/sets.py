@@ -128,11 +128,11 @@ def freeze_measured(
     from ares.export import keep_measured_episodes
 
     keep = partial(keep_measured_episodes, stores, at_least=min_precision, accepts_refuted=accepts_refuted)
-    asked: dict[str, Json] = {
+    gate: dict[str, Json] = {
         "min_precision": min_precision,
         **({"refuted": True} if accepts_refuted else {}),
     }
-    return freeze_selection(stores, name, selection, keep, asked)
+    return freeze_selection(stores, name, selection, keep, gate)
 
 
 @explain_mistakes

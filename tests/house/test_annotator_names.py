@@ -24,7 +24,9 @@ NAMED = {
     "ares/search/engine.py": {"caption", "grade"},
     "ares/review/answers.py": {"caption"},
     # Questions of measurements, and columns that are published under these names.
-    "ares/review/measurement_drawing.py": {"caption", "grade", "segment"},
+    "ares/review/measurement_drawing.py": {"caption", "grade"},
+    "ares/workspace/answers.py": {"caption"},
+    "ares/workspace/measuring.py": {"caption"},
     "ares/export/precision_gate.py": {"caption"},
     "ares/export/base.py": {"caption", "grade"},
     "ares/export/dataset_card.py": {"grade"},

@@ -263,11 +263,11 @@ def _make_grader(judge: JudgeParameters, episodes: Sequence[SegmentedEpisode]) -
     frames = _SpanReader("auto", "", numbers)
     observer, texts = SegmentObserver(model, frames, stores, verbs), TextModel(model)
     words = DatasetWords(stores, verbs)
-    pairs = PairAnswers(texts, stores, words.known_words)
+    pairs = PairAnswers(texts, stores, words)
     rivals = DatasetValues(stores, verbs).choose_rival
     return Grader(
         rubric=load_rubric("segment"),
-        judge=ObservingJudge(model, observer, frames, texts, pairs, words, rivals, 0),
+        judge=ObservingJudge(model, observer, frames, texts, pairs, rivals, 0),
         producer=Producer(annotator="segment_grade", version=""),
         families_file="",
         outcomes=StoredOutcomeSource(stores=stores, producer=None, families_file=""),

@@ -260,10 +260,10 @@ def make_grader(judge: JudgeParameters, stores: Any) -> tuple[Grader, ScriptedMo
     observer = SegmentObserver(model, frames, stores, verbs)
     texts, rivals = TextModel(model), DatasetValues(stores, verbs).choose_rival
     words = DatasetWords(stores, verbs)
-    pairs = PairAnswers(texts, stores, words.known_words)
+    pairs = PairAnswers(texts, stores, words)
     grader = Grader(
         rubric=rubric,
-        judge=ObservingJudge(model, observer, frames, texts, pairs, words, rivals, 0),
+        judge=ObservingJudge(model, observer, frames, texts, pairs, rivals, 0),
         producer=Producer(annotator="grade", version=""),
         families_file="",
         outcomes=StoredOutcomeSource(stores=stores, producer=None, families_file=""),

@@ -22,6 +22,7 @@ from app.dashboard.markdown_text import escape_markdown
 from app.dashboard.selection_bar import read_login_name
 from app.dashboard.view_state import AddressError
 from app.server import check_person_name
+from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.review import (
@@ -107,7 +108,7 @@ def _draw_measured(person: str) -> None:
             )
             st.markdown(escape_markdown("\n".join(map(str, shares))), width="content")
     if len(measured) > _MOST_MEASURED:
-        st.caption(f"{_MOST_MEASURED} of {len(measured)} datasets; the page Status has all")
+        st.caption(f"{_MOST_MEASURED} of {count_of(len(measured), 'dataset')}; the page Status has all")
     draw_refusal(_MEASURE)
 
 

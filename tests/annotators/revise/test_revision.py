@@ -52,7 +52,8 @@ def test_a_captioner_that_heeds_the_critique_improves(
     assert (run.refused, run.changed, run.compared, run.is_adopted) == (8, 8, 8, True)
     assert run.reason == "the hidden criteria are met more often"
     assert shown(graded) == {(TRUE, "acceptable")}
-    assert run.acceptance and run.acceptance.difference == 1.0
+    assert run.acceptance is not None
+    assert (run.acceptance.only_first, run.acceptance.only_second, run.acceptance.num_items) == (0, 8, 8)
     episodes = sorted(graded.stores.tables.episodes.ids())
     kept = graded.stores.annotations.find_annotations(episodes, ["caption"], maker_ids=[run.first])
     assert {item.value["text"] for item in kept} == {REFUSED}, "the former captions stay in the log"

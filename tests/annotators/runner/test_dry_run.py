@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,12 +15,11 @@ from annotators.base import Options
 from annotators.runner.quote import RenewedQuote
 from app.demo.run import GRADE_OPTIONS
 from ares.annotation import Cost
-from ares.jobs import AnnotateEstimate, EpisodeSelection
+from ares.jobs import AnnotateEstimate, Report
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
-from tests.thinning import some_by_day
 from tests.workspaces import CommandResult
 
 NOWHERE = "hf:no-such-lab/no-such-model"
@@ -188,28 +186,15 @@ def test_a_measured_sample_is_scaled_up(
     assert "caption: 6 of them have a value of another producer, made again here" in printed
 
 
-@pytest.mark.parametrize(
-    ("total", "said"), some_by_day([(300, [16]), (20, []), (1_000, [16, 52])], rows=True)
-)
-def test_a_run_says_what_is_left_once_a_part_is_paid(
-    ws: Workspace, monkeypatch: pytest.MonkeyPatch, total: int, said: list[int]
-) -> None:
-    def estimate_rest(stores: Any, tasks: Any, selection: EpisodeSelection, price: Any) -> list[Any]:
-        return [SimpleNamespace(cost=Cost(calls=3 * (selection.limit or 0), tokens_in=1_000, usd=0.5))]
-
-    monkeypatch.setattr("annotators.runner.quote.estimate_tasks", estimate_rest)
-    measures = SimpleNamespace(estimate_run=lambda sample, planned: Cost())
-    paid = SimpleNamespace(cost=Cost(calls=1_234, tokens_in=4_000, tokens_out=500))
-    task: Any = SimpleNamespace(name="grade", annotator=measures, report=paid)
+@pytest.mark.parametrize("total", [300, 20])
+def test_a_run_says_between_what_and_what_is_left_once_a_part_is_paid(total: int) -> None:
+    paid = SimpleNamespace(cost=Cost(calls=100, tokens_in=4_000, tokens_out=500))
+    tasks: Any = [SimpleNamespace(name="grade", report=paid), SimpleNamespace(name="motion", report=Report())]
     lines: list[str] = []
-    renewed = RenewedQuote(ws.stores, [task], EpisodeSelection(limit=total), total, lines.append)
+    renewed = RenewedQuote(tasks, total, lines.append)
     for _ in range(total // 4):
         if renewed.advance(4):
             renewed.say()
-    assert [int(re.search(r"after (\d+) episodes", line)[1]) for line in lines] == said  # type: ignore[index]
-    for line, done in zip(lines, said, strict=True):
-        assert (
-            "1,234 calls and 4,500 tokens are paid" in line
-            or "1,234 calls and 4,500 tokens (0.00 USD)" in line
-        )
-        assert f"about {3 * (total - done):,} calls and 1,000 tokens (0.50 USD) are left" in line
+    left = "between 1,420 calls and 63,900 tokens (0.00 USD) and 2,130 calls and 95,850 tokens (0.00 USD) are left"
+    said = f"annotate grade: after 16 episodes, 100 calls and 4,500 tokens (0.00 USD) are paid; {left}"
+    assert lines == ([said] if total == 300 else [])

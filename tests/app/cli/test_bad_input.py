@@ -96,9 +96,10 @@ def test_a_video_of_zero_bytes_and_a_metadata_line_that_is_not_json(
         (("show", "nonsense"), "no episode 'nonsense'"),
         (("set", "create", "../b"), "'../b'"),
         (("set", "create", "none", "--where", "num_steps < 0"), "empty"),
+        (("set", "create", "x", "--min-precision", "0.9", "--segments"), "leave out --segments"),
         (
             ("set", "create", "x", "--min-precision", "0.9", "--dedupe"),
-            "--min-precision selects whole episodes",
+            "leave out --min-precision, or the rules",
         ),
         (("set", "create", "x", "--refuted"), "give min_precision"),
         (("set", "create", "x", "--min-precision", "2"), "a share of 2 cannot be shown"),

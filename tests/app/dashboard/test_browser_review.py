@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,3 +139,22 @@ def test_what_is_entered_stays_when_the_part_is_drawn_anew(
     page.get_by_text("Your answers").click()
     page.get_by_text("1 of 6").first.wait_for()
     assert page.get_by_label("Reason", exact=True).input_value() == "the gripper is empty"
+
+
+def test_a_measurement_is_one_click_and_a_key_an_answer(
+    page: Page, address: str, workspace: Workspace
+) -> None:
+    page.goto(f"{address}/review?queue=spare&person=Mia")
+    page.get_by_role("button", name="Measure video").click()
+    page.wait_for_url("**queue=measure-*")
+    page.locator(".review .progress", has_text="accepted captions: not measured").wait_for()
+    for answers in ("1 answer", "2 answers"):
+        page.locator(".review:not(.said) video").first.evaluate(
+            "video => video.readyState >= 2 || new Promise(done => video.addEventListener('canplay', done))"
+        )
+        page.keyboard.press("y")
+        said = f"accepted captions: 100 % true, at least \\d+ % \\({answers} of 1 person\\)"
+        page.locator(".review:not(.said) .progress", has_text=re.compile(said)).first.wait_for()
+    (queue,) = (queue for queue in workspace.review.queues() if queue.name.startswith("measure-"))
+    rows = workspace.review.answers(queue=queue.name, person="Mia")
+    assert [row.answer.shown for row in rows] == [True, True]

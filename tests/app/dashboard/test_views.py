@@ -42,6 +42,18 @@ def _markdown(app: AppTest) -> str:
     return "\n".join(element.value for element in app.markdown)
 
 
+def test_a_measurement_starts_with_one_click_and_shows_the_line(displayed: Workspace) -> None:
+    app = draw("review")
+    assert "not measured" in _markdown(app)
+    next(button for button in app.button if button.label.startswith("Measure ")).click().run()
+    assert not app.exception
+    (queue,) = (queue for queue in displayed.review.queues() if queue.name.startswith("measure-"))
+    (shown,) = component_data(app, "review")
+    assert shown["question"] == "Is the text true?" and "not measured" in shown["progress"]
+    assert queue.items > 0
+    assert "accepted captions: not measured" in str(tables(draw("status")))
+
+
 def test_a_click_on_a_card_opens_its_episode_without_drawing_browse_again(
     displayed: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

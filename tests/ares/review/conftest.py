@@ -115,7 +115,7 @@ def fill_with_captions(stores: Stores, samples: Path, per_episode: int = 20) -> 
         stores.annotations.add_producer(producer)
     for number, episode_id in enumerate(sorted(stores.tables.episodes.ids()) * per_episode):
         draft = make_annotation(CAPTIONER, episode_id, episode_id, {"text": f"lift lid {number}"})
-        caption = replace(draft, start_seconds=float(number), stop_seconds=number + 1.0)
+        caption = replace(draft, start_seconds=number / 20, stop_seconds=number / 20 + 1.0)
         stores.annotations.append([caption])
         if number % 2:
             ruling: dict[str, Any] = {

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
 import secrets
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from ares.episode import Json
 from ares.errors import RequestError
 from ares.export import keep_measured_episodes, refuse_unmeasured
 from ares.review import (
@@ -23,7 +27,7 @@ from ares.review import (
 from ares.settings import Settings
 from ares.statistics import bound_true_share
 from ares.store import Stores, open_stores
-from ares.workspace import Measurement
+from ares.workspace import Measurement, open_workspace
 from tests.ares.review.conftest import CAPTIONER
 from tests.ares.review.measured_world import JUDGE, add_graded, answer_items
 
@@ -218,12 +222,12 @@ def test_a_part_that_is_worse_is_named(stores: Stores) -> None:
         return {"success": number % 2 == 0, "success_source": "source"}
 
     add_graded(stores, "+" * 300, fields=outcome)
-    measurement = _measure(stores, at_least=0.95)
-    for _ in range(90):
-        item = measurement.next()
+    measurement = _measure(stores)
+    for _ in range(100):
+        item = measurement.queue.next("Ada")
         assert item is not None
         number = int(item.text.split()[-1])
-        measurement.answer(item, "unmet" if number % 2 and number % 5 == 0 else "met", shown=True)
+        measurement.answer(item, "unmet" if number % 4 == 1 else "met", shown=True)
     share = _share(stores)
     assert [(part.name, part.value) for part in share.worse] == [("outcome", "failure")]
     assert "worse where outcome is failure: " in str(share)
@@ -289,3 +293,38 @@ def test_what_people_refused_stays_out_and_what_they_accepted_comes_in(stores: S
     share = _share(stores)
     kept = keep_measured_episodes(stores, stores.tables.episodes.ids(), 0.8)
     assert not wrong & set(kept) and share.refused_true + 200 >= len(kept) >= 199
+
+
+def test_a_workspace_with_certificates_opens_and_they_say_nothing(tmp_path: Path) -> None:
+    with open_workspace(str(tmp_path / "old"), Settings()) as workspace:
+        add_graded(workspace.stores, "+" * 4)
+        workspace.sets.create("true", where="num_steps > 0")
+        documents: dict[str, Json] = {"true@000001": {"precision": 0.95, "items": []}}
+        workspace.stores.annotations.put_documents("certificates", documents)
+        ids = sorted(workspace.stores.tables.episodes.ids())
+        rows = pa.table({"episode_id": ids, "certified": [0.95] * len(ids)})
+        workspace.stores.tables.episodes.set_values(rows)
+    with open_workspace(str(tmp_path / "old"), Settings()) as workspace:
+        workspace.sync()
+        says = str(workspace.sets["true"].measured["lids"])
+        assert "not measured" in says and workspace.status().measured.keys() == {"lids"}
+        assert not [item.check for item in workspace.doctor() if "certif" in item.check]
+        workspace.sets.delete("true")
+
+
+def test_an_export_of_what_was_not_measured_is_refused_and_its_manifest_has_the_line(tmp_path: Path) -> None:
+    with open_workspace(str(tmp_path / "ws"), Settings()) as workspace:
+        add_graded(workspace.stores, "+" * 12)
+        workspace.sets.create("all", where="num_steps > 0")
+        options: dict[str, Any] = {"format": "parquet", "quiet": True, "min_precision": 0.9}
+        with pytest.raises(
+            RequestError, match="lids: not measured; 11 answers without an error would show 90 %"
+        ):
+            workspace.export("all", tmp_path / "out", **options)
+        answer_items(workspace.review.measure("lids", person="Ada"), 50)
+        workspace.sync()
+        workspace.export("all", tmp_path / "out", **options)
+    line = "accepted captions: 100 % true, at least 91 % (11 answers of 1 person)"
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["measured"]["lids"]["caption"]["says"].startswith(line)
+    assert f"lids: {line}" in (tmp_path / "out" / "README.md").read_text()

@@ -62,8 +62,10 @@ def control(sqlite: SqliteAnnotationStore, make_annotation: MakeAnnotation) -> C
     def run(
         episode: str, grades: Sequence[str], time: float, *, battery: bool = True, judge: Producer = JUDGE
     ) -> None:
-        rows = [{"kind": "object", "text": "x", "battery": battery, "grade": grade} for grade in grades]
-        value: dict[str, Json] = {"gradings": list[Json](rows), "time": time}
+        rows: list[Json] = [
+            {"kind": "object", "text": "x", "battery": battery, "grade": grade} for grade in grades
+        ]
+        value: dict[str, Json] = {"gradings": rows, "time": time}
         sqlite.append(
             [make_annotation(episode, name=CONTROL, maker_id=judge.maker_id, value=value, part=f"{time}")]
         )

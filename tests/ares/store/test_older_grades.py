@@ -109,6 +109,7 @@ def test_a_judge_that_was_untrusted_counts_no_more_than_before(older: Workspace)
     tables = older.stores.tables
     assert (tables.episodes.count("acceptable"), tables.episodes.count("grade_refuted")) == (0, 2)
     (document,) = older.status().judge_tripwire.values()
+    assert isinstance(document, dict)
     assert describe_tripwire(document).startswith(
         "REFUTED: accepts too many false texts of an earlier version"
-    )  # type: ignore[arg-type]
+    )

@@ -37,6 +37,27 @@ const REASON = "r";
 const loading = new Map();
 
 /**
+ * Items of which a clip could be seen: an answer to any other measures nothing.
+ *
+ * @type {Set<string>}
+ */
+const shownItems = new Set();
+
+/**
+ * Remembers an item once a clip has a picture, which it may lose again while it jumps to its start.
+ *
+ * @param {HTMLVideoElement} video
+ * @param {string} id
+ */
+function rememberShown(video, id) {
+  const remember = () => {
+    if (video.readyState >= 2) shownItems.add(id);
+  };
+  for (const moment of ["loadeddata", "canplay", "timeupdate"]) video.addEventListener(moment, remember);
+  remember();
+}
+
+/**
  * Loads clips, and forgets those that will not be shown.
  *
  * @param {string[]} sources
@@ -164,8 +185,7 @@ function buildReview(root, data, send) {
     if (isSaid) return;
     isSaid = true;
     root.querySelector(".review")?.classList.add("said");
-    // An answer measures something only where a clip could be seen.
-    const shown = [...root.querySelectorAll("video")].some((video) => video.readyState >= 2);
+    const shown = shownItems.has(data.id);
     send("said", { number: numberClick(), id: data.id, verdict, shown, ...details.read() });
   };
   const answers = [...data.keys, { key: UNDO, verdict: UNDO, label: "undo" }];
@@ -173,6 +193,7 @@ function buildReview(root, data, send) {
   const clips = data.cameras.map((camera) => buildClip(camera, data.start, data.stop));
   const question = buildQuestion(data, buttons, details.node);
   root.append(h("div", { class: "review" }, h("div", { class: "clips" }, clips), question));
+  for (const video of root.querySelectorAll("video")) rememberShown(video, data.id);
   const stop = listenToKeys((key) => {
     const pressed = answers.find((answer) => answer.key === key);
     if (pressed) say(pressed.verdict);
