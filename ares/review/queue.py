@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # Kinds of documents: seats of items, and how far a person is.
 SEATS, POSITIONS = "review_seats", "review_positions"
 # An item that nobody has answered for so long is free again; who answers late keeps the word.
+# What is shown of an item for which no judge has named a frame.
+_BEFORE_THE_END = 0.5
 LEASE_SECONDS = 900.0
 # Answers that the pace is measured over, and that an undo goes back.
 _REMEMBERED = 50
@@ -377,16 +379,23 @@ class ReviewQueue:
         return read_deciding_frames(self._stores, dataset, item.episode_id)
 
     def _evidence(self, subject: Annotation) -> tuple[float, ...]:
-        """Seconds of the frames that judges have named, of all criteria: they tell no verdict."""
-        seconds: set[float] = set()
+        """The second of the frame on which the least sure ruling of a judge rests, else the end.
+
+        One second for every item: how many frames were looked at would tell the verdict.
+        """
+        named: list[tuple[float, list[float]]] = []
         for annotation in self._log.find_annotations([subject.episode_id]):
             rulings = annotation.value.get("rulings")
             if annotation.subject == subject.annotation_id and isinstance(rulings, list):
-                named = [ruling.get("evidence") for ruling in rulings if isinstance(ruling, Mapping)]
-                seconds.update(
-                    float(str(time)) for times in named if isinstance(times, list) for time in times
-                )
-        return tuple(sorted(seconds))
+                for ruling in rulings:
+                    times = ruling.get("evidence") if isinstance(ruling, Mapping) else None
+                    if isinstance(ruling, Mapping) and isinstance(times, list) and times:
+                        margin = float(str(ruling.get("margin", 1.0)))
+                        named.append((margin, sorted(float(str(time)) for time in times)))
+        if not named:
+            return (max(subject.start_seconds, subject.stop_seconds - _BEFORE_THE_END),)
+        _, times = min(named)
+        return (times[len(times) // 2],)
 
     def _row(self, number: int) -> Mapping[str, Any]:
         """An item as it was drawn."""
