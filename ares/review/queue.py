@@ -394,8 +394,8 @@ class ReviewQueue:
                         named.append((margin, sorted(float(str(time)) for time in times)))
         if not named:
             return (max(subject.start_seconds, subject.stop_seconds - _BEFORE_THE_END),)
-        _, times = min(named)
-        return (times[len(times) // 2],)
+        _, seconds = min(named)
+        return (seconds[len(seconds) // 2],)
 
     def _row(self, number: int) -> Mapping[str, Any]:
         """An item as it was drawn."""
