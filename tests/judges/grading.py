@@ -29,7 +29,7 @@ _DATASET = "world"
 # People answer about so many captions, of which every fourth is a refused one.
 ANSWERS, _PER_REFUSED = 120, 4
 # A world that lasts until a judge that has changed is found out.
-_LONG = 4
+_LONG = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
