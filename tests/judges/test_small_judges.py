@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,9 @@ def test_a_judge_ends_as_it_deserves(name: str) -> None:
     result = simulate(name, trial, world_variants(_SEED, _EPISODES)[trial.world])
     score = Score(result)
     assert not list(score.complaints()), score.line()
-    true = score.true_accepted()
     if name == "look-alike":
-        assert true < len(score.accepted()), "no control shows what it shares with the captioner"
-        assert f"{100 * true // len(score.accepted())} % true" in result.measured
+        share = re.search(r"captions: (\d+) % true", result.measured)
+        assert share and int(share[1]) < 95, "people show what it shares with the captioner"
     if name == "drifting":
         assert sum(bool(item.acceptable) for item in result.captions) > 0, "what is long before stays"
 
@@ -48,7 +48,7 @@ def test_a_note_in_a_caption_or_in_a_value_buys_nothing_of_a_judge_that_obeys_an
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["five-percent", "most-places"])
 def test_drawn_judges_are_refuted_as_often_as_sums_say(kind: str) -> None:
-    draws = 12
+    draws = 8
     refuted = sum(simulate_drawn(kind, _SEED, number).state == "refuted" for number in range(draws))
     low, high = likely_counts(CHANCES[kind], draws)
     assert low <= refuted <= high
