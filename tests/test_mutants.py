@@ -86,6 +86,6 @@ def test_a_sample_follows_from_its_seed() -> None:
     first = sample(ROOT, rooms, "a", 8, "")
     assert first == sample(ROOT, rooms, "a", 8, "") != sample(ROOT, rooms, "b", 8, "")
     assert [sum(change.path.startswith(room) for change in first) for room in rooms] == [4, 4]
-    assert {change.path for change in sample(ROOT, rooms, "a", 9, "ares/rubric/trust.py")} == {
-        "ares/rubric/trust.py"
+    assert {change.path for change in sample(ROOT, rooms, "a", 9, "ares/rubric/tripwire.py")} == {
+        "ares/rubric/tripwire.py"
     }

@@ -128,10 +128,13 @@ class Measurement:
     def _read(self) -> Measurements:
         measurements = Measurements(self._stores, self._question)
         if self._dataset not in measurements.populations:
-            names = ", ".join(measurements.populations) or "none yet: `ares annotate` makes them"
-            raise RequestError(
-                f"dataset {self._dataset!r} has no {self._question.what[0]}", f"there are of: {names}"
+            names = ", ".join(measurements.populations)
+            remedy = (
+                f"datasets with some: {names}"
+                if names
+                else "`ares annotate` makes them; people's own are not measured"
             )
+            raise RequestError(f"dataset {self._dataset!r} has no {self._question.what[0]}", remedy)
         return measurements
 
     def _find_drawing(self) -> Drawing:
