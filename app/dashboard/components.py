@@ -290,7 +290,7 @@ def draw_bars(rows: Sequence[Json], name: str, measure: str, key: str) -> None:
     """Draw shares as bars whose parts are links.
 
     Args:
-        rows: As `app.dashboard.judge_tab` makes them; see `components/bars/index.js`.
+        rows: As `app.dashboard.views.statistics` makes them; see `components/bars/index.js`.
         name: What the rows are.
         measure: What their numbers are.
         key: Streamlit key of the component.
