@@ -102,10 +102,6 @@ _GRADED: Mapping[CaptionedKind, tuple[str, str]] = {
     "episode": ("caption", "grade"),
     "segment": (SEGMENT_CAPTION, "segment_grade"),
 }
-_TESTS = (
-    "false texts test the judge: 48 once a dataset (about 75 calls), then one for every 25 captions; "
-    "they are in no quote"
-)
 _USUAL_RUBRIC, _SEGMENT_RUBRIC = "caption", "segment"
 
 
@@ -301,8 +297,7 @@ class GradeAnnotator:
         checked = grader.judge.preflight()
         related = model_family_warnings(grader.judge, captioners, grader.families_file)
         outcomes = grader.outcomes.warnings(grader.rubric, captioners)
-        tests = [_TESTS] if self._is_remote else []
-        return replace(checked, warnings=[*checked.warnings, *related, *outcomes, *tests])
+        return replace(checked, warnings=[*checked.warnings, *related, *outcomes])
 
     def estimate(self, subject: Subject) -> Cost:
         """The expected cost of a caption, before any was graded."""
