@@ -13,6 +13,7 @@ from ares.review import (
     check_share,
     find_measured_question,
     format_share,
+    list_drawings,
     read_measured_shares,
 )
 from ares.store import batched, ids_filter
@@ -27,6 +28,9 @@ _CAPTION, _EPISODES_PER_READ = "caption", 10_000
 
 def describe_measured(stores: Stores, episode_ids: Iterable[str]) -> dict[str, Json]:
     """What was measured of each dataset that some episodes are of, by question: the numbers, and "says", the line."""
+    if not list_drawings(stores):
+        # What could be measured is counted where somebody measures: that reads all captions.
+        return {}
     datasets, shares = _list_datasets(stores, episode_ids), read_measured_shares(stores)
     return {
         dataset: {share.question: share.to_json() for share in shares[dataset]}

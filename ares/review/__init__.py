@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         draw_measurement as draw_measurement,
         find_drawing as find_drawing,
         find_measured_question as find_measured_question,
+        list_drawings as list_drawings,
     )
     from ares.review.queue import (
         LEASE_SECONDS as LEASE_SECONDS,

@@ -100,7 +100,13 @@ def check_end(
     """
     stderr = finish(start(folder, annotator, server))
     groups = calls_by_request(server.calls())
-    assert questions_of(server.calls()) == questions_of(undisturbed), stderr
+    asked, expected = questions_of(server.calls()), questions_of(undisturbed)
+    if annotator == "grade":
+        # False texts are made of the captions that were graded just before them, which are others after a kill.
+        asked, expected = (
+            {one for one in questions if not one.startswith("{")} for questions in (asked, expected)
+        )
+    assert asked == expected, stderr
     with open_workspace(str(folder), Settings(price=PRICE)) as workspace:
         spent = read_spending(workspace.stores.annotations)[CAPTIONER if annotator == "caption" else JUDGE]
         assert workspace.status().annotations[annotator].done == (150 if annotator == "caption" else GRADED)
