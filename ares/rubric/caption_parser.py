@@ -404,7 +404,10 @@ def group_wordings(texts: Iterable[str]) -> list[tuple[tuple[str, ...], bool]]:
 def _name_verb(form: NormalizedCaption) -> tuple[str, ...]:
     """What is done and how it ends, with the verb of the guide at its start in place of another for the same action."""
     verb, _, rest = form.phrase.partition(" ")
-    return name_action(verb, rest, shipped_verbs()), rest, form.outcome, form.actor, str(form.is_negated)
+    action, words = name_action(verb, rest, shipped_verbs()), rest.split()
+    if action.startswith(f"{verb} ") and (particle := action.removeprefix(f"{verb} ")) in words:
+        words.remove(particle)
+    return action, " ".join(words), form.outcome, form.actor, str(form.is_negated)
 
 
 def read_action_and_outcome(text: str, verbs: Mapping[str, str]) -> SlotValues:
