@@ -48,7 +48,6 @@ from annotators.grade.segment_fit import find_neighbours, neighbour_subject
 from annotators.grade.slot_values import ReadSlots, SentenceSlots, read_stored_slots
 from annotators.grade.vote import PanelJudge, split_criteria
 from annotators.options import takes_options
-from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -342,7 +341,7 @@ class GradeAnnotator:
 
     def try_controls(self, controls: Sequence[Control]) -> tuple[list[Annotation], Cost]:
         """Grade false texts of a battery: what came of them by episode, not stored, and what it has cost."""
-        return grade_controls(self._grader, controls, [], self._read_outcomes(controls))
+        return grade_controls(self._grader, controls)
 
     def finish(self) -> Cost:
         """Grade the batteries of datasets of which the run has graded few captions; what they have cost."""
@@ -353,16 +352,12 @@ class GradeAnnotator:
         """Grade false texts, and keep what came of them with their episodes; what they have cost."""
         if not battery and not single:
             return Cost()
-        outcomes = self._read_outcomes([*battery, *single])
-        annotations, paid = grade_controls(self._grader, battery, single, outcomes)
+        annotations, paid = grade_controls(self._grader, battery, single)
         self._stores.annotations.append(annotations)
         rows = read_controls(annotation.value for annotation in annotations)
         if 2 * sum(row.is_of_battery for row in rows) < len(battery):
             self._schedule.give_back(dataset)
         return paid
-
-    def _read_outcomes(self, controls: Sequence[Control]) -> dict[str, StoredOutcome]:
-        return dict(self._grader.outcomes.read([control.work for control in controls])) if controls else {}
 
     def _prepare(self, works: Sequence[Work]) -> list[_Caption | PaidFailure | AresError]:
         """The captions that this judge may rule on, with what they state."""

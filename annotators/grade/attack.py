@@ -242,8 +242,8 @@ def quote_attack(stores: Stores, options: Options, request: AttackRequest) -> At
     datasets = len({subject.episode.dataset for subject in subjects})
     controls = datasets * _SCALE * sum(BATTERY.values())
     # A control shares the observation of its caption, and takes a call about a value and one about the frames.
-    calls = annotator.estimate(subjects[0]).scaled(len(subjects))
-    cost = calls + replace(calls.scaled(2 * controls / max(1, calls.calls)), usd=None)
+    own = annotator.estimate(subjects[0]).scaled(len(subjects))
+    cost = own.scaled((own.calls + 2 * controls) / max(1, own.calls))
     return AttackQuote(
         judge=annotator.producer.model,
         episodes=len(subjects),

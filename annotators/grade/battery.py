@@ -12,6 +12,7 @@ from annotators.base import Work
 from annotators.grade.changed_frames import ChangedFrames, blank, noise
 from annotators.grade.grading import GradedText
 from annotators.grade.outcome_rulings import Text
+from annotators.success import StoredOutcome
 from ares.rubric import (
     BATTERY,
     COMPLETED,
@@ -62,12 +63,14 @@ class SeenCaption:
         work: The work with its frames.
         text: The caption with its slots.
         is_accepted: Whether the judge accepts it.
+        outcome: The stored outcome that it was graded by; None where the judge decides on it.
         confusions: Values for which the frames show others.
     """
 
     work: Work
     text: KnownText
     is_accepted: bool
+    outcome: StoredOutcome | None = None
     confusions: tuple[Confusion, ...] = ()
 
 
@@ -80,12 +83,14 @@ class Control:
         text: The sentence.
         slots: What it states.
         work: The work with the frames.
+        outcome: The stored outcome by which its caption was graded.
     """
 
     kind: ControlKind
     text: str
     slots: SlotValues
     work: Work
+    outcome: StoredOutcome | None = None
 
 
 class ControlMaker:
@@ -149,14 +154,15 @@ class ControlMaker:
     def _try_captions(self, kind: ControlKind) -> Iterator[Control]:
         for number in range(_ROUNDS * len(self._seen)):
             caption = self._seen[number % len(self._seen)]
+            text, work = caption.text, caption.work
             if kind == "no_content":
                 change = noise if number % 2 else blank
-                work = replace(caption.work, frames=ChangedFrames(caption.work.frames, change))
-                yield Control(kind=kind, text=caption.text.text, slots=caption.text.slots, work=work)
+                work = replace(work, frames=ChangedFrames(work.frames, change))
+            elif (made := self._makers[kind](caption)) is not None:
+                text = made
+            else:
                 continue
-            text = self._makers[kind](caption)
-            if text is not None:
-                yield Control(kind=kind, text=text.text, slots=text.slots, work=caption.work)
+            yield Control(kind=kind, text=text.text, slots=text.slots, work=work, outcome=caption.outcome)
 
     @cached_property
     def _makers(self) -> Mapping[str, Callable[[SeenCaption], KnownText | None]]:
@@ -235,5 +241,6 @@ def see_caption(text: Text, graded: GradedText) -> SeenCaption:
         work=text.work,
         text=KnownText(text.text, {"outcome": COMPLETED, **text.slots}),
         is_accepted=graded.value["grade"] == "acceptable",
+        outcome=text.outcome,
         confusions=tuple(confusions),
     )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from annotators.base import PaidFailure, new_annotation
 from annotators.grade.battery import Control
@@ -15,15 +14,9 @@ from ares.annotation import Annotation, Cost
 from ares.episode import Json
 from ares.rubric import CONTROL
 
-if TYPE_CHECKING:
-    from annotators.success import StoredOutcome
-
 
 def grade_controls(
-    grader: Grader,
-    battery: Sequence[Control],
-    single: Sequence[Control],
-    outcomes: Mapping[str, StoredOutcome],
+    grader: Grader, battery: Sequence[Control], single: Sequence[Control] = ()
 ) -> tuple[list[Annotation], Cost]:
     """Put false texts to a judge.
 
@@ -31,7 +24,6 @@ def grade_controls(
         grader: The judge with its rubric.
         battery: Texts of a battery.
         single: Texts beside one.
-        outcomes: Stored outcomes by episode.
 
     Returns:
         An annotation for each episode, with the gradings of its texts, and what all has cost now.
@@ -42,7 +34,7 @@ def grade_controls(
             work=control.work,
             text=control.text,
             slots=control.slots,
-            outcome=outcomes.get(control.work.episode.episode_id),
+            outcome=control.outcome,
             is_control=True,
         )
         for control in controls

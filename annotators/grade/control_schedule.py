@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from annotators.grade.battery import Confusion, Control, ControlMaker, SeenCaption
-from ares.rubric import CAPTIONS_PER_CONTROL, read_tripwires
+from ares.rubric import BATTERY, CAPTIONS_PER_CONTROL, read_tripwires
 from ares.store import producer_column, quote_literal
 
 if TYPE_CHECKING:
@@ -123,7 +123,8 @@ class ControlSchedule:
     def _state(self, dataset: str) -> _DatasetState:
         if dataset not in self._states:
             tripwire = read_tripwires(self._stores.annotations).get(self._producer.maker_id, {}).get(dataset)
-            is_tested = tripwire is not None and tripwire["state"] != "not tested"
+            # With fewer graded texts the battery was given back.
+            is_tested = tripwire is not None and 2 * int(str(tripwire["controls"])) >= sum(BATTERY.values())
             self._states[dataset] = _DatasetState(self._count_graded(dataset), is_tested)
         return self._states[dataset]
 

@@ -300,7 +300,7 @@ def simulate(name: str, trial: JudgeTrial, variant: WorldVariant) -> TrialResult
         due = len(graded) // CAPTIONS_PER_CONTROL - (len(graded) - len(keys)) // CAPTIONS_PER_CONTROL
         single = [control for _ in range(due if number else 0) for control in maker.draw_single()]
         before = model.calls
-        annotations, _ = grade_controls(grader, maker.draw_battery() if not number else [], single, {})
+        annotations, _ = grade_controls(grader, maker.draw_battery() if not number else [], single)
         control_calls += model.calls - before
         confusions += [item for caption in seen for item in caption.confusions]
         # Captions are the clock: the n-th grade is made at second n.
