@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ares.console import count_of
@@ -52,9 +52,42 @@ def keep_measured_episodes(
     Raises:
         RequestError: The bound of a dataset is lower: says how many answers are missing.
     """
+    ids = list(episode_ids)
+    measurements = _read_measurements(stores, at_least)
+    measured = _find_measured(stores, measurements, ids, at_least, accepts_refuted)
+    return [episode_id for episode_id in ids if episode_id in measured]
+
+
+def refuse_unmeasured(
+    stores: Stores, episode_ids: Iterable[str], at_least: float, accepts_refuted: bool = False
+) -> None:
+    """Raise RequestError as `keep_measured_episodes`, and for accepted captions that were not measured."""
+    ids = list(episode_ids)
+    measurements = _read_measurements(stores, at_least)
+    measured = _find_measured(stores, measurements, ids, at_least, accepts_refuted)
+    rows = measurements.subjects.accepted(accepts_refuted)
+    accepted = set(rows["episode_id"].to_pylist()).intersection(ids)
+    if others := len(accepted - measured):
+        remedy = (
+            f"`ares set create NAME --set SET --min-precision {at_least:g}` makes the set of the measured"
+        )
+        raise RequestError(
+            f"{count_of(others, 'accepted caption')} of {len(accepted):,} not measured, as they came later",
+            remedy,
+        )
+
+
+def _read_measurements(stores: Stores, at_least: float) -> Measurements:
+    """What was measured of captions. Raises RequestError for a share that nothing can show."""
     check_share(at_least)
-    ids, refusals, measured = list(episode_ids), list[str](), set[str]()
-    measurements = Measurements(stores, find_measured_question(_CAPTION))
+    return Measurements(stores, find_measured_question(_CAPTION))
+
+
+def _find_measured(
+    stores: Stores, measurements: Measurements, ids: Sequence[str], at_least: float, accepts_refuted: bool
+) -> set[str]:
+    """The episodes of measured captions in the datasets of some episodes; errors are those of the gate."""
+    refusals, measured = list[str](), set[str]()
     for dataset in sorted(_list_datasets(stores, ids)):
         if dataset not in measurements.populations:
             refusals.append(f"{dataset}: no accepted captions")
@@ -70,25 +103,7 @@ def keep_measured_episodes(
             measured.update(rows["episode_id"].to_pylist())
     if refusals:
         raise RequestError(f"{format_share(at_least)} of true captions is not shown", "; ".join(refusals))
-    return [episode_id for episode_id in ids if episode_id in measured]
-
-
-def refuse_unmeasured(
-    stores: Stores, episode_ids: Iterable[str], at_least: float, accepts_refuted: bool = False
-) -> None:
-    """Raise RequestError as `keep_measured_episodes`, and for accepted captions that were not measured."""
-    ids = list(episode_ids)
-    measured = set(keep_measured_episodes(stores, ids, at_least, accepts_refuted))
-    rows = Measurements(stores, find_measured_question(_CAPTION)).subjects.accepted(accepts_refuted)
-    accepted = set(rows["episode_id"].to_pylist()).intersection(ids)
-    if others := len(accepted - measured):
-        remedy = (
-            f"`ares set create NAME --set SET --min-precision {at_least:g}` makes the set of the measured"
-        )
-        raise RequestError(
-            f"{count_of(others, 'accepted caption')} of {len(accepted):,} not measured, as they came later",
-            remedy,
-        )
+    return measured
 
 
 def _list_datasets(stores: Stores, episode_ids: Iterable[str]) -> set[str]:

@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ares.errors import RequestError
@@ -36,6 +37,7 @@ _SAME_WORDS = {"success": "success", "failure": "failure"}
 _MOST_ACCEPTED, _MOST_REFUSED = 600, 200
 # Every fourth question is about a refused one, and a tenth of all is asked of a second person.
 _BLOCK, _REPEAT = 4, 0.1
+_ROWS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +155,13 @@ class Subjects:
         is_original = pc.and_(self._is_of_makers(rows, drawing.makers), is_early)
         return rows.filter(pc.or_(is_original, pc.is_in(rows["judge"], value_set=self._people)))
 
-    def of_makers(self, makers: Makers, dataset: str) -> list[dict[str, Any]]:
-        """The rows of some makers in a dataset, also those that they refuse."""
+    def of_makers(self, makers: Makers, dataset: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of some makers in a dataset, also those that they refuse."""
         import pyarrow.compute as pc
 
         rows = self.rows.filter(pc.equal(self.rows["dataset"], dataset))
-        subjects: list[dict[str, Any]] = rows.filter(self._is_of_makers(rows, makers)).to_pylist()
-        return subjects
+        for batch in rows.filter(self._is_of_makers(rows, makers)).to_batches(_ROWS_AT_ONCE):
+            yield from batch.to_pylist()
 
     def _is_of_makers(self, rows: pa.Table, makers: Makers) -> pa.ChunkedArray:
         import pyarrow.compute as pc
@@ -176,7 +178,7 @@ class Subjects:
         import pyarrow.compute as pc
 
         accepted, people = self.accepted(), set(self._people.to_pylist())
-        total, by_anybody = (Counter(table["dataset"].to_pylist()) for table in (self.rows, accepted))
+        total, by_anybody = (_count_values(table["dataset"]) for table in (self.rows, accepted))
         groups = accepted.group_by(["dataset", "text_maker", "judge"])
         tallies, newest = defaultdict[str, Counter[Makers]](Counter), dict[tuple[str, Makers], float]()
         for row in groups.aggregate([([], "count_all"), ("time", "max")]).to_pylist():
@@ -198,6 +200,12 @@ class Subjects:
                 counted_now = (counts[makers], by_anybody[dataset], total[dataset])
                 populations[dataset] = Population(makers, *counted_now, newest.get((dataset, makers), 0.0))
         return populations
+
+
+def _count_values(column: pa.ChunkedArray) -> Counter[str]:
+    import pyarrow.compute as pc
+
+    return Counter({row["values"]: row["counts"] for row in pc.value_counts(column).to_pylist()})
 
 
 def _read_rows(stores: Stores, question: MeasuredQuestion) -> pa.Table:
@@ -317,10 +325,15 @@ def draw_measurement(
     seed = before.queue.seed if before else secrets.randbits(48)
     # In the tables an answered text is by the person who answered, and no more by the judge.
     answered = [row for row in read_drawn_items(stores, before) if row["subject"] in known] if before else []
-    by_subject = {row["subject"]: row for row in [*subjects.of_makers(makers, dataset), *answered]}
-    candidates = sorted(by_subject.values(), key=lambda row: _random_number(seed, row["subject"]))
-    accepted = [row for row in candidates if not question.verdict or row["word"] in question.words]
-    refused = [row for row in candidates if question.refused and row["word"] == question.refused]
+    again = {row["subject"] for row in answered}
+    now_said = (row for row in subjects.of_makers(makers, dataset) if row["subject"] not in again)
+    number, accepted, refused = 0, _FirstRows(_MOST_ACCEPTED, seed), _FirstRows(_MOST_REFUSED, seed)
+    for row in chain(answered, now_said):
+        if not question.verdict or row["word"] in question.words:
+            accepted.add(row)
+            number += 1
+        elif row["word"] == question.refused:
+            refused.add(row)
     generator = random.Random(f"{seed}/{now!r}")
     items: list[Json] = [
         {
@@ -330,14 +343,14 @@ def draw_measurement(
             "people": 0 if row["subject"] in known else 2 if generator.random() < _REPEAT else 1,
             "word": row["word"],
         }
-        for row in _mix_refused(accepted[:_MOST_ACCEPTED], refused[:_MOST_REFUSED], generator)
+        for row in _mix_refused(accepted.in_order(), refused.in_order(), generator)
     ]
     recipe: dict[str, Json] = {
         "measure": question.name,
         "dataset": dataset,
         "makers": list(makers),
         "time": now,
-        "accepted": len(accepted),
+        "accepted": number,
     }
     name = f"measure-{hashlib.blake2b(repr(recipe).encode(), digest_size=4).hexdigest()}"
     request = QueueRequest(name=name, question=question.answered, person=person, seed=seed, recipe=recipe)
@@ -346,8 +359,31 @@ def draw_measurement(
     return drawing
 
 
-def _random_number(seed: int, subject: str) -> bytes:
-    return hashlib.blake2b(f"{seed}/{subject}".encode(), digest_size=16).digest()
+class _FirstRows:
+    """The rows with the smallest random numbers, of any number of rows.
+
+    Args:
+        count: How many are kept.
+        seed: Of the random numbers: the same subject has the same one in every drawing.
+    """
+
+    def __init__(self, count: int, seed: int) -> None:
+        self._count, self._seed = count, seed
+        self._kept: list[tuple[bytes, Mapping[str, Any]]] = []
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Keep a row if it is among the first."""
+        number = hashlib.blake2b(f"{self._seed}/{row['subject']}".encode(), digest_size=16).digest()
+        self._kept.append((number, row))
+        if len(self._kept) >= 2 * self._count:
+            self._kept = self._sort()
+
+    def in_order(self) -> list[Mapping[str, Any]]:
+        """The rows, the smallest number first."""
+        return [row for _, row in self._sort()]
+
+    def _sort(self) -> list[tuple[bytes, Mapping[str, Any]]]:
+        return sorted(self._kept, key=lambda kept: kept[0])[: self._count]
 
 
 def _mix_refused(
