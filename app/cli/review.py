@@ -78,7 +78,7 @@ def _add_measure_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--question",
         default=_MEASURED_QUESTIONS[0],
-        metavar="Q",
+        metavar="QUESTION",
         choices=_MEASURED_QUESTIONS,
         help=f"{', '.join(_MEASURED_QUESTIONS)} (default: {_MEASURED_QUESTIONS[0]})",
     )
@@ -95,7 +95,7 @@ def _add_question_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--question",
         default=_USUAL_QUESTION,
-        metavar="Q",
+        metavar="QUESTION",
         help="acceptable, success, instruction, or a criterion such as VERB (default: acceptable)",
     )
     parser.add_argument(

@@ -56,7 +56,7 @@ _UNDO = "u"
 _MAX_CAMERAS, _MAX_FRAMES, _MAX_ANSWERS = 4, 3, 200
 # The tables of a larger workspace follow after so many answers of a person; the log has each at once.
 _FEW_EPISODES, _ANSWERS_PER_SYNC = 20_000, 20
-# Datasets whose measurements are listed.
+# Measurements that are listed.
 _MOST_MEASURED, _MEASURE = 20, "review.measure"
 # Reasons that the person gave last, in this session.
 _REASONS, _MOST_REASONS = "review.reasons", 8
@@ -95,27 +95,27 @@ def render() -> None:
 
 
 def _draw_measured(person: str) -> None:
-    """Draw how many of the accepted captions of each dataset are true, with a button that measures it."""
-    measured = cached_reads.read_measured()
-    for dataset, shares in list(measured.items())[:_MOST_MEASURED]:
+    """Draw how much of what each dataset says is true, with a button that measures it."""
+    measured = [share for shares in cached_reads.read_measured().values() for share in shares]
+    for share in measured[:_MOST_MEASURED]:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.button(
-                f"Measure {escape_markdown(dataset)}",
-                key=f"{_MEASURE}.{dataset}",
+                f"Measure {escape_markdown(share.dataset)}",
+                key=f"{_MEASURE}.{share.dataset}.{share.question}",
                 icon=":material/straighten:",
                 on_click=guard_field(_MEASURE, _start_measurement),
-                args=(dataset, person),
+                args=(share.dataset, share.question, person),
             )
-            st.markdown(escape_markdown("\n".join(map(str, shares))), width="content")
+            st.markdown(escape_markdown(str(share)), width="content")
     if len(measured) > _MOST_MEASURED:
-        st.caption(f"{_MOST_MEASURED} of {count_of(len(measured), 'dataset')}; the page Status has all")
+        st.caption(f"{_MOST_MEASURED} of {count_of(len(measured), 'line')}; the page Status has all")
     draw_refusal(_MEASURE)
 
 
-def _start_measurement(dataset: str, person: str) -> None:
+def _start_measurement(dataset: str, question: str, person: str) -> None:
     """Draw what is to be asked, unless that was done, and show the first question."""
     reviews = cached_reads.workspace().review
-    measurement = cached_reads.limited(partial(reviews.measure, dataset, person=person))
+    measurement = cached_reads.limited(partial(reviews.measure, dataset, question, person=person))
     write_parameter("queue", cached_reads.limited(lambda: measurement.drawing).queue.name)
 
 

@@ -20,6 +20,7 @@ from app.dashboard.annotation_rows import make_finding_lanes
 from app.dashboard.failed_work import make_failure_rows
 from app.dashboard.results import find_neighbours, read_page
 from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, view_from_params
+from app.dashboard.views import review
 from app.dashboard.views.health import accept_correction
 from app.dashboard.views.statistics import make_histogram_rows
 from ares.contract import DatasetKey, read_contracts, write_contracts
@@ -27,7 +28,7 @@ from ares.curation import FailureSelection, list_failures
 from ares.errors import RequestError
 from ares.jobs import FailureLog
 from ares.reports import check_stored_episode
-from ares.review import InstructionAudit, read_audits
+from ares.review import InstructionAudit, MeasuredShare, read_audits
 from ares.review.instruction_audit import AUDITS
 from ares.settings import Settings
 from ares.store import Stores
@@ -52,6 +53,21 @@ def test_a_measurement_starts_with_one_click_and_shows_the_line(displayed: Works
     assert shown["question"] == "Is the text true?" and "not measured" in shown["progress"]
     assert queue.items > 0
     assert "accepted captions: not measured" in str(tables(draw("status")))
+
+
+def test_each_measured_question_has_a_button_of_its_own(
+    displayed: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = [
+        MeasuredShare(dataset="video", question=name, what=(f"{name}s", "right"))
+        for name in ("caption", "instruction")
+    ]
+    started: list[tuple[str, str]] = []
+    monkeypatch.setattr(cached_reads, "read_measured", lambda: {"video": shares})
+    monkeypatch.setattr(review, "_start_measurement", lambda *clicked: started.append(clicked[:2]))
+    app = draw("review")
+    next(button for button in app.button if button.key == "review.measure.video.instruction").click().run()
+    assert started == [("video", "instruction")] and not app.exception
 
 
 def test_a_click_on_a_card_opens_its_episode_without_drawing_browse_again(
