@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 from unicodedata import combining, normalize
 
+from annotators.grade.observation import OBSERVATION, read_observation
 from ares.annotation import short_hash
 from ares.console import count_of
 from ares.episode import Json
@@ -230,15 +231,19 @@ class DatasetWords:
     def _words_of(self, dataset: str) -> set[str]:
         """The words of instructions and observations."""
         if dataset not in self._stated:
-            self._stated[dataset] = self._read_instructions(dataset)
+            self._stated[dataset] = self._read_words(dataset)
         return self._stated[dataset]
 
-    def _read_instructions(self, dataset: str) -> set[str]:
+    def _read_words(self, dataset: str) -> set[str]:
+        """The words of instructions, and of what was observed in earlier runs."""
         batches = self._stores.tables.episodes.id_batches(f"dataset = {quote_literal(dataset)}")
         # Those with the first ids, which are hashes: the same ones whatever the order of the table.
         ids = nsmallest(_SAMPLE, (episode_id for ids in batches for episode_id in ids))
         episodes = self._stores.tables.episodes.get(ids)
-        return _stem_words(text for episode in episodes for text in episode.instructions)
+        texts = [text for episode in episodes for text in episode.instructions]
+        stored = self._stores.annotations.find_annotations(ids, [OBSERVATION])
+        seen = [observed for item in stored if (observed := read_observation(item.value))]
+        return _stem_words([*texts, *(value for observation in seen for value in observation.visible_values)])
 
 
 def _stem_words(texts: Iterable[str]) -> set[str]:

@@ -12,6 +12,8 @@ from annotators.prompting import read_json_reply
 from ares.episode import Json
 from ares.rubric import NOT_VISIBLE, OTHER, SLOTS, SlotName, is_short_value, join_attributes
 
+# Name of the annotations that hold observations.
+OBSERVATION = "observation"
 # What a model is less sure of counts as not visible.
 LEAST_CONFIDENCE = 0.5
 MOST_FRAMES = 64
@@ -115,6 +117,11 @@ class Observation:
     def shows_something(self) -> bool:
         """Whether any slot is visible."""
         return any(part.is_visible for part in self.parts.values())
+
+    @property
+    def visible_values(self) -> list[str]:
+        """What it sees of the slots that are visible."""
+        return [part.value for part in self.parts.values() if part.is_visible]
 
     def to_json(self) -> dict[str, Json]:
         """The observation as the value of an annotation."""

@@ -153,8 +153,8 @@ class ObservingJudge:
         """Add the words of observations to those that captions of their datasets may use."""
         for caption, outcome in zip(captions, outcomes, strict=True):
             if isinstance(outcome, WorkObservation) and not caption.case.work.frames.is_changed:
-                values = [part.value for part in outcome.observation.parts.values() if part.is_visible]
-                self._pairs.words.learn(caption.case.work.episode.dataset, values)
+                dataset = caption.case.work.episode.dataset
+                self._pairs.words.learn(dataset, outcome.observation.visible_values)
 
     def _next_question(self, caption: SlotSettlement) -> NextQuestion | None:
         """What a caption is asked next; its contested slots share a call where their values cannot speak in it."""

@@ -18,9 +18,9 @@ from ares.rubric import (
     SlotName,
     SlotValues,
     Verdict,
-    content_words,
     find_verb_base_form,
     normalize_caption,
+    normalize_value,
     read_action_and_outcome,
     slots_from_json,
 )
@@ -118,9 +118,14 @@ def _model_ruling(criterion: Criterion, claimed: str, outcome: StoredOutcome) ->
 
 
 def _is_same_action(text: Text, task: str) -> bool:
-    """Whether a text says a task and no other action: all its words, and beside them no verb."""
+    """Whether a text says a task and no other action: all its words in their order, and between them no verb."""
     claimed, of_task = normalize_caption(text.text), normalize_caption(task)
     if claimed.is_negated or not of_task.phrase:
         return False
-    words, needed = ({*content_words(form.phrase)} for form in (claimed, of_task))
-    return needed <= words and not any(find_verb_base_form(word) in VERBS for word in words - needed)
+    left, needed = list[str](), normalize_value(of_task.phrase).split()
+    for word in normalize_value(claimed.phrase).split():
+        if needed and word == needed[0]:
+            needed = needed[1:]
+        else:
+            left.append(word)
+    return not needed and not any(find_verb_base_form(word) in VERBS for word in left)

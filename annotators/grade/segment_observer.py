@@ -11,6 +11,7 @@ from annotators.caption import FramePlan, describe_verbs, plan_test_frames
 from annotators.grade.call_costs import CallTotals
 from annotators.grade.judge import ImagesForJudge, JudgeFrames
 from annotators.grade.observation import (
+    OBSERVATION,
     Observation,
     ObservationReply,
     observation_schema,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-OBSERVATION = "observation"
 MAX_NEW_TOKENS = 800
 _VERSION = "3"
 _PACKAGE = "annotators.grade"

@@ -219,13 +219,23 @@ class RenewedQuote:
     """Says in a run what is left of it, by what its first episodes have cost.
 
     Args:
+        stores: Stores of the workspace.
         tasks: The annotators; of those that make no calls nothing is said.
-        total: Most episodes that the run works on.
+        selection: The episodes of the run.
+        total: Most episodes that it goes through.
         report: Gets each line.
     """
 
-    def __init__(self, tasks: Sequence[AnnotatorRun], total: int, report: Callable[[str], None]) -> None:
-        self._tasks, self._total, self._report, self._done = tasks, total, report, 0
+    def __init__(
+        self,
+        stores: Stores,
+        tasks: Sequence[AnnotatorRun],
+        selection: EpisodeSelection,
+        total: int,
+        report: Callable[[str], None],
+    ) -> None:
+        self._stores, self._tasks, self._selection = stores, tasks, selection
+        self._total, self._report, self._done = total, report, 0
 
     def advance(self, episodes: int) -> bool:
         """Count episodes that were worked on; whether there is something to say, once they are stored."""
@@ -238,7 +248,13 @@ class RenewedQuote:
             paid = task.report.cost
             if not paid.calls:
                 continue
-            left = paid.scaled((self._total - self._done) / self._done)
+            limit = self._selection.limit
+            rest = replace(self._selection, limit=None if limit is None else max(0, limit - self._done))
+            try:
+                (estimate,) = estimate_tasks(self._stores, [task], rest, self._stores.settings.price)
+            except PluginError:  # a quote is no reason to end a run
+                continue
+            left = estimate.cost
             # Two standard deviations of as many calls.
             spread = min(0.9, 2 / math.sqrt(paid.calls))
             low, high = (_describe_cost(left.scaled(1 + sign * spread)) for sign in (-1, 1))

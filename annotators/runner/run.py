@@ -352,7 +352,7 @@ def _annotate_on(
     incomplete = _incomplete_bundles(stores, tasks, request.selection, progress)
     from annotators.runner.quote import RenewedQuote
 
-    renewed = RenewedQuote(tasks, total, report_line)
+    renewed = RenewedQuote(stores, tasks, request.selection, total, report_line)
     bundles = islice(incomplete, request.selection.limit)
     _run_tasks(stores, tasks, bundles, decoders, progress, renewed)
     if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):

@@ -13,10 +13,11 @@ import pytest
 
 from annotators.base import Options
 from annotators.grade import GradeAnnotator
+from annotators.grade.additions import DatasetWords, find_unknown_words
 from ares.annotation import Column, Producer
 from ares.episode import Json
 from ares.errors import ModelError
-from ares.rubric import CONTROL, describe_tripwire
+from ares.rubric import CONTROL, describe_tripwire, shipped_verbs
 from ares.settings import Price
 from ares.workspace import Workspace
 from tests.annotators.judge_replies import DRAWER, judge, kind_of, observation, prompt_of
@@ -258,3 +259,16 @@ def test_what_a_refuted_judge_says_does_not_count(ws: Workspace, remote: Options
     assert describe_tripwire(document).startswith("REFUTED on ")  # type: ignore[arg-type]
     assert ("acceptable", None, True) in _grades(ws)
     assert ws.stores.tables.episodes.count("acceptable IS NOT NULL OR grade_refuted IS NULL") == 0
+
+
+def test_what_a_judge_saw_last_night_is_no_unknown_word_tonight(
+    ws: Workspace, remote: Options, model_server: Any
+) -> None:
+    words = DatasetWords(ws.stores, shipped_verbs())
+    dataset = next(iter(ws.stores.tables.episodes.read())).dataset
+    assert find_unknown_words("flange", words.known_words(dataset, "object")) == ["flange"]
+    model_server.replies(judge(observation(object="flange"), compares="different"))
+    _write_captions(ws, 1, SHOWN)
+    annotate(ws.stores, ["grade"], remote, quiet=True, limit=2)
+    tonight = DatasetWords(ws.stores, shipped_verbs())
+    assert find_unknown_words("flange", tonight.known_words(dataset, "object")) == []

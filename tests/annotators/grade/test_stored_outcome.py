@@ -90,7 +90,11 @@ def test_without_stored_success_the_judge_decides(grade: Callable[..., Any]) -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["pull the green drawer open by its handle", "push the green drawer closed and open the safe door"],
+    [
+        "pull the green drawer open by its handle",
+        "push the green drawer closed and open the safe door",
+        "push the closed drawer green",
+    ],
 )
 def test_a_stored_outcome_says_nothing_of_another_action(
     store_success: Callable[..., Producer], grade: Callable[..., Any], text: str

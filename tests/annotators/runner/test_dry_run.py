@@ -15,7 +15,7 @@ from annotators.base import Options
 from annotators.runner.quote import RenewedQuote
 from app.demo.run import GRADE_OPTIONS
 from ares.annotation import Cost
-from ares.jobs import AnnotateEstimate, Report
+from ares.jobs import AnnotateEstimate, EpisodeSelection, Report
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate, estimate_cost
@@ -187,14 +187,25 @@ def test_a_measured_sample_is_scaled_up(
 
 
 @pytest.mark.parametrize("total", [300, 20])
-def test_a_run_says_between_what_and_what_is_left_once_a_part_is_paid(total: int) -> None:
+def test_a_run_says_between_what_and_what_is_left_once_a_part_is_paid(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch, total: int
+) -> None:
+    """What is left is of the subjects that are open: of the others an earlier run has paid."""
+    monkeypatch.setattr(
+        "annotators.runner.quote.estimate_tasks",
+        lambda stores, tasks, rest, price: [
+            SimpleNamespace(cost=Cost(calls=5 * rest.limit, tokens_in=1_000, usd=0.5))
+        ],
+    )
     paid = SimpleNamespace(cost=Cost(calls=100, tokens_in=4_000, tokens_out=500))
     tasks: Any = [SimpleNamespace(name="grade", report=paid), SimpleNamespace(name="motion", report=Report())]
     lines: list[str] = []
-    renewed = RenewedQuote(tasks, total, lines.append)
+    renewed = RenewedQuote(ws.stores, tasks, EpisodeSelection(limit=total), total, lines.append)
     for _ in range(total // 4):
         if renewed.advance(4):
             renewed.say()
-    left = "between 1,420 calls and 63,900 tokens (0.00 USD) and 2,130 calls and 95,850 tokens (0.00 USD) are left"
+    left = (
+        "between 1,136 calls and 800 tokens (0.40 USD) and 1,704 calls and 1,200 tokens (0.60 USD) are left"
+    )
     said = f"annotate grade: after 16 episodes, 100 calls and 4,500 tokens (0.00 USD) are paid; {left}"
     assert lines == ([said] if total == 300 else [])
