@@ -158,8 +158,8 @@ class ControlMaker:
             if kind == "no_content":
                 change = noise if number % 2 else blank
                 work = replace(work, frames=ChangedFrames(work.frames, change))
-            elif (made := self._makers[kind](caption)) is not None:
-                text = made
+            elif (false_text := self._makers[kind](caption)) is not None:
+                text = false_text
             else:
                 continue
             yield Control(kind=kind, text=text.text, slots=text.slots, work=work, outcome=caption.outcome)

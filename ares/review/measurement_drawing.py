@@ -326,9 +326,9 @@ def draw_measurement(
     # In the tables an answered text is by the person who answered, and no more by the judge.
     answered = [row for row in read_drawn_items(stores, before) if row["subject"] in known] if before else []
     again = {row["subject"] for row in answered}
-    now_said = (row for row in subjects.of_makers(makers, dataset) if row["subject"] not in again)
+    unanswered = (row for row in subjects.of_makers(makers, dataset) if row["subject"] not in again)
     number, accepted, refused = 0, _FirstRows(_MOST_ACCEPTED, seed), _FirstRows(_MOST_REFUSED, seed)
-    for row in chain(answered, now_said):
+    for row in chain(answered, unanswered):
         if not question.verdict or row["word"] in question.words:
             accepted.add(row)
             number += 1
