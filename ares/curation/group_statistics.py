@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # Groups that are listed; the rest is counted together.
 MOST_GROUPS = 1_000
-_ACCEPTABLE, PERSON_SUCCESS = "acceptable", "person_success"
-_MEASURES = ("duration_seconds", "success", PERSON_SUCCESS)
+_ACCEPTABLE = "acceptable"
+_MEASURES = ("duration_seconds", "success")
 _TEXTS = ("string", "bool", "int64")
 _KEYS_READ = 1_000
 
@@ -89,11 +89,9 @@ class GroupStatistics:
         groups: At most `MOST_GROUPS`, those with the most episodes first.
         total: All episodes of the selection together.
         num_groups: Number of groups, those that are not listed included.
-        outcome: SQL for the outcome that is counted: what people say, else what the source says.
     """
 
     by: str
-    outcome: str
     groups: tuple[GroupCounts, ...]
     total: GroupCounts
     num_groups: int
@@ -103,7 +101,6 @@ class GroupStatistics:
         groups: list[Json] = [group.to_json() for group in self.groups]
         return {
             "by": self.by,
-            "outcome": self.outcome,
             "num_groups": self.num_groups,
             "groups": groups,
             "total": self.total.to_json(),
@@ -155,8 +152,6 @@ def _check_column(by: str, columns: Mapping[str, str]) -> str:
 def _counting_query(by: str, column: str, measures: Collection[str]) -> str:
     """SQL that counts each group, the largest first, and with GROUPING SETS all of them together."""
 
-    outcome = _outcome_expression(measures)
-
     def counted(condition: str, needs: str) -> str:
         return f"coalesce(count_if({condition}), 0)::BIGINT" if needs in measures else "0::BIGINT"
 
@@ -164,16 +159,12 @@ def _counting_query(by: str, column: str, measures: Collection[str]) -> str:
         SELECT {_value_expression(by, column)} AS value, grouping(value) AS is_total, count(*) AS episodes,
             coalesce(sum(duration_seconds), 0)::DOUBLE / 3600 AS hours,
             coalesce(max(duration_seconds), 0)::DOUBLE AS longest_seconds,
-            {counted(outcome, "success")} AS successes, {counted(f"NOT {outcome}", "success")} AS failures,
+            {counted("success", "success")} AS successes, {counted("NOT success", "success")} AS failures,
             {counted(_ACCEPTABLE, _ACCEPTABLE)} AS acceptable,
             {counted(f"{_ACCEPTABLE} IS NOT NULL", _ACCEPTABLE)} AS graded,
             {counted(REVIEWED, REVIEWED)} AS reviewed
         FROM episodes GROUP BY GROUPING SETS ((value), ()) ORDER BY is_total DESC, episodes DESC, value
     """
-
-
-def _outcome_expression(columns: Collection[str]) -> str:
-    return f"coalesce({PERSON_SUCCESS}, success)" if PERSON_SUCCESS in columns else "success"
 
 
 def _value_expression(by: str, column: str) -> str:
@@ -217,7 +208,7 @@ def _list_groups(rows: pa.Table, by: str, column: str, types: Mapping[str, str])
             where = _metadata_filter(GROUP_SOURCES.get(by, (by,)), value, by == "day")
         counts.append(GroupCounts(**row, where=where))
     return GroupStatistics(
-        by=by, outcome=_outcome_expression(types), total=counts[0], groups=tuple(counts[1:]),
+        by=by, total=counts[0], groups=tuple(counts[1:]),
         num_groups=rows.num_rows - 1,
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from ares.store import (
     conflict_changes,
     conjunction,
     declared_columns,
+    find_corrections,
     ids_filter,
     read_episode_changes,
     rebuild_from_log,
@@ -71,6 +72,12 @@ def check_values(stores: Stores) -> Iterator[Finding]:
         )
     if len(ids):
         yield from _check_sample(stores, catalog, ids.to_pylist())
+    corrections = [
+        row for rows in find_corrections(stores.tables.episodes) for row in rows.to_pylist()
+    ]
+    if corrections:
+        example = f"episode {corrections[0]['episode_id']}: what people say is not shown"
+        yield _value_finding("columns of the source match what people say", len(corrections), example)
     if conflicts := list(conflict_changes(stores.tables, catalog)):
         example = f"episode {conflicts[0]['episode_id']}: they say {conflicts[0][CONFLICT]!r}"
         yield _value_finding(f"column {CONFLICT} matches the outcomes", len(conflicts), example)

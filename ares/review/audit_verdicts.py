@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ares.store import ids_filter
+from ares.store import ids_filter, recorded_columns, recorded_instruction
 
 if TYPE_CHECKING:
     from ares.annotation import Producer
@@ -107,8 +107,10 @@ def find_audit_verdicts(stores: Stores, datasets: Mapping[str, str]) -> dict[str
     """
     lengths, verdicts = range(_MOST_DIGITS + 1), dict[str, AuditVerdict]()
     keys = {f"{dataset}/{id[:length]}" for id, dataset in datasets.items() for length in lengths}
-    rows = stores.tables.episodes.read_columns(["episode_id", "instruction"], ids_filter(list(datasets)))
-    hashes = {row["episode_id"]: hash_text(row["instruction"]) for row in rows.to_pylist()}
+    episodes = stores.tables.episodes
+    columns = ["episode_id", *recorded_columns(episodes.columns(), "instruction")]
+    rows = episodes.read_columns(columns, ids_filter(list(datasets))).to_pylist()
+    hashes = {row["episode_id"]: hash_text(recorded_instruction(row)) for row in rows}
     for document in stores.annotations.get_documents(VERDICTS, sorted(keys)):
         stored = _list_verdicts(document)
         verdicts.update((id, item) for id, item in stored if hashes.get(id) == item.text_hash)

@@ -21,7 +21,7 @@ from ares.review.instruction_features import read_features
 from ares.review.instruction_model import LEAST_EPISODES, LabelledRows, fit_instructions
 from ares.review.instruction_power import AuditPower, measure_power
 from ares.search import find_embedding_space
-from ares.store import batched, ids_filter, quote_literal
+from ares.store import batched, ids_filter, quote_literal, recorded_columns, recorded_instruction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,8 +42,8 @@ _MOST_FINDINGS, _MOST_WITH_FRAMES = 10_000, 200
 _EXAMPLES, _FRAMES = 12, 2
 # Episodes that are looked up at once.
 _LOOKUP_BATCH = 1_000
-_COLUMNS = ("episode_id", "instruction", "content_hash", "success")
-_LABEL_COLUMNS = ("person_success", "instruction_fits", "corrected_instruction")
+_COLUMNS = ("episode_id", "content_hash", "success")
+_LABEL_COLUMNS = ("instruction_fits", "corrected_instruction")
 _REMEDY = "embed with a model that knows these pictures (`ares annotate embed --model SPEC`)"
 _PUNCTUATION = re.compile(r"[\W_]+")
 Verdict = Literal["judged", "unsure"]
@@ -262,11 +262,12 @@ class AuditedEpisode(NamedTuple):
 
 def read_audited_episodes(stores: Stores, where: str) -> Iterator[AuditedEpisode]:
     """Yield the episodes that match a filter and have an instruction; there may be a million."""
-    episodes = stores.tables.episodes
-    labels = [name for name in _LABEL_COLUMNS if name in episodes.columns()]
+    episodes, existing = stores.tables.episodes, stores.tables.episodes.columns()
+    labels = [name for name in _LABEL_COLUMNS if name in existing]
+    labels += recorded_columns(existing, "instruction")
     for batch in episodes.scan([*_COLUMNS, *labels], where):
         for row in batch.to_pylist():
-            text, corrected = sys.intern(row["instruction"]), row.get("corrected_instruction") or ""
+            text, corrected = sys.intern(recorded_instruction(row)), row.get("corrected_instruction") or ""
             fits = row.get("instruction_fits")
             if text.strip():
                 yield AuditedEpisode(
@@ -276,7 +277,7 @@ def read_audited_episodes(stores: Stores, where: str) -> Iterator[AuditedEpisode
                     content=hash(row["content_hash"] or row["episode_id"]),
                     is_ruled=fits is not None or bool(corrected),
                     is_refused=fits is False and not corrected,
-                    is_failure=False in (row["success"], row.get("person_success")),
+                    is_failure=row["success"] is False,
                 )
 
 

@@ -318,10 +318,10 @@ def _find_worse_parts(stores: Stores, entries: Sequence[Entry]) -> Iterator[Wors
 
     By Fisher's exact test at 5 %, one-sided, divided by the number of parts.
     """
-    episodes, columns = stores.tables.episodes, ["episode_id", "instruction", "success", "cameras"]
-    late = ["person_success"] if "person_success" in episodes.columns() else []
+    columns = ["episode_id", "instruction", "success", "cameras"]
     ids = ids_filter({episode_id for episode_id, _ in entries})
-    rows = {row["episode_id"]: row for row in episodes.read_columns([*columns, *late], ids).to_pylist()}
+    read = stores.tables.episodes.read_columns(columns, ids).to_pylist()
+    rows = {row["episode_id"]: row for row in read}
     parts: dict[tuple[str, str], list[bool]] = {}
     for episode_id, is_true in entries:
         for part in _list_parts(rows.get(episode_id)):
@@ -337,8 +337,7 @@ def _find_worse_parts(stores: Stores, entries: Sequence[Entry]) -> Iterator[Wors
 def _list_parts(row: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     if row is None:
         return
-    outcome = row["success"] if row.get("person_success") is None else row["person_success"]
-    yield "outcome", {True: "success", False: "failure"}.get(outcome, "not known")
+    yield "outcome", {True: "success", False: "failure"}.get(row["success"], "not known")
     if row["instruction"]:
         yield "task", row["instruction"]
     for camera in row["cameras"] or ():

@@ -233,7 +233,10 @@ def _read_rows(stores: Stores, question: MeasuredQuestion) -> pa.Table:
         condition = f"annotator = {quote_literal(question.annotator)} AND text <> ''"
         rows = stores.tables.segments.scan(list(dict.fromkeys(names.values())), condition)
     else:
-        condition = "" if question.verdict else "instruction <> ''"
+        # A text that a person wrote is not of the source: it is no more measured.
+        rewritten = "instruction_original" in stores.tables.episodes.columns()
+        recorded = "instruction <> ''" + " AND instruction_original IS NULL" * rewritten
+        condition = "" if question.verdict else recorded
         rows = stores.tables.episodes.read_columns(list(dict.fromkeys(names.values())), condition)
     positions = pc.index_in(rows["episode_id"], shown["episode_id"].combine_chunks())
     dataset = shown["dataset"].combine_chunks().take(positions)

@@ -21,7 +21,7 @@ from ares.review.drawing import (
     queue_from_json,
 )
 from ares.review.labels import person_settings
-from ares.store import ids_filter, keep_newest_annotations
+from ares.store import ids_filter, keep_newest_annotations, recorded_columns, recorded_instruction
 
 if TYPE_CHECKING:
     from ares.annotation import Annotation
@@ -349,8 +349,9 @@ class ReviewQueue:
 
     def _with_text(self, item: QueueItem) -> QueueItem | None:
         """An item with its clip and its text; None where its episode is not in the tables."""
-        columns = ["duration_seconds", "instruction", "dataset"]
-        rows = self._stores.tables.episodes.read_columns(columns, ids_filter([item.episode_id])).to_pylist()
+        episodes = self._stores.tables.episodes
+        columns = ["duration_seconds", "dataset", *recorded_columns(episodes.columns(), "instruction")]
+        rows = episodes.read_columns(columns, ids_filter([item.episode_id])).to_pylist()
         if not rows:
             return None
         if item.subject_kind == "episode":
@@ -358,7 +359,8 @@ class ReviewQueue:
             return replace(
                 item,
                 stop_seconds=float(row.get("duration_seconds") or 0.0),
-                text=str(row.get("instruction") or ""),
+                # Whether it is right is asked of what the source says, whatever others say in its place.
+                text=recorded_instruction(row) if item.question == INSTRUCTION else row["instruction"],
                 evidence=self._audited_frames(item, str(row.get("dataset") or "")),
             )
         subject = find_subject(self._stores, item.subject_id, item.subject_kind)

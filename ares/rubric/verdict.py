@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
@@ -14,6 +14,7 @@ from ares.rubric.gate_verdicts import (
     decide_grade_from_gates,
     format_gate_verdicts,
 )
+from ares.rubric.slots import COMPLETED, NOT_COMPLETED
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -77,8 +78,8 @@ _VERDICT_PREFIX = "grade_"
 RESERVED_CRITERIA = frozenset(
     {"SCORE", "REFUTED", "TIME", "STALE", "MAKER", "SPLIT", "VERDICTS", "MARGIN", "ACCEPTABLE", "TRUST"}
 )
-# Category of what a person says of a caption as a whole, under the name of no criterion.
-WHOLE = "whole"
+# Categories of what people say under the name of no criterion: of a caption as a whole, and of how its episode ended.
+WHOLE, EPISODE_OUTCOME = "whole", "episode outcome"
 # Weights of Rubrics as Rewards (arXiv 2507.17746); pitfalls are phrased so that MET is good.
 WEIGHTS: dict[Category, float] = {"essential": 1.0, "important": 0.7, "optional": 0.3, "pitfall": 0.9}
 GATES: tuple[Category, ...] = ("essential", "pitfall")
@@ -317,7 +318,8 @@ def correct_grade(value: Mapping[str, Json], corrections: Sequence[Mapping[str, 
         value: Value of the judge's annotation; without "rulings" the caption was not judged, and people can refuse it
             but not accept it, because they have not ruled on all criteria.
         corrections: Rulings of people, the newest last; they need criterion, verdict and category. One of the category
-            `WHOLE` is of the caption itself: it decides, unless a criterion was refuted or doubted after it.
+            `WHOLE` is of the caption itself: it decides, unless a criterion was refuted or doubted after it. One of
+            the category `EPISODE_OUTCOME` has "success" and "judge": it rules on what the caption says of the outcome.
 
     Raises:
         ValueError: A ruling lacks its criterion, verdict or category, or has an unknown one.
@@ -355,7 +357,9 @@ def _correct_criteria(
     judged = value.get("rulings")
     rulings = [ruling for ruling in judged if isinstance(ruling, dict)] if isinstance(judged, list) else []
     by_criterion: dict[str, dict[str, Json]] = {}
-    for ruling in (*rulings, *corrections):
+    outcomes = [ruling for item in corrections for ruling in _rule_by_outcome(item, rulings)]
+    others = (item for item in corrections if item.get("category") != EPISODE_OUTCOME)
+    for ruling in (*rulings, *outcomes, *others):
         name = _ruling_field(ruling, "criterion")
         by_criterion[name] = {**by_criterion.get(name, {}), **ruling}
     corrected = make_grade_value(list(by_criterion.values()))
@@ -363,6 +367,29 @@ def _correct_criteria(
         why = "unsure: no judge has ruled on the other criteria"
         corrected |= {"grade": "unsure", "acceptable": None, "why": why}
     return corrected
+
+
+def _rule_by_outcome(
+    correction: Mapping[str, Json], rulings: Sequence[Mapping[str, Json]]
+) -> Iterator[dict[str, Json]]:
+    """The rulings on what a caption says of the outcome, where a person says how its episode ended."""
+    if correction.get("category") == EPISODE_OUTCOME:
+        observed = COMPLETED if correction["success"] else NOT_COMPLETED
+        for ruling in rulings:
+            claimed = ruling.get("claimed")
+            if ruling.get("slot") == "outcome" and claimed in (COMPLETED, NOT_COMPLETED):
+                verdict = Verdict.MET if claimed == observed else Verdict.UNMET
+                stated = Ruling(
+                    criterion=_ruling_field(ruling, "criterion"),
+                    verdict=verdict,
+                    source="person",
+                    slot="outcome",
+                    claimed=str(claimed),
+                    observed=observed,
+                    judge=str(correction["judge"]),
+                    reason="people say how the episode ended",
+                )
+                yield {**stated.to_json(), "category": ruling.get("category")}
 
 
 def _ruling_field(ruling: Mapping[str, Json], name: str) -> str:

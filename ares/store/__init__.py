@@ -56,6 +56,11 @@ if TYPE_CHECKING:
         trust_answers as trust_answers,
         with_known_columns as with_known_columns,
     )
+    from ares.store.lance.corrections import (
+        find_corrections as find_corrections,
+        recorded_columns as recorded_columns,
+        recorded_instruction as recorded_instruction,
+    )
     from ares.store.lance.episode_snapshot import (
         DEEP_OFFSET as DEEP_OFFSET,
         EpisodeSnapshot as EpisodeSnapshot,

@@ -169,23 +169,20 @@ def _say_no_decision(columns: Mapping[str, str], where: str) -> tuple[str, str]:
 
 def _draw_groups(view: ViewState, columns: Mapping[str, str], statistics: GroupStatistics) -> None:
     groups = statistics.groups[:_MOST_GROUPS]
-    rows = [
-        _group_row(group, statistics.outcome, partial(_group_view, view, columns, statistics.by, group))
-        for group in groups
-    ]
+    rows = [_group_row(group, partial(_group_view, view, columns, statistics.by, group)) for group in groups]
     draw_bars(rows, statistics.by, "success of those known, 95 %; duration; episodes", "statistics.groups")
     if statistics.num_groups > len(groups):
         more = f"{len(groups):,} of {statistics.num_groups:,}, those with the most episodes."
         st.caption(f"{more} `ares statistics {statistics.by}` lists up to 1,000.")
 
 
-def _group_row(group: GroupCounts, outcome: str, filtered: Callable[[str], ViewState]) -> dict[str, Json]:
+def _group_row(group: GroupCounts, filtered: Callable[[str], ViewState]) -> dict[str, Json]:
     """A row of the bars: outcomes as parts, and links to what else is counted."""
     unknown = group.episodes - group.successes - group.failures
     outcomes = (
-        ("good", "succeeded", group.successes, f"{outcome} IS TRUE"),
-        ("open", "not known", unknown, f"{outcome} IS NULL"),
-        ("bad", "failed", group.failures, f"{outcome} IS FALSE"),
+        ("good", "succeeded", group.successes, "success IS TRUE"),
+        ("open", "not known", unknown, "success IS NULL"),
+        ("bad", "failed", group.failures, "success IS FALSE"),
     )
     counted = (
         ("none", "accepted", group.acceptable, "acceptable"),

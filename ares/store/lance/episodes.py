@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Episode, Record
 from ares.errors import RequestError, UnknownEpisode
+from ares.store.lance.corrections import keep_corrections, recorded_columns
 from ares.store.lance.episode_snapshot import EpisodeCaches, EpisodeSnapshot, FindSet
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import EpisodeIdArray
@@ -259,7 +260,9 @@ class EpisodeTable:
             # Never without signals: the newer ones stand in their place at once.
             self._trajectories.replace(pa.concat_tables([batch.trajectories for batch in old]))
             values = pa.Table.from_batches([batch.episodes for batch in old])
-            self.set_values(values.drop_columns(["ingested", "duplicate_of"]))
+            names = recorded_columns(self.columns())
+            corrected = self.read_columns(["episode_id", *names], ids_filter(ids))
+            self.set_values(keep_corrections(values.drop_columns(["ingested", "duplicate_of"]), corrected))
 
     def restore(self, rows: pa.Table) -> None:
         """Write rows of removed episodes again: columns of the source alone; episodes that exist stay as they are.

@@ -12,6 +12,7 @@ from ares.errors import StoreError
 from ares.process_tuning import tuned_garbage_collector
 from ares.registry import GONE_COLUMNS
 from ares.store.actions import NOTE_KINDS, NOTES, TAG_KINDS, TAGS, read_history, removed_id_array
+from ares.store.lance.corrections import find_corrections
 from ares.store.lance.lance_api import lance_errors
 from ares.store.lance.schema import arrow_type, episode_schema
 from ares.store.lance.segments import segment_schema
@@ -35,6 +36,7 @@ from ares.store.sync.refresh import (
     move_in_restored_episodes,
     move_out_removed_episodes,
     refresh_conflicts,
+    refresh_corrections,
     refresh_reviewed,
     refresh_texts,
     refresh_user_columns,
@@ -286,6 +288,8 @@ def _drop_applied(tables: Tables, annotations: AnnotationStore) -> None:
     """Drop the segments and the columns of episodes that come from the log."""
     import pyarrow as pa
 
+    for rows in find_corrections(tables.episodes, undo=True):
+        tables.episodes.set_values(rows)
     existing, source = tables.episodes.snapshot().arrow_schema, set(episode_schema().names)
     declared = ProducerCatalog(annotations.producers()).declared_schema().names
     from_log = {*declared, TAGS, NOTES, *read_history(annotations).user_columns()} - source
@@ -436,6 +440,7 @@ class _ApplyJob:
     def finish(self, end: int) -> None:
         """Bring the columns up to date that compare producers, and mark log, actions and pins as applied."""
         if self.state.views_sequence < end:
+            refresh_corrections(self._tables)
             refresh_conflicts(self._tables, self.catalog)
             if REVIEWED in self._tables.episodes.columns():
                 refresh_reviewed(self._tables)

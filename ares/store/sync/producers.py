@@ -142,6 +142,26 @@ class ProducerCatalog:
         people = {producer.annotator for producer in self.producers.values() if producer.kind == "person"}
         return frozenset().union(*(self.groups[name] for name in people))
 
+    @cached_property
+    def outcomes_by_people(self) -> dict[str, str]:
+        """By annotator the column in which people say whether an episode succeeded."""
+        people = (producer for producer in self.producers.values() if producer.kind == "person")
+        return {
+            producer.annotator: column.name
+            for producer in people
+            for column in producer.columns
+            if column.is_outcome
+        }
+
+    @cached_property
+    def graded_groups(self) -> set[frozenset[str]]:
+        """The groups in which a model rules on what others say: how an episode ended may change its rulings."""
+        return {
+            self.groups[producer.annotator]
+            for producer in self.producers.values()
+            if producer.kind == "model" and producer.subject_kind == "annotation"
+        }
+
     def review_columns(self, newest: Iterable[Annotation]) -> dict[str, Any]:
         """Whether people have said something of an episode, and who, by the newest annotations of it."""
         counting = [

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ares.store.actions import NOTE_KINDS, NOTES, TAG_KINDS, TAGS, VALUE_KINDS, write_desired_values
+from ares.store.lance.corrections import find_corrections, recorded_columns, take_recorded
 from ares.store.lance.schema import arrow_type, episode_schema
 from ares.store.sql import batched, ids_filter
 from ares.store.sync.producers import CONFLICT, REVIEWED, ProducerCatalog
@@ -198,9 +199,11 @@ def move_in_restored_episodes(tables: Tables, ids: pa.ChunkedArray) -> Iterator[
     if not len(ids):
         return
     existing = tables.removed.column_names()
-    names = [name for name in episode_schema().names if name in existing]
+    corrected = recorded_columns(existing)
+    names = [name for name in dict.fromkeys((*episode_schema().names, *corrected)) if name in existing]
     for chunk in _id_chunks(ids):
-        tables.episodes.restore(pa.Table.from_batches(tables.removed.scan(names, ids_filter(chunk))))
+        rows = pa.Table.from_batches(tables.removed.scan(names, ids_filter(chunk)))
+        tables.episodes.restore(take_recorded(rows))
         yield chunk
 
 
@@ -238,6 +241,12 @@ def refresh_reviewed(tables: Tables) -> None:
         tables.episodes.set_values(pa.table(columns))
 
 
+def refresh_corrections(tables: Tables) -> None:
+    """Let the columns of the source show what people say in its place."""
+    for rows in find_corrections(tables.episodes):
+        tables.episodes.set_values(rows)
+
+
 def refresh_conflicts(tables: Tables, catalog: ProducerCatalog) -> None:
     """Write `conflict`: what the source and the producers say of the outcome of an episode, where they differ."""
     import pyarrow as pa
@@ -255,9 +264,10 @@ def conflict_changes(tables: Tables, catalog: ProducerCatalog) -> Iterator[dict[
     sources = {"source": "success", **_outcome_columns(catalog, existing)}
     if len(sources) < 2 or CONFLICT not in existing:
         return
-    columns = ["episode_id", CONFLICT, *dict.fromkeys(sources.values())]
-    for batch in tables.episodes.scan(columns):
-        for row in batch.filter(_may_differ(batch, sources)).to_pylist():
+    columns = ["episode_id", CONFLICT, *sources.values(), *recorded_columns(existing, "success")]
+    for batch in tables.episodes.scan(list(dict.fromkeys(columns))):
+        rows = take_recorded(batch)
+        for row in rows.filter(_may_differ(rows, sources)).to_pylist():
             conflict = _outcome_conflict({name: row[column] for name, column in sources.items()})
             if conflict != row[CONFLICT]:
                 yield {"episode_id": row["episode_id"], CONFLICT: conflict}
@@ -273,7 +283,7 @@ def _outcome_columns(catalog: ProducerCatalog, existing: dict[str, str]) -> dict
     }
 
 
-def _may_differ(batch: pa.RecordBatch, sources: dict[str, str]) -> pa.Array:
+def _may_differ(batch: pa.Table, sources: dict[str, str]) -> pa.ChunkedArray:
     """Rows in which one says success and another failure, or a conflict is written."""
     import pyarrow.compute as pc
 

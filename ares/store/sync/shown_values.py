@@ -56,6 +56,45 @@ def keep_newest_annotations(annotations: Iterable[Annotation]) -> list[Annotatio
     return list(newest.values())
 
 
+@dataclass(frozen=True, slots=True)
+class OutcomeByPeople:
+    """How an episode ended, as a person says.
+
+    Attributes:
+        ruling: What rulings on captions follow from: category "episode outcome", "success" and "judge".
+        duration_seconds: Duration of the episode.
+    """
+
+    ruling: dict[str, Json]
+    duration_seconds: float
+
+    def is_about(self, annotation: Annotation) -> bool:
+        """Whether an annotation is of the whole episode."""
+        return annotation.start_seconds <= 0.0 and annotation.stop_seconds >= self.duration_seconds
+
+
+def find_outcome(annotations: Sequence[Annotation], catalog: ProducerCatalog) -> OutcomeByPeople | None:
+    """How an episode ended, as the person says who is shown; None where nobody can tell.
+
+    Args:
+        annotations: All annotations of people on one episode, in the order of the log; others do no harm.
+        catalog: The producers.
+    """
+    columns = catalog.outcomes_by_people
+    for name, members in select_shown(annotations, catalog, columns).items():
+        for annotation in members:
+            success = annotation.value.get(columns[name])
+            if isinstance(success, bool):
+                person = catalog.producers[annotation.maker_id].settings.get("person", "")
+                ruling: dict[str, Json] = {
+                    "category": "episode outcome",
+                    "success": success,
+                    "judge": person,
+                }
+                return OutcomeByPeople(ruling, annotation.stop_seconds)
+    return None
+
+
 def select_shown(
     annotations: Sequence[Annotation], catalog: ProducerCatalog, names: Collection[str]
 ) -> dict[str, list[Annotation]]:
@@ -133,6 +172,7 @@ def resolve_episode(
     episode_columns: ColumnTypes,
     segment_columns: ColumnTypes,
     correct: Correct,
+    outcome: OutcomeByPeople | None = None,
 ) -> EpisodeValues:
     """What the shown annotations of some annotators say of one episode.
 
@@ -143,13 +183,14 @@ def resolve_episode(
         episode_columns: Columns of the episodes table, which values must fit.
         segment_columns: Columns of the segments table.
         correct: What rulings of people make of a value.
+        outcome: How the episode ended, as a person says, or None.
     """
     shown = select_shown(annotations, catalog, names)
     result = EpisodeValues(segments=_segment_annotations(shown, catalog))
     described = _segments_by_subject(result.segments)  # an episode may have very many
     lead = _leading_annotations(shown, catalog)
     in_order = _in_log_order(shown, annotations)
-    for annotation, value in _with_corrections(in_order, catalog, result.errors, correct):
+    for annotation, value in _with_corrections(in_order, catalog, result.errors, correct, outcome):
         producer, label = catalog.producers[annotation.maker_id], partial(describe, annotation)
         of_episode, of_segments = catalog.filled_columns[annotation.maker_id]
         segment_values = segment_columns.fit(value, label, result.errors, of_segments) | _producer_value(
@@ -194,7 +235,11 @@ def _in_log_order(
 
 
 def _with_corrections(
-    annotations: Sequence[Annotation], catalog: ProducerCatalog, errors: list[str], correct: Correct
+    annotations: Sequence[Annotation],
+    catalog: ProducerCatalog,
+    errors: list[str],
+    correct: Correct,
+    outcome: OutcomeByPeople | None,
 ) -> Iterator[tuple[Annotation, Mapping[str, Json]]]:
     """Annotations with their values, in which the rulings of people take the place of a judge's.
 
@@ -207,21 +252,29 @@ def _with_corrections(
     judged: set[str] = set()
     for annotation in annotations:
         if not catalog.is_ruling(annotation):
-            is_judged = annotation.subject in corrections and bool(_read_rulings(annotation.value))
+            is_judged = bool(_read_rulings(annotation.value))
             judged.update([annotation.subject] if is_judged else ())
-            rulings = corrections[annotation.subject] if is_judged else ()
-            yield annotation, _apply_rulings(annotation, rulings, errors, correct)
+            rulings = corrections.get(annotation.subject, ()) if is_judged else ()
+            ended = outcome if outcome and is_judged and outcome.is_about(annotation) else None
+            yield annotation, _apply_rulings(annotation, rulings, errors, correct, ended)
     for subject, rulings in corrections.items():
         if subject not in judged:
             yield rulings[-1], _apply_rulings(replace(rulings[-1], value={}), rulings, errors, correct)
 
 
 def _apply_rulings(
-    annotation: Annotation, corrections: Sequence[Annotation], errors: list[str], correct: Correct
+    annotation: Annotation,
+    corrections: Sequence[Annotation],
+    errors: list[str],
+    correct: Correct,
+    outcome: OutcomeByPeople | None = None,
 ) -> Mapping[str, Json]:
     """The value of an annotation with the rulings of people; those that cannot be read are left out."""
     value = annotation.value
     readable: list[dict[str, Json]] = []
+    if outcome:
+        readable = [outcome.ruling]
+        value = correct(annotation.value, readable)
     for correction in corrections:
         rulings = [*readable, *_read_rulings(correction.value)]
         try:
@@ -451,8 +504,11 @@ class TableChangeCollector:
             elif annotation.maker_id in plain and _is_plain(annotation, producer):
                 self._add_plain(annotation, producer, changes)
             elif annotation.episode_id and annotation.subject_kind == producer.subject_kind:
-                group = self.catalog.groups[producer.annotator]
-                self._pending.setdefault(group, set()).add(annotation.episode_id)
+                groups = {self.catalog.groups[producer.annotator]}
+                if producer.annotator in self.catalog.outcomes_by_people:
+                    groups |= self.catalog.graded_groups
+                for group in groups:
+                    self._pending.setdefault(group, set()).add(annotation.episode_id)
 
     def _add_plain(self, annotation: Annotation, producer: Producer, changes: TableChanges) -> None:
         label, columns = partial(describe, annotation), self.catalog.filled_columns[producer.maker_id][0]
@@ -483,8 +539,15 @@ class TableChangeCollector:
             for episode_id in ids:
                 annotations = by_episode.get(episode_id, [])
                 of_group = [annotation for annotation in annotations if annotation.maker_id in maker_ids]
+                outcome = find_outcome(annotations, self.catalog) if annotations else None
                 values = resolve_episode(
-                    of_group, self.catalog, group, self._episode_columns, self._segment_columns, self._correct
+                    of_group,
+                    self.catalog,
+                    group,
+                    self._episode_columns,
+                    self._segment_columns,
+                    self._correct,
+                    outcome,
                 )
                 row = changes.episode_values.setdefault(episode_id, {})
                 row.update(empty | values.columns)

@@ -151,10 +151,11 @@ def test_an_accepted_correction_leaves_the_source_and_is_taken_back(audited: tup
     workspace, planted = audited
     (audit,) = workspace.review.audit_instructions("known")
     answer_id = workspace.review.give(audit.findings[0].correction("Ada"))
-    columns = ["instruction", "corrected_instruction", "instruction_fits"]
+    columns = ["instruction", "instruction_original", "corrected_instruction", "instruction_fits"]
     rows = workspace.stores.tables.episodes.read_columns(columns, f"episode_id = '{planted}'").to_pylist()
     assert normalize_instruction(rows[0]["corrected_instruction"]) == TEXTS[2]
-    assert (rows[0]["instruction"], rows[0]["instruction_fits"]) == (TEXTS[0], False)
+    assert normalize_instruction(rows[0]["instruction"]) == TEXTS[2]
+    assert (rows[0]["instruction_original"], rows[0]["instruction_fits"]) == (TEXTS[0], False)
     assert not _named(workspace), "the last audit names it no more"
     assert not workspace.review.audit_instructions("known")[0].findings, "nor does a new one"
     workspace.review.withdraw(answer_id, "Ada")

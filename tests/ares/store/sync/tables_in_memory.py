@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ares.store import segment_schema
+from ares.store import episode_schema, segment_schema
 from ares.store.lance.schema import column_types
 
 Row = dict[str, Any]
@@ -47,11 +47,11 @@ class RowsInMemory:
             del self.rows[key]
 
     def select(self, names: Sequence[str], where: str) -> pa.Table:
-        ids = set(re.findall(r"'([^']*)'", where))
+        ids, stated = set(re.findall(r"'([^']*)'", where)), re.findall(r"(\w+) IS NOT NULL", where)
         rows = [
             {name: row.get(name) for name in names}
             for row in self.rows.values()
-            if not where or row["episode_id"] in ids
+            if not where or row["episode_id"] in ids or any(row.get(name) is not None for name in stated)
         ]
         return pa.Table.from_pylist(rows, schema=pa.schema([self.schema.field(name) for name in names]))
 
@@ -78,10 +78,11 @@ class TablesInMemory:
     """Tables of episodes that a source says these outcomes of."""
 
     def __init__(self, successes: dict[str, bool | None]) -> None:
-        schema = pa.schema([("episode_id", pa.string()), ("success", pa.bool_())])
-        self.episodes = EpisodesInMemory("episode_id", schema)
+        names = ("episode_id", "success", "success_source", "instruction", "instructions")
+        self.episodes = EpisodesInMemory("episode_id", pa.schema([episode_schema().field(n) for n in names]))
         self.episodes.rows = {
-            key: {"episode_id": key, "success": success} for key, success in successes.items()
+            key: dict(zip(names, (key, success, "reward", "lift", ["lift"]), strict=True))
+            for key, success in successes.items()
         }
         self.segments = SegmentsInMemory("annotation_id", segment_schema())
         self.state: dict[str, int] = {}

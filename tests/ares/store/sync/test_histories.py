@@ -28,7 +28,7 @@ from tests.ares.store.sync.tables_in_memory import RowsInMemory, StateInMemory, 
 
 _EPISODES: dict[str, bool | None] = {"a": True, "b": False, "c": None}
 _PRODUCERS = {producer.maker_id: producer for producer in PRODUCERS}
-_SOURCE = {"episode_id", "success"}
+_SOURCE = {"episode_id", "success", "success_source", "instruction", "instructions"}
 _SIZES = st.sampled_from([(10_000, 50_000, 2_000), (3, 5, 1), (1, 1, 2), (4, 1000, 2)])
 
 

@@ -1,0 +1,149 @@
+"""What people say in place of the source: it fills the columns of the source, and what was recorded stands beside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ares.store.sql import TrustedFilter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ares.store.lance.episodes import EpisodeTable
+
+
+# The columns of the source that people correct, and beside each the column with what was recorded. The second of each
+# pair is never empty in the source: where its recorded value is there, both are corrected.
+_RECORDED: Mapping[str, str] = {
+    "success": "success_original",
+    "success_source": "success_source_original",
+    "instructions": "instructions_original",
+    "instruction": "instruction_original",
+}
+_MARKS: Mapping[str, str] = {
+    "success": "success_source_original",
+    "success_source": "success_source_original",
+    "instructions": "instruction_original",
+    "instruction": "instruction_original",
+}
+# Columns that people fill.
+_SAID = ("person_success", "corrected_instruction", "instruction_fits")
+# What `success_source` says of an outcome by people.
+PERSON_SOURCE = "person"
+
+
+def recorded_instruction(row: Mapping[str, Any]) -> str:
+    """What the source says, of a row of episodes with the columns `instruction` and `instruction_original`."""
+    recorded = row.get(_RECORDED["instruction"])
+    return str((row["instruction"] if recorded is None else recorded) or "")
+
+
+def recorded_columns(existing: Collection[str], *names: str) -> list[str]:
+    """Columns to read for what the source says in some of those that people correct, or in all; as far as there."""
+    needed = [column for name in names or _RECORDED for column in (name, _RECORDED[name], _MARKS[name])]
+    return [column for column in dict.fromkeys(needed) if column in existing]
+
+
+def find_corrections(rows: EpisodeTable, *, undo: bool = False) -> Iterator[pa.Table]:
+    """Yield what has to be written so that the columns of the source show what people say.
+
+    Args:
+        rows: The episodes.
+        undo: Whether they are to show what was recorded, whatever people say.
+    """
+    existing = rows.columns()
+    decided = [name for name in (*_SAID, *_MARKS.values()) if name in existing]
+    if not decided:
+        return
+    columns = [*_RECORDED, *(name for name in (*_RECORDED.values(), *_SAID) if name in existing)]
+    condition = " OR ".join(f"{name} IS NOT NULL" for name in dict.fromkeys(decided))
+    for batch in rows.scan(["episode_id", *columns], TrustedFilter(condition)):
+        if len(changed := _compare_rows(batch, undo)):
+            yield changed
+
+
+def _compare_rows(batch: pa.RecordBatch, undo: bool) -> pa.Table:
+    """The rows whose columns do not show what people say, as they should be."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    recorded = take_recorded(batch)
+    said = {} if undo else _read_said(batch, recorded)
+    is_right = pa.repeat(pa.scalar(value=True), batch.num_rows)
+    columns: dict[str, pa.Array] = {"episode_id": batch["episode_id"]}
+    for name, original in _RECORDED.items():
+        value = recorded[name].combine_chunks() if name in recorded.column_names else batch[name]
+        nothing = pa.nulls(len(value), value.type)
+        is_corrected, by_people = said.get(name, (pa.repeat(pa.scalar(value=False), len(value)), value))
+        columns[name] = pc.if_else(is_corrected, by_people, value)
+        columns[original] = pc.if_else(is_corrected, value, nothing)
+        stored = batch[original] if original in batch.schema.names else nothing
+        if not pa.types.is_list(value.type):
+            for now, right in ((batch[name], columns[name]), (stored, columns[original])):
+                is_right = pc.and_(is_right, _is_same(now, right))
+    return pa.table(columns).filter(pc.invert(is_right))
+
+
+def _read_said(batch: pa.RecordBatch, recorded: pa.Table) -> dict[str, tuple[pa.Array, pa.Array]]:
+    """By column of the source where people say something else, and what."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    count, said = batch.num_rows, dict[str, tuple[pa.Array, pa.Array]]()
+    if "person_success" in batch.schema.names:
+        outcome = batch["person_success"]
+        is_other = pc.and_(outcome.is_valid(), pc.invert(_is_same(outcome, recorded["success"])))
+        said["success"] = is_other, outcome
+        said["success_source"] = is_other, pa.repeat(pa.scalar(PERSON_SOURCE), count)
+    if "corrected_instruction" in batch.schema.names:
+        text = batch["corrected_instruction"]
+        # Where nothing takes the place of an instruction that people refuse, the episode has none.
+        is_refused = pc.fill_null(pc.invert(batch["instruction_fits"]), False)
+        text = pc.if_else(pc.and_(text.is_null(), is_refused), "", text)
+        is_other = pc.and_(text.is_valid(), pc.invert(_is_same(text, recorded["instruction"])))
+        lists = pa.array([[value] if value else [] for value in text.to_pylist()], pa.list_(pa.string()))
+        said["instruction"], said["instructions"] = (is_other, text), (is_other, lists)
+    return said
+
+
+def _is_same(left: pa.Array, right: pa.Array) -> pa.Array:
+    """(N,) whether two columns have the same value, or both have none."""
+    import pyarrow.compute as pc
+
+    both_empty = pc.and_(left.is_null(), right.is_null())
+    return pc.or_(both_empty, pc.fill_null(pc.equal(left, right), False))
+
+
+def take_recorded(rows: pa.RecordBatch | pa.Table) -> pa.Table:
+    """Rows in which the columns of the source have what it says, without what stood beside them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    for name, original in _RECORDED.items():
+        if original in table.column_names and name in table.column_names:
+            is_corrected = table[_MARKS[name]].is_valid()
+            value = pc.if_else(is_corrected, table[original], table[name])
+            table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), value)
+    return table.drop_columns([name for name in _RECORDED.values() if name in table.column_names])
+
+
+def keep_corrections(values: pa.Table, stored: pa.Table) -> pa.Table:
+    """Rows of a source that was read again, as they are stored: what people say of them stays.
+
+    Args:
+        values: The rows, with all columns of the source.
+        stored: Rows of the same episodes as they are stored, with `episode_id` and the columns of `recorded_columns`.
+    """
+    import pyarrow.compute as pc
+
+    rows = stored.take(pc.index_in(values["episode_id"], value_set=stored["episode_id"]))
+    for name, original in _RECORDED.items():
+        if original in rows.column_names:
+            is_corrected = rows[_MARKS[name]].is_valid()
+            value, field = values[name], values.schema.field(name)
+            shown = pc.if_else(is_corrected, rows[name], value)
+            values = values.set_column(values.schema.get_field_index(name), field, shown)
+            values = values.append_column(original, pc.if_else(is_corrected, value, rows[original]))
+    return values
