@@ -169,6 +169,7 @@ class Episode:
         rate_spread: Interquartile range of the periods over the median period; None without stamps.
         clock_shift_seconds: Largest difference between the stamp of a step and step / rate_hz; 0 for an even clock.
         stamped_duration_seconds: Duration by the stamps where the clock is not even; None for num_steps / rate_hz.
+        recorded: What the source says where people say something else: "instruction" and "success", as far as so.
     """
 
     episode_id: str
@@ -198,6 +199,7 @@ class Episode:
     rate_spread: float | None = None
     clock_shift_seconds: float = 0.0
     stamped_duration_seconds: float | None = None
+    recorded: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def duration_seconds(self) -> float:

@@ -72,9 +72,7 @@ def check_values(stores: Stores) -> Iterator[Finding]:
         )
     if len(ids):
         yield from _check_sample(stores, catalog, ids.to_pylist())
-    corrections = [
-        row for rows in find_corrections(stores.tables.episodes) for row in rows.to_pylist()
-    ]
+    corrections = [row for rows in find_corrections(stores.tables.episodes) for row in rows.to_pylist()]
     if corrections:
         example = f"episode {corrections[0]['episode_id']}: what people say is not shown"
         yield _value_finding("columns of the source match what people say", len(corrections), example)

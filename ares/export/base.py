@@ -115,8 +115,9 @@ class ExportFailures:
         return failures
 
 
-# What the task of an episode is: its instruction, or its caption where a grade accepts that.
-TaskSource = Literal["instruction", "caption"]
+# What the task of an episode is: its instruction, its caption where a grade accepts that, or the instruction as it was
+# recorded, whatever people say in its place.
+TaskSource = Literal["instruction", "caption", "instruction:original"]
 TASK_SOURCES: tuple[TaskSource, ...] = get_args(TaskSource)
 # Those of earlier versions, which recipes name, with what to ask for in their place.
 _GONE_TASKS = {
@@ -360,7 +361,7 @@ class EpisodeTaskText(NamedTuple):
 
 
 def episode_task(
-    instruction: str, row: Mapping[str, Json], source: TaskSource, *, takes_refuted: bool = False
+    episode: Episode, row: Mapping[str, Json], source: TaskSource, *, takes_refuted: bool = False
 ) -> EpisodeTaskText:
     """The task of an episode.
 
@@ -369,12 +370,14 @@ def episode_task(
     NO_TASK.
 
     Args:
-        instruction: Its instruction, or "".
+        episode: The episode; its instruction is what people say, where they correct it.
         row: Its TASK_COLUMNS, as far as the workspace has them; other columns are ignored.
         source: What is to be the task.
         takes_refuted: Whether a caption is taken also where a refuted judge accepts it.
     """
-    value = row.get(_CAPTION)
+    instruction, value = episode.instruction, row.get(_CAPTION)
+    if source == "instruction:original":
+        instruction = str(episode.recorded.get(_INSTRUCTION, instruction))
     caption = value if isinstance(value, str) else ""
     is_refuted = row.get(_REFUTED) is True
     is_released = is_refuted and takes_refuted and row.get(_GRADE) == "acceptable"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ares.console import count_of
 from ares.contract import DatasetKey, read_contracts
-from ares.store import batched, ids_filter
+from ares.store import batched, ids_filter, keep_newest_annotations, person_of
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -102,9 +102,10 @@ def collect_card_facts(
         }
         sources[" ".join(key)] = {**key._asdict(), "episodes": episodes, "seconds": seconds, **stated}
     names = (_GRADE, _REFUTED, _SUCCESS, _FINDINGS)
+    corrected = _count_corrections(stores, episode_ids := sorted(episode_ids))
     columns = [name for name in names if name in stores.tables.episodes.columns()]
     counts = {name: Counter[str]() for name in names}
-    for ids in batched(sorted(episode_ids), _BATCH) if columns else ():
+    for ids in batched(episode_ids, _BATCH) if columns else ():
         for row in stores.tables.episodes.read_columns(columns, ids_filter(ids)).to_pylist():
             for name, value in row.items():
                 values = value if isinstance(value, list) else [value]
@@ -114,7 +115,28 @@ def collect_card_facts(
         "sources": sources,
         "values": {title: dict(counts[name]) for title, name in titles.items()},
         "refuted": counts[_REFUTED].total(),
+        **corrected,
     }
+
+
+def _count_corrections(stores: Stores, episode_ids: Sequence[str]) -> dict[str, Json]:
+    """How many instructions and outcomes people corrected, and who; nothing where none is."""
+    existing, log = stores.tables.episodes.columns(), stores.annotations
+    labels = {"instruction_original": "instruction_label", "success_source_original": "success_label"}
+    columns = [name for name in labels if name in existing]
+    counts, people = Counter[str](), set[str]()
+    for ids in batched(episode_ids, _BATCH) if columns else ():
+        rows = stores.tables.episodes.read_columns(["episode_id", *columns], ids_filter(ids)).to_pylist()
+        for name in columns:
+            corrected = [row["episode_id"] for row in rows if row[name] is not None]
+            counts[name.partition("_")[0]] += len(corrected)
+            said = (
+                keep_newest_annotations(log.find_annotations(corrected, [labels[name]])) if corrected else []
+            )
+            people.update(item.maker_id for item in said if not item.is_withdrawn)
+    producers = log.producers() if people else {}
+    names = sorted({person_of(producers[maker_id]) for maker_id in people})
+    return {"corrected": {**counts, "people": list[Json](names)}} if people else {}
 
 
 def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -224,6 +246,14 @@ def _describe_quality(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield "Not measured: nobody has answered how many of the captions here are true."
     if refuted := manifest["card"]["refuted"]:
         yield f"**Graded by a refuted judge, which does not count**: captions of {count_of(refuted, 'episode')}."
+    if corrected := manifest["card"].get("corrected"):
+        parts = [
+            f"{count_of(corrected[name], word)}"
+            for name, word in (("instruction", "instruction"), ("success", "outcome"))
+            if corrected.get(name)
+        ]
+        people = count_of(len(corrected["people"]), "person", "people")
+        yield f"{' and '.join(parts)} corrected by {people}."
     for title, counts in manifest["card"]["values"].items():
         listed = sorted(counts.items())
         if title == "Findings":

@@ -108,6 +108,7 @@ class DatasetGroup:
         copied_depth: Cameras whose depth the export has too.
         episodes_with_segments: Episodes of which segments are written.
         episodes_with_subtasks: Episodes of which subtasks are.
+        corrected_outcomes: Episodes of whose outcome people say something else than the source.
     """
 
     layout: ExportLayout
@@ -128,6 +129,7 @@ class DatasetGroup:
     copied_depth: tuple[str, ...] = ()
     episodes_with_segments: int = 0
     episodes_with_subtasks: int = 0
+    corrected_outcomes: int = 0
 
     @property
     def rate_hz(self) -> float:
@@ -212,6 +214,7 @@ class DatasetGroup:
         self.has_assumed_rate |= episode.rate_source == "assumed"
         self.extra_signals.update((name, signal.names) for name, signal in trajectory.extra.items())
         self.episodes_with_texts += len(episode.instructions) > 1
+        self.corrected_outcomes += "success" in episode.recorded
         depth = episode.metadata.get(DEPTH_CAMERAS)
         self.depth_cameras.update(depth.keys() if isinstance(depth, Mapping) else ())
         # Depth is copied for whole episodes only.

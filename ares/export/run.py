@@ -115,9 +115,7 @@ def member_tasks(
         annotations: All annotations of their episodes.
     """
     by_id = {
-        episode.episode_id: episode_task(
-            episode.instruction, row, request.task, takes_refuted=request.refuted
-        )
+        episode.episode_id: episode_task(episode, row, request.task, takes_refuted=request.refuted)
         for episode, row in zip(batch.episodes, rows, strict=True)
     }
     read_texts = span_texts.read_span_texts(batch.spans, annotations) if span_texts else ()

@@ -201,8 +201,10 @@ def _write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def describe_copied_dataset(group: DatasetGroup) -> dict[str, Any]:
-    """What a copied dataset does not say itself: its rate."""
-    return _metadata_document(group, "copied", {})
+    """What a copied dataset does not say itself: its rate, and where the outcomes are that people correct."""
+    return _metadata_document(
+        group, "copied", {"success": "ares_success"} if group.corrected_outcomes else {}
+    )
 
 
 def make_written_dataset_spec(group: DatasetGroup, keys: RldsKeys) -> dict[str, Any]:
@@ -250,7 +252,7 @@ def export_rlds(
     """
     # A span has another text, a plan makes one dataset of several, and weights stand at the steps.
     is_whole = request.set.num_spans is None and request.plan is None and not request.weights
-    copies_records = request.task == _INSTRUCTION and is_whole
+    copies_records = request.task != "caption" and is_whole
     format = GroupedFormat(
         name="rlds tfrecord",
         write_dataset=_write_dataset,
@@ -304,7 +306,7 @@ def _write_dataset(export: GroupedExport, plan: ExportPlan, number: int) -> Data
     """Write one dataset; episodes that fail are recorded, the others are still written."""
     group, folder, counts = plan.groups[number], plan.folders[number], DatasetCounts()
     keys = rlds_keys(group)
-    make = copy_rlds_record if group.origin else partial(encode_rlds_record, group, keys)
+    make = partial(copy_rlds_record, group) if group.origin else partial(encode_rlds_record, group, keys)
     workers = os.cpu_count() or 1
     with (
         ThreadPoolExecutor(workers, thread_name_prefix="export") as pool,
@@ -327,7 +329,8 @@ def _write_dataset(export: GroupedExport, plan: ExportPlan, number: int) -> Data
 def _features_and_metadata(group: DatasetGroup, keys: RldsKeys) -> tuple[Tree, dict[str, Any]]:
     """The contents of features.json and metadata.json."""
     if group.origin:
-        return extend_features_json(group.origin) or {}, describe_copied_dataset(group)
+        features = extend_features_json(group.origin, has_outcomes=group.corrected_outcomes > 0)
+        return features or {}, describe_copied_dataset(group)
     return make_rlds_features(group, keys), make_written_dataset_spec(group, keys)
 
 
@@ -369,5 +372,7 @@ def _count_record(counts: DatasetCounts, group: DatasetGroup, item: ExportItem, 
     counts.encoded_frames += record.encoded_frames
     counts.reencoded.update(record.encoding_reasons)
     counts.copied_records += bool(group.origin)
+    for key in record.older_embeddings:
+        counts.left_out[f"{key} of {group.name}: it is of the instruction before people corrected it"] += 1
     if group.origin and item.task.source not in (_INSTRUCTION, "none"):
         counts.left_out[f"task of {group.name} in the steps of copied records, see ares_export"] += 1

@@ -21,6 +21,7 @@ from ares.formats import (
     RecordLocation,
     append_identity,
     encode_example,
+    parse_tf_example,
     read_record,
 )
 from ares.input import parse_image_header, read_json
@@ -195,6 +196,8 @@ ARES_METADATA = {
     "ares_grade_refuted": "int64",
     "ares_export": "text",
 }
+# What records that are copied say besides, where people correct the outcome of one: 1, 0, or -1 where it is not known.
+CORRECTED_OUTCOME = {"ares_success": "int64"}
 # What rewritten records say; the outcome is 1, 0, or -1 where it is not known.
 _WRITTEN_METADATA = {"success": "int64", "robot": "text"}
 
@@ -229,17 +232,17 @@ def _metadata_types() -> dict[str, str]:
     return ARES_METADATA | _WRITTEN_METADATA
 
 
-def extended_features(source: Tree) -> Tree | None:
+def extended_features(source: Tree, added: Mapping[str, str] = ARES_METADATA) -> Tree | None:
     """The features of a dataset with those that ARES adds to its records; None where they cannot be added."""
     features = _child_features(source)
     if features is None or "steps" not in features:
         return None
     metadata = features.get("episode_metadata", _dictionary_feature({}))
     existing = _child_features(metadata)
-    if existing is None or ARES_METADATA.keys() & existing.keys():
+    if existing is None or added.keys() & existing.keys():
         return None
-    added = {name: _text_or_scalar_feature(kind) for name, kind in ARES_METADATA.items()}
-    extended = metadata | {"featuresDict": {"features": existing | added}}
+    new = {name: _text_or_scalar_feature(kind) for name, kind in added.items()}
+    extended = metadata | {"featuresDict": {"features": existing | new}}
     return source | {"featuresDict": {"features": features | {"episode_metadata": extended}}}
 
 
@@ -313,11 +316,13 @@ class RldsRecord:
         payload: Its bytes, a tf.train.Example.
         encoded_frames: Frames that were encoded for it.
         encoding_reasons: Why, for each camera.
+        older_embeddings: Features that are still the embedding of an instruction that people have corrected.
     """
 
     payload: bytes
     encoded_frames: int = 0
     encoding_reasons: tuple[str, ...] = ()
+    older_embeddings: tuple[str, ...] = ()
 
 
 def recall_record(value: Json) -> RldsRecord:
@@ -460,8 +465,11 @@ def _number_array(value: int) -> Any:
     return np.array([value])
 
 
-def copy_rlds_record(item: ExportItem) -> RldsRecord:
+def copy_rlds_record(group: DatasetGroup, item: ExportItem) -> RldsRecord:
     """The record of the source, byte for byte, and behind it what ARES says of the episode.
+
+    A feature that is written again takes the place of the one before it (Protocol Buffers, maps): an instruction that
+    people correct is written so wherever the record has it.
 
     Raises:
         SourceError: The record cannot be read, or is another than the one that was ingested.
@@ -471,7 +479,27 @@ def copy_rlds_record(item: ExportItem) -> RldsRecord:
     payload, content_hash = read_record(media.uri, RecordLocation(media.byte_offset, media.byte_size))
     if content_hash != episode.content_hash:
         raise SourceError("the record has changed since it was ingested", f"{media.uri}, {episode.key}")
-    return RldsRecord(append_identity(payload + encode_example(_metadata_values(item)), content_hash))
+    values = _metadata_values(item)
+    if group.corrected_outcomes:
+        values[METADATA_PREFIX + "ares_success"] = _number_array(_OUTCOMES[episode.success])
+    recorded, embeddings = str(episode.recorded.get("instruction", "")), list[str]()
+    if recorded not in ("", item.task.text):
+        features = parse_tf_example(payload, item.member)
+        text = b"" if item.task.text == NO_TASK else _encode_text(item.task.text)
+        values |= _replace_text(features, _encode_text(recorded), text)
+        embeddings = [key for key in features if "language_embedding" in key]
+    payload = append_identity(payload + encode_example(values), content_hash)
+    return RldsRecord(payload, older_embeddings=tuple(embeddings))
+
+
+def _replace_text(features: Mapping[str, Any], before: bytes, after: bytes) -> dict[str, ExampleValues]:
+    """The features of a record that have a text, with another in its place."""
+    texts = {key: feature.bytes_list.value for key, feature in features.items()}
+    return {
+        key: [after if value == before else value for value in values]
+        for key, values in texts.items()
+        if before in values
+    }
 
 
 class RecordCopyRule:
@@ -500,10 +528,11 @@ def _is_record(media: MediaRef) -> bool:
     return media.kind == "tfrecord" and ".tfrecord" in media.uri.rpartition("/")[2]
 
 
-def extend_features_json(folder: str) -> Tree | None:
+def extend_features_json(folder: str, *, has_outcomes: bool = False) -> Tree | None:
     """The features.json of a source dataset with what ARES adds; None where there is none that can be extended."""
     try:
         document = read_json(str(parse_path(folder) / FEATURES_FILE))
     except (OSError, SourceError):
         return None
-    return extended_features(document) if isinstance(document, dict) else None
+    added = ARES_METADATA | (CORRECTED_OUTCOME if has_outcomes else {})
+    return extended_features(document, added) if isinstance(document, dict) else None

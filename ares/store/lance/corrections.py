@@ -39,6 +39,13 @@ def recorded_instruction(row: Mapping[str, Any]) -> str:
     return str((row["instruction"] if recorded is None else recorded) or "")
 
 
+def read_recorded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What the source says where people say something else, of a row with the columns of `recorded_columns`."""
+    return {
+        name: row[_RECORDED[name]] for name in ("instruction", "success") if row.get(_MARKS[name]) is not None
+    }
+
+
 def recorded_columns(existing: Collection[str], *names: str) -> list[str]:
     """Columns to read for what the source says in some of those that people correct, or in all; as far as there."""
     needed = [column for name in names or _RECORDED for column in (name, _RECORDED[name], _MARKS[name])]

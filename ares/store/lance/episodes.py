@@ -453,7 +453,7 @@ class EpisodeTable:
     def episode_columns(rows: EpisodeSnapshot) -> list[str]:
         """The columns that `from_batch` needs, as far as a version has them."""
         existing = set(rows.arrow_schema.names)
-        names = episode_schema().names
+        names = dict.fromkeys((*episode_schema().names, *recorded_columns(existing)))
         later = {*STAMP_COLUMNS, *CLOCK_COLUMNS}
         return [name for name in names if name in existing or name not in later]
 

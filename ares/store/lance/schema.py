@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Episode, Json, MediaRef, Record, Signal, Trajectory
 from ares.errors import StoreError
+from ares.store.lance.corrections import read_recorded, recorded_columns
 from ares.store.lance.lance_api import lance_errors
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ def episodes_from_arrow(batch: pa.RecordBatch, root: str) -> list[Episode]:
     plain = [*_EPISODE_TEXTS, "num_steps", "rate_hz", "success"]
     parsed = ["instructions", "cameras", "state_names", "action_names", "metadata"]
     later = [name for name in (*STAMP_COLUMNS, *CLOCK_COLUMNS) if name in batch.schema.names]
+    corrected = [name for name in recorded_columns(batch.schema.names) if name not in plain + parsed]
     return [
         Episode(
             **{name: row[name] for name in plain},
@@ -165,8 +167,9 @@ def episodes_from_arrow(batch: pa.RecordBatch, root: str) -> list[Episode]:
             metadata=json.loads(row["metadata"]),
             source_stamp=row.get("source_stamp") or "",
             **_clock_fields(row),
+            recorded=read_recorded(row),
         )
-        for row in batch.select([*plain, "duration_seconds", *parsed, *later]).to_pylist()
+        for row in batch.select([*plain, "duration_seconds", *parsed, *later, *corrected]).to_pylist()
     ]
 
 

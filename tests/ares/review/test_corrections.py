@@ -22,7 +22,9 @@ COLUMNS = ("success", "success_source", "instruction", "instructions")
 
 def _columns(stores: Stores, episode_id: str) -> dict[str, Any]:
     episodes = stores.tables.episodes
-    names = [name for name in COLUMNS + tuple(f"{name}_original" for name in COLUMNS) if name in episodes.columns()]
+    names = [
+        name for name in COLUMNS + tuple(f"{name}_original" for name in COLUMNS) if name in episodes.columns()
+    ]
     row: dict[str, Any] = episodes.read_columns(names, f"episode_id = '{episode_id}'").to_pylist()[0]
     return row
 
@@ -32,7 +34,9 @@ def test_a_corrected_outcome_and_instruction_are_found_counted_and_given_back(wo
     episode_id, before = episode.episode_id, _columns(workspace.stores, episode.episode_id)
     said = replace(ANSWER, subject_id=episode_id, verdict="failure")
     outcome = give_answer(stores, said)
-    text = give_answer(stores, replace(said, question="instruction", verdict="unmet", text="push the lid away"))
+    text = give_answer(
+        stores, replace(said, question="instruction", verdict="unmet", text="push the lid away")
+    )
     shown = workspace.episodes[episode_id]
     assert (shown.success, shown.success_source) == (False, "person")
     assert (shown.instruction, shown.instructions) == ("push the lid away", ("push the lid away",))
