@@ -136,7 +136,8 @@ def _count_corrections(stores: Stores, episode_ids: Sequence[str]) -> dict[str, 
             people.update(item.maker_id for item in said if not item.is_withdrawn)
     producers = log.producers() if people else {}
     names = sorted({person_of(producers[maker_id]) for maker_id in people})
-    return {"corrected": {**counts, "people": list[Json](names)}} if people else {}
+    listed: list[Json] = [*names]
+    return {"corrected": {**counts, "people": listed}} if people else {}
 
 
 def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:

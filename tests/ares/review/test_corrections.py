@@ -1,4 +1,4 @@
-"""What people say of outcome and instruction is what every reader of an episode gets; what was recorded stays beside."""
+"""What people say of outcome and instruction is what every reader of an episode gets; the record stays beside it."""
 
 from __future__ import annotations
 
