@@ -100,6 +100,8 @@ Role = Literal["front", "side", "top", "wrist", "other"]
 
 # Field of the metadata: names of the cameras that the source names and of which it has no pictures.
 MISSING_CAMERAS = "missing_cameras"
+# Field of the metadata: what else the source promises and could not be read, each in words.
+UNREAD = "unread"
 # Field of the metadata: where the depth of each camera is, which is no camera of colours, and its range and unit.
 DEPTH_CAMERAS = "depth_cameras"
 # Used when the source states no rate; always shown with rate_source="assumed".
@@ -459,6 +461,7 @@ class Record:
         has_stamps: Whether the timestamps are the source's, and not computed from the rate.
         earlier_hash: The content hash that earlier versions of ARES stored for it, "" where that is the same.
         segments: What the source says of spans of the episode.
+        revision: 0, or for one that was stored before a number that grows, see `ares.annotation.Annotation`.
     """
 
     episode: Episode
@@ -468,3 +471,4 @@ class Record:
     has_stamps: bool = True
     earlier_hash: str = ""
     segments: tuple[SourceSegment, ...] = ()
+    revision: int = 0

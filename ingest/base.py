@@ -86,12 +86,14 @@ class Item:
         load: Reads the record; a partial of a module-level function beside the call of `Item`, so that it can be
             pickled. Raises SourceError.
         key: Key of the episode in its dataset, by which files of labels name it; "" where only the record tells.
+        videos: Path by name of its cameras, where the listing of files tells: one that came later is read then.
     """
 
     episode_id: str
     location: str
     load: Callable[[], Record]
     key: str = ""
+    videos: Mapping[str, str] = field(default_factory=dict)
 
 
 def failing_item(episode_id: str, location: str, error: SourceError | PluginError) -> Item:

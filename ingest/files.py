@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import MISSING_CAMERAS, Camera, Json, MediaRef, Role
+from ares.episode import MISSING_CAMERAS, UNREAD, Camera, Json, MediaRef, Role
 from ares.errors import AresError, SourceError
 from ares.input import TABLE_SUFFIXES, parse_json, read_input
 from ares.io import FileState, describe_os_error, file_state, walk_folders
@@ -97,6 +97,12 @@ def add_missing_cameras(metadata: Mapping[str, Json], names: Iterable[str]) -> d
     """The metadata of an episode with the cameras that its source names and of which it has no pictures."""
     missing: list[Json] = [*dict.fromkeys(names)]
     return {**metadata, **({MISSING_CAMERAS: missing} if missing else {})}
+
+
+def add_unread(metadata: Mapping[str, Json], reasons: Iterable[str]) -> dict[str, Json]:
+    """The metadata of an episode with what its source promises and could not be read, each in words."""
+    unread: list[Json] = [*dict.fromkeys(reasons)]
+    return {**metadata, **({UNREAD: unread} if unread else {})}
 
 
 def describe_camera(

@@ -42,6 +42,7 @@ from ares.errors import (
 from ares.jobs import AnnotateReport, FailureLog, PipelineStage, Report
 from ares.store import (
     ProducerCatalog,
+    find_outdated_subjects,
     keep_newest_annotations,
     read_pins,
     segment_id,
@@ -67,6 +68,7 @@ class EpisodeBundle:
         stamps: (T,) stamps of its steps, where only they tell which frame belongs to a second; else None.
         results: Results so far, by annotator name; `AnnotationWriter` in writer.py stores them.
         done_subjects: Subjects of it that were done before the run, by annotator name.
+        outdated_subjects: Those of which something was said that holds no more, by annotator name.
         selection_errors: Why frames could not be selected, by annotator name and id of the subject.
     """
 
@@ -77,6 +79,7 @@ class EpisodeBundle:
     stamps: NDArray[np.float64] | None = None
     results: dict[str, list[Result]] = field(default_factory=dict)
     done_subjects: dict[str, set[str]] = field(default_factory=dict)
+    outdated_subjects: dict[str, set[str]] = field(default_factory=dict)
     selection_errors: dict[tuple[str, str], AresError] = field(default_factory=dict)
 
 
@@ -358,9 +361,12 @@ class AnnotatorRun:
         """Note in each bundle which of its subjects this producer had done before the run; one query for all."""
         subjects = {id(bundle): [subject.id for subject in self.subjects(bundle)] for bundle in bundles}
         all_subjects = [subject for bundle_subjects in subjects.values() for subject in bundle_subjects]
-        done = self._annotations.find_done_subjects(self.annotator.producer.maker_id, all_subjects)
+        maker_id = self.annotator.producer.maker_id
+        done = self._annotations.find_done_subjects(maker_id, all_subjects)
+        outdated = find_outdated_subjects(self._annotations, maker_id, all_subjects)
         for bundle in bundles:
             bundle.done_subjects[self.name] = done.intersection(subjects[id(bundle)])
+            bundle.outdated_subjects[self.name] = outdated.intersection(subjects[id(bundle)])
 
     def has_missing_subjects(self, bundle: EpisodeBundle) -> bool:
         """Whether an episode has a subject that this annotator has not done."""
@@ -540,6 +546,10 @@ class AnnotatorRun:
     def _record_outcome(self, bundle: EpisodeBundle, work: Work, result: Outcome) -> None:
         if isinstance(result, Result):
             self._repeated_failure = ("", 0)
+            if bundle.outdated_subjects[self.name].intersection(item.subject for item in result.annotations):
+                now = time.time_ns()
+                revised = [replace(annotation, revision=now) for annotation in result.annotations]
+                result = replace(result, annotations=tuple(revised))
             bundle.results.setdefault(self.name, []).append(result)
             return
         if isinstance(result, PaidFailure):

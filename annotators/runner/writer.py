@@ -12,7 +12,7 @@ from ares.annotation import Annotation, Producer
 from ares.doctor import UNFINISHED_SPACES
 from ares.errors import RequestError, StoreError
 from ares.jobs import FailureLog
-from ares.store import VALUE_KINDS, UnstorableError, read_history
+from ares.store import VALUE_KINDS, UnstorableError, forget_outdated, read_history
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -107,7 +107,9 @@ class AnnotationWriter:
         result_indices = [index for index, result in enumerate(results) for _ in result.annotations]
         try:
             if result_indices:
-                self._stores.annotations.append(_collect_annotations(results))
+                annotations = _collect_annotations(results)
+                self._stores.annotations.append(annotations)
+                forget_outdated(self._stores.annotations, annotations)
         except UnstorableError as error:
             return {result_indices[int(index)]: cause for index, cause in error.errors.items()}
         return {}

@@ -212,6 +212,7 @@ parse_port_number = _whole_number("a port; give a number from 0 to 65535", most=
 parse_usd_amount = _bounded_number(
     "an amount of US dollars; give a number from 0 on, such as 2.50", 0.0, 1e12
 )
+positive_seconds = _bounded_number("a number of seconds; give a number from 0 on, such as 120", 0.0, 1e9)
 rate_hz = _bounded_number("a rate in Hz; give a number above 0", math.ulp(0.0), 1e6)
 _read_score = _bounded_number("a score; give a number from 0 to 1, or auto", 0.0, 1.0)
 _read_resource = _bounded_number("a number; give for example cpus=2,memory_gb=8,gpus=0.5", 0.0, 1e6)

@@ -56,6 +56,11 @@ _MORE_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "help": "export only where people have shown that this share of the captions of each dataset is true: "
         "`ares review measure DATASET`",
     },
+    "--min-kept": {
+        "type": float,
+        "metavar": "P",
+        "help": "write nothing where fewer episodes are left than this share of the last export of the set",
+    },
     "--strict": {
         "action": "store_true",
         "help": "write nothing when an episode fails, instead of leaving it out",
@@ -177,6 +182,7 @@ def _export_with_options(args: argparse.Namespace) -> ExportReport:
         weights="".join(args.weights),
         progress=args.progress,
         min_precision=args.min_precision,
+        min_kept=args.min_kept,
         refuted=args.refuted,
         task=args.task,
         fps=args.fps,

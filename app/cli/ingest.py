@@ -15,6 +15,7 @@ from app.cli.arguments import (
     episode_count,
     open_workspace,
     parse_user_path,
+    positive_seconds,
     rate_hz,
 )
 from app.cli.errors import ExitStatus
@@ -54,6 +55,18 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_trust_argument(parser)
     parser.add_argument("--strict", action="store_true", help="stop at the first episode that fails")
+    parser.add_argument(
+        "--settle",
+        type=positive_seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="leave records for the next run of which a file was written within so many seconds",
+    )
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="compare files of stored episodes by content: by default those are read again whose size or time changed",
+    )
     parser.add_argument(
         "--engine",
         default="local",
@@ -141,7 +154,8 @@ def run_ingest(args: argparse.Namespace) -> int:
     answer(args, document, lambda: _ingest_summary(report, document, args.media == "copy"))
     if report.planned and not report.kept + report.already:
         return ExitStatus.REFUSED
-    is_done = report.plan.is_complete and not report.has_new_failures and not report.lost
+    is_done = report.plan.is_complete and not report.has_new_failures and not report.incomplete
+    is_done = is_done and not report.gone
     return ExitStatus.DONE if is_done else ExitStatus.ITEMS_FAILED
 
 
@@ -158,6 +172,8 @@ def _requested_ingestion(args: argparse.Namespace) -> IngestRequest:
         media=args.media,
         limit=args.limit,
         strict=args.strict,
+        settle_seconds=args.settle,
+        verify=args.verify,
         compute=ComputePlan(engine=args.engine),
     )
 
@@ -219,9 +235,10 @@ def _ingest_summary(report: IngestReport, document: dict[str, Any], with_copies:
         lines.append(_copied_line(document))
     if document["failures"]:
         lines += ["failed:", *tallies(document, "failures")]
-    if report.lost:
+    if report.incomplete:
         lines.append(
-            f"lost: {count_of(report.lost, 'camera')} of episodes have no pictures; --media none stores states alone"
+            f"incomplete: {count_of(report.incomplete, 'episode')}; the next run looks at them again, "
+            "`ares failures list --annotator incomplete` says what is missing"
         )
     if document["warnings"]:
         lines += ["suspicious:", *tallies(document, "warnings")]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         QualityFinding as QualityFinding,
         check_metadata as check_metadata,
         check_record as check_record,
+        describe_incomplete as describe_incomplete,
         find_check_code as find_check_code,
         finding_reason as finding_reason,
         missing_cameras as missing_cameras,

@@ -28,7 +28,7 @@ from ares.checks.codes import (
     SINGLE_STEP,
     CheckCode,
 )
-from ares.episode import MISSING_CAMERAS, TOPIC_KINDS
+from ares.episode import MISSING_CAMERAS, TOPIC_KINDS, UNREAD
 from ares.errors import RequestError
 from ares.signals import (
     EpisodeSignals,
@@ -194,6 +194,13 @@ def missing_cameras(episode: Episode) -> tuple[str, ...]:
     """The cameras that the source of an episode names and of which it has no pictures."""
     names = episode.metadata.get(MISSING_CAMERAS)
     return tuple(str(name) for name in names) if isinstance(names, list) else ()
+
+
+def describe_incomplete(episode: Episode) -> list[str]:
+    """What the source of an episode promises and could not be read, each in words; empty for a complete one."""
+    unread = episode.metadata.get(UNREAD)
+    others = [str(reason) for reason in unread] if isinstance(unread, list) else []
+    return [f"camera {name} has no pictures" for name in missing_cameras(episode)] + others
 
 
 def check_timestamps(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:

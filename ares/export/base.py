@@ -36,7 +36,7 @@ FAILURES_FILE = "manifest.failed.jsonl"
 # Fields of a report that depend on when and where a set is exported; the manifest has all others.
 _LOCAL_FIELDS = ("set", "path", "seconds")
 # Fields of a request that are no options of an export.
-_NO_OPTIONS = ("set", "destination", "files_hash", "min_precision")
+_NO_OPTIONS = ("set", "destination", "files_hash", "min_precision", "min_kept", "least_episodes")
 # The plan of a merge, as it was obeyed, in the export.
 PLAN_FILE = "plan.yaml"
 # Extra signals of a merged dataset that say what of an episode is its own: 1 for what its source has, 0 for what was
@@ -61,13 +61,14 @@ class ExportFailures:
     Args:
         folder: The export, where FAILURES_FILE gets a line per episode or span.
         strict: Whether any failure ends the export.
+        least: Members that must not fail.
 
     Attributes:
         members: Those that fail.
     """
 
-    def __init__(self, folder: Path, strict: bool) -> None:
-        self._file, self._strict = folder / FAILURES_FILE, strict
+    def __init__(self, folder: Path, strict: bool, least: int = 0) -> None:
+        self._file, self._strict, self._least = folder / FAILURES_FILE, strict, least
         self.members: set[str] = set()
         self._labels: dict[str, str] = {}
         self._report = Report()
@@ -93,12 +94,22 @@ class ExportFailures:
             file.write(line + "\n")
 
     def check(self, total: int) -> None:
-        """Raise MediaError, with the first failures, when every episode failed or with `strict` any.
+        """Refuse an export of which too much failed.
 
         Args:
             total: Members of the set.
+
+        Raises:
+            MediaError: Every episode failed, or with `strict` any: names the first.
+            RequestError: Fewer are left than are asked for.
         """
         count = len(self.members)
+        if count and total - count < self._least:
+            label, error = next((label, error) for error, label in self._labels.items())
+            raise RequestError(
+                f"{count_of(total - count, 'episode')} of the set can be exported, {self._least} must be",
+                f"{count} fail, the first {label}: {error}",
+            )
         if not self.fatal and count < max(total, 1):
             return
         listed = "; ".join(f"{label}: {error}" for error, label in self._labels.items())
@@ -175,6 +186,8 @@ class ExportRequest:
         progress: Signal of the sources that is written as the progress of each step, "" for none.
         min_precision: Share of true captions that people must have measured of each dataset; None asks for none. It
             changes nothing of what is written.
+        min_kept: Least share of the episodes that the last export of a set of this name had; None asks for none.
+        least_episodes: The same as a number of members, which `export_set` finds.
         files_hash: Hash of the files that trim and weights name, so that two requests that are equal write the same.
 
     Raises:
@@ -197,6 +210,8 @@ class ExportRequest:
     weights: str = ""
     progress: str = ""
     min_precision: float | None = None
+    min_kept: float | None = None
+    least_episodes: int = 0
     files_hash: str = field(default="", init=False)
 
     def __post_init__(self) -> None:

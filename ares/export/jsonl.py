@@ -68,7 +68,7 @@ def export_jsonl(
         staging_folder(request.destination) as staged,
         ExportManifest(staged.folder, reader.stores, request, "jsonl") as manifest,
     ):
-        failures = ExportFailures(staged.folder, request.strict)
+        failures = ExportFailures(staged.folder, request.strict, request.least_episodes)
         with (staged.folder / SEGMENTS_FILE).open("w", encoding="utf-8") as file:
             producers = find_segment_producers(reader.stores, request)
             segments = SegmentReader(reader.stores, producers, request.released_states)
@@ -85,7 +85,7 @@ def export_jsonl(
             time.monotonic() - start,
             **counts,
             task_sources=job.task_sources,
-            left_out=("signals of every episode",),
+            left_out=(*reader.notes.left_out, "signals of every episode"),
             datasets=({"path": ".", **counts},),
             segments=job.counts.to_json(),
         )

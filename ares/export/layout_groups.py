@@ -521,7 +521,7 @@ def export_groups(
     state = (format.name, content, installed_version("ares-curation"), stores.annotations.position(), version)
     with staging_folder(request.destination, *state) as staged:
         root = staged.folder
-        failures = ExportFailures(root, request.strict)
+        failures = ExportFailures(root, request.strict, request.least_episodes)
         clock = join_measured_rates(request.clock, reader)
         producers = find_segment_producers(stores, request) if format.has_segments else {}
         segments = SegmentReader(stores, producers, request.released_states) if producers else None

@@ -105,7 +105,7 @@ class _MemberExport:
         self._folder, self._write = folder, write
         self._span_texts = open_span_texts(reader.stores, request)
         self._changes = ClockChanges(request.clock)
-        self.failures = ExportFailures(folder, request.strict)
+        self.failures = ExportFailures(folder, request.strict, request.least_episodes)
         self.num_members = self._frames = 0
         self._tasks: set[str] = set()
         self._task_sources: Counter[str] = Counter(NO_TASKS)

@@ -77,7 +77,11 @@ def export_parquet(
         staging_folder(request.destination) as staged,
         ExportManifest(staged.folder, reader.stores, request, "parquet") as manifest,
     ):
-        failures, written, num_members = ExportFailures(staged.folder, request.strict), _ParquetCounts(), 0
+        failures, written, num_members = (
+            ExportFailures(staged.folder, request.strict, request.least_episodes),
+            _ParquetCounts(),
+            0,
+        )
         with ExitStack() as stack:
             files = _ParquetFiles(stack, staged.folder, reader, bool(request.weights))
             changes, span_texts = ClockChanges(request.clock), open_span_texts(reader.stores, request)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from ares.annotation import short_hash
-from ares.console import write_stderr
+from ares.console import count_of, write_stderr
 from ares.contract import SetConverter, find_contracts_of_episodes, parse_conversions
 from ares.curation import EXPORTS, Sets
 from ares.episode import Episode, Json, Span, Trajectory
@@ -25,6 +26,7 @@ from ares.export.base import (
     episode_task,
 )
 from ares.export.segments import SegmentReader, SpanText
+from ares.jobs import find_incomplete_episodes
 from ares.registry import exporters, plugin_faults
 from ares.store import ids_filter
 
@@ -152,6 +154,7 @@ class ExportReader:
         weights: Adds the weights of the steps; None where none are written.
         notes: What trim and weights say of the episodes.
         num_parts: How many members there are where a trim makes them of the episodes; None for those of the set.
+        num_incomplete: Members that are not read, as their episodes are incomplete.
     """
 
     stores: Stores
@@ -162,6 +165,7 @@ class ExportReader:
     weights: SampleWeights | None = None
     notes: ReadingNotes = NO_NOTES
     num_parts: int | None = None
+    num_incomplete: int = 0
 
     def member_batches(
         self, failures: ExportFailures, members: Iterable[str] | None = None
@@ -285,6 +289,8 @@ def export_set(
         members = Sets(stores.annotations).ids(request.set)
         refuse_unmeasured(stores, members, request.min_precision, request.refuted)
     reader = open_reader(request, stores, conversion)
+    if request.min_kept is not None:
+        request = _ask_for_kept_episodes(request, stores, reader.num_incomplete)
     if reader.num_parts:
         progress = _count_parts(progress, request.set.num_members, reader.num_parts)
     with plugin_faults(label):
@@ -294,14 +300,41 @@ def export_set(
         raise PluginError(f"{label} returned no ExportReport", detail)
     # A trim and a merge write more or fewer than the set has members.
     is_changed = reader.num_parts is not None or request.plan is not None
-    total, count = request.set.num_members, report.episodes + report.failed
+    total = request.set.num_members
+    count = report.episodes + report.failed + reader.num_incomplete
     if not request.destination.is_dir() or count != (count if is_changed else total):
         detail = (
             f"{report.episodes} written, {report.failed} failed, of {total}; `export_members` counts them"
         )
         raise PluginError(f"{label} reports what it has not written", detail)
-    _record_export(request, stores)
+    _record_export(request, stores, report.episodes)
     return report
+
+
+def _ask_for_kept_episodes(request: ExportRequest, stores: Stores, num_incomplete: int) -> ExportRequest:
+    """The request with the least number of members that its share of the last export asks for.
+
+    Raises:
+        RequestError: The set has fewer, or the share is none.
+    """
+    share = request.min_kept or 0.0
+    if not 0.0 < share <= 1.0:
+        raise RequestError("a share of episodes is above 0, and at most 1", f"got {share:g}")
+    exports = (cast("dict[str, Any]", document) for _, document in stores.annotations.find_documents(EXPORTS))
+    earlier = [
+        document
+        for document in exports
+        if str(document["set"]).partition("@")[0] == request.set.name and "episodes" in document
+    ]
+    before = max(earlier, key=lambda document: str(document["created"]), default={"episodes": 0})["episodes"]
+    least = math.ceil(share * before)
+    kept = request.set.num_members - num_incomplete
+    if kept < least:
+        raise RequestError(
+            f"the set has {count_of(kept, 'whole episode')}, the last export of {request.set.name} had {before}",
+            f"{share:g} of these are {least}; {num_incomplete} are incomplete",
+        )
+    return replace(request, least_episodes=least + num_incomplete)
 
 
 def _count_parts(progress: Callable[[int], None], total: int, parts: int) -> Callable[[int], None]:
@@ -316,7 +349,7 @@ def _count_parts(progress: Callable[[int], None], total: int, parts: int) -> Cal
     return advance
 
 
-def _record_export(request: ExportRequest, stores: Stores) -> None:
+def _record_export(request: ExportRequest, stores: Stores, episodes: int) -> None:
     """Let the workspace know of an export, so that a purge can name it; what cannot be written is told."""
     folder, key = str(request.destination.expanduser().resolve()), request.set.frozen_key
     failures = request.destination / FAILURES_FILE
@@ -324,6 +357,7 @@ def _record_export(request: ExportRequest, stores: Stores) -> None:
     failed = [json.loads(line) for line in lines]
     document: Json = {
         "set": request.set.label,
+        "episodes": episodes,
         "path": folder,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "options": request.options,
@@ -356,9 +390,32 @@ def open_reader(
         trimmed = TrimmedMembers(stores, request.set, request.trim)
         notes, count = ReadingNotes(*trimmed.notes()), trimmed.num_parts
         reader = replace(reader, members=trimmed, are_spans=True, notes=notes, num_parts=count)
+    reader = _without_incomplete(reader)
     if request.weights or request.progress:
         reader = _with_weights(reader, request)
     return reader
+
+
+def _without_incomplete(reader: ExportReader) -> ExportReader:
+    """The reader without the episodes that lack something that their source promises, and nobody has accepted it.
+
+    Raises:
+        RequestError: All of the set are so.
+    """
+    incomplete = find_incomplete_episodes(reader.stores, Sets(reader.stores.annotations).ids(reader.set))
+    if not incomplete:
+        return reader
+
+    def read_members() -> Iterator[str]:
+        return (name for name in reader.members() if name.partition(" ")[0] not in incomplete)
+
+    count = sum(1 for _ in reader.members()) - sum(1 for _ in read_members())
+    remedy = "`ares failures list --annotator incomplete` says what is missing, and `accept` exports them as they are"
+    if next(read_members(), None) is None:
+        raise RequestError(f"all {count_of(len(incomplete), 'episode')} of the set are incomplete", remedy)
+    line = f"{count_of(len(incomplete), 'incomplete episode')}: {remedy}"
+    notes = reader.notes._replace(left_out=(line, *reader.notes.left_out))
+    return replace(reader, members=read_members, notes=notes, num_incomplete=count)
 
 
 def _with_weights(reader: ExportReader, request: ExportRequest) -> ExportReader:

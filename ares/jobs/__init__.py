@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     )
     from ares.jobs.failures import (
         ACCEPTED_FAILURES as ACCEPTED_FAILURES,
+        COMPLETE as COMPLETE,
         FAILURES as FAILURES,
+        INCOMPLETE_WORK as INCOMPLETE_WORK,
         FailureLog as FailureLog,
+        find_incomplete_episodes as find_incomplete_episodes,
         location_subject as location_subject,
         resolved_failures as resolved_failures,
         utc_now as utc_now,

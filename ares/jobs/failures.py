@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from ares.annotation import short_hash
 from ares.episode import Json
 from ares.errors import AresError
-from ares.store import ids_filter
+from ares.store import TrustedFilter, conjunction, ids_filter
 
 if TYPE_CHECKING:
     from ares.store import AnnotationStore, Stores
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FAILURES = "failures"
 # Documents: the reason that a person has accepted, by the key of the failure.
 ACCEPTED_FAILURES = "accepted_failures"
+# The work that failures of stored episodes belong to which are not whole, and the column that says so.
+INCOMPLETE_WORK, COMPLETE = "incomplete", "complete"
 # The subject of a failure that belongs to no episode is this and a hash of the location.
 _LOCATION = "at-"
 
@@ -106,6 +108,23 @@ def location_subject(location: str) -> str:
     return f"{_LOCATION}{short_hash(location)}"
 
 
+def find_incomplete_episodes(stores: Stores, episode_ids: Iterable[str]) -> set[str]:
+    """Those of some episodes that lack something that their source promises, and nobody has accepted that.
+
+    Raises:
+        StoreError: They cannot be read.
+    """
+    episodes = stores.tables.episodes
+    if COMPLETE not in episodes.columns() or not episodes.count(TrustedFilter(f"NOT {COMPLETE}")):
+        return set()
+    accepted = {
+        key.rpartition("/")[2]
+        for key, _ in stores.annotations.find_documents(ACCEPTED_FAILURES, f"{INCOMPLETE_WORK}/")
+    }
+    incomplete = episodes.ids(TrustedFilter(f"NOT {COMPLETE}")) - accepted
+    return incomplete.intersection(episode_ids)
+
+
 def resolved_failures(stores: Stores, keys: Sequence[str]) -> Iterator[str]:
     """Those of some keys of failures ("SCOPE/SUBJECT") whose subject is done now. Raises StoreError."""
     subjects_by_scope: dict[str, list[str]] = {}
@@ -115,6 +134,8 @@ def resolved_failures(stores: Stores, keys: Sequence[str]) -> Iterator[str]:
     for scope, subjects in subjects_by_scope.items():
         if scope == "ingest":
             done = stores.tables.episodes.ids(ids_filter(subjects))
+        elif scope == INCOMPLETE_WORK:
+            done = stores.tables.episodes.ids(conjunction([ids_filter(subjects), COMPLETE]))
         else:
             done = stores.annotations.find_done_subjects(scope.partition("/")[2], subjects)
         yield from (f"{scope}/{subject}" for subject in subjects if subject in done)

@@ -254,14 +254,16 @@ class IngestReport(JobCounts):
         duplicates: Episodes that have become duplicates by this run: another episode has their content too.
         workspace_duplicates: All such episodes of the workspace, those of earlier runs included.
         copied_bytes: Bytes of the videos that were copied into the workspace.
-        lost: Cameras that the sources name and have no pictures of, over all episodes that were stored.
+        incomplete: Episodes of this run that lack something that their source promises, which nobody has accepted.
+        gone: Stored episodes of datasets of which nothing is any more where they were read from.
         plan: The datasets that were read, and the use of every file at and below the paths.
     """
 
     duplicates: int = 0
     workspace_duplicates: int = 0
     copied_bytes: int = 0
-    lost: int = 0
+    incomplete: int = 0
+    gone: int = 0
     plan: IngestPlan = field(default_factory=IngestPlan)
 
     def __repr__(self) -> str:
@@ -275,7 +277,8 @@ class IngestReport(JobCounts):
             "duplicates": self.duplicates,
             "workspace_duplicates": self.workspace_duplicates,
             "copied_bytes": self.copied_bytes,
-            "lost": self.lost,
+            "incomplete": self.incomplete,
+            "gone": self.gone,
             **self.plan.to_json(),
         }
 

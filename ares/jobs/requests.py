@@ -75,6 +75,8 @@ class IngestRequest:
         media: "reference" leaves pixels where they are; "copy" writes videos of them into the workspace.
         limit: Most episodes to read, over all datasets; None for all.
         strict: Whether the first episode that fails ends the ingestion.
+        settle_seconds: A record of which a file was written within so many seconds is left for the next run.
+        verify: Whether files of stored episodes are compared by content, and not by size and time alone.
         compute: Where records are read.
     """
 
@@ -89,6 +91,8 @@ class IngestRequest:
     media: MediaMode = "reference"
     limit: int | None = None
     strict: bool = False
+    settle_seconds: float = 0.0
+    verify: bool = False
     compute: ComputePlan = field(default_factory=ComputePlan)
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         SOURCE_REMEDIES as SOURCE_REMEDIES,
         compute_file_stamp as compute_file_stamp,
         fingerprint_blocks as fingerprint_blocks,
+        has_file_changed as has_file_changed,
         make_file_stamp_fields as make_file_stamp_fields,
         stamp_mismatch as stamp_mismatch,
         verify_source as verify_source,

@@ -147,6 +147,30 @@ def verify_source(ref: MediaRef) -> None:
         raise error
 
 
+def has_file_changed(uri: str, stamp: str, *, by_content: bool = False) -> bool:
+    """Whether a file is another than when its stamp was made; False where it is gone, or nothing can be compared.
+
+    Args:
+        uri: Path or URL of the file.
+        stamp: Its stamp, "" for none.
+        by_content: Whether its content is compared also where size and time are as they were.
+    """
+    if not stamp or not (uri.startswith("/") or is_url(uri)):
+        return False
+    try:
+        states = [file_state(path) for path in source_files(uri)]
+        known = [text.split(":") for text in stamp.split("|")]
+        if by_content:
+            now = [text.split(":") for text in compute_file_stamp(uri).split("|")]
+            return [part[::2] for part in now] != [part[::2] for part in known]
+        if [[str(state.size), state.version] for state in states] == [part[:2] for part in known]:
+            return False
+    except (OSError, SourceError):
+        return False
+    error = stamp_mismatch(uri, stamp)
+    return error is not None and error.reason == CHANGED_REASON
+
+
 def stamp_mismatch(uri: str, stamp: str) -> MediaError | None:
     """The difference between a file and its stamp ("" when there is no stamp), or None."""
     forget_checked_links()

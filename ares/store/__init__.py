@@ -99,6 +99,7 @@ if TYPE_CHECKING:
         UnstorableError as UnstorableError,
         annotation_from_row as annotation_from_row,
         annotation_to_row as annotation_to_row,
+        find_outdated_subjects as find_outdated_subjects,
         new_spending_key as new_spending_key,
         producer_from_text as producer_from_text,
         producer_to_text as producer_to_text,
@@ -107,6 +108,10 @@ if TYPE_CHECKING:
     )
     from ares.store.log.sqlite import SqliteAnnotationStore as SqliteAnnotationStore
     from ares.store.manifest import workspace_exists as workspace_exists
+    from ares.store.outdated import (
+        forget_outdated as forget_outdated,
+        outdate_annotations as outdate_annotations,
+    )
     from ares.store.sql import (
         TrustedFilter as TrustedFilter,
         batched as batched,

@@ -35,6 +35,7 @@ class ExportOptions(TypedDict, total=False):
     weights: str
     progress: str
     min_precision: float | None
+    min_kept: float | None
 
 
 def make_export_request(

@@ -313,6 +313,8 @@ class Workspace:
         media: MediaMode = "reference",
         limit: int | None = None,
         strict: bool = False,
+        settle_seconds: float = 0.0,
+        verify: bool = False,
         engine: str = "local",
         quiet: bool = False,
     ) -> IngestReport:
@@ -333,6 +335,8 @@ class Workspace:
             media: "reference" leaves pixels where they are; "copy" writes videos into the workspace.
             limit: Most episodes to read.
             strict: Stop at the first episode that fails.
+            settle_seconds: Leave records for the next run of which a file was written within so many seconds.
+            verify: Compare files of stored episodes by content, and not by size and time alone.
             engine: "local", or "ray" for a cluster.
             quiet: Show no progress.
 
@@ -358,6 +362,8 @@ class Workspace:
                 media=media,
                 limit=limit,
                 strict=strict,
+                settle_seconds=settle_seconds,
+                verify=verify,
                 compute=ComputePlan(engine=engine),
             ),
             quiet=quiet,
@@ -667,6 +673,7 @@ class Workspace:
                 "weights.csv" with the columns episode_id and weight.
             progress: Signal of the sources that is the progress of each step, for rabc of lerobot.
             min_precision: Least share of true captions that people must have measured of each dataset.
+            min_kept: Least share of the episodes that the last export of this set had.
             quiet: Show no progress.
 
         Raises:

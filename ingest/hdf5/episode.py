@@ -20,7 +20,7 @@ from ares.errors import SourceError
 from ares.media import VideoInfo, frozen_camera_flags, probe_video
 from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import add_depth
-from ingest.files import describe_camera, hash_media_files
+from ingest.files import add_missing_cameras, describe_camera, hash_media_files
 from ingest.hdf5.array_roles import ArrayRoles
 from ingest.hdf5.reader import HDF5EpisodeReader, holds_depth, holds_images, shorten_array_label
 from ingest.signals import StepTimes, compute_spec_step_times, missing_time_error
@@ -123,7 +123,9 @@ def _make_episode(
     known = {
         "rate_hz": reader.rate_hz,
         "cameras": (*cameras, *of_files),
-        "metadata": add_depth({**fields["metadata"], **masks}, reader.depth),
+        "metadata": add_missing_cameras(
+            add_depth({**fields["metadata"], **masks}, reader.depth), reader.missing
+        ),
         "frame_pairing": "stamp" if of_files else "index",
     }
     return make_episode(
@@ -208,6 +210,7 @@ def make_video_camera(
         info = probe_video(path)
     except SourceError as error:
         reader.warnings.append(f"camera {name} is not stored ({error.reason})")
+        reader.missing.append(name)
         return None
     reader.add_to_hash(hash_label or name, hash_media_files([path]).encode())
     return _describe_video_camera(name, role, path, info, reader)

@@ -332,6 +332,7 @@ def add_videos_to_reader(facts: EpisodeFacts, reader: HDF5EpisodeReader) -> tupl
             is_named = "*" not in video.path
             if is_named and not path.exists():
                 reader.warnings.append(f"camera {name} has no video")
+                reader.missing.append(name)
                 continue
             label = name if is_named else path.stem
             hash_label = "" if "{stem}" in video.path else path.stem

@@ -71,6 +71,7 @@ class HDF5EpisodeReader:
         self.warnings: list[str] = []
         self.arrays: list[SourceArray] = []
         self.depth: dict[str, Json] = {}
+        self.missing: list[str] = []  # cameras that the source names and of which it has no pictures
         self._hash = hashlib.blake2b(digest_size=16)
 
     @property
@@ -168,6 +169,7 @@ class HDF5EpisodeReader:
         """A camera whose images are a dataset; None, and a warning, when there is not one image per step."""
         if len(images) < self.steps:
             self.warnings.append(f"camera {name} {'lacks images' if len(images) else 'has no image'}")
+            self.missing.append(name)
             return None
         if not has_own_storage(images):
             self.warnings.append(f"camera {name} is not stored (its images are in another file)")

@@ -22,7 +22,7 @@ from ares.episode import (
 from ares.errors import SourceError
 from ares.formats import ARES_PREFIX, DATA_FILE_COLUMNS, ROW_RANGE_COLUMNS
 from ares.io import FileState
-from ingest.files import add_missing_cameras, hash_media_file
+from ingest.files import add_missing_cameras, add_unread, hash_media_file
 from ingest.lerobot.cameras import VideoSearch, image_cameras, packet_sizes, take_stated_hash, video_cameras
 from ingest.lerobot.feature_map import (
     INDICES,
@@ -256,6 +256,8 @@ def load_episode(dataset: LeRobotDataset, row: MetadataRow, contradicted: Mappin
         raise SourceError("episode holds no step", f"{source}: episode {index}")
     record = _make_record(dataset, row, source, rows or EpisodeRows(steps, {}, {}), cameras, warnings)
     metadata = _note_lost_and_depth(record.episode, dataset.feature_map, depth)
+    if rows is None:
+        metadata = add_unread(metadata, ["data file is missing"])
     return replace(record, episode=replace(record.episode, metadata=metadata))
 
 

@@ -382,7 +382,7 @@ def _summarise_items(
 
 
 _RECORDS_GONE = "episodes stay stored whose records are no longer in the source"
-_DATASETS_GONE = "episodes stay stored whose dataset is no longer below the path"
+DATASETS_GONE = "episodes stay stored whose dataset is no longer below the path"
 
 
 def warn_of_missing_records(
@@ -424,7 +424,7 @@ def warn_of_missing_datasets(
         columns = zip(("format", "dataset", "version"), identity, strict=True)
         where = " AND ".join(f"{name} = {quote_literal(value)}" for name, value in columns)
         counts.add_warning(
-            _DATASETS_GONE,
+            DATASETS_GONE,
             f"{dataset.dataset}, read from {dataset.source}",
             stores.tables.episodes.count(where),
         )

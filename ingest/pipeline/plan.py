@@ -15,7 +15,7 @@ from ares.io import parse_path
 from ares.media import compute_file_stamp
 from ares.store import TrustedFilter, ids_filter, quote_literal
 from ingest.base import Item, Source
-from ingest.pipeline.read import CheckedBatch, LoadFunction, ReadResult, RecordIdentity
+from ingest.pipeline.read import CheckedBatch, LoadFunction, ReadResult, RecordIdentity, load_again
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -28,7 +28,8 @@ class ItemAction(Enum):
         READ: The workspace has no episode of this id: read the record and store it.
         SKIP: The episode is stored already.
         COMPARE: An episode of this id is stored, but it came from another file: read the record and compare the two.
-        CORRECT: The episode is stored, and what is stated of its dataset has changed: read it and store it again.
+        CORRECT: The episode is stored, and what is stated of its dataset has changed, it is incomplete, or a file of
+            it has changed: read it and store it again.
         REJECT_DUPLICATE: An earlier item of the same source has this id.
     """
 
@@ -177,7 +178,9 @@ class ItemOutcome:
     @property
     def load(self) -> LoadFunction:
         """What a reader calls: it returns the record, or only its identity for an item to compare."""
-        return partial(read_identity, self.item.load) if self.action is ItemAction.COMPARE else self.item.load
+        if self.action is ItemAction.COMPARE:
+            return partial(read_identity, self.item.load)
+        return partial(load_again, self.item.load) if self.action is ItemAction.CORRECT else self.item.load
 
     def set_read(self, result: ReadResult, stored: RecordIdentity | None) -> None:
         """Set what a reader returned.

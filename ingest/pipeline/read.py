@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
+import os
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.annotation import Annotation, Column, Producer
-from ares.checks import QualityFinding, check_record, find_check_code, finding_reason, missing_cameras
+from ares.checks import (
+    QualityFinding,
+    check_record,
+    describe_incomplete,
+    find_check_code,
+    finding_reason,
+    missing_cameras,
+)
 from ares.clock import compute_measured_clock_fields
 from ares.episode import MISSING_CAMERAS, Camera, Episode, Json, Record
 from ares.errors import AresError, SourceError, StoreError
 from ares.input import input_budgets, limited_memory
-from ares.io import describe_os_error
-from ares.jobs import MediaMode, WorkerLimits, WorkerPool, utc_now
-from ares.media import make_file_stamp_fields
+from ares.io import describe_os_error, is_url
+from ares.jobs import COMPLETE, MediaMode, WorkerLimits, WorkerPool, utc_now
+from ares.media import has_file_changed, make_file_stamp_fields
 from ares.process_tuning import hide_pandas_from_pyarrow, tune_garbage_collector
 from ares.registry import ingesters, plugin_fault
 from ares.store import (
@@ -26,6 +35,7 @@ from ares.store import (
     records_to_table_rows,
 )
 from ingest.base import Item
+from ingest.files import add_unread
 from ingest.pipeline.source_segments import AnnotationTexts, EncodedSegments, encode_source_segments
 
 if TYPE_CHECKING:
@@ -33,6 +43,7 @@ if TYPE_CHECKING:
 
 
 NOT_FINITE = "NaN or infinity in metadata is stored as null"
+CHANGED_WHILE_READ = "a file changed while it was read"
 
 
 def replace_non_finite_metadata(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -64,6 +75,43 @@ def add_media_copying(item: Item, media: MediaMode, workspace: Path) -> Item:
     if media == "none":
         return replace(item, load=partial(load_without_cameras, item.load))
     return replace(item, load=partial(load_and_copy, item.load, str(workspace)))
+
+
+def load_again(load: Callable[[], Record]) -> Record:
+    """Read a record whose episode is stored: what is said of it takes the place of what was. Raises SourceError."""
+    return replace(load(), revision=time.time_ns())
+
+
+class YoungFileError(SourceError):
+    """A record of which a file was written just now: it has not failed, and the next run reads it."""
+
+
+def wait_for_files(item: Item, settle_seconds: float) -> Item:
+    """The item, left for the next run while one of its files is younger than some seconds."""
+    if not settle_seconds:
+        return item
+    paths = (*item.videos.values(), item.location, *item.location.partition(": ")[:1])
+    return replace(item, load=partial(load_settled, item.load, paths, settle_seconds))
+
+
+def load_settled(load: Callable[[], Record], paths: Sequence[str], settle_seconds: float) -> Record:
+    """Read a record of which no file was written within some seconds. Raises SourceError."""
+    _refuse_young_files(paths, settle_seconds)
+    record = load()
+    episode = record.episode
+    _refuse_young_files([episode.source, *(camera.media.uri for camera in episode.cameras)], settle_seconds)
+    return record
+
+
+def _refuse_young_files(paths: Sequence[str], settle_seconds: float) -> None:
+    for path in paths:
+        try:
+            age = time.time() - os.stat(path).st_mtime  # noqa: PTH116 - called for thousands of files
+        except (OSError, ValueError):
+            continue
+        # A file of tomorrow is no reason to wait: the clock of its server is another.
+        if 0 <= age < settle_seconds:
+            raise YoungFileError("written just now, left for the next run", f"{path}: {age:.0f} s ago")
 
 
 def load_without_cameras(load: Callable[[], Record]) -> Record:
@@ -110,6 +158,11 @@ CHECKER = Producer(
             type="list<string>",
             meaning="codes of the checks that found something when it was ingested, see docs/check.md",
         ),
+        Column(
+            name=COMPLETE,
+            type="bool",
+            meaning="whether all that its source promises could be read; empty where an earlier version read it",
+        ),
     ),
 )
 
@@ -122,7 +175,7 @@ def quality_codes(findings: tuple[QualityFinding, ...]) -> list[str]:
 
 
 def make_findings_annotation(
-    episode: Episode, findings: tuple[QualityFinding, ...], created: str
+    episode: Episode, findings: tuple[QualityFinding, ...], created: str, revision: int = 0
 ) -> Annotation:
     """The annotation that records the findings about an episode.
 
@@ -130,13 +183,20 @@ def make_findings_annotation(
         episode: The episode that was checked.
         findings: The findings; may be empty.
         created: When, as ISO 8601 in UTC.
+        revision: As that of its record.
     """
     documents: list[Json] = [{"reason": finding_reason(finding), **finding.to_json()} for finding in findings]
     codes: list[Json] = list(quality_codes(findings))
     return Annotation(
         episode_id=episode.episode_id,
         name=CHECKER.annotator,
-        value={"findings": documents, "quality_findings": len(findings), "quality_codes": codes},
+        value={
+            "findings": documents,
+            "quality_findings": len(findings),
+            "quality_codes": codes,
+            COMPLETE: not describe_incomplete(episode),
+        },
+        revision=revision,
         maker_id=_CHECKER_ID,
         subject=episode.episode_id,
         start_seconds=0.0,
@@ -188,6 +248,7 @@ class CheckedBatch:
         annotations: Findings of the checks, one row of the annotation log for each record.
         segments: What the source says of spans, rows of the annotation log; those of one record stand together.
         warnings: By reason: how many of the records it holds for, and the row of the first.
+        incomplete: By row, what the source of a record promises and could not be read.
         copied_bytes: Size of the copies of their cameras.
         nbytes: Size of `rows` and `segments` in memory; counted by the reader, since counting takes Arrow long.
     """
@@ -198,6 +259,7 @@ class CheckedBatch:
     copied_bytes: int
     nbytes: int
     segments: tuple[AnnotationTexts, ...] = ()
+    incomplete: Mapping[int, str] = field(default_factory=dict)
 
 
 LoadFunction = Callable[[], Record | RecordIdentity]
@@ -273,6 +335,7 @@ def _finish_record(record: Record) -> Record:
         trajectory=record.trajectory,
         warnings=(*record.warnings, *warnings),
         segments=record.segments,
+        revision=record.revision,
     )
 
 
@@ -296,10 +359,12 @@ def _encode_all(records: Sequence[Record]) -> list[CheckedBatch | AresError]:
 
 
 def _encode_checked_batch(records: Sequence[Record]) -> CheckedBatch:
+    records = [_note_change(record) for record in records]
     findings = [check_record(record.episode, record.trajectory) for record in records]
     created = utc_now()
     rows = records_to_table_rows(records)
-    rows = replace(rows, episodes=_append_findings(rows.episodes, findings))
+    reasons = ["; ".join(describe_incomplete(record.episode)) for record in records]
+    rows = replace(rows, episodes=_append_findings(rows.episodes, findings, reasons))
     encoded = [
         encode_source_segments(record, created) if record.segments else EncodedSegments()
         for record in records
@@ -315,21 +380,37 @@ def _encode_checked_batch(records: Sequence[Record]) -> CheckedBatch:
         copied_bytes=sum(count_copied_bytes(record.episode.cameras) for record in records),
         nbytes=rows.nbytes + sum(len(row[-1]) for row in segments),
         segments=segments,
+        incomplete={row: reason for row, reason in enumerate(reasons) if reason},
+    )
+
+
+def _note_change(record: Record) -> Record:
+    """The record, with a remark where one of its files is not any more as it was when it was read."""
+    episode = record.episode
+    stamps = [(episode.source, episode.source_stamp)]
+    stamps += [(camera.media.uri, camera.media.stamp) for camera in episode.cameras]
+    if not any(has_file_changed(uri, stamp) for uri, stamp in dict.fromkeys(stamps) if not is_url(uri)):
+        return record
+    return replace(
+        record, episode=replace(episode, metadata=add_unread(episode.metadata, [CHANGED_WHILE_READ]))
     )
 
 
 def _encode_findings(record: Record, findings: tuple[QualityFinding, ...], created: str) -> AnnotationTexts:
-    return tuple(annotation_to_row(make_findings_annotation(record.episode, findings, created)))
+    annotation = make_findings_annotation(record.episode, findings, created, record.revision)
+    return tuple(annotation_to_row(annotation))
 
 
-def _append_findings(rows: pa.RecordBatch, findings: Sequence[tuple[QualityFinding, ...]]) -> pa.RecordBatch:
+def _append_findings(
+    rows: pa.RecordBatch, findings: Sequence[tuple[QualityFinding, ...]], incomplete: Sequence[str]
+) -> pa.RecordBatch:
     import pyarrow as pa
 
-    count, codes = CHECKER.columns
+    count, codes, complete = CHECKER.columns
     rows = rows.append_column(count.name, pa.array(list(map(len, findings)), pa.int64()))
-    return rows.append_column(
-        codes.name, pa.array([quality_codes(part) for part in findings], pa.list_(pa.string()))
-    )
+    listed = pa.array([quality_codes(part) for part in findings], pa.list_(pa.string()))
+    rows = rows.append_column(codes.name, listed)
+    return rows.append_column(complete.name, pa.array([not reason for reason in incomplete], pa.bool_()))
 
 
 def _count_warnings(

@@ -11,7 +11,6 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
-from ares.checks import MISSING_CAMERA
 from ares.console import print_message
 from ares.episode import Json
 from ares.errors import RequestError, SourceError
@@ -21,7 +20,6 @@ from ares.jobs import (
     IngestPlan,
     IngestReport,
     IngestRequest,
-    MediaMode,
     PipelineStage,
     PoolRequest,
     Progress,
@@ -37,10 +35,11 @@ from ares.process_tuning import tuned_garbage_collector
 from ares.store import reset_applied_actions
 from ingest.base import GuardedItems, Source
 from ingest.pipeline.contracts import infer_and_store_contracts
-from ingest.pipeline.find import IngestSources, warn_of_missing_datasets
+from ingest.pipeline.find import DATASETS_GONE, IngestSources, warn_of_missing_datasets
 from ingest.pipeline.plan import ItemAction, ItemOutcome, read_stored_identities
 from ingest.pipeline.plan_text import format_ingest_plan
 from ingest.pipeline.read import Readers, make_record_limits, read_records, start_record_reader
+from ingest.pipeline.revisit import READ_AGAIN
 from ingest.pipeline.source_items import CORRECTED, SourceItemPlanner
 from ingest.pipeline.write import CheckAnnotationLog, RecordWriter, check_unchecked_episodes
 
@@ -90,9 +89,9 @@ def ingest_source(
     source: Source,
     readers: Readers,
     writer: RecordWriter,
+    request: IngestRequest,
     *,
     limit: int | None,
-    media: MediaMode,
     quiet: bool,
 ) -> None:
     """Ingest up to `limit` items of a source, and close the writer. Raises what the writer raises."""
@@ -108,7 +107,7 @@ def ingest_source(
             writer.add(outcomes)
 
     try:
-        planner = SourceItemPlanner(stores, source, readers, writer.counts, media, progress)
+        planner = SourceItemPlanner(stores, source, readers, writer.counts, progress, request)
         writer.corrects = planner.corrects
         items = GuardedItems(source)
         outcomes = chain(planner.plan(islice(items, limit)), planner.end(items))
@@ -157,6 +156,7 @@ class IngestCounts:
         duplicates: Episodes that have become duplicates by this run: another episode has their content too.
         workspace_duplicates: All such episodes of the workspace, those of earlier runs included.
         copied_bytes: Bytes of the videos that were copied into the workspace.
+        incomplete: Episodes that lack something that their source promises, and nobody has accepted it.
         plan: The datasets, and the use of every file.
     """
 
@@ -164,6 +164,7 @@ class IngestCounts:
     duplicates: int = 0
     workspace_duplicates: int = 0
     copied_bytes: int = 0
+    incomplete: int = 0
     plan: IngestPlan = field(default_factory=IngestPlan)
 
     def to_report(self) -> IngestReport:
@@ -171,9 +172,8 @@ class IngestCounts:
         fields = self.counts.fields()
         return IngestReport(
             **fields,
-            lost=sum(
-                part.count for part in fields["warnings"] if part.reason.startswith(f"{MISSING_CAMERA.code} ")
-            ),
+            incomplete=self.incomplete,
+            gone=sum(part.count for part in fields["warnings"] if part.reason == DATASETS_GONE),
             duplicates=self.duplicates,
             workspace_duplicates=self.workspace_duplicates,
             copied_bytes=self.copied_bytes,
@@ -190,7 +190,7 @@ def _count_warnings(counts: Report, before: Mapping[str, int]) -> dict[str, int]
     return {
         part.reason: part.count - before.get(part.reason, 0)
         for part in counts.fields()["warnings"]
-        if part.count > before.get(part.reason, 0) and part.reason != CORRECTED
+        if part.count > before.get(part.reason, 0) and part.reason not in (CORRECTED, *READ_AGAIN)
     }
 
 
@@ -210,7 +210,7 @@ def _ingest_and_infer(
     counts = writer.counts
     before, failures = _count_warnings(counts, {}), counts.failed - counts.accepted
     limit = None if request.limit is None else request.limit - counts.planned
-    ingest_source(stores, source, readers, writer, limit=limit, media=request.media, quiet=quiet)
+    ingest_source(stores, source, readers, writer, request, limit=limit, quiet=quiet)
     is_whole = limit is None and counts.failed - counts.accepted == failures
     if writer.corrects and not is_whole:
         source = replace(source, stated="")
@@ -262,6 +262,7 @@ def ingest_sources(
                 writer = RecordWriter(stores, report.counts, check_log, ingested, request.strict)
                 _ingest_and_infer(stores, source, readers, writer, request, quiet)
                 report.copied_bytes += writer.copied_bytes
+                report.incomplete += writer.incomplete
         check_log.close()
         _apply_actions_again(stores, report.counts.kept)
         _count_duplicates(stores, report, known_duplicates)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from ares.episode import Record
 from ares.errors import SourceError
-from ares.jobs import MediaMode, Progress, Report
+from ares.jobs import IngestRequest, Progress, Report
 from ares.store import RemovedIds
 from ingest.base import GuardedItems, Item, Source, guard_item_loading
 from ingest.pipeline.contracts import leaves_segments_unread, must_read_again, read_stored_contracts
@@ -18,7 +19,6 @@ from ingest.pipeline.plan import (
     EXPORTED_REASON,
     ItemAction,
     ItemOutcome,
-    is_same_record,
     plan_item,
     read_exported_ids,
     read_identity,
@@ -26,7 +26,8 @@ from ingest.pipeline.plan import (
     reject_duplicate_item,
     stored_ids,
 )
-from ingest.pipeline.read import Readers, RecordIdentity, add_media_copying
+from ingest.pipeline.read import Readers, RecordIdentity, add_media_copying, wait_for_files
+from ingest.pipeline.revisit import StoredEpisodeReader
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -47,8 +48,8 @@ class SourceItemPlanner:
         source: The source.
         readers: Read the first stored item, to learn whether the source has moved.
         counts: Where the items are counted.
-        media: Whether cameras are copied.
         progress: Advanced by the items that are stored already.
+        request: Whether cameras are copied, and how files of stored episodes are compared.
     """
 
     def __init__(
@@ -57,13 +58,13 @@ class SourceItemPlanner:
         source: Source,
         readers: Readers,
         counts: Report,
-        media: MediaMode,
         progress: Progress,
+        request: IngestRequest,
     ) -> None:
         self._stores = stores
         self._readers = readers
         self._counts = counts
-        self._media = media
+        self._request = request
         self._progress = progress
         self._folder = stores.folder
         self._source = source
@@ -78,6 +79,7 @@ class SourceItemPlanner:
         self._seen: set[str] = set()
         self._unmoved: bool | None = None
         self._exported_ids = read_exported_ids(source.folder)
+        self._stored = StoredEpisodeReader(stores, by_content=request.verify)
 
     def plan(self, items: Iterator[Item]) -> Iterator[ItemOutcome]:
         """The items to be read and those that fail unread; those that are stored already are only counted."""
@@ -86,6 +88,10 @@ class SourceItemPlanner:
             self._counts.add_planned(len(batch))
             num_skipped = 0
             exported = self._find_exported(batch) if self._exported_ids else {}
+            # A spec may give cameras other names, and leave some out.
+            batch = [replace(item, videos={}) for item in batch] if self._source.stated else batch
+            stored = [item for item in batch if item.episode_id in stored_ids]
+            again = self._stored.find_reasons(stored) if stored else {}
             for item in batch:
                 if reason := self._removed_ids.reason(item.episode_id) or exported.get(item.episode_id, ""):
                     self._counts.add_warning(reason, item.location)
@@ -97,8 +103,9 @@ class SourceItemPlanner:
                     [item.episode_id] if item.episode_id else []
                 )  # each that lacks one fails by itself
                 outcome = None if action is ItemAction.SKIP else self._outcome(item, action)
-                if outcome is None and self.corrects:
-                    self._counts.add_warning(CORRECTED, item.location)
+                reason = CORRECTED if self.corrects else again.get(item.episode_id, "")
+                if outcome is None and reason:
+                    self._counts.add_warning(reason, item.location)
                     outcome = self._outcome(item, ItemAction.CORRECT)
                 if outcome is None:
                     num_skipped += 1
@@ -140,7 +147,8 @@ class SourceItemPlanner:
         """The outcome to send to the readers; None when the item turns out to be stored already."""
         item = guard_item_loading(item, self._format, self._dataset_folder, self._source.follow_links)
         if action in (ItemAction.READ, ItemAction.CORRECT):
-            return ItemOutcome(add_media_copying(item, self._media, self._folder), action)
+            item = add_media_copying(item, self._request.media, self._folder)
+            return ItemOutcome(wait_for_files(item, self._request.settle_seconds), action)
         if action is ItemAction.REJECT_DUPLICATE:
             return reject_duplicate_item(item)
         outcome = ItemOutcome(item, action)
@@ -151,13 +159,11 @@ class SourceItemPlanner:
         episode_id = outcome.item.episode_id
         (identity,) = self._readers.map([outcome.load])
         stored = read_stored_identities(self._stores, [episode_id])[episode_id]
-        self._unmoved = (
-            isinstance(identity, RecordIdentity)
-            and identity.source == stored.source
-            and is_same_record(stored, identity)
-        )
+        self._unmoved = isinstance(identity, RecordIdentity) and identity.source == stored.source
+        if self._unmoved:
+            return None
         outcome.set_read(identity, stored)
-        return None if self._unmoved else outcome
+        return outcome
 
 
 def _load_nothing() -> Record:

@@ -10,15 +10,22 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ares.annotation import Annotation
+from ares.annotation import SOURCE_PREFIX, Annotation
 from ares.checks import check_record
 from ares.episode import Record
-from ares.errors import AresError, DiskFull
-from ares.jobs import FailureLog, Report, location_subject, utc_now
-from ares.store import AnnotationRow, applied_sequence, arrow_type, batched, skip_applied
+from ares.errors import AresError, DiskFull, SourceError
+from ares.jobs import INCOMPLETE_WORK, FailureLog, Report, location_subject, utc_now
+from ares.store import (
+    AnnotationRow,
+    applied_sequence,
+    arrow_type,
+    batched,
+    outdate_annotations,
+    skip_applied,
+)
 from ingest.base import Item
-from ingest.pipeline.plan import IdentityConflict, ItemOutcome
-from ingest.pipeline.read import CHECKER, CheckedBatch, make_findings_annotation
+from ingest.pipeline.plan import IdentityConflict, ItemAction, ItemOutcome, read_stored_identities
+from ingest.pipeline.read import CHECKER, CheckedBatch, YoungFileError, make_findings_annotation
 from ingest.pipeline.source_segments import (
     ROWS_PER_APPEND,
     AnnotationTexts,
@@ -75,6 +82,10 @@ class CheckAnnotationLog:
         for part in batched(rows, ROWS_PER_APPEND):
             self._last_sequence = self._stores.annotations.append(part)
             self._is_only_writer = False
+
+    def expect_others(self) -> None:
+        """Other annotations came in between: the next synchronisation applies them with these."""
+        self._is_only_writer = False
 
     def close(self) -> None:
         """Mark the tables as in step with the log, where they are. Raises StoreError."""
@@ -136,6 +147,7 @@ class RecordWriteBuffer:
         location_failures: Errors of items without an episode id, by location.
         num_episodes: Rows of all batches.
         nbytes: Bytes of all batches in memory.
+        corrects: Whether one of them is of an episode that is stored already.
     """
 
     items: dict[CheckedBatch, list[Item]] = field(default_factory=dict)
@@ -143,6 +155,7 @@ class RecordWriteBuffer:
     location_failures: dict[str, AresError] = field(default_factory=dict)
     num_episodes: int = 0
     nbytes: int = 0
+    corrects: bool = False
 
     def add(self, batch: CheckedBatch, item: Item) -> None:
         """Add an item whose record is the next row of a batch."""
@@ -166,7 +179,8 @@ class RecordWriter:
         strict: Whether the first failure is raised.
 
     Attributes:
-        corrects: Whether episodes come that are stored already, and are to be corrected.
+        corrects: Whether all episodes come that are stored already, and are to be corrected.
+        incomplete: Written episodes that lack something that their source promises, and nobody has accepted it.
     """
 
     def __init__(
@@ -175,12 +189,14 @@ class RecordWriter:
         self.counts = counts
         self.copied_bytes = 0
         self.corrects = False
+        self.incomplete = 0
         self.sample_ids: list[str] = []
         self._stores = stores
         self._check_log = check_log
         self._ingested = ingested
         self._strict = strict
         self._failure_log = FailureLog(stores.annotations, "ingest")
+        self._incomplete_log = FailureLog(stores.annotations, INCOMPLETE_WORK)
         self._buffer = RecordWriteBuffer()
         self._buffer_started = time.monotonic()
         self._executor = ThreadPoolExecutor(1, "ingest-write")
@@ -190,12 +206,16 @@ class RecordWriter:
         """Accept items that were read together. Raises the first failure when strict, and what a write raised."""
         buffer = self._buffer
         for outcome in outcomes:
-            if isinstance(outcome.result, AresError):
+            if isinstance(outcome.result, YoungFileError):
+                self.counts.add_open()
+                self.counts.add_warning(outcome.result.reason, outcome.result.detail)
+            elif isinstance(outcome.result, AresError):
                 self._add_failure(outcome.item, outcome.result)
             elif outcome.result is None:
                 self._add_existing(outcome)
             else:
                 buffer.add(outcome.result, outcome.item)
+                buffer.corrects |= self.corrects or outcome.action is ItemAction.CORRECT
         is_old = time.monotonic() - self._buffer_started > _SECONDS_PER_WRITE
         if is_old or buffer.nbytes > _BYTES_PER_WRITE or buffer.num_episodes >= _EPISODES_PER_WRITE:
             self._flush()
@@ -219,8 +239,10 @@ class RecordWriter:
     def _write(self, buffer: RecordWriteBuffer) -> None:
         """Write segments, then signals, then episodes, then the annotations of the checks."""
         if buffer.items:
+            if buffer.corrects:
+                self._outdate_changed(buffer)
             self._write_segments(buffer)
-            self._write_rows([batch.rows for batch in buffer.items])
+            self._write_rows([batch.rows for batch in buffer.items], corrects=buffer.corrects)
             self._check_log.append([row for batch in buffer.items for row in batch.annotations])
         for batch, items in buffer.items.items():
             self.counts.add_kept(items=len(items))
@@ -232,21 +254,56 @@ class RecordWriter:
         self.sample_ids = heapq.nsmallest(_SAMPLED_EPISODES, (*self.sample_ids, *written_ids))
         self._failure_log.record(buffer.failures, written_ids)
         self._failure_log.record_locations(buffer.location_failures)
+        self._note_incomplete(buffer, written_ids)
+
+    def _note_incomplete(self, buffer: RecordWriteBuffer, written_ids: Sequence[str]) -> None:
+        """Log which of the written episodes lack something that their source promises, and count them."""
+        incomplete = {
+            items[row].episode_id: SourceError(reason, items[row].location)
+            for batch, items in buffer.items.items()
+            for row, reason in batch.incomplete.items()
+        }
+        log = self._incomplete_log
+        self.incomplete += sum(not log.is_accepted(*failure) for failure in incomplete.items())
+        log.record(incomplete, written_ids)
+
+    def _outdate_changed(self, buffer: RecordWriteBuffer) -> None:
+        """Let what models and code said of episodes that have other content now be said again."""
+        ids = [item.episode_id for items in buffer.items.values() for item in items]
+        stored = read_stored_identities(self._stores, ids)
+        rows = (batch.rows.episodes for batch in buffer.items)
+        hashes = {
+            episode_id: content_hash
+            for batch in rows
+            for episode_id, content_hash in zip(
+                batch["episode_id"].to_pylist(), batch["content_hash"].to_pylist(), strict=True
+            )
+        }
+        changed = [id for id in ids if id in stored and stored[id].content_hash != hashes[id]]
+        log = self._stores.annotations
+        sources = [
+            maker_id
+            for maker_id, producer in log.producers().items()
+            if maker_id == CHECKER.maker_id or producer.annotator.startswith(SOURCE_PREFIX)
+        ]
+        for chunk in batched(changed, _BATCH_SIZE):
+            if outdate_annotations(log, chunk, sources):
+                self._check_log.expect_others()
 
     def _write_segments(self, buffer: RecordWriteBuffer) -> None:
         """Append what the source says of spans; of episodes that are corrected only what has changed."""
         rows: list[AnnotationTexts] = [row for batch in buffer.items for row in batch.segments]
-        if self.corrects:
+        if buffer.corrects:
             ids = [item.episode_id for items in buffer.items.values() for item in items]
             changed = find_changed_segments(self._stores.annotations, ids, rows, utc_now())
             self._check_log.append_segments(list(changed))
         elif rows:
             self._check_log.append_segments([AnnotationRow._make(row) for row in rows])
 
-    def _write_rows(self, batches: Sequence[EpisodeTableRows]) -> None:
+    def _write_rows(self, batches: Sequence[EpisodeTableRows], *, corrects: bool) -> None:
         """Write rows of new episodes; those of episodes that are stored are corrected in place."""
         episodes = self._stores.tables.episodes
-        write = episodes.correct if self.corrects else episodes.write
+        write = episodes.correct if corrects else episodes.write
         write(batches, self._ingested)
 
     def _add_existing(self, outcome: ItemOutcome) -> None:

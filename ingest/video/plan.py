@@ -66,10 +66,12 @@ def group_by_names(files: Iterable[str]) -> VideosByEpisode:
             continue
         if len(cameras) > 1:
             result.ambiguous.extend(cameras.values())
-        for camera, path in cameras.items():
-            result.groups[path] = {
-                camera if camera in camera_names and len(cameras) == 1 else ONLY_CAMERA: path
-            }
+        (first, *_) = cameras
+        if len(cameras) == 1 and first in camera_names:
+            # The other cameras of the episode may come later: it keeps its key then.
+            result.groups[key] = cameras
+        else:
+            result.groups |= {path: {ONLY_CAMERA: path} for path in cameras.values()}
     return result
 
 

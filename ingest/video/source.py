@@ -6,7 +6,8 @@ import functools
 import hashlib
 import math
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,7 +28,14 @@ from ingest.base import (
     failing_item,
     make_episode,
 )
-from ingest.files import describe_camera, hash_media_file, hash_media_files, probe_once
+from ingest.files import (
+    add_missing_cameras,
+    add_unread,
+    describe_camera,
+    hash_media_file,
+    hash_media_files,
+    probe_once,
+)
 from ingest.source_words import (
     InvalidRowError,
     VideoRow,
@@ -54,10 +62,11 @@ FORMAT = "video"
 _ROUNDING_SECONDS = 2e-3
 
 
-def load_clip(clip: VideoClip, entry: EpisodeEntry) -> Record:
+def load_clip(clip: VideoClip, entry: EpisodeEntry, promised: Collection[str] = ()) -> Record:
     """Read an episode from its video files, without decoding them. Raises SourceError for a file that cannot be used.
 
-    At a rate of the user one second of the episode is not one second of the file.
+    At a rate of the user one second of the episode is not one second of the file. Cameras that most episodes have are
+    promised: one that is not there has no pictures yet.
     """
     user_rate_hz = entry.rate_hz
     row = _read_row(clip)
@@ -82,7 +91,10 @@ def load_clip(clip: VideoClip, entry: EpisodeEntry) -> Record:
         cameras=cameras,
         success=row.success,
         success_source=row.success_source,
-        metadata=row.metadata,
+        metadata=add_unread(
+            add_missing_cameras(row.metadata, sorted(set(promised) - clip.videos.keys())),
+            (f"video of camera {name} is cut" for name, info in infos.items() if info.is_truncated),
+        ),
     )
     warnings = (*row.warnings, *_row_warnings(row, cameras, infos, span))
     return Record(episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(warnings)))
@@ -257,10 +269,16 @@ def _list_files(folder_plan: VideoFolderPlan) -> Iterator[SourceFile]:
 
 
 def _list_items(folder_plan: VideoFolderPlan, dataset: str, options: SourceOptions) -> Iterator[Item]:
-    return (_build_item(planned, dataset, options) for planned in folder_plan.clips())
+    clips = [planned.clip for planned in folder_plan.clips() if isinstance(planned.clip, VideoClip)]
+    counts = Counter(name for clip in clips for name in clip.videos)
+    # The name of a file alone is its camera where nothing pairs files.
+    promised = [name for name, count in counts.items() if 2 * count > len(clips) > 1]
+    return (_build_item(planned, dataset, options, promised) for planned in folder_plan.clips())
 
 
-def _build_item(planned: PlannedClip, dataset: str, options: SourceOptions) -> Item:
+def _build_item(
+    planned: PlannedClip, dataset: str, options: SourceOptions, promised: Collection[str]
+) -> Item:
     clip = planned.clip
     if not isinstance(clip, SourceError) and not _is_utf8(clip.key):
         clip = SourceError("file name is not UTF-8", clip.key)
@@ -273,8 +291,8 @@ def _build_item(planned: PlannedClip, dataset: str, options: SourceOptions) -> I
         return failing_item(
             entry.episode_id, location, SourceError(clip.reason, _escape_non_utf8(clip.detail))
         )
-    load = functools.partial(load_clip, clip, entry)
-    return Item(episode_id=entry.episode_id, location=location, load=load, key=clip.key)
+    load = functools.partial(load_clip, clip, entry, promised)
+    return Item(episode_id=entry.episode_id, location=location, load=load, key=clip.key, videos=clip.videos)
 
 
 def _is_utf8(text: str) -> bool:

@@ -29,6 +29,7 @@ from ares.store.log.protocol import (
     annotations_to_rows,
     decode_json,
     encode_json,
+    find_outdated_subjects,
     next_page_size,
     producer_from_text,
     producer_to_text,
@@ -228,9 +229,10 @@ class MongoAnnotationStore:
         return nullcontext()
 
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
-        """Return those of the subjects that this producer has annotated."""
+        """Return those of the subjects that this producer has annotated, and is not to annotate again."""
         documents = self._find_any({"maker_id": maker_id}, "subject", subjects, {"_id": 0, "subject": 1})
-        return {document["subject"] for document in documents}
+        done = {document["subject"] for document in documents}
+        return done - find_outdated_subjects(self, maker_id, done) if done else done
 
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()

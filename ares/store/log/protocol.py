@@ -289,6 +289,8 @@ class LogPosition(NamedTuple):
 
 # Collections that `AnnotationStore.position` reads.
 ACTIONS, PINS, PURGES = "actions", "pins", "purges"
+# Documents: subjects that a producer is to annotate again, by "maker_id/subject"; see `ares.store.outdated`.
+OUTDATED = "outdated"
 
 
 class AnnotationStore(Protocol):
@@ -329,7 +331,10 @@ class AnnotationStore(Protocol):
         """Store what the block writes together or not at all; a server stores it in order."""
 
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
-        """Return those of the subjects that this producer has annotated; pass some thousands at once."""
+        """Return those of the subjects that this producer has annotated, and is not to annotate again.
+
+        Pass some thousands at once.
+        """
 
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
@@ -423,3 +428,11 @@ def read_spending(store: AnnotationStore) -> Mapping[str, Cost]:
             model = key.removeprefix(SPENT_PREFIX).rpartition("/")[0]
             costs[model] = costs.get(model, Cost()) + Cost(**document)
     return costs
+
+
+def find_outdated_subjects(store: AnnotationStore, maker_id: str, subjects: Iterable[str]) -> set[str]:
+    """Those of some subjects that a producer is to annotate again; pass some thousands. Raises StoreError."""
+    if next(store.find_documents(OUTDATED, f"{maker_id}/"), None) is None:
+        return set()
+    keys = sorted(f"{maker_id}/{subject}" for subject in subjects)
+    return {str(subject) for subject in store.get_documents(OUTDATED, keys)}

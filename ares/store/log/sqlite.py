@@ -28,6 +28,7 @@ from ares.store.log.protocol import (
     annotations_to_rows,
     decode_json,
     encode_json,
+    find_outdated_subjects,
     next_page_size,
     producer_from_text,
     producer_to_text,
@@ -145,9 +146,10 @@ class SqliteAnnotationStore:
             yield
 
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
-        """Return those of the subjects that this producer has annotated."""
+        """Return those of the subjects that this producer has annotated, and is not to annotate again."""
         query = "SELECT subject FROM facts WHERE maker_id = ? AND subject IN (SELECT value FROM json_each(?))"
-        return {row[0] for row in self._rows(query, (maker_id, encode_json(list(subjects))))}
+        done = {row[0] for row in self._rows(query, (maker_id, encode_json(list(subjects))))}
+        return done - find_outdated_subjects(self, maker_id, done) if done else done
 
     def find_annotations(
         self, episode_ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()

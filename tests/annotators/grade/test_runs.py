@@ -54,7 +54,11 @@ def _write_captions(ws: Workspace, producers: int, columns: Sequence[Column] = (
             annotator="caption", version="1", model=model, kind="model", columns=tuple(columns)
         )
         ws.stores.annotations.add_producer(producer)
-        for place, episode in enumerate(ws.stores.tables.episodes.read()):
+        # The order of rows is that in which the workers of the ingestion end.
+        in_order = sorted(
+            ws.stores.tables.episodes.read(), key=lambda episode: (episode.success is True, episode.key)
+        )
+        for place, episode in enumerate(in_order):
             # Half of them are true; no two of the others are alike.
             thing = "drawer" if (number + place) % 2 else f"{THINGS[number]} of kind {place}"
             text = f"close the green {thing}"

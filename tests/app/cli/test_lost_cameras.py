@@ -50,7 +50,7 @@ def test_all_videos_gone_is_a_failure_of_ingest_and_check(
 ) -> None:
     folder = without_videos(exported, tmp_path / "gone", ".mp4")
     done = run_ares("ingest", folder, "-w", tmp_path / "ws", "--json")
-    assert (done.status, done.json["kept"], done.json["lost"]) == (1, EPISODES, 2 * EPISODES)
+    assert (done.status, done.json["kept"], done.json["incomplete"]) == (1, EPISODES, EPISODES)
     assert sorted(lost(done.json).values()) == [EPISODES, EPISODES]
     done = run_ares("check", folder, "--json")
     assert done.status == 1 and "A056" in done.out
@@ -69,14 +69,19 @@ def test_states_alone_are_copied_where_that_is_said(exported: Path, tmp_path: Pa
         arguments = ("ingest", folder, "-w", tmp_path / f"of-{folder.name}", "--media", "none", "--json")
         assert run_ares(*arguments, "--dry-run").status == 0
         done = run_ares(*arguments)
-        assert (done.status, done.json["kept"], lost(done.json), done.json["lost"]) == (0, EPISODES, {}, 0)
+        assert (done.status, done.json["kept"], lost(done.json), done.json["incomplete"]) == (
+            0,
+            EPISODES,
+            {},
+            0,
+        )
     with open_workspace(tmp_path / f"of-{exported.name}") as whole:
         assert all(episode.cameras == () for episode in whole.stores.tables.episodes.read())
 
 
 def test_a_whole_folder_is_no_failure(exported: Path, tmp_path: Path, run_ares: Run) -> None:
     done = run_ares("ingest", exported, "-w", tmp_path / "ws", "--json")
-    assert (done.status, done.json["lost"]) == (0, 0)
+    assert (done.status, done.json["incomplete"]) == (0, 0)
 
 
 def test_a_dry_run_answers_as_the_run_would_where_nothing_can_be_read(tmp_path: Path, run_ares: Run) -> None:

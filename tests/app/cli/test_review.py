@@ -194,7 +194,7 @@ def test_wrong_queues_are_refused(template: Path, refused: Refused, tmp_path: Pa
         (("measure", "none"), "dataset 'none' has no accepted captions"),
         (
             ("measure", "video", "--question", "nope"),
-            "no q 'nope': there are: caption, segment, success, instruction",
+            "no question 'nope': there are: caption, segment, success, instruction",
         ),
         (("measure", "video", "--at-least", "1"), "a share of 1 cannot be shown"),
     ):

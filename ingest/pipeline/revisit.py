@@ -1,0 +1,71 @@
+"""Which stored episodes are read again: those that are incomplete, and those of which a file has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ares.io import is_url
+from ares.jobs import ACCEPTED_FAILURES, COMPLETE, INCOMPLETE_WORK
+from ares.media import has_file_changed
+from ares.store import ids_filter
+from ingest.base import Item
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+
+STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME = (
+    "read again, since it was incomplete",
+    "read again, since a file of it has changed",
+    "read again, since it has another camera by now",
+)
+READ_AGAIN = (STILL_INCOMPLETE, FILES_CHANGED, CAMERA_CAME)
+_COLUMNS = ("episode_id", "source", "cameras")
+_LATER_COLUMNS = ("source_stamp", "camera_stamps", COMPLETE)
+
+
+class StoredEpisodeReader:
+    """Says of stored episodes why each is to be read again.
+
+    Args:
+        stores: Where they are stored.
+        by_content: Whether the content of files is compared also where size and time are as they were.
+    """
+
+    def __init__(self, stores: Stores, *, by_content: bool = False) -> None:
+        self._episodes, self._by_content = stores.tables.episodes, by_content
+        existing = self._episodes.columns()
+        self._columns = [*_COLUMNS, *(name for name in _LATER_COLUMNS if name in existing)]
+        self._accepted = {
+            key for key, _ in stores.annotations.find_documents(ACCEPTED_FAILURES, f"{INCOMPLETE_WORK}/")
+        }
+        # Shards and videos are shared by thousands of episodes.
+        self._changed: dict[tuple[str, str], bool] = {}
+
+    def find_reasons(self, items: Sequence[Item]) -> dict[str, str]:
+        """Why the episodes of some items are read again, by their ids; a file that is gone is no reason."""
+        by_id = {item.episode_id: item for item in items}
+        rows = self._episodes.read_columns(self._columns, ids_filter(list(by_id))).to_pylist()
+        reasons = ((row["episode_id"], self._find_reason(row, by_id[row["episode_id"]])) for row in rows)
+        return {episode_id: reason for episode_id, reason in reasons if reason}
+
+    def _find_reason(self, row: Mapping[str, Any], item: Item) -> str:
+        is_known = f"{INCOMPLETE_WORK}/{item.episode_id}" in self._accepted
+        if row.get(COMPLETE) is False and not is_known:
+            return STILL_INCOMPLETE
+        cameras = row["cameras"] or []
+        if item.videos.keys() - {camera["name"] for camera in cameras}:
+            return CAMERA_CAME
+        files = {(row["source"], row.get("source_stamp") or "")}
+        uris = (camera["uri"] for camera in cameras)
+        files.update(zip(uris, row.get("camera_stamps") or (), strict=False))
+        return FILES_CHANGED if any(self._has_changed(*file) for file in files) else ""
+
+    def _has_changed(self, uri: str, stamp: str) -> bool:
+        # An object of a bucket is written as a whole, and asking for its size is a request.
+        if is_url(uri) and not self._by_content:
+            return False
+        if (uri, stamp) not in self._changed:
+            self._changed[uri, stamp] = has_file_changed(uri, stamp, by_content=self._by_content)
+        return self._changed[uri, stamp]

@@ -1,0 +1,170 @@
+"""What a night leaves half read, the next one completes under the same id, with what people said and no other loss."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ares.annotation import Annotation, Column, Producer
+from ares.review import Answer, give_answer
+from ares.workspace import Workspace
+from tests.ingesting import ingest_paths
+from tests.workspaces import CommandResult
+
+Run = Callable[..., CommandResult]
+LOOK = Producer(annotator="look", version="1", columns=(Column(name="looked", type="bool", meaning="Seen."),))
+
+
+@pytest.fixture
+def videos(demo_samples: Path, tmp_path: Path) -> Path:
+    """A folder of three episodes of two cameras: A_front.mp4, A_wrist.mp4 and so on."""
+    files = sorted((demo_samples / "video").rglob("*.mp4"))[:6]
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    names = [f"{episode}_{camera}.mp4" for episode in "ABC" for camera in ("front", "wrist")]
+    for file, name in zip(files, names, strict=True):
+        shutil.copy(file, folder / name)
+    return folder
+
+
+def _cameras(ws: Workspace) -> dict[str, list[str]]:
+    return {episode.key: [camera.name for camera in episode.cameras] for episode in ws.episodes}
+
+
+def _complete(ws: Workspace) -> dict[str, bool]:
+    rows = ws.stores.tables.episodes.read_columns(["key", "complete"]).to_pylist()
+    return {row["key"]: row["complete"] for row in rows}
+
+
+def test_a_camera_that_comes_a_night_later_completes_its_episode(
+    ws: Workspace, videos: Path, tmp_path: Path, run_ares: Run
+) -> None:
+    late = videos / "B_wrist.mp4"
+    late.rename(tmp_path / "late.mp4")
+    first = ingest_paths(ws.stores, [str(videos)], quiet=True)
+    assert (first.counts.kept, first.incomplete) == (3, 1)
+    assert _complete(ws) == {"A": True, "B": False, "C": True}
+    (episode_id,) = ws.stores.tables.episodes.ids("NOT complete")
+    look = Annotation(
+        episode_id=episode_id,
+        name="look",
+        value={"looked": True},
+        maker_id=LOOK.maker_id,
+        subject=episode_id,
+        start_seconds=0.0,
+        stop_seconds=1.0,
+        created="2026-01-01T00:00:00+00:00",
+    )
+    ws.stores.annotations.add_producer(LOOK)
+    ws.stores.annotations.append([look])
+    said = Answer(
+        question="success", subject_id=episode_id, subject_kind="episode", verdict="failure", person="Ada"
+    )
+    give_answer(ws.stores, said)
+    assert run_ares("ingest", videos, "-w", ws.path, "-q").status == 1, "it is still not there"
+    listed = run_ares("failures", "list", "-w", ws.path)
+    assert "camera wrist has no pictures" in listed.out
+    (tmp_path / "late.mp4").rename(late)
+    done = run_ares("ingest", videos, "-w", ws.path, "--json")
+    assert (done.status, done.json["kept"], done.json["already"], done.json["incomplete"]) == (0, 1, 2, 0)
+    ws.sync()
+    assert _complete(ws) == dict.fromkeys("ABC", True)
+    assert _cameras(ws)["B"] == ["front", "wrist"] and len(ws.episodes) == 3
+    episode = ws.episodes[episode_id]
+    assert episode.success is False, "what people say stays"
+    assert not ws.stores.annotations.find_done_subjects(LOOK.maker_id, [episode_id]), "code looks again"
+    assert len(ws.episodes.where("looked")) == 0
+    assert run_ares("ingest", videos, "-w", ws.path, "--json").json["kept"] == 0, "nothing is left to do"
+    assert run_ares("doctor", "-w", ws.path).status == 0
+
+
+def test_a_video_that_was_half_there_is_read_again_when_it_has_grown(
+    ws: Workspace, videos: Path, run_ares: Run
+) -> None:
+    path = videos / "A_front.mp4"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    first = ingest_paths(ws.stores, [str(videos)], quiet=True)
+    assert first.counts.kept + first.counts.failed == 3
+    path.write_bytes(whole)
+    again = run_ares("ingest", videos, "-w", ws.path, "--json")
+    assert again.status == 0 and again.json["incomplete"] == 0
+    ws.sync()
+    assert len(ws.episodes) == 3
+    assert {len(cameras) for cameras in _cameras(ws).values()} == {2}
+
+
+def test_a_changed_file_is_read_again_and_a_touched_one_is_not(ws: Workspace, videos: Path) -> None:
+    ingest_paths(ws.stores, [str(videos)], quiet=True)
+    os.utime(videos / "A_front.mp4", (1, 1))
+    assert ingest_paths(ws.stores, [str(videos)], quiet=True).counts.kept == 0
+    shutil.copy(videos / "C_front.mp4", videos / "A_front.mp4")
+    assert ingest_paths(ws.stores, [str(videos)], quiet=True).counts.kept == 1
+    assert len(ws.episodes) == 3
+
+
+def test_what_was_accepted_is_known_and_no_reason_for_an_alarm(
+    ws: Workspace, videos: Path, run_ares: Run
+) -> None:
+    (videos / "B_wrist.mp4").unlink()
+    assert ingest_paths(ws.stores, [str(videos)], quiet=True).incomplete == 1
+    assert run_ares("failures", "accept", "--annotator", "incomplete", "--yes", "-w", ws.path).status == 0
+    done = run_ares("ingest", videos, "-w", ws.path, "--json")
+    assert (done.status, done.json["kept"], done.json["already"]) == (0, 0, 3)
+
+
+def test_an_export_leaves_out_what_is_incomplete_until_it_is_accepted(
+    ws: Workspace, videos: Path, tmp_path: Path, run_ares: Run
+) -> None:
+    (videos / "B_wrist.mp4").unlink()
+    ingest_paths(ws.stores, [str(videos)], quiet=True)
+    frozen = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
+    for format in ("lerobot", "parquet", "jsonl", "rlds"):
+        report = ws.export(frozen, tmp_path / format, format=format, quiet=True)
+        assert (report.episodes, report.failed) == (2, 0)
+        assert any("1 incomplete episode" in line for line in report.left_out), (format, report.left_out)
+    accept = ("failures", "accept", "--annotator", "incomplete", "--yes", "-w", ws.path)
+    assert run_ares(*accept).status == 0
+    assert ws.export(frozen, tmp_path / "all", format="parquet", quiet=True).episodes == 3
+
+
+def test_young_files_are_left_for_the_next_run(ws: Workspace, videos: Path) -> None:
+    old = 1_700_000_000
+    for path in videos.iterdir():
+        os.utime(path, (old, old))
+    os.utime(videos / "C_wrist.mp4")
+    report = ws.ingest(videos, settle_seconds=3600)
+    assert (report.kept, report.failed) == (2, 0)
+    assert [warning.reason for warning in report.warnings if "just now" in warning.reason]
+    os.utime(videos / "C_wrist.mp4", (old, old))
+    assert ws.ingest(videos, settle_seconds=3600).kept == 1
+
+
+def test_a_dataset_that_is_gone_is_an_alarm(
+    ws: Workspace, videos: Path, demo_samples: Path, run_ares: Run
+) -> None:
+    shutil.copytree(demo_samples / "rlds", videos / "rlds")
+    assert run_ares("ingest", videos, "-w", ws.path).status == 0
+    shutil.rmtree(videos / "rlds")
+    done = run_ares("ingest", videos, "-w", ws.path, "--json")
+    assert (done.status, done.json["gone"], done.json["already"]) == (1, 12, 3)
+
+
+def test_an_export_is_not_written_where_too_little_is_left(
+    ws: Workspace, videos: Path, tmp_path: Path, run_ares: Run
+) -> None:
+    ingest_paths(ws.stores, [str(videos)], quiet=True)
+    ws.sets.create("night", ws.stores.tables.episodes.ids(), {})
+    export = ("export", "night", "--format", "lerobot", "-w", ws.path, "--min-kept", "0.9")
+    assert run_ares(*export, tmp_path / "1").status == 0
+    (videos / "A_front.mp4").unlink()
+    refused = run_ares(*export, tmp_path / "2")
+    assert refused.status == 2 and not (tmp_path / "2").exists()
+    assert "2 episodes of the set can be exported, 3 must be" in refused.err
+    ws.sets.create("night", sorted(ws.stores.tables.episodes.ids())[:2], {})
+    refused = run_ares(*export, tmp_path / "3")
+    assert refused.status == 2 and "the last export of night had 3" in refused.err
