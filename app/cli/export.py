@@ -212,6 +212,8 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
     """The report as text: lines of "name: value", and below a name the lines of what is a list; no empty list."""
     document = report.to_json()
     yield f"set: {report.set}"
+    if report.unchanged_since:
+        yield f"unchanged: the files are those of {report.unchanged_since}"
     for name in _COUNTS:
         yield f"{name}: {document[name]}"
     yield f"task source: {report.task_source}"

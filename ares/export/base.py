@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 FAILURES_FILE = "manifest.failed.jsonl"
 # Fields of a report that depend on when and where a set is exported; the manifest has all others.
-_LOCAL_FIELDS = ("set", "path", "seconds")
+_LOCAL_FIELDS = ("set", "path", "seconds", "unchanged_since")
 # Fields of a request that are no options of an export.
 _NO_OPTIONS = ("set", "destination", "files_hash", "min_precision", "min_kept", "least_episodes")
 # The plan of a merge, as it was obeyed, in the export.
@@ -313,6 +313,7 @@ class ExportReport:
         segments: Segments by their origin ("written"), by why they are not in the export ("held_back"), by
             what of them the format has no place for ("not_held"), and spans by why the text of their segment is not
             their task ("task_held_back").
+        unchanged_since: The earlier export that has the same, whose files are linked; "" where something has changed.
     """
 
     set: str
@@ -334,6 +335,7 @@ class ExportReport:
     reencoded: dict[str, int] = field(default_factory=dict)
     failed: int = 0
     failures: tuple[Json, ...] = ()
+    unchanged_since: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """The fields, as `ares export --json` prints them."""

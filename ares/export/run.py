@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ares.annotation import short_hash
 from ares.console import count_of, write_stderr
@@ -26,6 +27,14 @@ from ares.export.base import (
     episode_task,
 )
 from ares.export.segments import SegmentReader, SpanText
+from ares.export.unchanged import (
+    EarlierExport,
+    find_earlier_exports,
+    hash_files_of,
+    hash_state,
+    link_equal_files,
+    repeat_export,
+)
 from ares.jobs import find_incomplete_episodes
 from ares.registry import exporters, plugin_faults
 from ares.store import ids_filter
@@ -289,8 +298,13 @@ def export_set(
         members = Sets(stores.annotations).ids(request.set)
         refuse_unmeasured(stores, members, request.min_precision, request.refuted)
     reader = open_reader(request, stores, conversion)
+    earlier = find_earlier_exports(stores, request.set.name)
     if request.min_kept is not None:
-        request = _ask_for_kept_episodes(request, stores, reader.num_incomplete)
+        request = _ask_for_kept_episodes(request, earlier, reader.num_incomplete)
+    if repeated := repeat_export(request, stores, earlier):
+        progress(request.set.num_members)
+        _record_export(request, stores, repeated, earlier)
+        return repeated
     if reader.num_parts:
         progress = _count_parts(progress, request.set.num_members, reader.num_parts)
     with plugin_faults(label):
@@ -307,11 +321,14 @@ def export_set(
             f"{report.episodes} written, {report.failed} failed, of {total}; `export_members` counts them"
         )
         raise PluginError(f"{label} reports what it has not written", detail)
-    _record_export(request, stores, report.episodes)
+    link_equal_files(request.destination.expanduser().resolve(), earlier)
+    _record_export(request, stores, report, earlier)
     return report
 
 
-def _ask_for_kept_episodes(request: ExportRequest, stores: Stores, num_incomplete: int) -> ExportRequest:
+def _ask_for_kept_episodes(
+    request: ExportRequest, earlier: Sequence[EarlierExport], num_incomplete: int
+) -> ExportRequest:
     """The request with the least number of members that its share of the last export asks for.
 
     Raises:
@@ -320,13 +337,7 @@ def _ask_for_kept_episodes(request: ExportRequest, stores: Stores, num_incomplet
     share = request.min_kept or 0.0
     if not 0.0 < share <= 1.0:
         raise RequestError("a share of episodes is above 0, and at most 1", f"got {share:g}")
-    exports = (cast("dict[str, Any]", document) for _, document in stores.annotations.find_documents(EXPORTS))
-    earlier = [
-        document
-        for document in exports
-        if str(document["set"]).partition("@")[0] == request.set.name and "episodes" in document
-    ]
-    before = max(earlier, key=lambda document: str(document["created"]), default={"episodes": 0})["episodes"]
+    before = earlier[0].episodes if earlier else 0
     least = math.ceil(share * before)
     kept = request.set.num_members - num_incomplete
     if kept < least:
@@ -349,7 +360,9 @@ def _count_parts(progress: Callable[[int], None], total: int, parts: int) -> Cal
     return advance
 
 
-def _record_export(request: ExportRequest, stores: Stores, episodes: int) -> None:
+def _record_export(
+    request: ExportRequest, stores: Stores, report: ExportReport, earlier: Sequence[EarlierExport]
+) -> None:
     """Let the workspace know of an export, so that a purge can name it; what cannot be written is told."""
     folder, key = str(request.destination.expanduser().resolve()), request.set.frozen_key
     failures = request.destination / FAILURES_FILE
@@ -357,7 +370,10 @@ def _record_export(request: ExportRequest, stores: Stores, episodes: int) -> Non
     failed = [json.loads(line) for line in lines]
     document: Json = {
         "set": request.set.label,
-        "episodes": episodes,
+        "number": 1 + (earlier[0].number if earlier else 0),
+        "episodes": report.episodes,
+        "state": hash_state(request, stores),
+        "files": hash_files_of(Path(folder)),
         "path": folder,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "options": request.options,

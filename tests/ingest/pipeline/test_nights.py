@@ -159,12 +159,48 @@ def test_an_export_is_not_written_where_too_little_is_left(
 ) -> None:
     ingest_paths(ws.stores, [str(videos)], quiet=True)
     ws.sets.create("night", ws.stores.tables.episodes.ids(), {})
-    export = ("export", "night", "--format", "lerobot", "-w", ws.path, "--min-kept", "0.9")
-    assert run_ares(*export, tmp_path / "1").status == 0
+    export = ("export", "night", "-w", ws.path, "--min-kept", "0.9", "--format")
+    assert run_ares(*export, "lerobot", tmp_path / "1").status == 0
     (videos / "A_front.mp4").unlink()
-    refused = run_ares(*export, tmp_path / "2")
+    refused = run_ares(*export, "rlds", tmp_path / "2")
     assert refused.status == 2 and not (tmp_path / "2").exists()
     assert "2 episodes of the set can be exported, 3 must be" in refused.err
     ws.sets.create("night", sorted(ws.stores.tables.episodes.ids())[:2], {})
-    refused = run_ares(*export, tmp_path / "3")
+    refused = run_ares(*export, "lerobot", tmp_path / "3")
     assert refused.status == 2 and "the last export of night had 3" in refused.err
+
+
+def _new_bytes(folder: Path, before: Path) -> int:
+    known = {path.stat().st_ino for path in before.rglob("*")}
+    files = [path.stat() for path in folder.rglob("*") if path.is_file()]
+    return sum(stat.st_size for stat in files if stat.st_ino not in known)
+
+
+@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds", "parquet"])
+def test_an_unchanged_night_writes_almost_nothing_and_says_so(
+    ws: Workspace, videos: Path, tmp_path: Path, run_ares: Run, format: str
+) -> None:
+    def export(name: str) -> CommandResult:
+        assert run_ares("ingest", videos, "-w", ws.path, "-q").status == 0
+        assert run_ares("set", "create", "night", "-w", ws.path, "-q").status == 0
+        return run_ares("export", "night", tmp_path / name, "--format", format, "-w", ws.path)
+
+    assert "unchanged:" not in export("1").out
+    second = export("2")
+    assert f"unchanged: the files are those of {tmp_path / '1'}" in second.out
+    size = sum(path.stat().st_size for path in (tmp_path / "2").rglob("*") if path.is_file())
+    texts = sum(path.stat().st_size for path in (tmp_path / "2").rglob("*.json*"))
+    assert _new_bytes(tmp_path / "2", tmp_path / "1") <= texts + 0.01 * size + 20_000
+    names = [
+        sorted(path.relative_to(tmp_path / n).as_posix() for path in (tmp_path / n).rglob("*")) for n in "12"
+    ]
+    assert names[0] == names[1]
+    (videos / "C_wrist.mp4").unlink()
+    (videos / "C_front.mp4").unlink()
+    ws.sync()
+    gone = ws.episodes.where("key = 'C'").ids()
+    run_ares("remove", *gone, "-w", ws.path, "--yes")
+    third = run_ares("set", "create", "night", "-w", ws.path, "-q")
+    assert third.status == 0
+    third = run_ares("export", "night", tmp_path / "3", "--format", format, "-w", ws.path)
+    assert third.status == 0 and "unchanged:" not in third.out
