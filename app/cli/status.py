@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.cli.arguments import (
@@ -11,7 +12,7 @@ from app.cli.arguments import (
     describe_uncounted,
     open_workspace,
 )
-from app.cli.output import Block, OutputTable, answer, answer_list, paragraphs
+from app.cli.output import Block, Columns, OutputTable, answer, answer_list, make_table, paragraphs
 from ares.console import count_of
 from ares.errors import RequestError
 from ares.rubric import describe_tripwire
@@ -19,19 +20,44 @@ from ares.workspace import producers_to_json
 
 if TYPE_CHECKING:
     from ares.doctor import Finding
+    from ares.workspace.coverage import DatasetCoverage
 
 
 def add_status_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.set_defaults(run=run_status)
+    parser.add_argument(
+        "--coverage",
+        action="store_true",
+        help="how many episodes of each dataset are declared, and stored whole",
+    )
+    parser.add_argument(
+        "--strict-coverage",
+        action="store_true",
+        help="the same, and exit status 1 where a dataset is not stored whole",
+    )
     add_workspace_arguments(parser)
 
 
 def run_status(args: argparse.Namespace) -> int:
     """Print counts of episodes, annotations, sets and table rows, and failures by reason."""
-    document: dict[str, Any] = open_workspace(args).status().to_json()
+    if args.coverage or args.strict_coverage:
+        rows = open_workspace(args).coverage()
+        columns: Columns = {name: partial(_coverage_cell, name) for name in _COVERAGE_COLUMNS}
+        document: dict[str, Any] = {"datasets": [row.to_json() for row in rows]}
+        answer(args, document, lambda: make_table(columns, rows) if rows else "no datasets")
+        return int(args.strict_coverage and not all(row.is_whole for row in rows))
+    document = open_workspace(args).status().to_json()
     answer(args, document, lambda: _status_blocks(document))
     return 0
+
+
+_COVERAGE_COLUMNS = ("dataset", "declared", "listed", "kept", "incomplete", "failed")
+
+
+def _coverage_cell(name: str, row: DatasetCoverage) -> object:
+    value = getattr(row, name)
+    return "not known" if value is None else value
 
 
 def add_statistics_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ares.jobs.failures import (
         ACCEPTED_FAILURES as ACCEPTED_FAILURES,
         COMPLETE as COMPLETE,
+        COVERAGE as COVERAGE,
         FAILURES as FAILURES,
         INCOMPLETE_WORK as INCOMPLETE_WORK,
         FailureLog as FailureLog,

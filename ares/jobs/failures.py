@@ -20,6 +20,8 @@ FAILURES = "failures"
 ACCEPTED_FAILURES = "accepted_failures"
 # The work that failures of stored episodes belong to which are not whole, and the column that says so.
 INCOMPLETE_WORK, COMPLETE = "incomplete", "complete"
+# Documents by dataset: how much of it was declared, listed and failed when all of it was ingested last.
+COVERAGE = "coverage"
 # The subject of a failure that belongs to no episode is this and a hash of the location.
 _LOCATION = "at-"
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ares.search import MinScore
     from ares.store import Action
     from ares.workspace.arguments import EpisodesLike
+    from ares.workspace.coverage import DatasetCoverage
     from ares.workspace.dataset_sheet import DatasetSheet
     from ares.workspace.episode import SegmentList
     from ares.workspace.names import NameHit
@@ -282,6 +283,15 @@ class Workspace:
         from ares.workspace.status import workspace_status
 
         return workspace_status(self.stores)
+
+    def coverage(self) -> list[DatasetCoverage]:
+        """How much of each dataset is stored, as `ares status --coverage` says.
+
+        >>> [row.dataset for row in ws.coverage() if not row.is_whole]
+        """
+        from ares.workspace.coverage import read_coverage
+
+        return read_coverage(self.stores)
 
     def producers(self) -> Mapping[str, tuple[ProducerStatus, ...]]:
         """The producers of every annotator, and which of them fill the columns, as `ares use` shows them."""

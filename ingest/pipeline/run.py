@@ -15,6 +15,7 @@ from ares.console import print_message
 from ares.episode import Json
 from ares.errors import RequestError, SourceError
 from ares.jobs import (
+    COVERAGE,
     Engine,
     FailureLog,
     IngestPlan,
@@ -209,8 +210,20 @@ def _ingest_and_infer(
     """
     counts = writer.counts
     before, failures = _count_warnings(counts, {}), counts.failed - counts.accepted
+    planned, failed = counts.planned, counts.failed
     limit = None if request.limit is None else request.limit - counts.planned
     ingest_source(stores, source, readers, writer, request, limit=limit, quiet=quiet)
+    if limit is None:
+        document: dict[str, Json] = {
+            "format": source.format,
+            "dataset": source.dataset,
+            "version": source.version,
+            "declared": source.total,
+            "listed": counts.planned - planned,
+            "failed": counts.failed - failed,
+        }
+        key = "/".join((source.format, source.dataset, source.version))
+        stores.annotations.put_documents(COVERAGE, {key: document})
     is_whole = limit is None and counts.failed - counts.accepted == failures
     if writer.corrects and not is_whole:
         source = replace(source, stated="")

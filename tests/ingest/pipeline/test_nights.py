@@ -204,3 +204,16 @@ def test_an_unchanged_night_writes_almost_nothing_and_says_so(
     assert third.status == 0
     third = run_ares("export", "night", tmp_path / "3", "--format", format, "-w", ws.path)
     assert third.status == 0 and "unchanged:" not in third.out
+
+
+def test_coverage_says_what_is_declared_and_what_is_stored_whole(
+    ws: Workspace, videos: Path, run_ares: Run
+) -> None:
+    (videos / "B_wrist.mp4").unlink()
+    (videos / "C_wrist.mp4").write_bytes(b"not a video")
+    assert run_ares("ingest", videos, "-w", ws.path).status == 1
+    shown = run_ares("status", "--coverage", "--json", "-w", ws.path)
+    (row,) = shown.json["datasets"]
+    assert (row["declared"], row["listed"], row["kept"], row["incomplete"], row["failed"]) == (3, 3, 2, 1, 1)
+    assert shown.status == 0
+    assert run_ares("status", "--strict-coverage", "-w", ws.path).status == 1
