@@ -122,7 +122,7 @@ def test_videos_and_a_table_become_captions(folder: Path, clips: Path, server: S
 
 def nightly(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     (script,) = blocks("recipes/nightly", "bash")
-    return run(script, *arguments, **environ)
+    return run(script, *arguments, **{"ARES_SETTLE": "0", **environ})
 
 
 def log_of(folder: Path) -> str:
@@ -138,7 +138,7 @@ def test_a_night_exports_what_matches_and_another_night_reads_nothing_twice(
     for _ in range(2):
         done = nightly("robot-data", "curation", "exports", ARES_KEEP="1")
         assert done.returncode == 0, done.stderr + log_of(folder)
-    assert len(list((folder / "exports").glob("20*T*"))) == 1
+    assert len(list((folder / "exports").glob("20??-??-??"))) == 1
     info = json.loads((folder / "exports" / "latest" / "meta" / "info.json").read_text())
     assert info["total_episodes"] > 0 and (folder / "exports" / "latest").is_symlink()
     # The lock of a run that goes on: the second says so, and writes nothing.
@@ -164,6 +164,42 @@ def test_a_night_with_a_bad_file_exports_the_rest_and_says_so(folder: Path, clip
     done = nightly("clips", "curation", "exports", ARES_FILTER="num_steps > 0", **gone)
     assert done.returncode == 1 and "status 4 of ares annotate caption" in log_of(folder), log_of(folder)
     assert (folder / "exports" / "latest" / "meta" / "info.json").exists()
+
+
+@pytest.mark.slow
+def test_five_nights_end_as_the_page_says(folder: Path, demo_samples: Path) -> None:
+    """An upload is cut in half, goes on, the source is unmounted, and comes back; then nothing is new."""
+    lab, exports = folder / "lab", folder / "exports"
+    lab.mkdir()
+    files = sorted((demo_samples / "video").rglob("*.mp4"))[:8]
+    for file, name in zip(files, [f"{n}_{c}.mp4" for n in "ABCD" for c in ("front", "wrist")], strict=True):
+        shutil.copy(file, lab / name)
+    late = lab / "B_wrist.mp4"
+    whole = late.read_bytes()
+    late.write_bytes(whole[: len(whole) // 2])
+
+    def night(number: int) -> int:
+        environ = {"ARES_NIGHT": f"2026-12-0{number}", "ARES_FILTER": "num_steps > 0", "ARES_MIN_KEPT": "0.6"}
+        return nightly("lab", "curation", "exports", **environ).returncode
+
+    def episodes(link: str = "latest") -> int:
+        info = json.loads((exports / link / "meta" / "info.json").read_text())
+        return int(info["total_episodes"])
+
+    assert night(1) == 1 and episodes() == 3, "what is half there fails, the rest is exported"
+    late.write_bytes(whole)
+    assert night(2) == 0 and episodes() == 4
+    lab.rename(folder / "unmounted")
+    assert night(3) == 2 and (exports / "latest").readlink() == Path("2026-12-02")
+    (folder / "unmounted").rename(lab)
+    assert night(4) == 0 and episodes() == 4
+    log = (exports / "nightly-2026-12-04.log").read_text()
+    assert "unchanged: the files are those of" in log
+    known = {path.stat().st_ino for path in (exports / "2026-12-02").rglob("*")}
+    stats = [path.stat() for path in (exports / "2026-12-04").rglob("*") if path.is_file()]
+    written = sum(stat.st_size for stat in stats if stat.st_ino not in known)
+    assert written < 0.05 * sum(stat.st_size for stat in stats), "texts alone, of four short episodes"
+    assert night(4) == 0 and episodes() == 4, "the same night again changes nothing"
 
 
 @pytest.mark.slow
