@@ -26,8 +26,6 @@ from ares.rubric import (
     normalize_caption,
 )
 
-_MOST_WORDS = 12
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
@@ -93,7 +91,7 @@ def _make_case(text: Text, grader: Grader) -> GradeCase:
     return GradeCase(
         work=text.work,
         slots=text.slots,
-        extra_words=extra_words[:_MOST_WORDS],
+        extra_words=extra_words,
         phrase=normalize_caption(text.text),
         rubric=rubric,
         rulings=[ruling for ruling in rulings.values() if ruling],

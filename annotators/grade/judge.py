@@ -26,7 +26,7 @@ class GradeCase:
     Attributes:
         work: The episode's frames; no judge may read its instruction or its success, which are not evidence.
         slots: What the caption states.
-        extra_words: Words of its sentence that no slot bears, alphabetically, at most 12.
+        extra_words: Words of its sentence that no slot bears, alphabetically.
         phrase: What it says is done, for the demo's judge, which compares it with a list by code; no model reads it.
         rubric: The rubric of its grade.
         rulings: Rulings by code and by the recorded outcome.

@@ -64,7 +64,9 @@ def ask_lists(
     numbers = iter(range(len(entries)))
     open_lists = [[next(numbers) for _ in members] for members in lists]
     for parts in (2, len(entries), 1):
-        requests = [make_request([entries[number] for number in members]) for members in open_lists]
+        requests = [
+            fit_request(make_request([entries[number] for number in members]), vlm) for members in open_lists
+        ]
         unread: list[list[int]] = []
         for members, reply in zip(open_lists, vlm.ask(requests) if requests else (), strict=True):
             fresh = _read_reply([entries[number] for number in members], reply, read)
@@ -79,6 +81,11 @@ def ask_lists(
         if not open_lists:
             break
     return outcomes
+
+
+def fit_request(request: VlmRequest, vlm: Vlm) -> VlmRequest:
+    """A request without its schema where a model takes none: its prompt says the form in words."""
+    return request if "schema" in vlm.capabilities else replace(request, schema=None)
 
 
 def _read_reply(

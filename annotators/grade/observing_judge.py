@@ -8,7 +8,7 @@ from typing import Any
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
 from annotators.grade.additions import DatasetWords, find_unknown_words
 from annotators.grade.judge import GradeCase, ImagesForJudge, JudgeFrames, Judgement
-from annotators.grade.list_calls import EntryReply, KeptAnswers, ListQuestion, ask_lists
+from annotators.grade.list_calls import EntryReply, KeptAnswers, ListQuestion, ask_lists, fit_request
 from annotators.grade.observation import LEAST_CONFIDENCE
 from annotators.grade.questions import (
     ExtraWords,
@@ -78,8 +78,6 @@ class ObservingJudge:
     ) -> None:
         self._vlm, self._observer, self._frames = vlm, observer, frames
         self._words, self._choose_rival = words, choose_rival
-        self._has_schema = "schema" in vlm.capabilities
-        text_has_schema = "schema" in text_vlm.capabilities
         self.name, self.family = vlm.name, vlm.family
         self.text_vlm: Vlm = text_vlm
         # The captions of a batch share the calls that compare their values.
@@ -89,12 +87,12 @@ class ObservingJudge:
         text_settings: Mapping[str, Json] = {
             "text_model": text_vlm.name,
             "text_family": text_vlm.family,
-            "text_has_schema": text_has_schema,
+            "text_has_schema": "schema" in text_vlm.capabilities,
         }
         self.settings: Mapping[str, Json] = {
             **vlm.settings,
             **text_settings,
-            "has_schema": self._has_schema,
+            "has_schema": "schema" in vlm.capabilities,
             "observation": observer.producer.maker_id,
             "least_confidence": LEAST_CONFIDENCE,
         }
@@ -103,14 +101,14 @@ class ObservingJudge:
             name="pair",
             version=version,
             most=_MOST_PAIRS,
-            make_request=lambda entries: comparison_request(entries, text_has_schema),
+            make_request=comparison_request,
             read=parse_comparisons,
         )
         extra_words: ListQuestion[ExtraWords] = ListQuestion(
             name="words",
             version=version,
             most=_MOST_WORDS,
-            make_request=lambda entries: words_request(entries, text_has_schema),
+            make_request=words_request,
             read=parse_words,
         )
         self._pairs, self._extra_words = (
@@ -149,8 +147,8 @@ class ObservingJudge:
             answers = parse_comparisons(pairs, reply.text)
             return answers if isinstance(answers, str) else ""
 
-        has_schema = "schema" in self.text_vlm.capabilities
-        compared = make_test_call(self.text_vlm, comparison_request(pairs, has_schema), problem)
+        request = fit_request(comparison_request(pairs), self.text_vlm)
+        compared = make_test_call(self.text_vlm, request, problem)
         return Preflight(cost=checked.cost + compared.cost, warnings=[*checked.warnings, *compared.warnings])
 
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | PaidFailure | AresError]:
@@ -225,7 +223,7 @@ class ObservingJudge:
             if shown:
                 lists.append([(shown, choice) for choice in members[0].open_choices()])
                 groups.append(members)
-        replies = iter(ask_lists(self._vlm, lists, self._choice_request, _read_choices))
+        replies = iter(ask_lists(self._vlm, lists, _choice_request, _read_choices))
         for members, entries in zip(groups, lists, strict=True):
             by_slot: dict[SlotName, EntryReply[FrameAnswer]] = {
                 choice.slot: next(replies) for _, choice in entries
@@ -244,9 +242,6 @@ class ObservingJudge:
             caption.fail(read)
         return None
 
-    def _choice_request(self, entries: Sequence[tuple[ImagesForJudge, SlotOptions]]) -> VlmRequest:
-        return choice_request([choice for _, choice in entries], entries[0][0], self._has_schema)
-
     def _ask_questions(self, captions: Sequence[SlotSettlement]) -> None:
         """Ask the questions of a lab, one of each caption at a time: what refuses it spares it the others."""
         while questions := [
@@ -256,14 +251,10 @@ class ObservingJudge:
             for caption, criterion in questions:
                 if shown := self._read_images([caption]):
                     lists.append([(caption, criterion, shown)])
-            replies = ask_lists(self._vlm, lists, self._lab_request, _read_answer)
+            replies = ask_lists(self._vlm, lists, _lab_request, _read_answer)
             for ((caption, criterion, _),), reply in zip(lists, replies, strict=True):
                 _charge_first([caption], reply)
                 caption.take_answer(criterion, reply)
-
-    def _lab_request(self, questions: Sequence[_LabQuestion]) -> VlmRequest:
-        ((caption, criterion, shown),) = questions
-        return rubric_question_request(criterion.text, caption.case.slots, shown, self._has_schema)
 
     def _ask_about_words(self, captions: Sequence[SlotSettlement]) -> None:
         """Ask which words beside the slots say more; they come last, as a caption that is refused needs no answer."""
@@ -280,10 +271,19 @@ class ObservingJudge:
                 caption.take_words(reply)
 
 
+def _choice_request(entries: Sequence[tuple[ImagesForJudge, SlotOptions]]) -> VlmRequest:
+    return choice_request([choice for _, choice in entries], entries[0][0])
+
+
 def _read_choices(
     entries: Sequence[tuple[ImagesForJudge, SlotOptions]], reply: str
 ) -> list[FrameAnswer] | str:
     return parse_choices([choice for _, choice in entries], reply, entries[0][0].seconds)
+
+
+def _lab_request(questions: Sequence[_LabQuestion]) -> VlmRequest:
+    ((caption, criterion, shown),) = questions
+    return rubric_question_request(criterion.text, caption.case.slots, shown)
 
 
 def _read_answer(questions: Sequence[_LabQuestion], reply: str) -> list[FrameAnswer]:

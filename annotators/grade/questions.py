@@ -58,16 +58,13 @@ class _NumberedReplies(RootModel[dict[str, _Answer]], Generic[_Answer]):
     """A reply about several entries, by their numbers."""
 
 
-def _list_request(
-    prompt: str, entries: Sequence[Json], answers: Sequence[Json], *, has_schema: bool, tokens: int
-) -> VlmRequest:
+def _list_request(prompt: str, entries: Sequence[Json], answers: Sequence[Json], tokens: int) -> VlmRequest:
     """A question about entries without frames.
 
     Args:
         prompt: The prompt, with a place for the entries.
         entries: The entries.
         answers: The JSON schema of the answer about each.
-        has_schema: Whether the model takes a schema.
         tokens: Most tokens of the reply.
     """
     numbered = {str(number): entry for number, entry in enumerate(entries, 1)}
@@ -80,7 +77,7 @@ def _list_request(
     return VlmRequest(
         images=(),
         prompt=prompt.replace("{data}", escape_json(numbered)),
-        schema=schema if has_schema else None,
+        schema=schema,
         max_tokens=tokens,
     )
 
@@ -118,14 +115,13 @@ def make_pair(slot: SlotName, first: str, second: str) -> ValuePair:
     return ValuePair(slot, *_stable_order(slot, [bare_value(slot, first), bare_value(slot, second)]))
 
 
-def comparison_request(pairs: Sequence[ValuePair], has_schema: bool) -> VlmRequest:
+def comparison_request(pairs: Sequence[ValuePair]) -> VlmRequest:
     """The question which pairs of values mean the same."""
     answer: dict[str, Json] = {"type": "string", "enum": ["same", "different", CANNOT_TELL]}
     return _list_request(
         _describe_slots(read_prompt(_PACKAGE, "compare"), list(dict.fromkeys(pair.slot for pair in pairs))),
         [pair._asdict() for pair in pairs],
         [answer] * len(pairs),
-        has_schema=has_schema,
         tokens=40 + _TOKENS_OF_AN_ANSWER * len(pairs),
     )
 
@@ -188,13 +184,12 @@ def slot_options(segment: str, slot: SlotName, claimed: str, rival: str) -> Slot
     return SlotOptions(slot, tuple(_stable_order(f"{segment} {slot}", list(dict.fromkeys(values)))))
 
 
-def choice_request(choices: Sequence[SlotOptions], shown: ImagesForJudge, has_schema: bool) -> VlmRequest:
+def choice_request(choices: Sequence[SlotOptions], shown: ImagesForJudge) -> VlmRequest:
     """The question which of some values the frames show, for slots of one caption."""
     request = _list_request(
         _describe_slots(_frames_prompt("choose", shown), [slot for slot, _ in choices]),
         [{"slot": slot, "options": list[Json](options)} for slot, options in choices],
         [_choice_schema(options, shown) for _, options in choices],
-        has_schema=has_schema,
         tokens=MAX_NEW_TOKENS * len(choices),
     )
     return _with_frames(request, shown)
@@ -230,16 +225,13 @@ class QuestionReply(StrictForm):
     confidence: Percent
 
 
-def rubric_question_request(
-    question: str, slots: SlotValues, shown: ImagesForJudge, has_schema: bool
-) -> VlmRequest:
+def rubric_question_request(question: str, slots: SlotValues, shown: ImagesForJudge) -> VlmRequest:
     """A criterion of a rubric that is about no slot, asked with the slots of the caption."""
     data = escape_json({"question": question, "slots": slots_to_json(slots)})
-    schema = _limit_frames(QuestionReply.model_json_schema(), shown)
     request = VlmRequest(
         images=(),
         prompt=_frames_prompt("question", shown).replace("{data}", data),
-        schema=schema if has_schema else None,
+        schema=_limit_frames(QuestionReply.model_json_schema(), shown),
         max_tokens=MAX_NEW_TOKENS,
     )
     return _with_frames(request, shown)
@@ -309,7 +301,7 @@ class ExtraWords(NamedTuple):
     slots: tuple[tuple[SlotName, str], ...]
 
 
-def words_request(entries: Sequence[ExtraWords], has_schema: bool) -> VlmRequest:
+def words_request(entries: Sequence[ExtraWords]) -> VlmRequest:
     """The question which words of captions say something that their slots do not."""
     return _list_request(
         read_prompt(_PACKAGE, "words"),
@@ -322,7 +314,6 @@ def words_request(entries: Sequence[ExtraWords], has_schema: bool) -> VlmRequest
             }
             for entry in entries
         ],
-        has_schema=has_schema,
         tokens=40 + _TOKENS_OF_WORDS * len(entries),
     )
 
@@ -332,6 +323,5 @@ _Word = Annotated[str, StringConstraints(min_length=1, max_length=60)]
 
 def parse_words(entries: Sequence[ExtraWords], reply: str) -> Sequence[list[Json]] | str:
     """The words of each caption that say something of their own; else what is wrong with the reply."""
-    form = _NumberedReplies[Annotated[list[_Word], Field(max_length=12)]]
-    read = _read_list(form, reply, len(entries))
+    read = _read_list(_NumberedReplies[list[_Word]], reply, len(entries))
     return read if isinstance(read, str) else [list[Json](words) for words in read]

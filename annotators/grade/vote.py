@@ -42,15 +42,11 @@ class PanelJudge:
         self.observation_producers: Sequence[Producer] = [
             producer for judge in self.members for producer in judge.observation_producers
         ]
-
-    @property
-    def settings(self) -> Mapping[str, Json]:
-        """Name, family and settings of each judge."""
         # Under another name than the settings of earlier versions: those grades are of a majority.
         judges: list[Json] = [
             {"judge": judge.name, "family": judge.family, **judge.settings} for judge in self.members
         ]
-        return {"judges": judges}
+        self.settings: Mapping[str, Json] = {"judges": judges}
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """What any of the judges needs."""

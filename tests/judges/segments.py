@@ -311,7 +311,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(
                 f"{label}: SEG is {verdict.value} of {hits}/{total} = {hits / total:.3f} [{low:.3f}, {high:.3f}]"
             )
-        print(f"{label}: {sum(item.has_choice for item in own) / len(own):.3f} choices each")
+        hits, total, low, high = share_with_interval([(item.episode, item.is_accepted) for item in own])
+        print(f"{label}: acceptable are {hits}/{total} = {hits / total:.3f} [{low:.3f}, {high:.3f}]")
+        print(f"{label}: {sum(item.has_choice for item in own) / len(own):.3f} have a choice")
     true = [item for item in results if not item.is_neighbours and item.order not in ("", "NA")]
     hits, total, low, high = share_with_interval([(item.episode, item.order == "UNMET") for item in true])
     print(f"true captions: ORDER is UNMET of {hits}/{total} = {hits / total:.3f} [{low:.3f}, {high:.3f}]")
