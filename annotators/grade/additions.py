@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from heapq import nsmallest
 from importlib.resources import files
@@ -94,8 +94,6 @@ def stem_word(word: str) -> str:
 
 
 _SAMPLE = 400
-# Words that a caption of a dataset may use, see `DatasetWords`.
-WordReader = Callable[[str], frozenset[str]]
 
 
 class DatasetWords:

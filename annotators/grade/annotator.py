@@ -269,7 +269,7 @@ class GradeAnnotator:
             outcomes=outcomes,
             verbs=verbs,
         )
-        self._sentences = SentenceSlots(judge.text_vlm, stores, verbs, words.known_words)
+        self._sentences = SentenceSlots(judge.text_vlm, stores, verbs, words)
         self._stores, self._price = stores, options.settings.price
         self._is_remote = any(spec.startswith("openai:") for spec in (*specs, grade_options.text_model))
         self._schedule = ControlSchedule(stores, self.producer, self.select_frames, verbs)

@@ -102,7 +102,7 @@ def _load_model_judge(
     is_judge = grade_options.text_model == "judge"
     texts = vlm if is_judge else load_vlm(_text_model_spec(grade_options), options, MAX_NEW_TOKENS, stores)
     captions = SEGMENT_CAPTION if grade_options.per == "segment" else "caption"
-    rivals = DatasetValues(stores, verbs, captions).choose_rival
+    rivals = DatasetValues(stores, words, verbs, captions).choose_rival
     return ObservingJudge(vlm, observer, frames, texts, stores.annotations, words, rivals)
 
 

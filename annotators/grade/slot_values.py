@@ -16,13 +16,14 @@ from annotators.caption import (
     make_shared_fill_request,
     read_shared_fill_reply,
 )
-from annotators.grade.additions import WordReader, may_be_order
+from annotators.grade.additions import DatasetWords, find_unknown_words, may_be_order
 from annotators.grade.list_calls import EntryReply, KeptAnswers, ListQuestion
 from ares.annotation import Annotation, Cost
 from ares.episode import Json
 from ares.errors import ModelError
 from ares.rubric import (
     NOT_VISIBLE,
+    OTHER,
     SlotName,
     SlotValues,
     is_same_value,
@@ -87,14 +88,19 @@ _SHIPPED_VALUES: Mapping[SlotName, Sequence[str]] = {
 class DatasetValues:
     """Values of slots that captions of a dataset state, as rivals of a value that the observation does not show.
 
+    Those with an unknown word are none: a model would read the note of another caption.
+
     Args:
         stores: Stores of the workspace.
+        words: Words that its captions may use.
         verbs: The guide of verbs.
         captions: The annotator of the captions.
     """
 
-    def __init__(self, stores: Stores, verbs: Mapping[str, str], captions: str = "caption") -> None:
-        self._stores, self._verbs, self._captions = stores, verbs, captions
+    def __init__(
+        self, stores: Stores, words: DatasetWords, verbs: Mapping[str, str], captions: str = "caption"
+    ) -> None:
+        self._stores, self._words, self._verbs, self._captions = stores, words, verbs, captions
         self._values: dict[str, dict[SlotName, list[str]]] = {}
 
     def choose_rival(self, dataset: str, slot: SlotName, claimed: str, key: str) -> str:
@@ -123,7 +129,8 @@ class DatasetValues:
         values_of: dict[SlotName, set[str]] = {}
         for caption in self._stores.annotations.find_annotations(ids, [self._captions]):
             for name, value in drop_unstated(slots_from_json(caption.value.get("slots")) or {}).items():
-                if is_short_value(value):
+                known = self._words.known_words(dataset, name)
+                if is_short_value(value) and not find_unknown_words(value.removeprefix(f"{OTHER}: "), known):
                     values_of.setdefault(name, set()).add(value)
         return {name: sorted(values) for name, values in values_of.items()}
 
@@ -144,13 +151,13 @@ class SentenceSlots:
         vlm: The model of texts, or None where the word tables have to do.
         stores: Stores of the workspace.
         verbs: The guide of verbs.
-        known_words: Reads the common words of a dataset.
+        words: Words that captions of a dataset may use.
     """
 
     def __init__(
-        self, vlm: Vlm | None, stores: Stores, verbs: Mapping[str, str], known_words: WordReader
+        self, vlm: Vlm | None, stores: Stores, verbs: Mapping[str, str], words: DatasetWords
     ) -> None:
-        self._vlm, self._verbs, self._known_words = vlm, verbs, known_words
+        self._vlm, self._verbs, self._words = vlm, verbs, words
         if vlm is None:
             return
         question: ListQuestion[tuple[str]] = ListQuestion(
@@ -175,7 +182,7 @@ class SentenceSlots:
             ]
         filled = self._filled.ask(
             {
-                (text,): may_be_order(text, self._known_words(dataset))
+                (text,): may_be_order(text, self._words.known_words(dataset))
                 for dataset, text in sentences
                 if is_fillable(text)
             }

@@ -260,7 +260,7 @@ def _make_grader(judge: JudgeParameters, episodes: Sequence[SegmentedEpisode]) -
     stores: Any = WorldStores(_SegmentVariant(settings=_SETTINGS, segments=segments))
     frames = _SpanReader("auto", "", numbers)
     observer, words = SegmentObserver(model, frames, stores, verbs), DatasetWords(stores, verbs)
-    rivals = DatasetValues(stores, verbs).choose_rival
+    rivals = DatasetValues(stores, words, verbs).choose_rival
     return Grader(
         rubric=load_rubric("segment"),
         judge=ObservingJudge(model, observer, frames, model, stores, words, rivals),

@@ -257,7 +257,8 @@ def make_grader(judge: JudgeParameters, stores: Any) -> tuple[Grader, ScriptedMo
     model = ScriptedModel(judge, list(stores.world.values()))
     frames = _NumberedReader("auto", "")
     observer = SegmentObserver(model, frames, stores, verbs)
-    rivals, words = DatasetValues(stores, verbs).choose_rival, DatasetWords(stores, verbs)
+    words = DatasetWords(stores, verbs)
+    rivals = DatasetValues(stores, words, verbs).choose_rival
     grader = Grader(
         rubric=rubric,
         judge=ObservingJudge(model, observer, frames, model, stores, words, rivals),
@@ -282,7 +283,7 @@ def simulate(name: str, trial: JudgeTrial, variant: WorldVariant) -> TrialResult
     stores: Any = WorldStores(variant)
     grader, model = make_grader(trial.judge, stores)
     words = DatasetWords(stores, grader.verbs)
-    sentences = SentenceSlots(model, stores, grader.verbs, words.known_words)
+    sentences = SentenceSlots(model, stores, grader.verbs, words)
     rows: list[ControlGrading] = []
     graded: list[tuple[WorldEpisode, GradedText]] = []
     confusions: list[Confusion] = []

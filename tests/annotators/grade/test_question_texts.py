@@ -50,11 +50,11 @@ def _requests() -> dict[str, VlmRequest]:
     ]
     return {
         "4-comparisons": comparison_request(
-            [make_pair("object", "spanner", "wrench"), make_pair("to", "in the bin", "on the shelf")], True
+            [make_pair("object", "spanner", "wrench"), make_pair("to", "in the bin", "on the shelf")]
         ),
-        "5-choices": choice_request(choices, _shown(), True),
-        "6-words": words_request([ExtraWords(("lid",), tuple(SLOTS.items()))] * 2, True),
-        "7-question": rubric_question_request("Does the arm move smoothly?", SLOTS, _shown(), True),
+        "5-choices": choice_request(choices, _shown()),
+        "6-words": words_request([ExtraWords(("lid",), tuple(SLOTS.items()))] * 2),
+        "7-question": rubric_question_request("Does the arm move smoothly?", SLOTS, _shown()),
         "8-slots": make_shared_fill_request(
             ["close the drawer", "open the box"], StubVlm(), {"open": "move from closed to open"}
         ),
@@ -113,11 +113,11 @@ def test_an_answer_by_a_frame_that_was_not_shown_is_none() -> None:
 
 @given(first=values, second=values)
 def test_data_stays_on_its_line_and_holds_no_markup(first: str, second: str) -> None:
-    prompt = comparison_request([make_pair("object", first, second)], False).prompt
-    assert prompt == comparison_request([make_pair("object", second, first)], False).prompt
+    prompt = comparison_request([make_pair("object", first, second)]).prompt
+    assert prompt == comparison_request([make_pair("object", second, first)]).prompt
     (line,) = [line for line in prompt.splitlines() if line.startswith('{"1"')]
     data = json.loads(line)["1"]
     assert {data["first"], data["second"]} == {first, second}
     assert not set(line) & set("<>&`|")
-    empty = comparison_request([make_pair("object", "a", "b")], False).prompt.splitlines()
+    empty = comparison_request([make_pair("object", "a", "b")]).prompt.splitlines()
     assert len(prompt.splitlines()) == len(empty)

@@ -95,14 +95,13 @@ def test_questions_about_several_captions_are_these() -> None:
     plan: Any = SimpleNamespace(legend=lambda: "3 images", shown_seconds=SECONDS)
     shown = ImagesForJudge(plan=plan, images=())
     lines: list[Any] = []
-    for has_schema in (True, False):
-        for request in (
-            questions.comparison_request(_PAIRS, has_schema),
-            questions.words_request(_WORDS, has_schema),
-            questions.choice_request([questions.SlotOptions("to", ("a", "b", "c"))], shown, has_schema),
-            questions.rubric_question_request("Is it red?", {"object": "mug"}, shown, has_schema),
-        ):
-            lines.append([request.prompt[-300:], request.schema, request.max_tokens])
+    for request in (
+        questions.comparison_request(_PAIRS),
+        questions.words_request(_WORDS),
+        questions.choice_request([questions.SlotOptions("to", ("a", "b", "c"))], shown),
+        questions.rubric_question_request("Is it red?", {"object": "mug"}, shown),
+    ):
+        lines.append([request.prompt[-300:], request.schema, request.max_tokens])
     for slot, claimed, rival in (
         ("object", "mug", "cup"),
         ("object", "mug", "mug"),
