@@ -71,23 +71,17 @@ class PanelJudge:
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | PaidFailure | AresError]:
         """The votes of all judges on each case; a judge that cannot be called fails the case, which is retried."""
         by_judge = [judge.judge(cases) for judge in self.members]
-        return [
-            self._vote(case, outcomes)
-            for case, outcomes in zip(cases, zip(*by_judge, strict=True), strict=True)
-        ]
+        return [self._vote(outcomes) for outcomes in zip(*by_judge, strict=True)]
 
     def _vote(
-        self, case: GradeCase, outcomes: Sequence[Judgement | PaidFailure | AresError]
+        self, outcomes: Sequence[Judgement | PaidFailure | AresError]
     ) -> Judgement | PaidFailure | AresError:
         judgements = [outcome for outcome in outcomes if isinstance(outcome, Judgement)]
         if len(judgements) < len(outcomes):
             return _first_failure(outcomes)
-        votes = [{ruling.criterion: ruling for ruling in outcome.rulings} for outcome in judgements]
+        votes = zip(*(judgement.rulings for judgement in judgements), strict=True)
         return Judgement(
-            rulings=[
-                combine_votes([judge_votes[criterion.id] for judge_votes in votes], self.name)
-                for criterion in case.criteria
-            ],
+            rulings=[combine_votes(rulings, self.name) for rulings in votes],
             cost=sum((item.cost for item in judgements), Cost()),
             paid=sum((item.paid for item in judgements), Cost()),
             observations=[annotation for item in judgements for annotation in item.observations],

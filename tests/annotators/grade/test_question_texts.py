@@ -100,8 +100,8 @@ def test_a_choice_is_the_same_question_whoever_says_which(segment: str, claimed:
     assert {claimed, seen, "other", "cannot tell"} == set(one.options)
     for number, option in enumerate(one.options, 1):
         reply = json.dumps({"1": {"option": number, "frames": [1], "confidence": 80}})
-        (answer,) = parse_choices([one], reply, (0.0,))
-        assert not isinstance(answer, str) and answer.answer == option
+        answers = parse_choices([one], reply, (0.0,))
+        assert not isinstance(answers, str) and [answer.answer for answer in answers] == [option]
 
 
 def test_an_answer_by_a_frame_that_was_not_shown_is_none() -> None:
