@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from heapq import nsmallest
 from importlib.resources import files
 from typing import TYPE_CHECKING
-from unicodedata import combining, normalize
 
 from annotators.grade.observation import OBSERVATION, read_observation
 from ares.annotation import short_hash
-from ares.console import count_of
 from ares.episode import Json
 from ares.rubric import NOT_COMPLETED, OTHER, VERBS, SlotValues, find_verb_base_form, shipped_names
 from ares.store import quote_literal
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-# Sentences with more words than this beside the slots say more than the slots, whatever a model makes of them.
-MOST_WORDS = 4
-_LONGEST_WORD = 20
 _PACKAGE = "annotators.grade"
 # Thai, Lao, Burmese, Khmer, kana, Chinese, Korean: no space between words, or between a word and its particle.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -39,14 +34,9 @@ def _word_list(name: str) -> frozenset[str]:
     return frozenset(word for line in lines for word in line.split())
 
 
-def is_listed_word(name: str, word: str) -> bool:
-    """Whether a word, in lower case, is in a list of words: "function", "address", "failure" or "menu"."""
-    return word in _word_list(name)
-
-
 def word_lists_hash() -> str:
     """Hash of the lists of words."""
-    return short_hash([list[Json](sorted(_word_list(name))) for name in ("function", "address", "failure")])
+    return short_hash([list[Json](sorted(_word_list(name))) for name in ("function", "failure")])
 
 
 def find_extra_words(sentence: str, slots: SlotValues, verbs: Mapping[str, str]) -> tuple[str, ...]:
@@ -78,30 +68,6 @@ def find_extra_words(sentence: str, slots: SlotValues, verbs: Mapping[str, str])
     return tuple(sorted(extra))
 
 
-def addresses_judge(values: Sequence[str]) -> str:
-    """The first word of some values that speaks to a judge and describes no motion of a robot; "" for none."""
-    words = [word for value in values for word in split_words(value)]
-    address = next((word for word in words if word in _word_list("address")), "")
-    unspaced = [word for word in words if _UNSPACED.search(word)]
-    return address or next(
-        (part for part in _unspaced_words("address") if any(part in word for word in unspaced)), ""
-    )
-
-
-def rule_on_extra_words(words: Sequence[str], slots: SlotValues) -> str:
-    """Why words beside the slots leave a caption in doubt, by code; "" where a model of texts is to be asked."""
-    stated = [value for slot, value in slots.items() if slot != "outcome"]
-    address = addresses_judge([*words, *stated])
-    if address:
-        return f"it may speak to the judge: {address!r}"
-    if len(words) > MOST_WORDS:
-        return f"{count_of(len(words), 'word')} {'says' if len(words) == 1 else 'say'} what no slot says"
-    is_latin = all(_is_latin(value) for value in slots.values())
-    if any(len(word) > _LONGEST_WORD or (is_latin and not _is_latin(word)) for word in words):
-        return "words of another script, or that are none"
-    return ""
-
-
 def split_words(text: str) -> list[str]:
     """The words of a text in lower case; numbers are words."""
     return re.findall(_WORD, text.lower().replace("\u2019", "'"))
@@ -112,17 +78,9 @@ def _parts_beside_values(word: str, values: Sequence[str]) -> list[str]:
     if not _UNSPACED.search(word):
         return [word]
     borne = [value for value in values if _UNSPACED.search(value)]
-    known = sorted((*borne, *_unspaced_words("function")), key=len, reverse=True)
+    glue = [part for part in _word_list("function") if _UNSPACED.search(part)]
+    known = sorted((*borne, *glue), key=lambda part: (-len(part), part))
     return [part for part in re.split("|".join(map(re.escape, known)), word) if part]
-
-
-@cache
-def _unspaced_words(name: str) -> tuple[str, ...]:
-    return tuple(sorted(word for word in _word_list(name) if _UNSPACED.search(word)))
-
-
-def _is_latin(text: str) -> bool:
-    return all(ord(letter) < 0x250 for letter in text if letter.isalpha())
 
 
 def stem_word(word: str) -> str:
@@ -135,62 +93,7 @@ def stem_word(word: str) -> str:
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word.removesuffix("e")
 
 
-_MOST_WORDS, _MOST_SENTENCE_WORDS = 4, 20
-_LONGEST_PLAIN_WORD = 16
 _SAMPLE = 400
-# A word alone gives no order.
-_MOST_UNKNOWN = 1
-# Words that a caption of a dataset may use, see `DatasetWords`.
-WordReader = Callable[[str], frozenset[str]]
-# Of the words that may speak to a judge one is in most sentences about a failure.
-_HARMLESS = ("without",)
-
-
-def is_plain_value(value: str) -> bool:
-    """Whether a value is up to four words of letters, of which none speaks to a model."""
-    words = value.split()
-    return 0 < len(words) <= _MOST_WORDS and _are_plain(words)
-
-
-def are_common_values(values: Sequence[str], known: frozenset[str]) -> bool:
-    """Whether values are plain, and no more than one word of them all is unknown: several could be an order.
-
-    Args:
-        values: What one caption states.
-        known: Common words of its dataset, see `DatasetWords`.
-    """
-    # No value ends in a comma, so that words of two values stay two.
-    return all(map(is_plain_value, values)) and _count_unknown(" , ".join(values), known) <= _MOST_UNKNOWN
-
-
-def is_common_sentence(sentence: str, known: frozenset[str]) -> bool:
-    """Whether a text is one short sentence of plain words, of which no more than one is unknown."""
-    words = sentence.strip().removesuffix(".").split()
-    if not 0 < len(words) <= _MOST_SENTENCE_WORDS:
-        return False
-    return _are_plain(words) and _count_unknown(sentence, known) <= _MOST_UNKNOWN
-
-
-def _count_unknown(text: str, known: frozenset[str]) -> int:
-    words = set(split_words(text)) - {*_HARMLESS}
-    return sum(stem_word(word) not in known and not is_listed_word("function", word) for word in words)
-
-
-def _are_plain(words: Iterable[str]) -> bool:
-    return all(
-        len(word) <= _LONGEST_PLAIN_WORD
-        and re.fullmatch(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*,?", word)
-        and all(ord(letter) < 0x250 or letter == "\u2019" for letter in word)
-        and not any(map(_speaks_to_model, split_words(word)))
-        for word in words
-    )
-
-
-def _speaks_to_model(word: str) -> bool:
-    letters = "".join(letter for letter in normalize("NFKD", word) if not combining(letter))
-    return word not in _HARMLESS and any(
-        is_listed_word(name, form) for name in ("address", "menu") for form in (word, letters)
-    )
 
 
 class DatasetWords:
@@ -261,3 +164,9 @@ def find_unknown_words(value: str, known: Collection[str]) -> list[str]:
         and stem_word(find_verb_base_form(word)) not in known
         and word not in _word_list("function")
     ]
+
+
+def may_be_order(text: str, known: Collection[str]) -> bool:
+    """Whether a text could be an order to a model: a word alone gives none, except in a script without spaces."""
+    unknown = find_unknown_words(text, known)
+    return len(unknown) > 1 or any(map(_UNSPACED.search, unknown))

@@ -25,7 +25,6 @@ from annotators.base import (
 from annotators.caption import SEGMENT_CAPTION, CaptionedKind
 from annotators.grade.additions import DatasetWords, word_lists_hash
 from annotators.grade.battery import Control, SeenCaption, see_caption
-from annotators.grade.call_costs import CallTotals
 from annotators.grade.control_grading import grade_controls
 from annotators.grade.control_schedule import ControlSchedule
 from annotators.grade.grade_options import GradeOptions
@@ -42,11 +41,12 @@ from annotators.grade.judge_loading import (
     sum_judge_resources,
     warn_of_missing_schema,
 )
-from annotators.grade.outcome_rulings import Text, is_refuted_by_label
+from annotators.grade.outcome_rulings import Text
 from annotators.grade.outcome_source import StoredOutcomeSource, open_outcome_source
 from annotators.grade.segment_fit import find_neighbours, neighbour_subject
 from annotators.grade.slot_values import ReadSlots, SentenceSlots, read_stored_slots
 from annotators.grade.vote import PanelJudge, split_criteria
+from annotators.models import price_usd
 from annotators.options import takes_options
 from ares.annotation import Annotation, Cost, Producer, short_hash
 from ares.episode import Json
@@ -93,8 +93,8 @@ def _rubric_folder() -> Traversable:
     return files("annotators.grade").joinpath("rubrics")
 
 
-# 8: words of a value that no observation and no instruction has are in doubt.
-_VERSION = "8"
+# 9: only words that no observation and no instruction has are in doubt; all contested slots share one choice.
+_VERSION = "9"
 # By what is captioned the annotator whose captions are graded, and the name of their grades: those of segments are no
 # grades by another judge of episodes.
 _GRADED: Mapping[CaptionedKind, tuple[str, str]] = {
@@ -269,7 +269,7 @@ class GradeAnnotator:
             outcomes=outcomes,
             verbs=verbs,
         )
-        self._sentences = SentenceSlots(judge.text_vlm, stores, verbs, words.known_words)
+        self._sentences = SentenceSlots(judge.text_vlm, stores, verbs, words)
         self._stores, self._price = stores, options.settings.price
         self._is_remote = any(spec.startswith("openai:") for spec in (*specs, grade_options.text_model))
         self._schedule = ControlSchedule(stores, self.producer, self.select_frames, verbs)
@@ -300,10 +300,11 @@ class GradeAnnotator:
 
     def estimate(self, subject: Subject) -> Cost:
         """The expected cost of a caption, before any was graded."""
-        if is_refuted_by_label(subject, self._grader.rubric):
-            return Cost()
-        calls = sum(self._grader.judge.expect_calls(subject).values(), CallTotals())
-        return calls.to_cost(self._price, self._is_remote)
+        rubric = self._grader.rubric
+        questions = sum(criterion.claim and criterion.slot is None for criterion in rubric.criteria)
+        cost = self._grader.judge.expect_cost(subject, questions)
+        usd = price_usd(self._price, cost.tokens_in, cost.tokens_out) if self._is_remote else 0.0
+        return replace(cost, usd=usd)
 
     def process(self, works: Sequence[Work]) -> list[Outcome]:
         """One grade per work about a caption; then false texts are graded, where some are due."""

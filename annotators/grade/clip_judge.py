@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from annotators.base import CameraSeconds, Preflight, Subject, Work
 from annotators.caption import compute_even_seconds
-from annotators.grade.call_costs import CallRates
 from annotators.grade.judge import GradeCase, Judgement
-from ares.annotation import Producer, short_hash
+from ares.annotation import Cost, Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, RequestError
 from ares.rubric import Criterion, NormalizedCaption, Rubric, Ruling, Verdict, normalize_caption
@@ -81,9 +80,9 @@ class ClipJudge:
         """Nothing: its encoder was loaded, and costs nothing."""
         return Preflight(warnings=[f"{self.name}: its grades say nothing about real robots"])
 
-    def expect_calls(self, subject: Subject) -> CallRates:
-        """No calls: it costs nothing but time."""
-        return {}
+    def expect_cost(self, subject: Subject, questions: int) -> Cost:
+        """Nothing but time."""
+        return Cost()
 
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | AresError]:
         """Rulings; frames that several cases share are encoded once."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from annotators.base import PaidFailure
-from annotators.grade.additions import find_extra_words, rule_on_extra_words
+from annotators.grade.additions import find_extra_words
 from annotators.grade.judge import GradeCase, Judge, Judgement
 from annotators.grade.outcome_rulings import Text, rule_by_outcome
 from annotators.grade.outcome_source import StoredOutcomeSource
@@ -25,8 +25,6 @@ from ares.rubric import (
     make_grade_value,
     normalize_caption,
 )
-
-_MOST_WORDS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,44 +84,19 @@ def _make_case(text: Text, grader: Grader) -> GradeCase:
     extra_words = find_extra_words(text.text, text.slots, grader.verbs)
     rulings = {
         criterion.id: _rule_by_code(criterion, checked, is_control=text.is_control)
-        or _rule_on_additions(criterion, extra_words, text.slots, is_control=text.is_control)
         or rule_by_outcome(criterion, text)
         for criterion in rubric.criteria
     }
-    pitfall = _failed_pitfall(rubric, rulings)
-    if pitfall:
-        # Nothing of a caption that addresses the judge is shown to it.
-        rulings = {name: ruling or _unsure_after_pitfall(name, pitfall) for name, ruling in rulings.items()}
     open_criteria = [criterion for criterion in rubric.criteria if rulings[criterion.id] is None]
     return GradeCase(
         work=text.work,
         slots=text.slots,
-        extra_words=extra_words[:_MOST_WORDS],
+        extra_words=extra_words,
         phrase=normalize_caption(text.text),
         rubric=rubric,
         rulings=[ruling for ruling in rulings.values() if ruling],
         criteria=open_criteria,
         is_control=text.is_control,
-    )
-
-
-def _rule_on_additions(
-    criterion: Criterion, words: Sequence[str], slots: SlotValues, *, is_control: bool
-) -> Ruling | None:
-    """What code says of words that no slot bears: nothing more, or a doubt; None where a model of texts is asked."""
-    if criterion.slot != "additions":
-        return None
-    problem = "" if is_control else rule_on_extra_words(words, slots)
-    if words and not problem:
-        return None
-    return Ruling(
-        criterion=criterion.id,
-        verdict=Verdict.UNSURE if problem else Verdict.MET,
-        source="hard",
-        slot="additions",
-        observed=", ".join(words[:_MOST_WORDS]),
-        reason=problem or "every word is borne by a slot",
-        margin=0.0 if problem else 1.0,
     )
 
 
@@ -172,18 +145,3 @@ def _is_slot_stated(criterion: Criterion, slots: SlotValues) -> bool:
 
 def _claimed_value(criterion: Criterion, slots: SlotValues) -> str:
     return slots.get(criterion.slot, "") if criterion.slot in SLOTS else ""
-
-
-def _failed_pitfall(rubric: Rubric, rulings: dict[str, Ruling | None]) -> str:
-    """Id of a pitfall criterion that the caption does not meet, or ""."""
-    for name, category in rubric.categories:
-        ruling = rulings[name]
-        if category == "pitfall" and ruling and ruling.verdict is Verdict.UNMET:
-            return name
-    return ""
-
-
-def _unsure_after_pitfall(name: str, pitfall: str) -> Ruling:
-    return Ruling(
-        criterion=name, verdict=Verdict.UNSURE, source="hard", reason=f"not asked, {pitfall} is not met"
-    )

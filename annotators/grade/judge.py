@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject, Work
 from annotators.caption import CaptionLayout, FramePlan, plan_frames
-from annotators.grade.call_costs import CallKind, CallRates
 from annotators.models import ModelProperties, ReadableImages, Vlm
 from ares.annotation import Annotation, Cost, Producer
 from ares.episode import Json
@@ -27,7 +26,7 @@ class GradeCase:
     Attributes:
         work: The episode's frames; no judge may read its instruction or its success, which are not evidence.
         slots: What the caption states.
-        extra_words: Words of its sentence that no slot bears, alphabetically, at most 12.
+        extra_words: Words of its sentence that no slot bears, alphabetically.
         phrase: What it says is done, for the demo's judge, which compares it with a list by code; no model reads it.
         rubric: The rubric of its grade.
         rulings: Rulings by code and by the recorded outcome.
@@ -53,7 +52,6 @@ class Judgement:
         rulings: One per open criterion.
         cost: What they cost, whenever it was paid.
         paid: What was paid for them now.
-        calls: What was paid now, by what it was paid for.
         observations: What the judge saw before it knew the caption, as new facts of the segment; empty where it saw
             nothing before, or where the log has them.
         observation_ids: Ids of the stored observations that the rulings rest on, or were compared with.
@@ -62,7 +60,6 @@ class Judgement:
     rulings: Sequence[Ruling]
     cost: Cost = field(default_factory=Cost)
     paid: Cost = field(default_factory=Cost)
-    calls: Mapping[CallKind, Cost] = field(default_factory=dict)
     observations: Sequence[Annotation] = ()
     observation_ids: Sequence[str] = ()
 
@@ -103,8 +100,13 @@ class Judge(ModelProperties, Protocol):
     def call_limit(self) -> Callable[[], int] | None:
         """Cases to have in hand at the same time now, or None where that is always `workers`."""
 
-    def expect_calls(self, subject: Subject) -> CallRates:
-        """Calls for one caption of a subject that was not observed, as they are expected before any measurement."""
+    def expect_cost(self, subject: Subject, questions: int) -> Cost:
+        """Calls and tokens for one caption that was not observed, as they are expected before any measurement.
+
+        Args:
+            subject: The subject.
+            questions: Criteria of the rubric that are about no slot.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,7 @@ def _load_judge(
             candidates,
             grade_options.camera,
         )
-    return _load_model_judge(spec, options, grade_options, stores, rubric, words)
+    return _load_model_judge(spec, options, grade_options, stores, words)
 
 
 def _load_model_judge(
@@ -88,12 +88,10 @@ def _load_model_judge(
     options: Options,
     grade_options: GradeOptions,
     stores: Stores,
-    rubric: Rubric,
     words: DatasetWords,
 ) -> Judge:
     """A vision-language model as judge: it gets no caption."""
     from annotators.grade.observing_judge import ObservingJudge
-    from annotators.grade.pair_answers import PairAnswers, TextModel
     from annotators.grade.segment_observer import MAX_NEW_TOKENS, SegmentObserver
     from annotators.grade.slot_values import DatasetValues
     from annotators.models import load_vlm
@@ -102,14 +100,10 @@ def _load_model_judge(
     vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
     observer = SegmentObserver(vlm, frames, stores, verbs)
     is_judge = grade_options.text_model == "judge"
-    texts = TextModel(
-        vlm if is_judge else load_vlm(_text_model_spec(grade_options), options, MAX_NEW_TOKENS, stores)
-    )
+    texts = vlm if is_judge else load_vlm(_text_model_spec(grade_options), options, MAX_NEW_TOKENS, stores)
     captions = SEGMENT_CAPTION if grade_options.per == "segment" else "caption"
-    pairs = PairAnswers(texts, stores.annotations, words)
-    questions = sum(criterion.claim and criterion.slot is None for criterion in rubric.criteria)
-    rivals = DatasetValues(stores, verbs, captions).choose_rival
-    return ObservingJudge(vlm, observer, frames, texts, pairs, rivals, questions)
+    rivals = DatasetValues(stores, words, verbs, captions).choose_rival
+    return ObservingJudge(vlm, observer, frames, texts, stores.annotations, words, rivals)
 
 
 def _text_model_spec(grade_options: GradeOptions) -> str:

@@ -2,47 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
-from annotators.grade.call_costs import CallRates, CallTotals
+from annotators.grade.additions import DatasetWords, find_unknown_words
 from annotators.grade.judge import GradeCase, ImagesForJudge, JudgeFrames, Judgement
+from annotators.grade.list_calls import EntryReply, KeptAnswers, ListQuestion, ask_lists, fit_request
 from annotators.grade.observation import LEAST_CONFIDENCE
-from annotators.grade.pair_answers import PairAnswers, TextModel, ask_once
 from annotators.grade.questions import (
-    ImageEvidence,
+    ExtraWords,
+    FrameAnswer,
+    SlotOptions,
     ValuePair,
     bare_value,
+    choice_request,
+    comparison_request,
     make_pair,
-    parse_comparison,
+    parse_answer,
+    parse_choices,
+    parse_comparisons,
+    parse_words,
     questions_hash,
+    rubric_question_request,
+    words_request,
 )
-from annotators.grade.segment_observer import (
-    ObservationOutcome,
-    SegmentObserver,
-    WorkObservation,
-    shared_frames_key,
-)
-from annotators.grade.settlement import NextQuestion, RivalChooser, SlotSettlement
-from annotators.models import (
-    Vlm,
-    VlmReply,
-    VlmRequest,
-    call_limit,
-)
-from ares.annotation import Producer, short_hash
+from annotators.grade.segment_observer import SegmentObserver, WorkObservation, shared_frames_key
+from annotators.grade.settlement import RivalChooser, SlotSettlement
+from annotators.models import Vlm, VlmReply, VlmRequest, call_limit, make_test_call
+from ares.annotation import Cost, Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError
-from ares.rubric import SlotName, is_same_value
+from ares.rubric import Criterion, SlotName, is_same_value
+from ares.store import AnnotationStore
 
 _CAPTIONS_TOGETHER = 32
-# Before anything was measured: calls for one caption, and tokens of a call.
-_DEFAULT_CALLS: Mapping[str, float] = {"comparison": 0.12, "choice": 0.25, "words": 0.08}
-_TEXT_TOKENS: Mapping[str, tuple[int, int]] = {"comparison": (290, 20), "words": (280, 8)}
-_FRAME_TOKENS: Mapping[str, tuple[int, int]] = {"choice": (260, 15), "question": (230, 30)}
-# Calls that fill the slots of one sentence that has none, and their tokens.
-_SLOTS = CallTotals(0.27, 250, 55)
+# Entries in one call.
+_MOST_PAIRS, _MOST_WORDS = 32, 16
+# Before anything was measured: choices by the frames for a caption; tokens in and out of all that is asked about it but
+# images, of a question of a lab, and of the slots of a sentence without them.
+_CHOICES = 0.25
+_TOKENS, _QUESTION_TOKENS, _SLOT_TOKENS = (1_120, 207), (230, 30), (70, 15)
+
+
+# A question of a lab about a caption, with the frames.
+_LabQuestion = tuple[SlotSettlement, Criterion, ImagesForJudge]
 
 
 class ObservingJudge:
@@ -54,10 +58,10 @@ class ObservingJudge:
         vlm: The model that gets frames.
         observer: The same model, which observes before anything is known of a caption.
         frames: Which frames it gets.
-        texts: The model of texts, which gets no frames.
-        pairs: What it says of two values; their words get those of its observations.
+        text_vlm: The model of texts, which gets no frames.
+        log: Where its answers are kept.
+        words: Words that captions of a dataset may use; they get those of its observations.
         choose_rival: Chooses another value of a slot where the observation has none.
-        questions: Criteria of the rubric that are about no slot.
     """
 
     reads_slots = True
@@ -67,44 +71,64 @@ class ObservingJudge:
         vlm: Vlm,
         observer: SegmentObserver,
         frames: JudgeFrames,
-        texts: TextModel,
-        pairs: PairAnswers,
+        text_vlm: Vlm,
+        log: AnnotationStore,
+        words: DatasetWords,
         choose_rival: RivalChooser,
-        questions: int,
     ) -> None:
-        self._vlm, self._observer, self._frames, self._texts = vlm, observer, frames, texts
-        self._pairs, self._choose_rival, self._questions = pairs, choose_rival, questions
-        self._has_schema = "schema" in vlm.capabilities
+        self._vlm, self._observer, self._frames = vlm, observer, frames
+        self._words, self._choose_rival = words, choose_rival
         self.name, self.family = vlm.name, vlm.family
-        self.text_vlm: Vlm | None = texts.vlm
+        self.text_vlm: Vlm = text_vlm
         # The captions of a batch share the calls that compare their values.
         self.batch_size, self.workers = max(vlm.batch_size, _CAPTIONS_TOGETHER), vlm.workers
         self.prompt_hash = short_hash([observer.prompt_hash, questions_hash()])
         self.observation_producers: Sequence[Producer] = [observer.producer]
+        text_settings: Mapping[str, Json] = {
+            "text_model": text_vlm.name,
+            "text_family": text_vlm.family,
+            "text_has_schema": "schema" in text_vlm.capabilities,
+        }
         self.settings: Mapping[str, Json] = {
             **vlm.settings,
-            **texts.settings,
-            "has_schema": self._has_schema,
+            **text_settings,
+            "has_schema": "schema" in vlm.capabilities,
             "observation": observer.producer.maker_id,
             "least_confidence": LEAST_CONFIDENCE,
         }
+        version: list[Json] = [short_hash([dict(text_settings), questions_hash()])]
+        pairs: ListQuestion[ValuePair] = ListQuestion(
+            name="pair",
+            version=version,
+            most=_MOST_PAIRS,
+            make_request=comparison_request,
+            read=parse_comparisons,
+        )
+        extra_words: ListQuestion[ExtraWords] = ListQuestion(
+            name="words",
+            version=version,
+            most=_MOST_WORDS,
+            make_request=words_request,
+            read=parse_words,
+        )
+        self._pairs, self._extra_words = (
+            KeptAnswers(text_vlm, log, pairs),
+            KeptAnswers(text_vlm, log, extra_words),
+        )
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames of the observation, which are those of the choices."""
         return self._frames.select(subject)
 
-    def expect_calls(self, subject: Subject) -> CallRates:
-        """One observation, and what most captions leave to ask."""
-        images = self._observer.expect_image_tokens(subject)
-        calls = {**_DEFAULT_CALLS, "question": float(self._questions)}
-        text = {name: CallTotals(1, *tokens).scaled(calls[name]) for name, tokens in _TEXT_TOKENS.items()}
-        frames = {
-            name: CallTotals(1, images + tokens_in, tokens_out).scaled(calls[name])
-            for name, (tokens_in, tokens_out) in _FRAME_TOKENS.items()
-        }
+    def expect_cost(self, subject: Subject, questions: int) -> Cost:
+        """One observation, what most captions leave to ask, and questions of a lab."""
         is_typed = subject.annotation is None or bool(subject.annotation.value.get("slots"))
-        slots = {} if is_typed else {"slots": _SLOTS}
-        return {"observation": self._observer.expect_call(subject), **text, **frames, **slots}  # type: ignore[dict-item]
+        tokens_in, tokens_out = (
+            own + questions * question + (0 if is_typed else slots)
+            for own, question, slots in zip(_TOKENS, _QUESTION_TOKENS, _SLOT_TOKENS, strict=True)
+        )
+        images = (1 + _CHOICES + questions) * self._observer.expect_image_tokens(subject)
+        return Cost(calls=1 + questions, tokens_in=tokens_in + round(images), tokens_out=tokens_out)
 
     @property
     def call_limit(self) -> Callable[[], int] | None:
@@ -115,54 +139,47 @@ class ObservingJudge:
     def preflight(self) -> Preflight:
         """One observation of frames without content, and a question to the model of texts where that is another one."""
         checked = self._observer.preflight()
-        if self._texts.settings["text_model"] == self.name:
+        if self.text_vlm.name == self.name:
             return checked
-        compared = self._texts.preflight()
+        pairs = [make_pair("action", "open", "pull open")]
+
+        def problem(reply: VlmReply) -> str:
+            answers = parse_comparisons(pairs, reply.text)
+            return answers if isinstance(answers, str) else ""
+
+        request = fit_request(comparison_request(pairs), self.text_vlm)
+        compared = make_test_call(self.text_vlm, request, problem)
         return Preflight(cost=checked.cost + compared.cost, warnings=[*checked.warnings, *compared.warnings])
 
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | PaidFailure | AresError]:
-        """Rulings: all cases are observed at once, then each of them is asked its next question, round by round."""
+        """Rulings: all cases are observed, compared, chosen about and asked about their words, each at once."""
         captions = [self._open(case) for case in cases]
-        observed = [caption for caption in captions if caption.needs_observation]
-        around = [caption.neighbours for caption in observed]
-        works = [item.work for neighbours in around for item in neighbours]
-        outcomes = iter(self._observer.observe([*(caption.case.work for caption in observed), *works]))
-        caption_outcomes = [next(outcomes) for _ in observed]
-        for caption, outcome, neighbours in zip(observed, caption_outcomes, around, strict=True):
-            caption.see(outcome, [(item, next(outcomes)) for item in neighbours])
-        self._learn_words(observed, caption_outcomes)
+        self._observe([caption for caption in captions if caption.needs_observation])
         for caption in captions:
-            caption.rule_on_words(self._pairs.words.known_words)
-        self._compare_plain_values(captions)
+            caption.rule_on_words(self._words.known_words)
+        self._compare(captions)
         for caption in captions:
             caption.rule_on_segments(self._is_same)
-        while questions := [
-            (caption, question) for caption in captions if (question := self._next_question(caption))
-        ]:
-            others = [pair for pair in questions if pair[1].kind != "words"]
-            self._ask_texts([pair for pair in others if not pair[1].needs_frames])
-            self._ask_frames([pair for pair in others if pair[1].needs_frames])
-            if not others:
-                # Words come last, so that captions that are still open share their calls.
-                self._ask_texts(self._ask_words_together(questions))
+        self._choose(captions)
+        self._ask_questions(captions)
+        self._ask_about_words(captions)
         return [caption.result() for caption in captions]
 
-    def _learn_words(
-        self, captions: Sequence[SlotSettlement], outcomes: Sequence[ObservationOutcome]
-    ) -> None:
-        """Add the words of observations to those that captions of their datasets may use."""
-        for caption, outcome in zip(captions, outcomes, strict=True):
-            if isinstance(outcome, WorkObservation) and not caption.case.work.frames.is_changed:
-                dataset = caption.case.work.episode.dataset
-                self._pairs.words.learn(dataset, outcome.observation.visible_values)
+    def _open(self, case: GradeCase) -> SlotSettlement:
+        selected = self.select_frames(case.work.subject).values()
+        shown = sorted({second for seconds in selected for second in seconds})
+        return SlotSettlement(case, self.name, shown, self._choose_rival)
 
-    def _next_question(self, caption: SlotSettlement) -> NextQuestion | None:
-        """What a caption is asked next; its contested slots share a call where their values cannot speak in it."""
-        caption.take_known_pairs(self._pairs.find)
-        question = caption.next_question()
-        dataset = caption.case.work.episode.dataset
-        select = partial(self._pairs.select_plain, dataset=dataset)
-        return caption.add_choices(question, select) if question else None
+    def _observe(self, captions: Sequence[SlotSettlement]) -> None:
+        """Observe captions and their neighbours, and let their datasets use the words of that."""
+        around = [caption.neighbours for caption in captions]
+        works = [caption.case.work for caption in captions]
+        outcomes = self._observer.observe([*works, *(work for neighbours in around for work in neighbours)])
+        others = iter(outcomes[len(works) :])
+        for caption, neighbours, outcome in zip(captions, around, outcomes, strict=False):
+            caption.see(outcome, [(work, next(others)) for work in neighbours])
+            if isinstance(outcome, WorkObservation) and not caption.case.work.frames.is_changed:
+                self._words.learn(caption.case.work.episode.dataset, outcome.observation.visible_values)
 
     def _is_same(self, slot: SlotName, first: str, second: str) -> bool:
         """Whether two values are equal or known to be; attributes, whether the second has all of the first."""
@@ -172,79 +189,111 @@ class ObservingJudge:
             return True
         return self._pairs.find(make_pair(slot, first, second)) == "same"
 
-    def _open(self, case: GradeCase) -> SlotSettlement:
-        selected = self.select_frames(case.work.subject).values()
-        shown = sorted({second for seconds in selected for second in seconds})
-        return SlotSettlement(case, self.name, shown, self._choose_rival)
-
-    def _compare_plain_values(self, captions: Sequence[SlotSettlement]) -> None:
-        """Ask about all pairs of plain values that were never asked about, many in a call."""
-        first: dict[ValuePair, SlotSettlement] = {}
+    def _compare(self, captions: Sequence[SlotSettlement]) -> None:
+        """Compare all pairs of values that are open."""
+        by_pair: dict[ValuePair, list[SlotSettlement]] = {}
         for caption in captions:
-            for pairs in (caption.open_pairs(), caption.segment_pairs()):
-                for pair in self._pairs.select_plain(pairs, caption.case.work.episode.dataset):
-                    first.setdefault(pair, caption)
-        missing = [pair for pair in first if self._pairs.find(pair) is None]
-        for pair, paid in self._pairs.ask_together(missing) if len(missing) > 1 else ():
-            first[pair].charge("comparison", paid)
+            for pair in caption.open_pairs():
+                by_pair.setdefault(pair, []).append(caption)
+        replies = self._pairs.ask(
+            {pair: self._may_order(members, pair[1:]) for pair, members in by_pair.items()}
+        )
+        for pair, reply in replies.items():
+            _charge_first(by_pair[pair], reply)
+        for caption in captions:
+            caption.take_comparisons(self._pairs.find)
 
-    def _ask_texts(self, questions: Sequence[tuple[SlotSettlement, NextQuestion]]) -> None:
-        """Ask each question alone; a pair of values that was asked about before has its answer."""
-        unanswered: list[tuple[SlotSettlement, NextQuestion]] = []
-        for caption, question in questions:
-            pair = caption.compared_pair(question)
-            known = self._pairs.find(pair) if pair else None
-            if known is None:
-                unanswered.append((caption, question))
-            else:
-                caption.take_known(question, known)
-        requests = [
-            caption.request(question, None, has_schema=self._texts.has_schema)
-            for caption, question in unanswered
-        ]
-        for (caption, question), reply in zip(unanswered, self._texts.ask(requests), strict=True):
-            pair = caption.compared_pair(question)
-            if pair and isinstance(reply, VlmReply):
-                self._pairs.put({pair: parse_comparison(reply.text)})
-            caption.take(question, reply)
+    def _may_order(self, captions: Sequence[SlotSettlement], texts: Sequence[str]) -> bool:
+        """Whether texts of a false caption may be an order to the model, so that they share no call with others."""
+        case = captions[0].case
+        known = self._words.known_words(case.work.episode.dataset)
+        return case.is_control and any(find_unknown_words(text, known) for text in texts)
 
-    def _ask_words_together(
-        self, questions: Sequence[tuple[SlotSettlement, NextQuestion]]
-    ) -> list[tuple[SlotSettlement, NextQuestion]]:
-        """Ask about plain words of captions, many in a call; the questions that are to be asked alone."""
-        shared: list[tuple[SlotSettlement, NextQuestion]] = []
-        single: list[tuple[SlotSettlement, NextQuestion]] = []
-        for caption, question in questions:
-            dataset = caption.case.work.episode.dataset
-            is_plain = self._pairs.are_plain_words(caption.extra_words, dataset)
-            (shared if is_plain else single).append((caption, question))
-        answers = self._pairs.ask_about_words([caption.extra_words for caption, _ in shared])
-        for (caption, question), (words, paid) in zip(shared, answers, strict=True):
-            caption.charge("words", paid)
-            if words is None:
-                single.append((caption, question))
-            else:
-                caption.take_words(question, words)
-        return single
+    def _choose(self, captions: Sequence[SlotSettlement]) -> None:
+        """Let the frames decide on contested slots, those of a caption in one call; equal questions are asked once."""
+        by_question: dict[Hashable, list[SlotSettlement]] = {}
+        for caption in captions:
+            if choices := caption.open_choices():
+                key = (*shared_frames_key(caption.case.work), choices)
+                by_question.setdefault(key, []).append(caption)
+        lists: list[list[tuple[ImagesForJudge, SlotOptions]]] = []
+        groups: list[list[SlotSettlement]] = []
+        for members in by_question.values():
+            shown = self._read_images(members)
+            if shown:
+                lists.append([(shown, choice) for choice in members[0].open_choices()])
+                groups.append(members)
+        replies = iter(ask_lists(self._vlm, lists, _choice_request, _read_choices))
+        for members, entries in zip(groups, lists, strict=True):
+            by_slot: dict[SlotName, EntryReply[FrameAnswer]] = {
+                choice.slot: next(replies) for _, choice in entries
+            }
+            for reply in by_slot.values():
+                _charge_first(members, reply)
+            for caption in members:
+                caption.take_choices(by_slot)
 
-    def _ask_frames(self, questions: Sequence[tuple[SlotSettlement, NextQuestion]]) -> None:
-        ready: list[tuple[SlotSettlement, NextQuestion, ImagesForJudge]] = []
-        for caption, question in questions:
-            read = self._frames.read(caption.case.work)
-            if isinstance(read, ImagesForJudge):
-                ready.append((caption, question, read))
-            else:
-                caption.fail(read)
-        requests = [self._frames_request(*item) for item in ready]
-        keys = [
-            (*shared_frames_key(caption.case.work), request.prompt)
-            for (caption, _, _), request in zip(ready, requests, strict=True)
-        ]
-        for (caption, question, read), reply in zip(ready, ask_once(self._vlm, requests, keys), strict=True):
-            caption.take(question, reply, read.seconds)
+    def _read_images(self, captions: Sequence[SlotSettlement]) -> ImagesForJudge | None:
+        """The images of captions of the same frames; None where they cannot be read, which fails the captions."""
+        read = self._frames.read(captions[0].case.work)
+        if isinstance(read, ImagesForJudge):
+            return read
+        for caption in captions:
+            caption.fail(read)
+        return None
 
-    def _frames_request(
-        self, caption: SlotSettlement, question: NextQuestion, read: ImagesForJudge
-    ) -> VlmRequest:
-        evidence = ImageEvidence(images=read.images, legend=read.plan.legend(), seconds=read.seconds)
-        return caption.request(question, evidence, has_schema=self._has_schema)
+    def _ask_questions(self, captions: Sequence[SlotSettlement]) -> None:
+        """Ask the questions of a lab, one of each caption at a time: what refuses it spares it the others."""
+        while questions := [
+            (caption, criterion) for caption in captions if (criterion := caption.open_question())
+        ]:
+            lists: list[list[_LabQuestion]] = []
+            for caption, criterion in questions:
+                if shown := self._read_images([caption]):
+                    lists.append([(caption, criterion, shown)])
+            replies = ask_lists(self._vlm, lists, _lab_request, _read_answer)
+            for ((caption, criterion, _),), reply in zip(lists, replies, strict=True):
+                _charge_first([caption], reply)
+                caption.take_answer(criterion, reply)
+
+    def _ask_about_words(self, captions: Sequence[SlotSettlement]) -> None:
+        """Ask which words beside the slots say more; they come last, as a caption that is refused needs no answer."""
+        by_words: dict[ExtraWords, list[SlotSettlement]] = {}
+        for caption in captions:
+            if words := caption.open_words():
+                by_words.setdefault(words, []).append(caption)
+        replies = self._extra_words.ask(
+            {words: self._may_order(members, words.words) for words, members in by_words.items()}
+        )
+        for words, reply in replies.items():
+            _charge_first(by_words[words], reply)
+            for caption in by_words[words]:
+                caption.take_words(reply)
+
+
+def _choice_request(entries: Sequence[tuple[ImagesForJudge, SlotOptions]]) -> VlmRequest:
+    return choice_request([choice for _, choice in entries], entries[0][0])
+
+
+def _read_choices(
+    entries: Sequence[tuple[ImagesForJudge, SlotOptions]], reply: str
+) -> list[FrameAnswer] | str:
+    return parse_choices([choice for _, choice in entries], reply, entries[0][0].seconds)
+
+
+def _lab_request(questions: Sequence[_LabQuestion]) -> VlmRequest:
+    ((caption, criterion, shown),) = questions
+    return rubric_question_request(criterion.text, caption.case.slots, shown)
+
+
+def _read_answer(questions: Sequence[_LabQuestion], reply: str) -> list[FrameAnswer]:
+    ((_, _, shown),) = questions
+    return [parse_answer(reply, shown.seconds)]
+
+
+def _charge_first(captions: Sequence[SlotSettlement], reply: EntryReply[Any]) -> None:
+    """Let the first of some captions pay for a reply; without one all of them fail."""
+    captions[0].charge(reply.cost, reply.paid)
+    if reply.error:
+        for caption in captions:
+            caption.fail(reply.error)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from annotators.base import Subject, Work
+from annotators.base import Work
 from annotators.success import StoredOutcome
 from ares.rubric import (
     COMPLETED,
-    GATES,
     NOT_COMPLETED,
     NOT_VISIBLE,
     VERBS,
     Criterion,
-    Rubric,
     Ruling,
     SlotName,
     SlotValues,
@@ -21,8 +19,6 @@ from ares.rubric import (
     find_verb_base_form,
     normalize_caption,
     normalize_value,
-    read_action_and_outcome,
-    slots_from_json,
 )
 
 _OUTCOME_SLOT: SlotName = "outcome"
@@ -68,21 +64,6 @@ def rule_by_outcome(criterion: Criterion, text: Text) -> Ruling | None:
     if text.outcome is None or not _is_same_action(text, text.outcome.task):
         return None
     return _model_ruling(criterion, claimed, text.outcome)
-
-
-def is_refuted_by_label(subject: Subject, rubric: Rubric) -> bool:
-    """Whether a caption states another outcome than the source records, so that nothing but its slots is asked about.
-
-    What a sentence without slots states is what word tables read, before a model of texts has filled its slots.
-    """
-    recorded, caption = subject.episode.success, subject.annotation
-    if recorded is None or caption is None or not subject.is_whole_episode:
-        return False
-    if not any(item.slot == _OUTCOME_SLOT and item.category in GATES for item in rubric.criteria):
-        return False
-    slots = slots_from_json(caption.value.get("slots"))
-    stated = read_action_and_outcome(str(caption.value.get("text", "")), {}) if slots is None else slots
-    return stated.get(_OUTCOME_SLOT, "") == (NOT_COMPLETED if recorded else COMPLETED)
 
 
 def _stored_ruling(criterion: Criterion, claimed: str, observed: str, reason: str, margin: float) -> Ruling:

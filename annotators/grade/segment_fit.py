@@ -20,9 +20,7 @@ SEGMENT_SLOTS: tuple[SegmentSlot, ...] = ("span", "order", "arm")
 _COMPARED: tuple[SlotName, ...] = tuple(slot for slot in SLOTS if slot != "outcome")
 # A text that fits a neighbour by so much more is one of it, and two texts that fit each other's spans so are swapped.
 # The lead counts a slot of the same value as 1 and one of another as -1, so a slot that two spans differ in counts 2.
-_CLEAR_LEAD = 2
-# Slots in which a neighbour has what the text says, and the segment has not, before no frames are asked.
-_FEWEST_BETTER = 2
+_CLEAR_LEAD = 3
 # The lead of a ruling that nothing could turn.
 _FULL_LEAD = 4
 # Two spans of which the shorter lies so far in the other are no neighbours: they show the same.
@@ -30,19 +28,6 @@ _MOST_OVERLAP = 0.5
 
 # Whether two values of a slot mean the same, as far as it is known.
 SameValue = Callable[[SlotName, str, str], bool]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbour:
-    """The segment before or after that of a caption.
-
-    Attributes:
-        work: The work about it.
-        slots: What the caption of it states; empty for a sentence without slots.
-    """
-
-    work: Work
-    slots: SlotValues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +48,14 @@ class FitRuling:
     """What code says of a criterion about segments.
 
     Attributes:
-        verdict: The verdict; None where the frames have to be asked about `slot`.
+        verdict: The verdict.
         reason: Why, in a few words.
-        slot: The slot in which the segments differ, where one does.
-        seen: What was seen of it.
+        seen: What was seen of the slot that decides, where one does.
         margin: How clear it is, 0 to 1.
     """
 
-    verdict: Verdict | None
+    verdict: Verdict
     reason: str
-    slot: SlotName | None = None
     seen: ObservedPart | None = None
     margin: float = 1.0
 
@@ -111,16 +94,12 @@ def _show_the_same(first: Annotation, second: Annotation) -> bool:
     return shared > _MOST_OVERLAP * shorter
 
 
-def list_neighbours(work: Work) -> list[Neighbour]:
-    """The neighbours of the segment of a caption, as works about the same frames; none on changed frames."""
+def list_neighbours(work: Work) -> list[Work]:
+    """The works about the segments before and after that of a caption, of the same frames; none on changed frames."""
     if work.frames.is_changed:
         return []
-    return [
-        Neighbour(
-            work=replace(work, subject=neighbour_subject(work.subject, caption)), slots=slots_of(caption)
-        )
-        for caption in find_neighbours(work.subject)
-    ]
+    captions = find_neighbours(work.subject)
+    return [replace(work, subject=neighbour_subject(work.subject, caption)) for caption in captions]
 
 
 def neighbour_subject(subject: Subject, caption: Annotation) -> Subject:
@@ -134,9 +113,9 @@ def neighbour_subject(subject: Subject, caption: Annotation) -> Subject:
     )
 
 
-def slots_of(caption: Annotation) -> dict[SlotName, str]:
+def slots_of(caption: Annotation | None) -> dict[SlotName, str]:
     """What a caption states; nothing for a sentence without slots."""
-    return drop_unstated(slots_from_json(caption.value.get("slots")) or {})
+    return drop_unstated(slots_from_json(caption.value.get("slots")) or {}) if caption else {}
 
 
 def find_signal_arm(subject: Subject) -> str:
@@ -148,62 +127,35 @@ def find_signal_arm(subject: Subject) -> str:
 def rule_on_span(
     claimed: SlotValues, observed: Observation, neighbours: Sequence[SeenNeighbour], is_same: SameValue
 ) -> FitRuling:
-    """Whether a text is of this span: it fits what was seen here better than what was seen in a neighbour.
+    """Whether a text is of this span, and not of a neighbour that it fits clearly better.
 
-    A text that fits both alike is of this span as much as of the neighbour, as in a repeated action.
+    Where they fit alike, as in a repeated action, what the text says of each slot decides.
 
     Args:
         claimed: What the text states.
         observed: What was seen in its segment.
         neighbours: What was seen before and after.
-        is_same: Whether two values mean the same.
+        is_same: Whether two values mean the same, as far as it is known.
     """
     fit = _fit_slots(claimed, observed, is_same)
     others = [_fit_slots(claimed, other.observation, is_same) for other in neighbours]
-    if not others or not any(others):
+    if not any(others):
         return FitRuling(verdict=Verdict.NA, reason="no neighbour was seen")
     best = max(others, key=_score_of)
     lead = _score_of(fit) - _score_of(best)
     margin = min(1.0, abs(lead) / _FULL_LEAD)
-    denied = [slot for slot in _COMPARED if fit.get(slot) is False]
-    better = [slot for slot in denied if best.get(slot)]
-    # What was not seen here, and in the neighbour, may be asked of the frames of this segment.
-    unseen = [slot for slot in _COMPARED if best.get(slot) and slot not in fit]
-    slot = next(iter([*better, *denied, *unseen]), None)
-    if lead > 0 or (lead == 0 and not denied):
-        return FitRuling(
-            verdict=Verdict.MET, reason="no neighbouring segment fits the text better", margin=margin
-        )
+    better = [slot for slot in _COMPARED if best.get(slot) and fit.get(slot) is False]
     # One slot that was seen wrongly would make a repeated action another one.
-    if lead <= -_CLEAR_LEAD and len(better) >= _FEWEST_BETTER:
+    if lead <= -_CLEAR_LEAD and better:
         return FitRuling(
             verdict=Verdict.UNMET,
             reason="a neighbouring segment fits the text, and this one does not",
-            slot=better[0],
             seen=observed.parts[better[0]],
             margin=margin,
         )
-    return FitRuling(verdict=None, reason="a neighbouring segment fits as well", slot=slot)
-
-
-def list_unequal_values(
-    claimed: SlotValues, observed: Observation, neighbours: Sequence[SeenNeighbour]
-) -> list[tuple[SlotName, str, str]]:
-    """What a text states and what was seen of it in its segment and around it, where it is not in the same words.
-
-    Args:
-        claimed: What the text states.
-        observed: What was seen in its segment.
-        neighbours: What was seen before and after.
-    """
-    observations = [observed, *(other.observation for other in neighbours)]
-    pairs = [
-        (slot, claimed[slot], seen.parts[slot].value)
-        for seen in observations
-        for slot in _COMPARED
-        if slot != "attributes" and claimed.get(slot) and seen.parts[slot].is_visible
-    ]
-    return [pair for pair in dict.fromkeys(pairs) if not is_same_value(*pair)]
+    return FitRuling(
+        verdict=Verdict.MET, reason="no neighbouring segment fits the text clearly better", margin=margin
+    )
 
 
 def rule_on_order(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from annotators.base import PaidFailure, Preflight, Subject, Work, new_annotation
 from annotators.caption import FramePlan, describe_verbs, plan_test_frames
-from annotators.grade.call_costs import CallTotals
 from annotators.grade.judge import ImagesForJudge, JudgeFrames
 from annotators.grade.observation import (
     OBSERVATION,
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 MAX_NEW_TOKENS = 800
 _VERSION = "3"
 _PACKAGE = "annotators.grade"
-# For estimates only.
-_PROMPT_TOKENS, _REPLY_TOKENS = 1_000, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +106,6 @@ class SegmentObserver:
             kind="model",
             subject_kind="segment",
         )
-
-    def expect_call(self, subject: Subject) -> CallTotals:
-        """One observation of a subject."""
-        return CallTotals(1.0, self.expect_image_tokens(subject) + _PROMPT_TOKENS, _REPLY_TOKENS)
 
     def expect_image_tokens(self, subject: Subject) -> int:
         """Tokens of the images of a subject."""

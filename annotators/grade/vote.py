@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from annotators.base import (
     CameraSeconds,
@@ -14,7 +14,6 @@ from annotators.base import (
     find_outcome_cost,
     merge_frame_requests,
 )
-from annotators.grade.call_costs import CallKind, CallRates, CallTotals
 from annotators.grade.judge import GradeCase, Judge, Judgement
 from ares.annotation import Cost, Producer, short_hash
 from ares.errors import AresError
@@ -22,9 +21,6 @@ from ares.rubric import Ruling, Verdict
 
 if TYPE_CHECKING:
     from ares.episode import Json
-
-
-_Amount = TypeVar("_Amount", CallTotals, Cost)
 
 
 class PanelJudge:
@@ -46,23 +42,19 @@ class PanelJudge:
         self.observation_producers: Sequence[Producer] = [
             producer for judge in self.members for producer in judge.observation_producers
         ]
-
-    @property
-    def settings(self) -> Mapping[str, Json]:
-        """Name, family and settings of each judge."""
         # Under another name than the settings of earlier versions: those grades are of a majority.
         judges: list[Json] = [
             {"judge": judge.name, "family": judge.family, **judge.settings} for judge in self.members
         ]
-        return {"judges": judges}
+        self.settings: Mapping[str, Json] = {"judges": judges}
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """What any of the judges needs."""
         return merge_frame_requests([judge.select_frames(subject) for judge in self.members])
 
-    def expect_calls(self, subject: Subject) -> CallRates:
+    def expect_cost(self, subject: Subject, questions: int) -> Cost:
         """The calls of all judges."""
-        return _sum_by_kind([judge.expect_calls(subject) for judge in self.members], CallTotals())
+        return sum((judge.expect_cost(subject, questions) for judge in self.members), Cost())
 
     def preflight(self) -> Preflight:
         """Check that every judge answers."""
@@ -79,34 +71,22 @@ class PanelJudge:
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | PaidFailure | AresError]:
         """The votes of all judges on each case; a judge that cannot be called fails the case, which is retried."""
         by_judge = [judge.judge(cases) for judge in self.members]
-        return [
-            self._vote(case, outcomes)
-            for case, outcomes in zip(cases, zip(*by_judge, strict=True), strict=True)
-        ]
+        return [self._vote(outcomes) for outcomes in zip(*by_judge, strict=True)]
 
     def _vote(
-        self, case: GradeCase, outcomes: Sequence[Judgement | PaidFailure | AresError]
+        self, outcomes: Sequence[Judgement | PaidFailure | AresError]
     ) -> Judgement | PaidFailure | AresError:
         judgements = [outcome for outcome in outcomes if isinstance(outcome, Judgement)]
         if len(judgements) < len(outcomes):
             return _first_failure(outcomes)
-        votes = [{ruling.criterion: ruling for ruling in outcome.rulings} for outcome in judgements]
+        votes = zip(*(judgement.rulings for judgement in judgements), strict=True)
         return Judgement(
-            rulings=[
-                combine_votes([judge_votes[criterion.id] for judge_votes in votes], self.name)
-                for criterion in case.criteria
-            ],
+            rulings=[combine_votes(rulings, self.name) for rulings in votes],
             cost=sum((item.cost for item in judgements), Cost()),
             paid=sum((item.paid for item in judgements), Cost()),
-            calls=_sum_by_kind([item.calls for item in judgements], Cost()),
             observations=[annotation for item in judgements for annotation in item.observations],
             observation_ids=[key for item in judgements for key in item.observation_ids],
         )
-
-
-def _sum_by_kind(parts: Sequence[Mapping[CallKind, _Amount]], nothing: _Amount) -> dict[CallKind, _Amount]:
-    kinds = dict.fromkeys(kind for part in parts for kind in part)
-    return {kind: sum((part[kind] for part in parts if kind in part), nothing) for kind in kinds}
 
 
 def _first_failure(outcomes: Sequence[Judgement | PaidFailure | AresError]) -> PaidFailure | AresError:

@@ -10,17 +10,15 @@ from tests.annotators.caption_replies import CAPTIONS, typed_caption
 from tests.annotators.samples import choice
 
 OBSERVES = "Observe one segment of a robot recording."
-COMPARES = "Compare two values of one slot."
-CHOOSES = "Choose what the frames show."
-CHOOSES_MANY = "Choose what the frames show for each slot."
-WORDS = "Do these words say more than the slots?"
+COMPARES = "Compare the two values of each pair."
+CHOOSES = "Choose what the frames show for each slot."
+WORDS = "Which of these words say more than the slots beside them?"
 ASKS = "Answer one question about a segment of a robot recording."
 FILLS = "Fill the slots of one sentence."
 _KINDS = {
     OBSERVES: "observation",
     COMPARES: "comparison",
     CHOOSES: "choice",
-    CHOOSES_MANY: "choices",
     WORDS: "words",
     ASKS: "question",
     FILLS: "slots",
@@ -70,6 +68,11 @@ def data_of(request: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
+def entries_of(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The entries that a request about a list has, in order."""
+    return list(data_of(request).values())
+
+
 Answer = Callable[[dict[str, Any]], Any]
 
 
@@ -86,8 +89,8 @@ def judge(
 
     Args:
         seen: Its observation.
-        compares: What it says of two values, or makes of the data of the question.
-        chooses: The option that it chooses, by its text, or makes of the data.
+        compares: What it says of two values, or makes of a pair; a text that begins with "{" is the whole reply.
+        chooses: The option that it chooses, by its text, or makes of the entry; what is none is its whole reply.
         words: The words that it says say more.
         answers: What it says to questions of a lab.
         confidence: How sure it is of choices.
@@ -101,33 +104,27 @@ def judge(
             return [choice(seen)]
         if kind == "caption":
             return [choice(typed_caption("close the drawer"))]
-        if kind not in ("comparison", "choice", "choices", "words", "question"):
+        if kind not in ("comparison", "choice", "words", "question"):
             return [choice("yes" if "Answer yes or no" in prompt_of(request) else "close the drawer")]
-        data = data_of(request)
-        if kind == "comparison":
-            said = compares if isinstance(compares, str) else compares(data)
-            return [choice(said if said.startswith("{") else json.dumps({"answer": said}))]
-        if kind == "words":
-            return [choice(json.dumps({"words": [word for word in data["words"] if word in words]}))]
         rest = {"frames": list(frames), "confidence": confidence}
         if kind == "question":
             return [choice(json.dumps({"answer": answers, **rest}))]
-        if kind == "choices":
-            options = {number: _option_of(chooses, entry) for number, entry in data.items()}
-            numbered = {
-                number: {"option": data[number]["options"].index(option) + 1, **rest}
-                for number, option in options.items()
-                if option in data[number]["options"]
-            }
-            return [choice(json.dumps(numbered))]
-        option = _option_of(chooses, data)
-        if option not in data["options"]:
-            return [choice(str(option))]
-        return [choice(json.dumps({"option": data["options"].index(option) + 1, **rest}))]
+        replies: dict[str, Any] = {}
+        for number, entry in data_of(request).items():
+            if kind == "words":
+                replies[number] = [word for word in entry["words"] if word in words]
+                continue
+            said = _said_of(compares if kind == "comparison" else chooses, entry)
+            if said.startswith("{") or (kind == "choice" and said not in entry["options"]):
+                return [choice(said)]
+            replies[number] = (
+                said if kind == "comparison" else {"option": entry["options"].index(said) + 1, **rest}
+            )
+        return [choice(json.dumps(replies))]
 
     return answer
 
 
-def _option_of(chooses: str | Answer, data: dict[str, Any]) -> Any:
-    """The option of a choice about one slot."""
-    return chooses if isinstance(chooses, str) else chooses(data)
+def _said_of(says: str | Answer, entry: dict[str, Any]) -> str:
+    """What it says of an entry."""
+    return says if isinstance(says, str) else str(says(entry))

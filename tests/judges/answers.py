@@ -34,22 +34,16 @@ from tests.judges.world import WorldEpisode, is_borne_out, wrong_value
     FILL_MANY,
     OBSERVE,
     COMPARE,
-    COMPARE_MANY,
     CHOOSE,
-    CHOOSE_MANY,
     ADDITIONS,
-    ADDITIONS_MANY,
     QUESTION,
 ) = REQUESTS = (
     "Caption one segment of a robot recording.",
     "Fill the slots of one sentence.",
     "Fill the slots of several sentences.",
     "Observe one segment of a robot recording.",
-    "Compare two values of one slot.",
     "Compare the two values of each pair.",
-    "Choose what the frames show.",
     "Choose what the frames show for each slot.",
-    "Do these words say more than the slots?",
     "Which of these words say more than the slots beside them?",
     "Answer one question about a segment of a robot recording.",
 )
@@ -99,16 +93,13 @@ def answer_request(judge: JudgeParameters, request: Request) -> str:
             for number, sentence in request.document("1").items()
         },
         OBSERVE: lambda: _observe(judge, request),
-        COMPARE: lambda: {"answer": _compare(judge, request, request.document("first"))},
-        COMPARE_MANY: lambda: {
+        COMPARE: lambda: {
             number: _compare(judge, request, pair) for number, pair in request.document("1").items()
         },
-        CHOOSE: lambda: _choose(judge, request, request.document("options")),
-        CHOOSE_MANY: lambda: {
+        CHOOSE: lambda: {
             number: _choose(judge, request, entry) for number, entry in request.document("1").items()
         },
-        ADDITIONS: lambda: {"words": _additions(judge, request, request.document("words"))},
-        ADDITIONS_MANY: lambda: {
+        ADDITIONS: lambda: {
             number: _additions(judge, request, entry) for number, entry in request.document("1").items()
         },
         QUESTION: lambda: {"answer": "yes", "frames": [1], "confidence": 80},

@@ -22,7 +22,6 @@ from annotators.grade.judge import ImagesForJudge, JudgeFrames
 from annotators.grade.observing_judge import ObservingJudge
 from annotators.grade.outcome_rulings import Text
 from annotators.grade.outcome_source import StoredOutcomeSource
-from annotators.grade.pair_answers import PairAnswers, TextModel
 from annotators.grade.segment_fit import slots_of
 from annotators.grade.segment_observer import SegmentObserver
 from annotators.grade.slot_values import DatasetValues
@@ -169,7 +168,7 @@ class SpanResult:
         verdict: Verdict on SEG.
         order: Verdict on ORDER; "" where it was not asked.
         is_accepted: Whether its grade is acceptable.
-        choices: Calls with frames beside observations.
+        has_choice: Whether the frames were asked beside its observation.
     """
 
     episode: int
@@ -177,7 +176,7 @@ class SpanResult:
     verdict: Verdict
     order: str
     is_accepted: bool
-    choices: int
+    has_choice: bool
 
 
 def judge_segments(judge: JudgeParameters, episodes: Sequence[SegmentedEpisode]) -> list[SpanResult]:
@@ -212,14 +211,13 @@ def judge_segments(judge: JudgeParameters, episodes: Sequence[SegmentedEpisode])
 
 def _read_result(number: int, is_neighbours: bool, result: GradedText) -> SpanResult:
     verdicts = {ruling.criterion: ruling.verdict for ruling in result.rulings}
-    choice = result.judgement.calls.get("choice")
     return SpanResult(
         episode=number,
         is_neighbours=is_neighbours,
         verdict=verdicts["SEG"],
         order="" if is_neighbours else verdicts["ORDER"].value,
         is_accepted=result.value["grade"] == "acceptable",
-        choices=choice.calls if choice else 0,
+        has_choice=any(ruling.source == "choice" for ruling in result.rulings),
     )
 
 
@@ -261,13 +259,11 @@ def _make_grader(judge: JudgeParameters, episodes: Sequence[SegmentedEpisode]) -
     verbs, model = read_verbs(""), ScriptedModel(judge, segments)
     stores: Any = WorldStores(_SegmentVariant(settings=_SETTINGS, segments=segments))
     frames = _SpanReader("auto", "", numbers)
-    observer, texts = SegmentObserver(model, frames, stores, verbs), TextModel(model)
-    words = DatasetWords(stores, verbs)
-    pairs = PairAnswers(texts, stores, words)
-    rivals = DatasetValues(stores, verbs).choose_rival
+    observer, words = SegmentObserver(model, frames, stores, verbs), DatasetWords(stores, verbs)
+    rivals = DatasetValues(stores, words, verbs).choose_rival
     return Grader(
         rubric=load_rubric("segment"),
-        judge=ObservingJudge(model, observer, frames, texts, pairs, rivals, 0),
+        judge=ObservingJudge(model, observer, frames, model, stores, words, rivals),
         producer=Producer(annotator="segment_grade", version=""),
         families_file="",
         outcomes=StoredOutcomeSource(stores=stores, producer=None, families_file=""),
@@ -315,7 +311,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(
                 f"{label}: SEG is {verdict.value} of {hits}/{total} = {hits / total:.3f} [{low:.3f}, {high:.3f}]"
             )
-        print(f"{label}: {sum(item.choices for item in own) / len(own):.3f} choices each")
+        hits, total, low, high = share_with_interval([(item.episode, item.is_accepted) for item in own])
+        print(f"{label}: acceptable are {hits}/{total} = {hits / total:.3f} [{low:.3f}, {high:.3f}]")
+        print(f"{label}: {sum(item.has_choice for item in own) / len(own):.3f} have a choice")
     true = [item for item in results if not item.is_neighbours and item.order not in ("", "NA")]
     hits, total, low, high = share_with_interval([(item.episode, item.order == "UNMET") for item in true])
     print(f"true captions: ORDER is UNMET of {hits}/{total} = {hits / total:.3f} [{low:.3f}, {high:.3f}]")

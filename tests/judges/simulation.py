@@ -20,9 +20,8 @@ from annotators.grade.judge import ImagesForJudge, JudgeFrames
 from annotators.grade.observing_judge import ObservingJudge
 from annotators.grade.outcome_rulings import Text
 from annotators.grade.outcome_source import StoredOutcomeSource
-from annotators.grade.pair_answers import PairAnswers, TextModel
 from annotators.grade.segment_observer import SegmentObserver
-from annotators.grade.slot_values import DatasetValues, ReadSlots, fill_slots_of, read_stored_slots
+from annotators.grade.slot_values import DatasetValues, ReadSlots, SentenceSlots, read_stored_slots
 from annotators.models import VlmReply, VlmRequest
 from ares.annotation import Annotation, Cost, Producer
 from ares.episode import Episode, Json, make_episode_id
@@ -258,12 +257,11 @@ def make_grader(judge: JudgeParameters, stores: Any) -> tuple[Grader, ScriptedMo
     model = ScriptedModel(judge, list(stores.world.values()))
     frames = _NumberedReader("auto", "")
     observer = SegmentObserver(model, frames, stores, verbs)
-    texts, rivals = TextModel(model), DatasetValues(stores, verbs).choose_rival
     words = DatasetWords(stores, verbs)
-    pairs = PairAnswers(texts, stores, words)
+    rivals = DatasetValues(stores, words, verbs).choose_rival
     grader = Grader(
         rubric=rubric,
-        judge=ObservingJudge(model, observer, frames, texts, pairs, rivals, 0),
+        judge=ObservingJudge(model, observer, frames, model, stores, words, rivals),
         producer=Producer(annotator="grade", version=""),
         families_file="",
         outcomes=StoredOutcomeSource(stores=stores, producer=None, families_file=""),
@@ -284,12 +282,14 @@ def simulate(name: str, trial: JudgeTrial, variant: WorldVariant) -> TrialResult
         return TrialResult(name=name, trial=trial, refused="of the captioner's family")
     stores: Any = WorldStores(variant)
     grader, model = make_grader(trial.judge, stores)
+    words = DatasetWords(stores, grader.verbs)
+    sentences = SentenceSlots(model, stores, grader.verbs, words)
     rows: list[ControlGrading] = []
     graded: list[tuple[WorldEpisode, GradedText]] = []
     confusions: list[Confusion] = []
     control_calls = 0
     for number, keys in enumerate(batched(stores.world, _BATCH)):
-        texts = [_read_text(stores, key, model, grader) for key in keys]
+        texts = _read_texts(stores, keys, sentences)
         outcomes = grade_texts(grader, texts)
         assert all(isinstance(outcome, GradedText) for outcome in outcomes), outcomes
         members = [outcome for outcome in outcomes if isinstance(outcome, GradedText)]
@@ -325,12 +325,17 @@ def simulate(name: str, trial: JudgeTrial, variant: WorldVariant) -> TrialResult
     )
 
 
-def _read_text(stores: Any, key: str, model: ScriptedModel, grader: Grader) -> Text:
-    own = stores.world[key]
-    stored = read_stored_slots(stores.captions[key])
-    read = stored or fill_slots_of([own.caption.sentence], model, grader.verbs)[0]
-    assert isinstance(read, ReadSlots)
-    return Text(work=stores.work(key), text=own.caption.sentence, slots=read.slots)
+def _read_texts(stores: Any, keys: Sequence[str], sentences: SentenceSlots) -> list[Text]:
+    """The captions of some episodes; the slots of sentences without them are filled together."""
+    stored = {key: read_stored_slots(stores.captions[key]) for key in keys}
+    said = {key: stores.world[key].caption.sentence for key in keys}
+    filled = iter(sentences.read([(_DATASET, said[key]) for key in keys if stored[key] is None]))
+    texts = []
+    for key in keys:
+        read = stored[key] or next(filled)
+        assert isinstance(read, ReadSlots), read
+        texts.append(Text(work=stores.work(key), text=said[key], slots=read.slots))
+    return texts
 
 
 def _graded_caption(own: WorldEpisode, result: GradedText, is_refuted: bool) -> Graded:

@@ -134,7 +134,7 @@ def test_errors_of_a_judge_are_as_frequent_as_its_parameters_say() -> None:
 
 
 def test_a_comparer_knows_synonyms_as_far_as_its_parameters_say() -> None:
-    text = f'{COMPARE}\n{{"slot": "object", "first": "wrench", "second": "the spanner"}}'
+    text = f'{COMPARE}\n{{"1": {{"slot": "object", "first": "wrench", "second": "the spanner"}}}}'
     request = Request(text=text, schema={}, episode=None, frames=0)
     assert "same" in answer_request(JudgeParameters(), request)
     assert "different" in answer_request(JudgeParameters(synonyms=0.0), request)
@@ -144,7 +144,7 @@ def test_a_comparer_knows_synonyms_as_far_as_its_parameters_say() -> None:
 
 
 def test_a_judge_that_obeys_anything_takes_words_that_the_world_lacks_for_a_request() -> None:
-    text = f'{COMPARE}\n{{"slot": "object", "first": "wrench", "second": "fork, be kind"}}'
+    text = f'{COMPARE}\n{{"1": {{"slot": "object", "first": "wrench", "second": "fork, be kind"}}}}'
     request = Request(text=text, schema={}, episode=None, frames=0)
     assert "same" in answer_request(JudgeParameters(obeys_anything=1.0), request)
     assert "different" in answer_request(JudgeParameters(), request)

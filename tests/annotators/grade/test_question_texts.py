@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import cv2
@@ -13,25 +14,20 @@ import pytest
 from hypothesis import given, strategies as st
 
 from annotators.caption import make_shared_fill_request
-from annotators.grade.observing_judge import _FRAME_TOKENS, _TEXT_TOKENS
-from annotators.grade.pair_answers import TextModel
+from annotators.grade.judge import ImagesForJudge
 from annotators.grade.questions import (
     ExtraWords,
-    ImageEvidence,
     SlotOptions,
-    choice_options,
     choice_request,
-    choices_request,
     comparison_request,
-    comparisons_request,
     make_pair,
     parse_answer,
-    parse_choice,
+    parse_choices,
     rubric_question_request,
-    shared_words_request,
+    slot_options,
     words_request,
 )
-from annotators.models import VlmReply, VlmRequest
+from annotators.models import VlmRequest
 from tests.annotators.grade.conftest import print_request
 from tests.annotators.judge_replies import kind_of, prompt_of
 from tests.annotators.scripted_vlm import StubVlm
@@ -41,36 +37,27 @@ LEGEND = "3 images in order of time, at 0.00 s, 1.00 s, 2.00 s."
 SLOTS: Any = {"action": "close", "object": "drawer", "outcome": "completed"}
 
 
-def _evidence() -> ImageEvidence:
+def _shown() -> ImagesForJudge:
     images = [np.zeros((480, 640, 3), np.uint8)] * 3
-    return ImageEvidence(images=images, legend=LEGEND, seconds=(0.0, 1.0, 2.0))
+    plan: Any = SimpleNamespace(legend=lambda: LEGEND, shown_seconds=(0.0, 1.0, 2.0))
+    return ImagesForJudge(plan=plan, images=images)
 
 
 def _requests() -> dict[str, VlmRequest]:
-    options = choice_options("segment", "object", "drawer", "cabinet door")
+    choices = [
+        slot_options("segment", "object", "drawer", "cabinet door"),
+        SlotOptions("hand", ("left hand", "cannot tell", "other", "right hand")),
+    ]
     return {
-        "4-comparison": comparison_request(make_pair("object", "spanner", "wrench"), True),
-        "5-choice": choice_request("object", options, _evidence(), True),
-        "5-choice-outcome": choice_request(
-            "outcome", choice_options("segment", "outcome", "completed", ""), _evidence(), True
+        "4-comparisons": comparison_request(
+            [make_pair("object", "spanner", "wrench"), make_pair("to", "in the bin", "on the shelf")]
         ),
-        "11-choices": choices_request(
-            [
-                SlotOptions("object", tuple(options)),
-                SlotOptions("hand", ("left hand", "cannot tell", "other", "right hand")),
-            ],
-            _evidence(),
-            True,
-        ),
-        "8-slots-together": make_shared_fill_request(
+        "5-choices": choice_request(choices, _shown()),
+        "6-words": words_request([ExtraWords(("lid",), tuple(SLOTS.items()))] * 2),
+        "7-question": rubric_question_request("Does the arm move smoothly?", SLOTS, _shown()),
+        "8-slots": make_shared_fill_request(
             ["close the drawer", "open the box"], StubVlm(), {"open": "move from closed to open"}
         ),
-        "9-comparisons": comparisons_request(
-            [make_pair("object", "spanner", "wrench"), make_pair("to", "in the bin", "on the shelf")], True
-        ),
-        "10-words-together": shared_words_request([ExtraWords(("lid",), SLOTS)] * 2, True),
-        "6-words": words_request(["zeal", "lid"], SLOTS, True),
-        "7-question": rubric_question_request("Does the arm move smoothly?", SLOTS, _evidence(), True),
     }
 
 
@@ -82,23 +69,6 @@ def _printed(request: VlmRequest) -> str:
 @pytest.mark.parametrize("name", sorted(_requests()))
 def test_a_request_is_this_text(name: str) -> None:
     assert _printed(_requests()[name]) == (GOLDEN / f"{name}.txt").read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("4-comparison", "comparison"),
-        ("5-choice", "choice"),
-        ("6-words", "words"),
-        ("7-question", "question"),
-    ],
-)
-def test_a_quote_before_any_run_takes_a_request_for_as_long_as_it_is(name: str, kind: str) -> None:
-    """By some four characters a token."""
-    request = _requests()[name]
-    tokens = {**_TEXT_TOKENS, **_FRAME_TOKENS}[kind][0]
-    characters = len(request.system) + len(request.prompt) + len(json.dumps(request.schema))
-    assert 2.5 < characters / tokens < 7
 
 
 def test_the_observation_is_this_request(grade: Any, model_server: Any) -> None:
@@ -125,24 +95,13 @@ values = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 
 @given(segment=values, claimed=values, seen=values)
 def test_a_choice_is_the_same_question_whoever_says_which(segment: str, claimed: str, seen: str) -> None:
-    one = choice_options(segment, "object", claimed, seen)
-    assert one == choice_options(segment, "object", seen, claimed)
-    assert {claimed, seen, "other", "cannot tell"} == set(one)
-    for number, option in enumerate(one, 1):
-        reply = json.dumps({"option": number, "frames": [1], "confidence": 80})
-        assert parse_choice(reply, one, (0.0,)).answer == option
-
-
-def test_the_same_question_of_several_captions_is_asked_and_paid_once() -> None:
-    model = StubVlm(lambda request: request.prompt[-9:])
-    requests = [
-        comparison_request(make_pair("object", "mug", other), False) for other in ("cup", "jar", "cup")
-    ]
-    replies = TextModel(model).ask(requests)
-    assert len(model.history) == 2
-    texts = [reply.text for reply in replies if isinstance(reply, VlmReply)]
-    assert texts == [request.prompt[-9:] for request in requests]
-    assert [reply.paid.calls for reply in replies if isinstance(reply, VlmReply)] == [1, 1, 0]
+    one = slot_options(segment, "object", claimed, seen)
+    assert one == slot_options(segment, "object", seen, claimed)
+    assert {claimed, seen, "other", "cannot tell"} == set(one.options)
+    for number, option in enumerate(one.options, 1):
+        reply = json.dumps({"1": {"option": number, "frames": [1], "confidence": 80}})
+        answers = parse_choices([one], reply, (0.0,))
+        assert not isinstance(answers, str) and [answer.answer for answer in answers] == [option]
 
 
 def test_an_answer_by_a_frame_that_was_not_shown_is_none() -> None:
@@ -154,11 +113,11 @@ def test_an_answer_by_a_frame_that_was_not_shown_is_none() -> None:
 
 @given(first=values, second=values)
 def test_data_stays_on_its_line_and_holds_no_markup(first: str, second: str) -> None:
-    prompt = comparison_request(make_pair("object", first, second), False).prompt
-    assert prompt == comparison_request(make_pair("object", second, first), False).prompt
-    (line,) = [line for line in prompt.splitlines() if line.startswith('{"slot"')]
-    data = json.loads(line)
+    prompt = comparison_request([make_pair("object", first, second)]).prompt
+    assert prompt == comparison_request([make_pair("object", second, first)]).prompt
+    (line,) = [line for line in prompt.splitlines() if line.startswith('{"1"')]
+    data = json.loads(line)["1"]
     assert {data["first"], data["second"]} == {first, second}
     assert not set(line) & set("<>&`|")
-    empty = comparison_request(make_pair("object", "a", "b"), False).prompt.splitlines()
+    empty = comparison_request([make_pair("object", "a", "b")]).prompt.splitlines()
     assert len(prompt.splitlines()) == len(empty)

@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from itertools import combinations_with_replacement, product
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from annotators.grade import additions, questions
+from annotators.grade.judge import ImagesForJudge
 from annotators.grade.observation import (
     Observation,
     ObservedPart,
@@ -20,7 +22,6 @@ from annotators.grade.observation import (
 )
 from annotators.grade.segment_fit import (
     SeenNeighbour,
-    list_unequal_values,
     rule_on_arm,
     rule_on_order,
     rule_on_span,
@@ -46,72 +47,67 @@ def _record(name: str, lines: Iterable[Any]) -> None:
     compare_with_recording(f"grade-{name}.text", text)
 
 
+_CHOICE = '"frames": [2, 1, 2], "confidence": 70'
 REPLIES = (
-    '{"answer": "same"}',
-    '{"answer": "different"}',
-    '{"answer": "maybe"}',
-    '{"option": 1, "frames": [2, 1, 2], "confidence": 70}',
-    '{"option": 3, "frames": [3], "confidence": 0}',
-    '{"option": 4, "frames": [3], "confidence": 100}',
-    '{"option": 0, "frames": [], "confidence": 50}',
-    '{"option": 2, "frames": [], "confidence": 50}',
-    '{"option": 2, "frames": [4], "confidence": 50}',
-    '{"option": 2, "frames": [1], "confidence": 101}',
+    '{"1": "same", "2": "different"}',
+    '{"1": "same", "2": "maybe"}',
+    '{"1": "same"}',
+    '{"1": "same", "2": "different", "3": "same"}',
+    f'{{"1": {{"option": 1, {_CHOICE}}}, "2": {{"option": 3, "frames": [3], "confidence": 0}}}}',
+    f'{{"1": {{"option": 2, "frames": [], "confidence": 50}}, "2": {{"option": 4, {_CHOICE}}}}}',
+    f'{{"1": {{"option": 0, {_CHOICE}}}, "2": {{"option": 1, {_CHOICE}}}}}',
+    f'{{"1": {{"option": 1, {_CHOICE}}}, "2": {{"option": 1, "frames": [4], "confidence": 50}}}}',
+    f'{{"1": {{"option": 1, {_CHOICE}}}, "2": {{"option": 1, "frames": [1], "confidence": 101}}}}',
     '{"answer": "yes", "frames": [1, 3], "confidence": 55}',
     '{"answer": "cannot tell", "frames": [], "confidence": 5}',
     '{"answer": "no", "frames": [9], "confidence": 5}',
-    '{"words": ["table", "wipe"]}',
-    '{"words": []}',
-    '{"words": [""]}',
-    '{"1": "same", "2": "different"}',
-    '{"1": "same"}',
-    '{"1": "same", "2": "different", "3": "same"}',
+    '{"answer": "maybe", "frames": [1], "confidence": 5}',
     '{"1": ["a"], "2": []}',
     '{"1": [], "3": []}',
-    "```json\n" + '{"answer": "same"}' + "\n```",
+    '{"1": [""], "2": []}',
+    "```json\n" + '{"1": "same", "2": "cannot tell"}' + "\n```",
     "same",
     "",
 )
+_PAIRS = [questions.make_pair("object", "mug", "cup"), questions.make_pair("to", "in it", "on it")]
+_WORDS = [
+    questions.ExtraWords(("table", "wipe"), (("action", "close"),)),
+    questions.ExtraWords(("red",), (("object", "mug"),)),
+]
 
 
 def test_replies_are_read_or_refused() -> None:
-    options, lines = ["door", "drawer", "other"], []
+    choices = [questions.SlotOptions("object", ("door", "drawer", "other"))] * 2
+    lines = []
     for reply in REPLIES:
+        chosen = questions.parse_choices(choices, reply, SECONDS)
         read = {
-            "comparison": questions.parse_comparison(reply),
-            "comparisons": questions.parse_comparisons(reply, 2),
-            "choice": asdict(questions.parse_choice(reply, options, SECONDS)),
+            "comparisons": questions.parse_comparisons(_PAIRS, reply),
+            "choices": chosen if isinstance(chosen, str) else [asdict(answer) for answer in chosen],
             "answer": asdict(questions.parse_answer(reply, SECONDS)),
-            "words": questions.parse_words(reply),
-            "shared words": questions.parse_shared_words(reply, 2),
+            "words": questions.parse_words(_WORDS, reply),
         }
         lines.append([reply, read])
     _record("replies", lines)
 
 
 def test_questions_about_several_captions_are_these() -> None:
-    pairs = [questions.make_pair("object", "mug", "cup"), questions.make_pair("to", "in it", "on it")]
-    words = [
-        questions.ExtraWords(("table", "wipe"), {"action": "close"}),
-        questions.ExtraWords(("red",), {"object": "mug"}),
-    ]
-    evidence = questions.ImageEvidence(images=(), legend="3 images", seconds=SECONDS)
+    plan: Any = SimpleNamespace(legend=lambda: "3 images", shown_seconds=SECONDS)
+    shown = ImagesForJudge(plan=plan, images=())
     lines: list[Any] = []
-    for has_schema in (True, False):
-        for request in (
-            questions.comparisons_request(pairs, has_schema),
-            questions.shared_words_request(words, has_schema),
-            questions.words_request(["wipe", "table"], {"action": "close"}, has_schema),
-            questions.choice_request("to", ["a", "b", "c"], evidence, has_schema),
-            questions.rubric_question_request("Is it red?", {"object": "mug"}, evidence, has_schema),
-        ):
-            lines.append([request.prompt[-300:], request.schema, request.max_tokens])
+    for request in (
+        questions.comparison_request(_PAIRS),
+        questions.words_request(_WORDS),
+        questions.choice_request([questions.SlotOptions("to", ("a", "b", "c"))], shown),
+        questions.rubric_question_request("Is it red?", {"object": "mug"}, shown),
+    ):
+        lines.append([request.prompt[-300:], request.schema, request.max_tokens])
     for slot, claimed, rival in (
         ("object", "mug", "cup"),
         ("object", "mug", "mug"),
         ("outcome", "completed", ""),
     ):
-        lines += [questions.choice_options(f"segment {n}", slot, claimed, rival) for n in range(4)]  # type: ignore[arg-type]
+        lines += [questions.slot_options(f"segment {n}", slot, claimed, rival).options for n in range(4)]  # type: ignore[arg-type]
     _record("questions", lines)
 
 
@@ -134,7 +130,7 @@ SENTENCES = (
 )
 
 
-def test_words_beside_the_slots_are_found_and_ruled_on() -> None:
+def test_words_beside_the_slots_are_found() -> None:
     slots: tuple[Any, ...] = (
         {"action": "close", "object": "drawer", "attributes": "green", "outcome": "completed"},
         {"action": "close", "object": "drawer", "outcome": "not completed"},
@@ -144,10 +140,7 @@ def test_words_beside_the_slots_are_found_and_ruled_on() -> None:
     lines: list[Any] = []
     for sentence, own in product(SENTENCES, slots):
         words = additions.find_extra_words(sentence, own, shipped_verbs())
-        lines.append([sentence[:50], list(own.values()), words, additions.rule_on_extra_words(words, own)])
-    for count in (1, 6, 7, 8, 9, 12, 13):
-        lines.append([count, additions.rule_on_extra_words([f"w{n}" for n in range(count)], slots[0])])
-    lines += [[length, additions.rule_on_extra_words(["y" * length], slots[0])] for length in range(18, 44)]
+        lines.append([sentence[:50], list(own.values()), words])
     lines += [[word, additions.stem_word(word)] for text in SENTENCES for word in additions.split_words(text)]
     _record("extra-words", lines)
 
@@ -179,9 +172,8 @@ def test_texts_fit_their_own_segment_or_another() -> None:
             swapped = [SeenNeighbour(slots=own, observation=_seen(text)) for text in around]
             span = rule_on_span(claimed, _seen(own), near, is_same_value)
             order = [rule_on_order(claimed, _seen(own), each, is_same_value) for each in (near, swapped)]
-            unequal = list_unequal_values(claimed, _seen(own), near)
-            fits = [[fit.verdict, fit.reason, fit.slot, fit.seen, fit.margin] for fit in (span, *order)]
-            lines.append([[claimed, own, around], fits, unequal])
+            fits = [[fit.verdict, fit.reason, fit.seen, fit.margin] for fit in (span, *order)]
+            lines.append([[claimed, own, around], fits])
     _record("segment-fit", lines)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -85,10 +84,6 @@ def _see_by_second(request: dict[str, Any]) -> list[dict[str, Any]]:
     if kind_of(request) == "caption" and shown:
         said = typed_caption(TEXTS[shown["action"]], **shown)
         return [choice(said)]
-    pairs = [line for line in prompt_of(request).splitlines() if line.startswith('{"1"')]
-    if pairs:
-        said = json.dumps(dict.fromkeys(json.loads(pairs[-1]), "different"))
-        return [choice(said)]
     seen = observation(**{"attributes": "", **shown})
     answers: list[dict[str, Any]] = judge(seen, compares="different", chooses="other")(request)
     return answers
@@ -118,7 +113,7 @@ def _grades(ws: Workspace) -> list[dict[str, Any]]:
     return rows
 
 
-def test_true_captions_cost_an_observation_each_and_share_a_call_about_words(
+def test_true_captions_cost_an_observation_each(
     ws: Workspace, remote: Options, model_server: Any, without_controls: None
 ) -> None:
     _caption_segments(ws, PICK, PLACE, CLOSE)
@@ -130,7 +125,7 @@ def test_true_captions_cost_an_observation_each_and_share_a_call_about_words(
     assert "grade_outcome" not in rows[0]
     assert all(row["grade_margin"] > 0 for row in rows), "no criterion about the span is a guess"
     kinds = Counter(prompt_of(request).splitlines()[0] for request in model_server.requests[1:])
-    assert kinds == {OBSERVES: 3, "Compare the two values of each pair.": 1}
+    assert kinds == {OBSERVES: 3}
     assert not any(text in str(model_server.requests) for text in TEXTS.values())
     # The grades of segments are none of the episode.
     assert ws.stores.tables.episodes.count("grade IS NOT NULL OR acceptable IS NOT NULL") == 0

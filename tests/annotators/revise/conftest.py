@@ -17,7 +17,7 @@ from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.caption_replies import typed_caption
 from tests.annotators.conftest import ModelServer
-from tests.annotators.judge_replies import data_of, judge, kind_of, observation
+from tests.annotators.judge_replies import judge, observation
 from tests.annotators.runs import annotate
 from tests.annotators.samples import choice
 from tests.ingesting import ingest_paths
@@ -70,18 +70,19 @@ class Script:
         return typed_caption(text, action="open", attributes=[colour])
 
     def _rule(self, request: Any) -> str:
-        options = data_of(request)["options"] if kind_of(request) == "choice" else []
-        slot = {"VERB": "action", "ATTRIBUTES": "attributes"}
-        charmed = any(slot[name] == data_of(request)["slot"] for name in self.charmed if options)
-        praised = [option for option in options if charmed and FLATTERY in option]
-        seen = [option for option in options if option in ("push", "green", "green, closed", "closed, green")]
         answer = judge(
-            observation(action="push", attributes="green, closed"),
-            compares="different",
-            chooses=[*praised, *seen, "other"][0],
+            observation(action="push", attributes="green, closed"), compares="different", chooses=self._choose
         )
         (choice,) = answer(request)
         return str(choice["message"]["content"])
+
+    def _choose(self, entry: Any) -> str:
+        slot = {"VERB": "action", "ATTRIBUTES": "attributes"}
+        is_charmed = any(slot[name] == entry["slot"] for name in self.charmed)
+        praised = [option for option in entry["options"] if is_charmed and FLATTERY in option]
+        shown = ("push", "green", "green, closed", "closed, green")
+        seen = [option for option in entry["options"] if option in shown]
+        return str([*praised, *seen, "other"][0])
 
 
 def _prompt(request: Any) -> str:

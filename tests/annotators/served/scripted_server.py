@@ -56,9 +56,6 @@ REPLIES = {
     b"Caption one segment of a robot recording.": TYPED_CAPTION,
     b"Fill the slots of one sentence.": FILLED_SLOTS,
     b"Observe one segment of a robot recording.": OBSERVATION,
-    b"Compare two values of one slot.": '{"answer": "same"}',
-    b"Choose what the frames show.": CHOICE,
-    b"Do these words say more than the slots?": '{"words": []}',
     b"List what must be visible": '{"criteria": ["the drawer is open"]}',
     b"in random order": '{"progress": [10, 20, 30]}',
     b"Answer yes or no": '{"answer": "yes"}',
@@ -69,6 +66,7 @@ SHARED_REPLIES: dict[bytes, Any] = {
     b"Compare the two values of each pair.": "same",
     b"Which of these words say more than the slots beside them?": [],
     b"Choose what the frames show for each slot.": json.loads(CHOICE),
+    b"Fill the slots of several sentences.": json.loads(FILLED_SLOTS),
 }
 # Answers that are none, with the status that they have.
 STATUSES = {
@@ -248,15 +246,13 @@ class _Script:
 
 
 def _entries_of(body: bytes) -> list[str]:
-    """The pairs of values, or the words of captions, that a request asks about; one as any of several."""
+    """The entries of a list that a request asks about: pairs of values, slots, words of captions, or sentences."""
     for message in json.loads(body)["messages"]:
         content = message["content"]
         parts = [{"text": content}] if isinstance(content, str) else content
         for line in "\n".join(part.get("text", "") for part in parts).splitlines():
-            document = json.loads(line) if line.startswith(('{"1": {', '{"slot": "', '{"words": ')) else {}
-            entries = [document] if {"first", "words"} & {*document} else list(document.values())
-            if entries and isinstance(entries[0], dict):
-                return [json.dumps(entry) for entry in entries]
+            if line.startswith('{"1": '):
+                return [json.dumps(entry) for entry in json.loads(line).values()]
     return []
 
 
