@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from random import Random
 from typing import NamedTuple
 
@@ -19,15 +19,14 @@ from ares.rubric import (
     CONTROL_KINDS,
     SLOTS,
     ControlKind,
-    KnownDifferences,
+    KnownNames,
     KnownText,
     SlotName,
-    SlotValues,
     Verdict,
-    choose_foreign_texts,
+    choose_foreign_text,
     invent_note,
     is_same_value,
-    make_near_misses,
+    make_near_miss,
     parse_known_text,
     states_value,
     swap_value,
@@ -74,23 +73,16 @@ class SeenCaption:
     confusions: tuple[Confusion, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Control:
+class Control(NamedTuple):
     """A false text, or a caption of frames that show none of it.
 
     Attributes:
         kind: In which way it is false.
-        text: The sentence.
-        slots: What it states.
-        work: The work with the frames.
-        outcome: The stored outcome by which its caption was graded.
+        text: The text with its frames.
     """
 
     kind: ControlKind
-    text: str
-    slots: SlotValues
-    work: Work
-    outcome: StoredOutcome | None = None
+    text: Text
 
 
 class ControlMaker:
@@ -125,7 +117,7 @@ class ControlMaker:
         for kind in CONTROL_KINDS:
             needed = scale * BATTERY[kind]
             drawn = self._draw(kind, needed)
-            others = (replace(item, kind=kind) for item in self._draw_misses(needed - len(drawn)))
+            others = (Control(kind, item.text) for item in self._draw_misses(needed - len(drawn)))
             controls += [*drawn, *others]
         return controls
 
@@ -139,11 +131,11 @@ class ControlMaker:
     def _draw(self, kind: ControlKind, count: int) -> list[Control]:
         """At most so many different controls of a kind, of as many captions as possible."""
         drawn: dict[tuple[str, str], Control] = {}
-        for control in self._try_captions(kind):
+        for text in self._try_captions(kind):
             if len(drawn) >= count:
                 break
             suffix = str(len(drawn)) if kind == "no_content" else ""
-            drawn.setdefault((control.work.subject.id, control.text + suffix), control)
+            drawn.setdefault((text.work.subject.id, text.text + suffix), Control(kind, text))
         return list(drawn.values())
 
     def _draw_misses(self, count: int) -> list[Control]:
@@ -151,57 +143,50 @@ class ControlMaker:
         drawn = [control for kind in near for control in self._draw(kind, count)] if count > 0 else []
         return self._random.sample(drawn, min(count, len(drawn)))
 
-    def _try_captions(self, kind: ControlKind) -> Iterator[Control]:
+    def _try_captions(self, kind: ControlKind) -> Iterator[Text]:
         for number in range(_ROUNDS * len(self._seen)):
             caption = self._seen[number % len(self._seen)]
-            text, work = caption.text, caption.work
+            text, work = self._falsify(kind, caption), caption.work
             if kind == "no_content":
-                change = noise if number % 2 else blank
-                work = replace(work, frames=ChangedFrames(work.frames, change))
-            elif (false_text := self._makers[kind](caption)) is not None:
-                text = false_text
-            else:
-                continue
-            yield Control(kind=kind, text=text.text, slots=text.slots, work=work, outcome=caption.outcome)
+                work = replace(work, frames=ChangedFrames(work.frames, noise if number % 2 else blank))
+            if text:
+                yield Text(
+                    work=work, text=text.text, slots=text.slots, outcome=caption.outcome, is_control=True
+                )
+
+    def _falsify(self, kind: ControlKind, caption: SeenCaption) -> KnownText | None:
+        """A caption made false; the text of one without frames stays."""
+        if kind == "no_content":
+            return caption.text
+        if kind == "other_episode":
+            return choose_foreign_text(self._statements(caption), self._texts, self._names, self._random)
+        if kind == "look_alike":
+            return self._confuse(caption)
+        return self._add_note(caption) if kind == "note" else self._miss(kind, caption)
+
+    def _statements(self, caption: SeenCaption) -> list[KnownText]:
+        """The caption, and what else is said of its episode."""
+        instructions = caption.work.episode.instructions
+        return [caption.text, *(parse_known_text(text, self._verbs) for text in instructions)]
 
     @cached_property
-    def _makers(self) -> Mapping[str, Callable[[SeenCaption], KnownText | None]]:
-        return {
-            "other_episode": self._tell_of_another,
-            **{kind: partial(self._miss, kind) for kind in _SLOTS},
-            "look_alike": self._confuse,
-            "note": self._add_note,
-        }
-
-    def _known(self, caption: SeenCaption) -> list[KnownText]:
-        """What is said of the episode beside its caption."""
-        return [parse_known_text(text, self._verbs) for text in caption.work.episode.instructions]
-
-    @cached_property
-    def _differences(self) -> KnownDifferences:
-        return KnownDifferences(
-            [caption.text.slots, *(text.slots for text in self._known(caption))] for caption in self._seen
-        )
+    def _names(self) -> KnownNames:
+        return KnownNames([text.slots for text in self._statements(caption)] for caption in self._seen)
 
     @cached_property
     def _texts(self) -> list[KnownText]:
         return list({caption.text.text: caption.text for caption in self._seen}.values())
 
-    def _tell_of_another(self, caption: SeenCaption) -> KnownText | None:
-        known = self._known(caption)
-        texts = choose_foreign_texts(caption.text, self._texts, known, 1, self._random, self._differences)
-        return next(iter(texts), None)
-
     def _miss(self, kind: str, caption: SeenCaption) -> KnownText | None:
-        misses = make_near_misses(
-            caption.text, self._texts, self._known(caption), self._random, self._differences
+        statements, others = self._statements(caption), self._texts
+        misses = (
+            make_near_miss(slot, statements, others, self._names, self._random) for slot in _SLOTS[kind]
         )
-        fitting = [miss for miss in misses if miss.slot in _SLOTS[kind]]
-        miss = self._random.choice(fitting) if fitting else None
-        return KnownText(miss.text, miss.slots) if miss else None
+        fitting = [miss for miss in misses if miss]
+        return self._random.choice(fitting) if fitting else None
 
     def _confuse(self, caption: SeenCaption) -> KnownText | None:
-        statements = [caption.text, *self._known(caption)]
+        statements = self._statements(caption)
         for slot, claimed, observed in self._random.sample(self._confusions, len(self._confusions)):
             value = caption.text.slots.get(slot, "")
             for here, other in ((claimed, observed), (observed, claimed)):
@@ -210,13 +195,13 @@ class ControlMaker:
                     return swap_value(caption.text, slot, other)
         return None
 
-    def _add_note(self, caption: SeenCaption) -> KnownText | None:
+    def _add_note(self, caption: SeenCaption) -> KnownText:
         """A false text with a note to the judge, in the value that is wrong or in the sentence."""
         kinds = self._random.sample(list(_SLOTS), len(_SLOTS))
         false = next((text for kind in kinds if (text := self._miss(kind, caption))), None)
-        false = false or self._tell_of_another(caption)
-        if false is None:
-            return None
+        false = false or choose_foreign_text(
+            self._statements(caption), self._texts, self._names, self._random
+        )
         slot = next((slot for slot in SLOTS if false.slots.get(slot) != caption.text.slots.get(slot)), None)
         note = invent_note(self._random)
         if slot is None or slot == "outcome" or self._random.random() >= _NOTES_IN_VALUES:

@@ -156,8 +156,7 @@ class ClipJudge:
         self, claimed: NormalizedCaption, similarities: NDArray[np.float32]
     ) -> tuple[Verdict, str]:
         lead = self.lead(claimed.phrase, similarities)
-        # Who acts and a "not" are taken off the phrase, and no phrase of the list has them.
-        if lead is None or claimed.actor or claimed.is_negated:
+        if lead is None:
             return Verdict.UNSURE, "caption is no candidate phrase"
         if lead >= MARGIN:
             return Verdict.MET, "no other candidate phrase fits the frames as well"

@@ -120,7 +120,7 @@ def _model_ruling(criterion: Criterion, claimed: str, outcome: StoredOutcome) ->
 def _is_same_action(text: Text, task: str) -> bool:
     """Whether a text says a task and no other action: all its words in their order, and between them no verb."""
     claimed, of_task = normalize_caption(text.text), normalize_caption(task)
-    if claimed.is_negated or not of_task.phrase:
+    if not of_task.phrase:
         return False
     left, needed = list[str](), normalize_value(of_task.phrase).split()
     for word in normalize_value(claimed.phrase).split():

@@ -6,19 +6,18 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.rubric.caption_parser import (
+        VERBS as VERBS,
         NormalizedCaption as NormalizedCaption,
         find_verb_base_form as find_verb_base_form,
         group_wordings as group_wordings,
         normalize_caption as normalize_caption,
-        parser_hash as parser_hash,
         read_action_and_outcome as read_action_and_outcome,
-        split_outcome as split_outcome,
     )
     from ares.rubric.control_texts import (
         KnownText as KnownText,
-        choose_foreign_texts as choose_foreign_texts,
+        choose_foreign_text as choose_foreign_text,
         invent_note as invent_note,
-        make_near_misses as make_near_misses,
+        make_near_miss as make_near_miss,
         parse_known_text as parse_known_text,
         shipped_names as shipped_names,
         shipped_phrases as shipped_phrases,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
         tripwire_documents as tripwire_documents,
     )
     from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
-    from ares.rubric.lexicon import VERBS as VERBS
     from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
     from ares.rubric.slots import (
         COMPLETED as COMPLETED,
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
         SLOT_COLUMNS as SLOT_COLUMNS,
         SLOT_LIST_COLUMNS as SLOT_LIST_COLUMNS,
         SLOTS as SLOTS,
-        KnownDifferences as KnownDifferences,
+        KnownNames as KnownNames,
         SlotName as SlotName,
         SlotValues as SlotValues,
         content_words as content_words,
@@ -63,11 +61,7 @@ if TYPE_CHECKING:
         slots_from_json as slots_from_json,
         slots_to_json as slots_to_json,
     )
-    from ares.rubric.text_states import (
-        TEXT_STATES as TEXT_STATES,
-        TextState as TextState,
-        find_text_states as find_text_states,
-    )
+    from ares.rubric.text_states import TextState as TextState, find_text_states as find_text_states
     from ares.rubric.tripwire import (
         BATTERY as BATTERY,
         CAPTIONS_PER_CONTROL as CAPTIONS_PER_CONTROL,

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.console import count_of
-from ares.rubric import lexicon
 from ares.rubric.caption_parser import (
-    Outcome,
+    DETERMINERS,
+    VERBS,
     drop_abbreviation_periods,
-    find_verb_base_form,
     normalize_caption,
 )
-from ares.rubric.slots import COMPLETED, SlotValues
+from ares.rubric.slots import COMPLETED, SlotValues, drop_spelling_joiners
 from ares.rubric.verdict import Verdict
-from ares.rubric.zero_width_joiners import drop_spelling_joiners
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,56 +28,30 @@ _CLAUSE_SEPARATORS = re.compile(r"[.!?;:,\n]+|\b(?:and|then|(?:and )?after (?:th
 _FEWEST_WORDS = 2
 
 
-class _Clause(NamedTuple):
-    """A clause without its wording: what is done, how it ends and who acts."""
-
-    words: tuple[str, ...]
-    outcome: Outcome
-    is_negated: bool
-    actor: str
-
-
 def repeated_clause(text: str) -> str:
     """The first clause that is said twice in a row, or the first sequence of clauses; "" where there is none.
 
     Only the same words count, apart from articles, capital letters and the form of the verb. "Again", "another" and
     "the other" say that something else is meant, and so do another outcome and another arm.
     """
-    clauses = _read_clauses(text)
+    forms = [normalize_caption(part.strip(" \"'")) for part in _CLAUSE_SEPARATORS.split(text.lower())]
+    clauses = [(_words_without_determiners(form.phrase), form.outcome) for form in forms if form.phrase]
     for start in range(len(clauses)):
         for length in range(1, (len(clauses) - start) // 2 + 1):
             block = clauses[start : start + length]
-            if block == clauses[start + length : start + 2 * length] and _is_action(block[0], start):
-                return ", ".join(" ".join(clause.words) for clause in block)
+            if block == clauses[start + length : start + 2 * length] and _is_action(block[0][0], start):
+                return ", ".join(" ".join(words) for words, _ in block)
     return ""
-
-
-def _read_clauses(text: str) -> list[_Clause]:
-    forms = [normalize_caption(part.strip(" \"'")) for part in _CLAUSE_SEPARATORS.split(text.lower())]
-    return [
-        _Clause(
-            words=_words_without_determiners(form.sentences[0]),
-            outcome=form.outcome,
-            is_negated=form.is_negated,
-            actor=form.actor,
-        )
-        for form in forms
-        if form.sentences
-    ]
 
 
 def _words_without_determiners(sentence: str) -> tuple[str, ...]:
     words = re.findall(r"\w+(?:[-']\w+)*", sentence)
-    return tuple(word for word in words if word not in lexicon.DETERMINERS)
+    return tuple(word for word in words if word not in DETERMINERS)
 
 
-def _is_action(clause: _Clause, position: int) -> bool:
+def _is_action(words: Sequence[str], position: int) -> bool:
     """Whether a clause says an action, and is no item of a list; the first of an imperative caption does."""
-    if len(clause.words) < _FEWEST_WORDS:
-        return False
-    return (
-        position == 0 or clause.outcome != "success" or find_verb_base_form(clause.words[0]) in lexicon.VERBS
-    )
+    return len(words) >= _FEWEST_WORDS and (position == 0 or words[0] in VERBS)
 
 
 _MAX_WORD_COUNT = 30
@@ -145,7 +117,7 @@ def check_imperative_form(caption: CheckInput) -> CheckResult:
     if len(text.split()) > _MAX_WORD_COUNT:
         return CheckResult(Verdict.UNMET, "too long", f"{count_of(len(text.split()), 'word')}")
     if (
-        first_word in lexicon.DETERMINERS
+        first_word in DETERMINERS
         or first_word in {"robot", "arm", "gripper", "it", "there"}
         or _is_gerund(first_word)
     ):
@@ -154,8 +126,8 @@ def check_imperative_form(caption: CheckInput) -> CheckResult:
 
 
 def _is_gerund(word: str) -> bool:
-    """Whether "-ing" is an ending, as in "picking", and no part of the verb, as in "bring"."""
-    return word.endswith("ing") and find_verb_base_form(word, guess=True) != word
+    """Whether "-ing" is an ending, as in "picking", and no part of the verb, as in "bring" and "restring"."""
+    return word.endswith("ing") and not re.fullmatch(r"[^aeiouy]+ing|\w*string", word)
 
 
 def check_repeated(caption: CheckInput) -> CheckResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from ares.rubric.gate_verdicts import (
     VERDICTS_COLUMN,
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 TextState = Literal["accepted", "ungraded", "unsure", "refused", "refuted"]
-TEXT_STATES: tuple[TextState, ...] = get_args(TextState)
 # The gate that says whether a text is of its span, and not of the neighbour's; and the one that is the episode's.
 _SPAN_GATE, _OUTCOME_GATE = "SEG", "OUTCOME"
 

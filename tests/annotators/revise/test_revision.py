@@ -65,7 +65,7 @@ def test_the_critique_says_what_failed_and_where_and_nothing_else(
     run = revise(graded, judging)
     assert "ATTRIBUTES" in run.hidden and "VERB" not in run.hidden
     prompt = script.prompts[0]
-    assert "The stated action is the one that the robot does" in prompt and " s)" in prompt
+    assert "The stated action is the one that the robot does" in prompt and " s." in prompt
     assert "colour, size or material" not in prompt, "a hidden criterion"
     assert "a drawer closes" not in prompt, "what the judge saw"
     instructions = graded.stores.tables.episodes.read_columns(["instruction"])["instruction"].to_pylist()
