@@ -153,7 +153,7 @@ def sample_true_captions(stores: Stores, request: AttackRequest) -> tuple[list[S
             "no episode has a true caption", f"column {column!r} is empty where {request.where or 'true'}"
         )
     subjects = [_make_subject(stores, key, text) for key, text in drawn]
-    return subjects, [] if request.truth else _truth_warnings(subjects)
+    return subjects, [] if request.truth else [_warn_of_truth(subjects)]
 
 
 def _read_texts(stores: Stores, request: AttackRequest) -> Iterator[tuple[str, str, bool | None]]:
@@ -173,18 +173,13 @@ def _true_caption(text: str, success: bool | None, request: AttackRequest) -> st
     return f"fail to {phrase}" if phrase and success is False else phrase
 
 
-def _truth_warnings(subjects: Sequence[Subject]) -> list[str]:
-    warnings = [
-        "the truth is the instruction and the outcome of each episode: a demonstration may deviate from it; give "
-        "--truth COLUMN where people have checked captions"
-    ]
+def _warn_of_truth(subjects: Sequence[Subject]) -> str:
     unknown = sum(subject.episode.success is None for subject in subjects)
-    if unknown:
-        warnings.append(
-            f"the outcome of {count_of(unknown, 'episode')} is not recorded: their instructions may not be fulfilled, "
-            "and no outcome of theirs is turned"
-        )
-    return warnings
+    of_unknown = f", and the outcome of {count_of(unknown, 'episode')} is not recorded" if unknown else ""
+    return (
+        "the truth is the instruction and the outcome of each episode: a demonstration may deviate from it"
+        f"{of_unknown}; give --truth COLUMN where people have checked captions"
+    )
 
 
 def _make_subject(stores: Stores, episode_id: str, text: str) -> Subject:
@@ -271,7 +266,7 @@ def _attack_dataset(
 ) -> tuple[AttackedDataset, Cost]:
     """Put ten batteries to a judge; what they show, and what they have cost."""
     seen = [item.seen for item in graded if item.seen]
-    maker = ControlMaker(seen, [], annotator.verbs, Random(f"attack {seed}"))
+    maker = ControlMaker(seen, annotator.verbs, Random(f"attack {seed}"))
     annotations, cost = annotator.try_controls(maker.draw_battery(_SCALE) if seen else [])
     rows = [
         {**row, "episode_id": item.episode_id}

@@ -9,7 +9,7 @@ from random import Random
 from typing import NamedTuple
 
 from annotators.base import Work
-from annotators.grade.changed_frames import ChangedFrames, blank, noise
+from annotators.grade.changed_frames import ChangedFrames, blank
 from annotators.grade.grading import GradedText
 from annotators.grade.outcome_rulings import Text
 from annotators.success import StoredOutcome
@@ -19,7 +19,6 @@ from ares.rubric import (
     CONTROL_KINDS,
     SLOTS,
     ControlKind,
-    KnownNames,
     KnownText,
     SlotName,
     Verdict,
@@ -90,22 +89,15 @@ class ControlMaker:
 
     Args:
         seen: Captions of the dataset.
-        confusions: Confusions of earlier captions of it.
         verbs: The guide of verbs.
         random: Decides on everything.
     """
 
-    def __init__(
-        self,
-        seen: Sequence[SeenCaption],
-        confusions: Sequence[Confusion],
-        verbs: Mapping[str, str],
-        random: Random,
-    ) -> None:
+    def __init__(self, seen: Sequence[SeenCaption], verbs: Mapping[str, str], random: Random) -> None:
         self._verbs, self._random = verbs, random
         # A text that the judge accepts tests the one value that is changed; of another it refuses all texts.
         self._seen = sorted(random.sample(seen, len(seen)), key=lambda caption: not caption.is_accepted)
-        self._confusions = [*confusions, *(item for caption in seen for item in caption.confusions)]
+        self._confusions = [item for caption in seen for item in caption.confusions]
 
     def draw_battery(self, scale: int = 1) -> list[Control]:
         """False texts of all kinds, so many times those of a battery; near misses where a kind has too few.
@@ -134,8 +126,7 @@ class ControlMaker:
         for text in self._try_captions(kind):
             if len(drawn) >= count:
                 break
-            suffix = str(len(drawn)) if kind == "no_content" else ""
-            drawn.setdefault((text.work.subject.id, text.text + suffix), Control(kind, text))
+            drawn.setdefault((text.work.subject.id, text.text), Control(kind, text))
         return list(drawn.values())
 
     def _draw_misses(self, count: int) -> list[Control]:
@@ -148,7 +139,7 @@ class ControlMaker:
             caption = self._seen[number % len(self._seen)]
             text, work = self._falsify(kind, caption), caption.work
             if kind == "no_content":
-                work = replace(work, frames=ChangedFrames(work.frames, noise if number % 2 else blank))
+                work = replace(work, frames=ChangedFrames(work.frames, blank))
             if text:
                 yield Text(
                     work=work, text=text.text, slots=text.slots, outcome=caption.outcome, is_control=True
@@ -159,7 +150,7 @@ class ControlMaker:
         if kind == "no_content":
             return caption.text
         if kind == "other_episode":
-            return choose_foreign_text(self._statements(caption), self._texts, self._names, self._random)
+            return choose_foreign_text(self._statements(caption), self._texts, self._random)
         if kind == "look_alike":
             return self._confuse(caption)
         return self._add_note(caption) if kind == "note" else self._miss(kind, caption)
@@ -170,18 +161,12 @@ class ControlMaker:
         return [caption.text, *(parse_known_text(text, self._verbs) for text in instructions)]
 
     @cached_property
-    def _names(self) -> KnownNames:
-        return KnownNames([text.slots for text in self._statements(caption)] for caption in self._seen)
-
-    @cached_property
     def _texts(self) -> list[KnownText]:
         return list({caption.text.text: caption.text for caption in self._seen}.values())
 
     def _miss(self, kind: str, caption: SeenCaption) -> KnownText | None:
         statements, others = self._statements(caption), self._texts
-        misses = (
-            make_near_miss(slot, statements, others, self._names, self._random) for slot in _SLOTS[kind]
-        )
+        misses = (make_near_miss(slot, statements, others, self._random) for slot in _SLOTS[kind])
         fitting = [miss for miss in misses if miss]
         return self._random.choice(fitting) if fitting else None
 
@@ -199,9 +184,7 @@ class ControlMaker:
         """A false text with a note to the judge, in the value that is wrong or in the sentence."""
         kinds = self._random.sample(list(_SLOTS), len(_SLOTS))
         false = next((text for kind in kinds if (text := self._miss(kind, caption))), None)
-        false = false or choose_foreign_text(
-            self._statements(caption), self._texts, self._names, self._random
-        )
+        false = false or choose_foreign_text(self._statements(caption), self._texts, self._random)
         slot = next((slot for slot in SLOTS if false.slots.get(slot) != caption.text.slots.get(slot)), None)
         note = invent_note(self._random)
         if slot is None or slot == "outcome" or self._random.random() >= _NOTES_IN_VALUES:

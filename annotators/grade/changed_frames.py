@@ -54,10 +54,3 @@ def blank(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
     import numpy as np
 
     return np.full_like(frames, _GREY)
-
-
-def noise(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(N, H, W, 3) frames of random pixels, always the same ones for a shape."""
-    import numpy as np
-
-    return np.random.default_rng(0).integers(0, 256, frames.shape, np.uint8)

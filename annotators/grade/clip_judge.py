@@ -18,7 +18,7 @@ from annotators.grade.judge import GradeCase, Judgement
 from ares.annotation import Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, RequestError
-from ares.rubric import Criterion, NormalizedCaption, Rubric, Ruling, Verdict, normalize_caption
+from ares.rubric import Criterion, Rubric, Ruling, Verdict, normalize_caption
 
 if TYPE_CHECKING:
     import numpy as np
@@ -152,10 +152,8 @@ class ClipJudge:
         values: list[float] = similarities.tolist()
         return values[claimed] - max(value for index, value in enumerate(values) if index != claimed)
 
-    def _rule_content(
-        self, claimed: NormalizedCaption, similarities: NDArray[np.float32]
-    ) -> tuple[Verdict, str]:
-        lead = self.lead(claimed.phrase, similarities)
+    def _rule_content(self, phrase: str, similarities: NDArray[np.float32]) -> tuple[Verdict, str]:
+        lead = self.lead(phrase, similarities)
         if lead is None:
             return Verdict.UNSURE, "caption is no candidate phrase"
         if lead >= MARGIN:

@@ -11,6 +11,7 @@ from ares.rubric import (
     GATES,
     NOT_COMPLETED,
     NOT_VISIBLE,
+    SOURCE_SAYS_SO,
     VERBS,
     Criterion,
     Rubric,
@@ -64,7 +65,7 @@ def rule_by_outcome(criterion: Criterion, text: Text) -> Ruling | None:
     recorded = work.episode.success
     if recorded is not None:
         observed = COMPLETED if recorded else NOT_COMPLETED
-        return _stored_ruling(criterion, claimed, observed, "the source says so", 1.0)
+        return _stored_ruling(criterion, claimed, observed, SOURCE_SAYS_SO, 1.0)
     if text.outcome is None or not _is_same_action(text, text.outcome.task):
         return None
     return _model_ruling(criterion, claimed, text.outcome)

@@ -7,7 +7,6 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from ares.rubric.caption_parser import (
         VERBS as VERBS,
-        NormalizedCaption as NormalizedCaption,
         find_verb_base_form as find_verb_base_form,
         group_wordings as group_wordings,
         normalize_caption as normalize_caption,
@@ -47,10 +46,8 @@ if TYPE_CHECKING:
         SLOT_COLUMNS as SLOT_COLUMNS,
         SLOT_LIST_COLUMNS as SLOT_LIST_COLUMNS,
         SLOTS as SLOTS,
-        KnownNames as KnownNames,
         SlotName as SlotName,
         SlotValues as SlotValues,
-        content_words as content_words,
         is_same_value as is_same_value,
         is_short_value as is_short_value,
         join_attributes as join_attributes,

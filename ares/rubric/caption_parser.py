@@ -263,17 +263,15 @@ def group_wordings(texts: Iterable[str]) -> list[tuple[tuple[str, ...], bool]]:
     for text in texts:
         words = re.sub(r"[^\w\s]+", " ", text.casefold().replace("_", " ")).split()
         form = " ".join(_POSITION_WORDS.get(word, word) for word in words if word not in ("a", "an", "the"))
-        groups.setdefault(_name_verb(normalize_caption(form)), {})[text] = form
+        groups.setdefault(_name_task(normalize_caption(form)), {})[text] = form
     return [(tuple(forms), len({*forms.values()}) == 1) for forms in groups.values() if len(forms) > 1]
 
 
-def _name_verb(form: NormalizedCaption) -> tuple[str, ...]:
-    """What is done and how it ends, with the verb of the guide at its start in place of another for the same action."""
+def _name_task(form: NormalizedCaption) -> tuple[str, ...]:
+    """How a task ends, and its verb of the guide in place of others for the same action, with all other words."""
     verb, _, rest = form.phrase.partition(" ")
-    action, words = name_action(verb, rest, shipped_verbs()), rest.split()
-    if action.startswith(f"{verb} ") and (particle := action.removeprefix(f"{verb} ")) in words:
-        words.remove(particle)
-    return action, " ".join(words), form.outcome
+    action = name_action(verb, rest, shipped_verbs())
+    return form.outcome, action, *(word for word in rest.split() if word not in action.split()[1:])
 
 
 def read_action_and_outcome(text: str, verbs: Mapping[str, str]) -> SlotValues:

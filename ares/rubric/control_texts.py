@@ -17,12 +17,12 @@ from ares.rubric.slots import (
     NOT_VISIBLE,
     OTHER,
     SLOTS,
-    KnownNames,
     SlotName,
     SlotValues,
     alike_names,
     content_words,
     is_vague,
+    may_be_the_same,
     normalize_value,
     shipped_verbs,
 )
@@ -80,7 +80,6 @@ def make_near_miss(
     slot: SlotName,
     statements: Sequence[KnownText],
     others: Sequence[KnownText],
-    names: KnownNames,
     random: Random,
 ) -> KnownText | None:
     """A caption with another value of a slot; None where it states none, or no other value is surely wrong.
@@ -91,7 +90,6 @@ def make_near_miss(
         slot: The slot; not the outcome.
         statements: The caption, and what else is said of its episode: those values may be true.
         others: Captions of the dataset, whose values are taken before the shipped ones.
-        names: Which names of the dataset may be of one thing.
         random: Decides which.
     """
     value = statements[0].slots.get(slot, "")
@@ -102,17 +100,17 @@ def make_near_miss(
     if not wrong and slot != "attributes":
         # A "thing" may be any of the dataset.
         usable = [] if is_vague(value) else other_values
-        wrong = _wrong_value(slot, usable, statements, names, random)
+        wrong = _wrong_value(slot, usable, statements, random)
     return swap_value(statements[0], slot, wrong) if wrong else None
 
 
 def _wrong_value(
-    slot: SlotName, others: Sequence[str], statements: Sequence[KnownText], names: KnownNames, random: Random
+    slot: SlotName, others: Sequence[str], statements: Sequence[KnownText], random: Random
 ) -> str:
     """Another value of a slot that is surely wrong, of the dataset where it offers one; "" for none."""
     for values in (others, _load_material()["values"][slot]):
         candidates = sorted({other for other in values if other != NOT_VISIBLE})
-        fitting = [other for other in candidates if _is_surely_wrong(slot, other, statements, names)]
+        fitting = [other for other in candidates if _is_surely_wrong(slot, other, statements)]
         if fitting:
             return random.choice(fitting)
     return ""
@@ -133,27 +131,21 @@ def _exclusive_value(value: str, others: Sequence[str], random: Random) -> str:
     return ""
 
 
-def _is_surely_wrong(slot: SlotName, value: str, statements: Sequence[KnownText], names: KnownNames) -> bool:
+def _is_surely_wrong(slot: SlotName, value: str, statements: Sequence[KnownText]) -> bool:
     """Whether a value differs from all that is said of an episode."""
     stated = [text.slots[slot] for text in statements if text.slots.get(slot)]
     if slot == "action":
         # Of an action that the guide has not nobody knows what it is.
         is_known = normalize_value(value) in shipped_verbs()
         return is_known and all(are_different_actions(value, action) for action in stated)
-    if (
-        not content_words(value)
-        or is_vague(value)
-        or any(names.may_be_the_same(value, text) for text in stated)
-    ):
+    if not content_words(value) or is_vague(value) or any(may_be_the_same(value, text) for text in stated):
         return False
-    return not any(_may_name(text, value, names) for text in statements)
+    return not any(_may_name(text, value) for text in statements)
 
 
-def _may_name(text: KnownText, value: str, names: KnownNames) -> bool:
+def _may_name(text: KnownText, value: str) -> bool:
     """Whether a text has a word of a value, or another name of it."""
-    return states_value(text, value) or any(
-        names.may_be_the_same(value, word) for word in content_words(text.text)
-    )
+    return states_value(text, value) or any(may_be_the_same(value, word) for word in content_words(text.text))
 
 
 def are_different_actions(first: str, second: str) -> bool:
@@ -175,22 +167,21 @@ def _guide_verb(action: str) -> str:
 
 
 def choose_foreign_text(
-    statements: Sequence[KnownText], others: Sequence[KnownText], names: KnownNames, random: Random
+    statements: Sequence[KnownText], others: Sequence[KnownText], random: Random
 ) -> KnownText:
     """A whole caption that is wrong here, of the dataset where it offers one, with the outcome of the right one.
 
     Args:
         statements: The caption, and what else is said of its episode.
         others: Captions of the dataset.
-        names: Which names of the dataset may be of one thing.
         random: Decides which.
     """
-    fitting = [other for other in others if is_other_task(other, statements, names)]
+    fitting = [other for other in others if is_other_task(other, statements)]
     outcome = statements[0].slots.get("outcome", COMPLETED)
     return _turn_outcome(random.choice(fitting or _shipped_texts()), outcome)
 
 
-def is_other_task(other: KnownText, statements: Sequence[KnownText], names: KnownNames) -> bool:
+def is_other_task(other: KnownText, statements: Sequence[KnownText]) -> bool:
     """Whether a text says another thing than some others: another object, or an action that cannot be the same motion.
 
     Arguments are those of `choose_foreign_text`.
@@ -200,9 +191,7 @@ def is_other_task(other: KnownText, statements: Sequence[KnownText], names: Know
         return False
     for text in statements:
         stated, action = text.slots.get("object", ""), text.slots.get("action", "")
-        is_same_thing = (
-            is_vague(stated) or _may_name(text, name, names) or names.may_be_the_same(name, stated)
-        )
+        is_same_thing = is_vague(stated) or _may_name(text, name) or may_be_the_same(name, stated)
         if is_same_thing and not are_different_actions(other.slots.get("action", ""), action):
             return False
     return True
@@ -237,20 +226,12 @@ def swap_value(caption: KnownText, slot: SlotName, value: str) -> KnownText:
     """
     slots: SlotValues = {**caption.slots, slot: value}
     old, new = (values[slot].removeprefix(f"{OTHER}: ") for values in (caption.slots, slots))
-    for before, after in ((old, new), (_third_person(old), _third_person(new))):
-        match = re.search(rf"(?<!\w){re.escape(before)}(?!\w)", caption.text, re.IGNORECASE)
-        if match:
-            return KnownText(f"{caption.text[: match.start()]}{after}{caption.text[match.end() :]}", slots)
+    match = re.search(rf"(?<!\w){re.escape(old)}(?!\w)", caption.text, re.IGNORECASE)
+    if match:
+        return KnownText(f"{caption.text[: match.start()]}{new}{caption.text[match.end() :]}", slots)
     values = [slots[name].removeprefix(f"{OTHER}: ") for name in SLOTS if name in slots and name != "outcome"]
     start = _FAILURE if slots.get("outcome") == NOT_COMPLETED else ""
     return KnownText(start + " ".join(values), slots)
-
-
-def _third_person(verb: str) -> str:
-    """ "picks up" of "pick up"."""
-    first, _, rest = verb.partition(" ")
-    ending = "es" if first.endswith(("s", "sh", "ch", "x", "z", "o")) else "s"
-    return f"{first}{ending} {rest}".strip()
 
 
 def shipped_names() -> frozenset[str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.episode import Signal, Trajectory
+    from ares.episode import Trajectory
 
 
 _CLAUSE_SEPARATORS = re.compile(r"[.!?;:,\n]+|\b(?:and|then|(?:and )?after (?:that|this|which)|afterwards)\b")
@@ -93,11 +93,8 @@ _PITFALLS: tuple[tuple[str, str], ...] = (
 
 def check_markup_and_hidden_text(caption: CheckInput) -> CheckResult:
     """Words, without markup, delimiters and invisible characters."""
-    return _check_patterns(_PITFALLS, drop_spelling_joiners(caption.text))
-
-
-def _check_patterns(patterns: tuple[tuple[str, str], ...], text: str) -> CheckResult:
-    for reason, pattern in patterns:
+    text = drop_spelling_joiners(caption.text)
+    for reason, pattern in _PITFALLS:
         match = re.search(pattern, text, re.IGNORECASE)
         if match:
             return CheckResult(Verdict.UNMET, reason, repr(match.group(0)))
@@ -168,14 +165,13 @@ def _gripper_signals(trajectory: Trajectory | None) -> list[NDArray[np.float32]]
     """Columns (T,) of state and action whose name contains "grip"."""
     if trajectory is None:
         return []
-    signals = (trajectory.state, trajectory.action)
-    return [column for signal in signals for column in _gripper_columns(signal)]
-
-
-def _gripper_columns(signal: Signal | None) -> list[NDArray[np.float32]]:
-    if signal is None:
-        return []
-    return [signal.values[:, index] for index, name in enumerate(signal.names) if "grip" in name.lower()]
+    signals = [signal for signal in (trajectory.state, trajectory.action) if signal]
+    return [
+        signal.values[:, index]
+        for signal in signals
+        for index, name in enumerate(signal.names)
+        if "grip" in name.lower()
+    ]
 
 
 def _is_still(values: NDArray[np.float32]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import combinations
@@ -224,8 +224,6 @@ def make_slot_columns(slots: SlotValues) -> dict[str, Json]:
     }
 
 
-# Slots whose values name things.
-_THINGS: tuple[SlotName, ...] = ("object", "from", "to")
 # fmt: off
 _SMALL_WORDS = frozenset(
     [
@@ -244,28 +242,10 @@ def content_words(text: str) -> tuple[str, ...]:
     return tuple(word for word in normalize_value(text).split() if word not in _SMALL_WORDS)
 
 
-class KnownNames:
-    """Which names may be of one thing: by words of general use, and by what the texts of a dataset say.
-
-    Two names that two texts give to one slot of one episode may be two names of one thing: nobody knows which of the
-    texts is wrong, if one is.
-
-    Args:
-        statements: What instructions and captions state of each episode, each as slots.
-    """
-
-    def __init__(self, statements: Iterable[Sequence[SlotValues]] = ()) -> None:
-        self._alike: set[frozenset[str]] = set()
-        for texts in statements:
-            for first, second in combinations(texts, 2):
-                for slot in _THINGS:
-                    if first.get(slot) and second.get(slot):
-                        self._alike |= _name_pairs(first[slot], second[slot])
-
-    def may_be_the_same(self, first: str, second: str) -> bool:
-        """Whether two values may both be true of one episode, as far as anybody knows."""
-        pairs = _name_pairs(first, second)
-        return any(len(pair) == 1 or pair in _alike_pairs() or pair in self._alike for pair in pairs)
+def may_be_the_same(first: str, second: str) -> bool:
+    """Whether two values may name one thing, by their words and by words of general use."""
+    pairs = _name_pairs(first, second)
+    return any(len(pair) == 1 or pair in _alike_pairs() for pair in pairs)
 
 
 def is_vague(value: str) -> bool:

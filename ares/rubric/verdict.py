@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
@@ -150,22 +150,11 @@ class Ruling:
 
     def to_json(self) -> dict[str, Json]:
         """The ruling as stored JSON."""
-        votes: dict[str, Json] = {"votes": [vote.to_json() for vote in self.votes]} if self.votes else {}
+        document = asdict(self)
+        document |= {"verdict": self.verdict.value, "evidence": list(self.evidence)}
+        document["votes"] = [vote.to_json() for vote in self.votes]
         return {
-            "criterion": self.criterion,
-            "verdict": self.verdict.value,
-            "source": self.source,
-            "slot": self.slot,
-            "claimed": self.claimed,
-            "observed": self.observed,
-            "evidence": list(self.evidence),
-            "judge": self.judge,
-            "reason": self.reason,
-            "reply": self.reply,
-            "confidence": self.confidence,
-            "margin": self.margin,
-            **votes,
-            **({"contested": self.contested} if self.contested else {}),
+            name: value for name, value in document.items() if value or name not in ("votes", "contested")
         }
 
 

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from ares.rubric import KnownNames, KnownText, make_near_miss
+from ares.rubric import KnownText, make_near_miss
 from ares.rubric.control_texts import choose_foreign_text, is_other_task
-from ares.rubric.slots import SlotName, SlotValues
+from ares.rubric.slots import SlotName, SlotValues, may_be_the_same
 
 
 def _text(**slots: str) -> KnownText:
@@ -20,24 +20,10 @@ def _named(slots: dict[str, str]) -> SlotValues:
     return {("from" if name == "start" else name): value for name, value in slots.items()}  # type: ignore[misc]
 
 
-def _slots(statements: list[list[KnownText]]) -> list[list[SlotValues]]:
-    return [[text.slots for text in texts] for texts in statements]
-
-
-def _wrong_values(own: KnownText, others: list[KnownText], names: KnownNames, slot: SlotName) -> set[str]:
+def _wrong_values(own: KnownText, others: list[KnownText], slot: SlotName) -> set[str]:
     """All values that near misses of a slot get."""
-    drawn = [make_near_miss(slot, [own], others, names, Random(seed)) for seed in range(40)]
+    drawn = [make_near_miss(slot, [own], others, Random(seed)) for seed in range(40)]
     return {miss.slots[slot] for miss in drawn if miss}
-
-
-def test_two_names_that_one_episode_has_are_no_near_misses_of_each_other() -> None:
-    # Words that no list knows.
-    said = [[_text(object="wug", start="in the blick"), _text(object="zorp", start="in the dax")]]
-    own = _text(object="wug", start="in the blick")
-    others = [_text(object="zorp", start="from the dax"), _text(object="fep", start="from the toma")]
-    assert _wrong_values(own, others, KnownNames(_slots(said)), "object") == {"fep"}
-    assert _wrong_values(own, others, KnownNames(_slots(said)), "from") == {"from the toma"}
-    assert _wrong_values(own, others, KnownNames(), "object") == {"zorp", "fep"}
 
 
 @pytest.mark.parametrize(
@@ -50,26 +36,26 @@ def test_two_names_that_one_episode_has_are_no_near_misses_of_each_other() -> No
     ],
 )
 def test_words_of_general_use_for_one_thing_are_known(first: str, second: str) -> None:
-    assert KnownNames().may_be_the_same(first, second)
-    assert not KnownNames().may_be_the_same(first, "whiteboard")
+    assert may_be_the_same(first, second)
+    assert not may_be_the_same(first, "whiteboard")
 
 
 def test_a_word_that_fits_many_things_is_no_near_miss_and_gets_one_that_is_far() -> None:
     others = [_text(object="thing"), _text(object="wug")]
-    assert _wrong_values(_text(object="fep"), others, KnownNames(), "object") == {"wug"}
-    far = _wrong_values(_text(object="the container"), others, KnownNames(), "object")
+    assert _wrong_values(_text(object="fep"), others, "object") == {"wug"}
+    far = _wrong_values(_text(object="the container"), others, "object")
     assert far and not far & {"wug", "thing"}
 
 
 def test_an_action_in_other_words_is_no_near_miss() -> None:
     own = KnownText("toss the wug", {"action": "other: toss", "object": "wug"})
     others = [_text(action="throw"), _text(action="other: fling"), _text(action="wipe")]
-    assert _wrong_values(own, others, KnownNames(), "action") == {"wipe"}
+    assert _wrong_values(own, others, "action") == {"wipe"}
 
 
 def test_a_caption_about_the_same_thing_by_another_name_is_not_foreign() -> None:
     own, same = _text(object="mug"), _text(object="cup", to="in the sink")
-    drawn = [choose_foreign_text([own], [same], KnownNames(), Random(seed)) for seed in range(20)]
+    drawn = [choose_foreign_text([own], [same], Random(seed)) for seed in range(20)]
     assert all("cup" not in text.slots.get("object", "") for text in drawn)
 
 
@@ -93,4 +79,4 @@ def test_another_task_has_a_definite_other_thing_or_a_motion_that_cannot_be_this
 ) -> None:
     statements = [_text(object="mug"), *([_text(**known)] if known else [])]
     for order in (statements, statements[::-1]):
-        assert is_other_task(_text(**other), order, KnownNames()) == is_other
+        assert is_other_task(_text(**other), order) == is_other

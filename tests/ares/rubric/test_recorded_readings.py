@@ -18,7 +18,6 @@ from ares.episode import Signal, Trajectory
 from ares.rubric import (
     CHECKS,
     CheckInput,
-    KnownNames,
     SlotName,
     Verdict,
     choose_foreign_text,
@@ -138,20 +137,12 @@ def test_signals_contradict_what_they_cannot_have_done(claimed: str) -> None:
 
 def test_wrong_texts_are_made_of_slots() -> None:
     texts = [parse_known_text(text) for text in CAPTIONS[:36]]
-    dataset = [
-        [texts[0].slots, parse_known_text("shut the cabinet").slots],
-        [
-            parse_known_text("put the mug in the sink").slots,
-            parse_known_text("put the cup in the basin").slots,
-        ],
-        [parse_known_text("stack the red block on the plate").slots],
-    ]
     lines: list[Any] = []
-    for names, others in ((KnownNames(), []), (KnownNames(dataset), texts[:12])):
+    for others in ([], texts[:12]):
         for number, own in enumerate(texts):
             random, statements = Random(number), texts[number : number + 2]
-            miss = make_near_miss("action", statements, others, names, random)
-            other = choose_foreign_text(statements, others, names, random)
+            miss = make_near_miss("action", statements, others, random)
+            other = choose_foreign_text(statements, others, random)
             lines.append([own.text, miss.slots["action"] if miss else "", miss.text if miss else ""])
             lines.append(f"foreign: {other.text} ({other.slots['outcome']})")
     _record("wrong-texts", lines)
