@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from annotators.prompting import read_prompt
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 _HIDDEN_SHARE = 0.33
-_MOST_SECONDS = 8
 
 
 def choose_hidden_criteria(rubric: Rubric) -> list[str]:
@@ -39,25 +38,14 @@ def find_failed_criteria(grade: Annotation, rubric: Rubric, hidden: Collection[s
         rubric: Its rubric.
         hidden: Criteria that the captioner must not learn of.
     """
-    failed = {ruling["criterion"] for ruling in _failed_rulings(grade)}
+    failed = _failed_rulings(grade)
     failures = [item for item in rubric.criteria if item.id in failed and item.id not in hidden]
     return failures if any(item.category in GATES for item in failures) else []
 
 
-def choose_evidence_seconds(grade: Annotation, criteria: Sequence[Criterion]) -> list[float]:
-    """Seconds of the frames that show how criteria fail: all, or eight evenly spread over them."""
-    names = [criterion.id for criterion in criteria]
-    rulings = [ruling for ruling in _failed_rulings(grade) if ruling["criterion"] in names]
-    seconds = sorted({second for ruling in rulings for second in ruling["evidence"]})
-    if len(seconds) <= _MOST_SECONDS:
-        return seconds
-    step = (len(seconds) - 1) / (_MOST_SECONDS - 1)
-    return [seconds[round(step * position)] for position in range(_MOST_SECONDS)]
-
-
-def _failed_rulings(grade: Annotation) -> list[dict[str, Any]]:
+def _failed_rulings(grade: Annotation) -> dict[str, Any]:
     rulings: Any = grade.value["rulings"]
-    return [ruling for ruling in rulings if ruling["verdict"] == "UNMET"]
+    return {ruling["criterion"]: ruling for ruling in rulings if ruling["verdict"] == "UNMET"}
 
 
 def read_critique_form() -> str:
@@ -65,18 +53,21 @@ def read_critique_form() -> str:
     return read_prompt("annotators.revise", "revise")
 
 
-def build_critique(caption: str, criteria: Sequence[Criterion], evidence: Sequence[float]) -> str:
-    """What a captioner is told after the prompt of its caption.
+def build_critique(caption: str, grade: Annotation, criteria: Sequence[Criterion]) -> str:
+    """What a captioner is told after the prompt of its caption: what failed, and the seconds of the frames for it.
 
     Nothing of what the judge saw or replied is in it: a captioner that gets the answer learns to repeat it.
 
     Args:
         caption: The caption.
+        grade: Its grade.
         criteria: What it does not meet.
-        evidence: Seconds of the frames that follow those of the prompt.
     """
-    lines = [f"- {criterion.text}" for criterion in criteria]
-    if evidence:
-        times = ", ".join(f"{second:.2f} s" for second in evidence)
-        lines.append(f"The last {len(evidence)} images are the frames that this rests on, at {times}.")
+    rulings = _failed_rulings(grade)
+    lines = [f"- {criterion.text}{_describe_seconds(rulings[criterion.id])}" for criterion in criteria]
     return read_critique_form().format(caption=json.dumps(caption), criteria="\n".join(lines))
+
+
+def _describe_seconds(ruling: Mapping[str, Any]) -> str:
+    seconds = ", ".join(f"{second:.2f} s" for second in ruling["evidence"])
+    return f" (see {seconds})" if seconds else ""

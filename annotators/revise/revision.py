@@ -18,11 +18,10 @@ from annotators.base import (
     make_episode_subject,
     read_work,
 )
-from annotators.caption import CaptionQuestion, ask_captioner, choose_camera
+from annotators.caption import CaptionQuestion, ask_captioner
 from annotators.prompting import apply_in_batches
 from annotators.revise.critique import (
     build_critique,
-    choose_evidence_seconds,
     find_failed_criteria,
 )
 from ares.annotation import Annotation, Cost
@@ -189,19 +188,13 @@ def _ask_again(revision: Revision, refused: Sequence[GradedCaption]) -> Iterator
 
 
 def _make_question(revision: Revision, before: GradedCaption) -> CaptionQuestion:
-    """The question of a caption with what the former one does not meet, and the frames that show it."""
+    """The question of a caption with what the former one does not meet."""
     episode = revision.stores.tables.episodes.get_episode(before.caption.episode_id)
-    subject, criteria = make_episode_subject(episode), revision.find_failures(before)
-    # Where the judge had several cameras, the frames are those of the best one.
-    best = choose_camera(episode, "")
-    camera = before.grade.camera or (best.name if best else "")
-    seconds = choose_evidence_seconds(before.grade, criteria)
-    evidence = {camera: seconds} if camera and seconds else {}
+    subject, text = make_episode_subject(episode), str(before.caption.value["text"])
     selected = [annotator.select_frames(subject) for annotator in (revision.judge, revision.captioner)]
     return CaptionQuestion(
-        work=read_work(revision.stores, subject, [*selected, evidence]),
-        more=build_critique(str(before.caption.value["text"]), criteria, evidence.get(camera, ())),
-        more_frames=evidence,
+        work=read_work(revision.stores, subject, selected),
+        more=build_critique(text, before.grade, revision.find_failures(before)),
     )
 
 
