@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from itertools import permutations
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from annotators.base import Work
-from annotators.grade.changed_frames import ChangedFrames, blank
 from annotators.grade.grading import GradedText
+from annotators.grade.grey_frames import GreyFrames
 from annotators.grade.outcome_rulings import Text
-from annotators.success import StoredOutcome
 from ares.rubric import (
     BATTERY,
     COMPLETED,
@@ -20,6 +18,7 @@ from ares.rubric import (
     SLOTS,
     ControlKind,
     KnownText,
+    Ruling,
     SlotName,
     Verdict,
     choose_foreign_text,
@@ -45,31 +44,19 @@ _ROUNDS = 12
 _NOTES_IN_VALUES = 2 / 3
 
 
-class Confusion(NamedTuple):
-    """Two values of a slot that captioner and judge took for each other: the claimed and the observed one."""
-
-    slot: SlotName
-    claimed: str
-    observed: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenCaption:
     """A caption that a judge has graded, of which false texts are made.
 
     Attributes:
-        work: The work with its frames.
-        text: The caption with its slots.
+        text: The caption; an action is claimed to be completed where it says nothing else.
         is_accepted: Whether the judge accepts it.
-        outcome: The stored outcome that it was graded by; None where the judge decides on it.
-        confusions: Values for which the frames show others.
+        confusions: Rulings by which captioner and judge took a value for another one.
     """
 
-    work: Work
-    text: KnownText
+    text: Text
     is_accepted: bool
-    outcome: StoredOutcome | None = None
-    confusions: tuple[Confusion, ...] = ()
+    confusions: Sequence[Ruling] = ()
 
 
 class Control(NamedTuple):
@@ -97,6 +84,7 @@ class ControlMaker:
         self._verbs, self._random = verbs, random
         # A text that the judge accepts tests the one value that is changed; of another it refuses all texts.
         self._seen = sorted(random.sample(seen, len(seen)), key=lambda caption: not caption.is_accepted)
+        self._texts = list({caption.text.text: _known_text(caption) for caption in seen}.values())
         self._confusions = [item for caption in seen for item in caption.confusions]
 
     def draw_battery(self, scale: int = 1) -> list[Control]:
@@ -137,18 +125,16 @@ class ControlMaker:
     def _try_captions(self, kind: ControlKind) -> Iterator[Text]:
         for number in range(_ROUNDS * len(self._seen)):
             caption = self._seen[number % len(self._seen)]
-            text, work = self._falsify(kind, caption), caption.work
+            text, work = self._falsify(kind, caption), caption.text.work
             if kind == "no_content":
-                work = replace(work, frames=ChangedFrames(work.frames, blank))
+                work = replace(work, frames=GreyFrames(work.frames))
             if text:
-                yield Text(
-                    work=work, text=text.text, slots=text.slots, outcome=caption.outcome, is_control=True
-                )
+                yield replace(caption.text, work=work, text=text.text, slots=text.slots, is_control=True)
 
     def _falsify(self, kind: ControlKind, caption: SeenCaption) -> KnownText | None:
         """A caption made false; the text of one without frames stays."""
         if kind == "no_content":
-            return caption.text
+            return _known_text(caption)
         if kind == "other_episode":
             return choose_foreign_text(self._statements(caption), self._texts, self._random)
         if kind == "look_alike":
@@ -157,12 +143,8 @@ class ControlMaker:
 
     def _statements(self, caption: SeenCaption) -> list[KnownText]:
         """The caption, and what else is said of its episode."""
-        instructions = caption.work.episode.instructions
-        return [caption.text, *(parse_known_text(text, self._verbs) for text in instructions)]
-
-    @cached_property
-    def _texts(self) -> list[KnownText]:
-        return list({caption.text.text: caption.text for caption in self._seen}.values())
+        instructions = caption.text.work.episode.instructions
+        return [_known_text(caption), *(parse_known_text(text, self._verbs) for text in instructions)]
 
     def _miss(self, kind: str, caption: SeenCaption) -> KnownText | None:
         statements, others = self._statements(caption), self._texts
@@ -172,12 +154,13 @@ class ControlMaker:
 
     def _confuse(self, caption: SeenCaption) -> KnownText | None:
         statements = self._statements(caption)
-        for slot, claimed, observed in self._random.sample(self._confusions, len(self._confusions)):
+        for ruling in self._random.sample(self._confusions, len(self._confusions)):
+            slot = cast("SlotName", ruling.slot)
             value = caption.text.slots.get(slot, "")
-            for here, other in ((claimed, observed), (observed, claimed)):
+            for here, other in permutations((ruling.claimed, ruling.observed)):
                 is_here = bool(value) and is_same_value(slot, value, here)
                 if is_here and not any(states_value(text, other) for text in statements):
-                    return swap_value(caption.text, slot, other)
+                    return swap_value(statements[0], slot, other)
         return None
 
     def _add_note(self, caption: SeenCaption) -> KnownText:
@@ -192,23 +175,25 @@ class ControlMaker:
         return swap_value(false, slot, note.replace("{}", false.slots.get(slot, "")))
 
 
+def _known_text(caption: SeenCaption) -> KnownText:
+    return KnownText(caption.text.text, caption.text.slots)
+
+
 def see_caption(text: Text, graded: GradedText) -> SeenCaption:
     """A graded caption as controls are made of it.
 
     Args:
-        text: The caption; an action is claimed to be completed where it says nothing else.
+        text: The caption.
         graded: Its grade.
     """
     confusions = [
-        Confusion(ruling.slot, ruling.claimed, ruling.observed)
+        ruling
         for ruling in graded.rulings
         if ruling.verdict is Verdict.UNMET and ruling.slot in SLOTS and ruling.slot != "outcome"
         if ruling.claimed and ruling.observed and ruling.source == "choice"
     ]
     return SeenCaption(
-        work=text.work,
-        text=KnownText(text.text, {"outcome": COMPLETED, **text.slots}),
+        text=replace(text, slots={"outcome": COMPLETED, **text.slots}),
         is_accepted=graded.value["grade"] == "acceptable",
-        outcome=text.outcome,
-        confusions=tuple(confusions),
+        confusions=confusions,
     )

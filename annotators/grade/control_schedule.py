@@ -14,7 +14,7 @@ from ares.rubric import BATTERY, CAPTIONS_PER_CONTROL, read_tripwires
 from ares.store import producer_column, quote_literal
 
 if TYPE_CHECKING:
-    from annotators.base import CameraSeconds, Subject, Work
+    from annotators.base import CameraSeconds, Subject
     from ares.annotation import Producer
     from ares.store import Stores
 
@@ -72,7 +72,7 @@ class ControlSchedule:
                 maker = self._make(dataset, seen, f"{before}")
                 return [], [control for _ in range(count) for control in maker.draw_single()]
             # Kept captions hold no pixels: their frames are decoded again.
-            state.seen += [replace(caption, work=self._without_pixels(caption)) for caption in seen]
+            state.seen += map(self._without_pixels, seen)
             return self._draw_battery(dataset, state) if len(state.seen) >= _CAPTIONS_BEFORE else [], []
 
     def finish(self) -> dict[str, list[Control]]:
@@ -106,9 +106,10 @@ class ControlSchedule:
         random = Random(f"controls {self._producer.maker_id} {dataset} {seed}")
         return ControlMaker(seen, self._verbs, random)
 
-    def _without_pixels(self, caption: SeenCaption) -> Work:
-        request = self._select_frames(caption.work.subject)
-        return replace(caption.work, frames=caption.work.frames.elsewhere(request))
+    def _without_pixels(self, caption: SeenCaption) -> SeenCaption:
+        work = caption.text.work
+        frames = work.frames.elsewhere(self._select_frames(work.subject))
+        return replace(caption, text=replace(caption.text, work=replace(work, frames=frames)))
 
     def _state(self, dataset: str) -> _DatasetState:
         if dataset not in self._states:

@@ -81,7 +81,6 @@ if TYPE_CHECKING:
         Ruling as Ruling,
         Verdict as Verdict,
         make_grade_value as make_grade_value,
-        verdict_column as verdict_column,
     )
 
 __getattr__ = lazy_exports(__name__)

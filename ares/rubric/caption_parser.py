@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from ares.rubric.slots import (
     COMPLETED,
@@ -18,7 +18,8 @@ from ares.rubric.slots import (
     shipped_verbs,
 )
 
-Outcome = Literal["success", "failure", "attempt"]
+Outcome = Literal["success", "attempt", "failure"]
+_WORST_LAST: tuple[Outcome, ...] = get_args(Outcome)
 
 # Words for an action of the shipped guide of verbs, by its verb; the verbs of the guide stand for themselves.
 _VERB_GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -42,7 +43,7 @@ _VERB_GROUPS: Mapping[str, tuple[str, ...]] = {
     "cut": ("slice",),
     "stir": ("mix",),
 }
-VERB_KEY: Mapping[str, str] = {word: verb for verb, words in _VERB_GROUPS.items() for word in words}
+_VERB_KEY: Mapping[str, str] = {word: verb for verb, words in _VERB_GROUPS.items() for word in words}
 
 # Further verbs, each a separate action; their other forms are read as these.
 _OTHER_VERBS = frozenset(
@@ -61,18 +62,15 @@ _OTHER_VERBS = frozenset(
         *("write", "zip"),
     )
 )
-VERBS = frozenset(VERB_KEY) | {verb.split()[0] for verb in _VERB_GROUPS} | _OTHER_VERBS
+VERBS = frozenset(_VERB_KEY) | {verb.split()[0] for verb in _VERB_GROUPS} | _OTHER_VERBS
 DETERMINERS = frozenset(["the", "a", "an", "its", "their", "this", "that", "these", "those", "some", "one"])
-PREPOSITIONS = frozenset(
-    (
-        *("on", "onto", "upon", "atop", "in", "into", "inside", "to", "at", "toward", "towards", "under"),
-        *("beneath", "below", "underneath", "above", "behind", "before", "beside", "next", "near"),
-        *("between", "against", "from", "off", "out", "away", "by", "with", "using", "without", "while"),
-        *("over", "around", "through", "across", "along"),
-    )
-)
 # Words that no action begins with.
-_NO_ACTIONS = DETERMINERS | PREPOSITIONS | {"of", "who", "which"}
+_NO_ACTIONS = DETERMINERS.union(
+    ("on", "onto", "upon", "atop", "in", "into", "inside", "to", "at", "toward", "towards", "under", "of"),
+    ("beneath", "below", "underneath", "above", "behind", "before", "beside", "next", "near", "who", "which"),
+    ("between", "against", "from", "off", "out", "away", "by", "with", "using", "without", "while", "over"),
+    ("around", "through", "across", "along"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,45 +78,26 @@ class NormalizedCaption:
     """A caption without its wording.
 
     Attributes:
-        sentences: What is done, sentence by sentence, in lower case, without final punctuation; in the imperative, if
-            no person and no certain arm is named who does it.
+        phrase: What is done, sentence by sentence, in lower case, without final punctuation; in the imperative, if no
+            person and no certain arm is named who does it.
         outcome: "failure" for "fail to ...", "do not ..." and the like, "attempt" for "try to ...", else "success".
     """
 
-    sentences: tuple[str, ...]
+    phrase: str
     outcome: Outcome
-
-    @property
-    def phrase(self) -> str:
-        """What is done, as one text."""
-        return ". ".join(self.sentences)
 
 
 @lru_cache(maxsize=50_000)
 def normalize_caption(text: str) -> NormalizedCaption:
     """The form of a caption; of several outcomes the worst counts."""
-    plain = re.sub(r"[^\S\n]+", " ", drop_abbreviation_periods(text).replace("\u2019", "'")).strip().lower()
+    plain = re.sub(r"[^\S\n]+", " ", text.replace("\u2019", "'")).strip().lower()
     sentences = [part.strip().strip("\"'").strip() for part in re.split(r"[.!?;:]+(?:\s|$)|\n+", plain)]
     readings = [_read_sentence(sentence) for sentence in sentences if sentence]
     outcomes = [outcome for _, outcome in readings]
     return NormalizedCaption(
-        sentences=tuple(phrase for phrase, _ in readings if phrase),
-        outcome=next((name for name in ("failure", "attempt") if name in outcomes), "success"),
+        phrase=". ".join(phrase for phrase, _ in readings if phrase),
+        outcome=max(outcomes, key=_WORST_LAST.index, default="success"),
     )
-
-
-# Abbreviations whose period ends no sentence: any; those before a number; and units of a number, where no capital
-# follows.
-_ABBREVIATION = re.compile(
-    r"\b((?i:approx|ca|cf|dr|e\.g|i\.e|incl|mrs?|prof|resp|vs)(?=\.\s)"
-    r"|(?i:figs?|max|min|nos?|nr|vol)(?=\.\s*\d)"
-    r"|(?:\d+\s*(?:deg|ft|hrs?|in|lbs?|mins?|oz|qt|secs?|tbsp|tsp|yd)|etc)(?=\.\s+[a-z]))\."
-)
-
-
-def drop_abbreviation_periods(text: str) -> str:
-    """A text in which a period before a space ends a sentence: "no. 2" and "2 oz. of water" lose theirs."""
-    return _ABBREVIATION.sub(r"\1", text)
 
 
 def _read_sentence(sentence: str) -> tuple[str, Outcome]:
@@ -149,18 +128,18 @@ def _read_openings(text: str, effects: list[str]) -> str:
 
 
 def _combine_outcomes(effects: Iterable[str]) -> Outcome:
-    """The outcome by words in their order: "not manage to" is a failure, and "never fail to" is none."""
-    outcome: Outcome = "success"
+    """The worst outcome by words in their order: "not manage to" is a failure, and "never fail to" is none."""
+    outcomes: list[Outcome] = []
     is_negated = False
     for effect in effects:
         if effect == "negation":
             is_negated = not is_negated
+        elif effect and is_negated:
+            outcomes.append("success" if effect == "failure" else "failure")
+            is_negated = False
         elif effect:
-            if is_negated:
-                is_negated, effect = False, "success" if effect == "failure" else "failure"
-            if effect == "failure" or (effect == "attempt" and outcome == "success"):
-                outcome = "failure" if effect == "failure" else "attempt"
-    return "failure" if is_negated else outcome
+            outcomes.append(cast("Outcome", effect))
+    return "failure" if is_negated else max(outcomes, key=_WORST_LAST.index, default="success")
 
 
 # Forms of verbs and what their infinitives have in place of the ending.
@@ -198,10 +177,13 @@ _NOT = r"(?:(?:do|does|did|will|would|could|can|should|must|is|was) ?(?:not|n't)
 _OPENINGS = tuple(
     (re.compile(rf"(?:{words}),?\s+"), effect)
     for words, effect in (
-        (r"please|now|then|first|next|finally|and|there (?:is|are)|it", ""),
-        (r"in (?:the|this) (?:video|clip|episode|image|picture|frame)s?", ""),
-        (rf"(?:have|make|let|use|get|tell) (?:the|a|this|its) {_ROBOT}(?: to)?", ""),
-        (rf"(?:the|a|an|this|its|one) {_ROBOT}|robot(?: arm| hand| gripper)?", ""),
+        (
+            r"please|now|then|first|next|finally|and|there (?:is|are)|it"
+            r"|in (?:the|this) (?:video|clip|episode|image|picture|frame)s?"
+            rf"|(?:have|make|let|use|get|tell) (?:the|a|this|its) {_ROBOT}(?: to)?"
+            rf"|(?:the|a|an|this|its|one) {_ROBOT}|robot(?: arm| hand| gripper)?",
+            "",
+        ),
         (r"(?:cannot|can't)|(?:is |are |was |were )?(?:unable|not able) to", "failure"),
         (
             rf"{_NOT}|not|never|avoid|refrain from|refuses? to|(?:forget|neglect|omit)(?:s|ted|ed|ting|ing)? to"
@@ -242,13 +224,13 @@ _WAYS = re.compile(r"(?:(?:\w{4,}ly|very|quite|rather|and|then|but|or),?\s+)*")
 _ENDS = (
     (
         re.compile(
-            r",? (?:but|and|yet) (?:it |then |the robot )?"
-            rf"(?:fail(?:s|ed|ing)?|{_NOT} (?:succeed|manage|make it|work|able to))$"
+            r",? (?:(?:but|and|yet) (?:it |then |the robot )?"
+            rf"(?:fail(?:s|ed|ing)?|{_NOT} (?:succeed|manage|make it|work|able to))"
+            r"|without (?:any )?success|unsuccessfully|in vain)$"
         ),
         "failure",
     ),
     (re.compile(r",? \(?(?:or|and maybe) not\)?$"), "attempt"),
-    (re.compile(r",? (?:without (?:any )?success|unsuccessfully|in vain)$"), "failure"),
     (re.compile(r",? (?:successfully|with success|please)$"), "success"),
 )
 
@@ -282,7 +264,7 @@ def read_action_and_outcome(text: str, verbs: Mapping[str, str]) -> SlotValues:
         verbs: The guide of verbs.
     """
     form = normalize_caption(text)
-    sentence = form.sentences[0] if form.sentences else ""
+    sentence = form.phrase.partition(". ")[0]
     front = _FRONT.match(sentence)
     words = _WAYS.sub("", (front[2] if front else sentence).replace(",", ""), count=1).split()
     slots: dict[SlotName, str] = {}
@@ -300,5 +282,5 @@ def name_action(verb: str, rest: str, verbs: Mapping[str, str]) -> str:
     """A verb as the guide has it, also "turn on" of "turn the light on"; with OTHER before one that it has not."""
     words = rest.split()
     known = [f"{verb} {word}" for word in (*words[:1], *words[-1:])]
-    names = (*known, verb, VERB_KEY.get(verb, ""))
+    names = (*known, verb, _VERB_KEY.get(verb, ""))
     return next((name for name in names if name in verbs), f"{OTHER}: {verb}")

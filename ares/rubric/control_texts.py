@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from random import Random
-from typing import Any
 
-from ares.rubric.caption_parser import VERB_KEY, normalize_caption, read_action_and_outcome
+from ares.rubric.caption_parser import name_action, normalize_caption, read_action_and_outcome
 from ares.rubric.slots import (
     COMPLETED,
     NOT_COMPLETED,
@@ -22,6 +21,7 @@ from ares.rubric.slots import (
     alike_names,
     content_words,
     is_vague,
+    load_lists,
     may_be_the_same,
     normalize_value,
     shipped_verbs,
@@ -47,17 +47,6 @@ def parse_known_text(text: str, verbs: Mapping[str, str] | None = None) -> Known
     """
     slots = read_action_and_outcome(text, shipped_verbs() if verbs is None else verbs)
     return KnownText(text, {**slots, "outcome": slots.get("outcome", COMPLETED)})
-
-
-@cache
-def _load_material() -> Mapping[str, Any]:
-    """The lists of control_texts.yaml."""
-    import yaml
-
-    document: Mapping[str, Any] = yaml.safe_load(
-        files("ares.rubric").joinpath("control_texts.yaml").read_text("utf-8")
-    )
-    return document
 
 
 def shipped_phrases() -> list[str]:
@@ -108,7 +97,7 @@ def _wrong_value(
     slot: SlotName, others: Sequence[str], statements: Sequence[KnownText], random: Random
 ) -> str:
     """Another value of a slot that is surely wrong, of the dataset where it offers one; "" for none."""
-    for values in (others, _load_material()["values"][slot]):
+    for values in (others, load_lists("control_texts")["values"][slot]):
         candidates = sorted({other for other in values if other != NOT_VISIBLE})
         fitting = [other for other in candidates if _is_surely_wrong(slot, other, statements)]
         if fitting:
@@ -122,7 +111,7 @@ def _exclusive_value(value: str, others: Sequence[str], random: Random) -> str:
     common = {word.strip(",") for other in others for word in other.split()}
     for number, word in enumerate(words):
         bare = word.strip(",").lower()
-        row = next((row for row in _load_material()["exclusive"] if bare in row), ())
+        row = next((row for row in load_lists("control_texts")["exclusive"] if bare in row), ())
         # Of "left and right" nothing is left to exclude.
         rest = [other for other in row if other not in value.lower().replace(",", " ").split()]
         if rest:
@@ -153,17 +142,15 @@ def are_different_actions(first: str, second: str) -> bool:
     pair = {_guide_verb(first), _guide_verb(second)}
     if len(pair) == 1:
         return False
-    if any(pair == set(row) for row in _load_material()["opposite"]):
+    if any(pair == set(row) for row in load_lists("control_texts")["opposite"]):
         return True
-    return not any(pair <= set(row) for row in _load_material()["alike"])
+    return not any(pair <= set(row) for row in load_lists("control_texts")["alike"])
 
 
 def _guide_verb(action: str) -> str:
-    """The verb of the guide that an action is, or means by its first word; else its words."""
-    words = normalize_value(action.removeprefix(f"{OTHER}: "))
-    if words in shipped_verbs():
-        return words
-    return VERB_KEY.get(words.partition(" ")[0], words)
+    """The verb of the guide that an action is, or means by its first word; else that word."""
+    verb, _, rest = normalize_value(action.removeprefix(f"{OTHER}: ")).partition(" ")
+    return name_action(verb, rest, shipped_verbs())
 
 
 def choose_foreign_text(
@@ -208,10 +195,10 @@ def _turn_outcome(text: KnownText, outcome: str) -> KnownText:
 
 def invent_note(random: Random) -> str:
     """A note to whoever judges: parts in random order and letters, before or after "{}" or round it."""
-    parts = [str(random.choice(row)) for row in _load_material()["note_parts"]]
+    parts = [str(random.choice(row)) for row in load_lists("control_texts")["note_parts"]]
     words = " ".join(random.sample(parts, random.randint(1, len(parts))))
     note = random.choice((str, str, str.upper, str.capitalize))(words)
-    return str(random.choice(_load_material()["note_places"])).replace("{note}", note)
+    return str(random.choice(load_lists("control_texts")["note_places"])).replace("{note}", note)
 
 
 def states_value(text: KnownText, value: str) -> bool:
@@ -236,6 +223,6 @@ def swap_value(caption: KnownText, slot: SlotName, value: str) -> KnownText:
 
 def shipped_names() -> frozenset[str]:
     """Names of things and qualities that come with ARES: words of no note to a judge."""
-    material = _load_material()
+    material = load_lists("control_texts")
     values = [row for slot, row in material["values"].items() if slot != "action"]
     return frozenset([name for row in (*material["exclusive"], *values) for name in row] + [*alike_names()])

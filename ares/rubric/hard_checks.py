@@ -11,7 +11,6 @@ from ares.console import count_of
 from ares.rubric.caption_parser import (
     DETERMINERS,
     VERBS,
-    drop_abbreviation_periods,
     normalize_caption,
 )
 from ares.rubric.slots import COMPLETED, SlotValues, drop_spelling_joiners
@@ -102,14 +101,19 @@ def check_markup_and_hidden_text(caption: CheckInput) -> CheckResult:
 
 
 # A period that no space follows is part of a number or of a name; quotes may stand between.
-_SENTENCE_END = re.compile(r"""[!?;\n]\s*\S|\.["'\u2019\u201d)]*\s+\S""")
+_SENTENCE_END = re.compile(r"""[!?;\n]\s*\S|\.["'\u2019\u201d)]*\s+(\w+)""")
+
+
+def _begins_sentence(word: str | None) -> bool:
+    """Whether a word behind a period begins a sentence, and the period is that of no abbreviation ("2 oz. of")."""
+    return word is None or word[0].isupper() or word in VERBS
 
 
 def check_imperative_form(caption: CheckInput) -> CheckResult:
     """One imperative sentence of at most 30 words."""
     text = caption.text.strip()
     first_word = text.split(maxsplit=1)[0].lower() if text else ""
-    if _SENTENCE_END.search(drop_abbreviation_periods(text)):
+    if any(_begins_sentence(match[1]) for match in _SENTENCE_END.finditer(text)):
         return CheckResult(Verdict.UNMET, "more than one sentence", text[:80])
     if len(text.split()) > _MAX_WORD_COUNT:
         return CheckResult(Verdict.UNMET, "too long", f"{count_of(len(text.split()), 'word')}")

@@ -251,7 +251,7 @@ def may_be_the_same(first: str, second: str) -> bool:
 def is_vague(value: str) -> bool:
     """Whether a value is a word that fits many things."""
     words = content_words(value)
-    return bool(words) and words[-1] in _load_lists()["vague"]
+    return bool(words) and words[-1] in load_lists("alike_things")["vague"]
 
 
 def _value_names(value: str) -> set[str]:
@@ -268,19 +268,23 @@ def _name_pairs(first: str, second: str) -> frozenset[frozenset[str]]:
 
 
 @cache
-def _load_lists() -> Mapping[str, Any]:
+def load_lists(name: str) -> Mapping[str, Any]:
+    """The lists of words in a shipped YAML file, "alike_things" or "control_texts"."""
     import yaml
 
-    text = files("ares.rubric").joinpath("alike_things.yaml").read_text("utf-8")
-    document: Mapping[str, Any] = yaml.safe_load(text)
+    document: Mapping[str, Any] = yaml.safe_load(
+        files("ares.rubric").joinpath(f"{name}.yaml").read_text("utf-8")
+    )
     return document
 
 
 @cache
 def _alike_pairs() -> frozenset[frozenset[str]]:
-    return frozenset(frozenset(pair) for row in _load_lists()["alike"] for pair in combinations(row, 2))
+    return frozenset(
+        frozenset(pair) for row in load_lists("alike_things")["alike"] for pair in combinations(row, 2)
+    )
 
 
 @cache
 def alike_names() -> frozenset[str]:
-    return frozenset(name for row in _load_lists()["alike"] for name in row)
+    return frozenset(name for row in load_lists("alike_things")["alike"] for name in row)

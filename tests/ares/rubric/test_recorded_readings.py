@@ -93,7 +93,7 @@ def test_captions_have_their_slots_columns_and_checks() -> None:
         text = json.loads(line)
         form, known = normalize_caption(text), parse_known_text(text)
         caption = CheckInput(text=text, slots=known.slots, trajectory=None)
-        said = [form.sentences, form.outcome]
+        said = [form.phrase, form.outcome]
         lines.append([text[:60], said, known.slots, make_slot_columns(known.slots), _checks(caption)])
     _record("captions", lines)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from annotators.base import CameraSeconds, Frames
@@ -15,16 +15,15 @@ if TYPE_CHECKING:
 _GREY = 128
 
 
-class ChangedFrames(Frames):
-    """Frames of an episode, each changed when it is read.
+class GreyFrames(Frames):
+    """A grey frame in place of each frame of an episode.
 
     Args:
-        frames: The frames.
-        change: Turns (N, H, W, 3) frames into as many of the same size.
+        frames: The frames of the episode.
     """
 
-    def __init__(self, frames: Frames, change: Callable[[NDArray[np.uint8]], NDArray[np.uint8]]) -> None:
-        self._frames, self._change = frames, change
+    def __init__(self, frames: Frames) -> None:
+        self._frames = frames
 
     @property
     def requested(self) -> CameraSeconds:
@@ -45,12 +44,7 @@ class ChangedFrames(Frames):
         self._frames.release()
 
     def at(self, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
-        """As `Frames.at`, changed."""
-        return self._change(self._frames.at(camera, seconds))
+        """(N, H, W, 3) grey frames of the size of those shown at these seconds. Raises as `Frames.at`."""
+        import numpy as np
 
-
-def blank(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(N, H, W, 3) grey frames in place of frames."""
-    import numpy as np
-
-    return np.full_like(frames, _GREY)
+        return np.full_like(self._frames.at(camera, seconds), _GREY)
