@@ -114,7 +114,8 @@ class ControlMaker:
         for text in self._try_captions(kind):
             if len(drawn) >= count:
                 break
-            drawn.setdefault((text.work.subject.id, text.text), Control(kind, text))
+            suffix = str(len(drawn)) if kind == "no_content" else ""
+            drawn.setdefault((text.work.subject.id, text.text + suffix), Control(kind, text))
         return list(drawn.values())
 
     def _draw_misses(self, count: int) -> list[Control]:

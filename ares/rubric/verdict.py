@@ -270,15 +270,12 @@ def _explain_ruling(ruling: Mapping[str, Json], thing: str) -> str:
     if source not in ("observation", "comparison", "choice", "stored", "probe"):
         return reason + (f" ({observed})" if observed and observed not in reason else "")
     if ruling["verdict"] == Verdict.UNMET and claimed and observed:
-        return f"the caption says {claimed!r}, but {_name_source(source)} {observed!r}{frames}"
+        shown = "the source says" if source == "stored" else "the frames show"
+        return f"the caption says {claimed!r}, but {shown} {observed!r}{frames}"
     if ruling["verdict"] == Verdict.UNSURE and source in ("observation", "choice") and observed:
         settled = f"a camera that shows {thing}, or a person, would settle it"
         return f"the observation says {observed!r}{frames}, and {reason}; {settled}"
     return f"{reason}{frames}"
-
-
-def _name_source(source: Json) -> str:
-    return "the source says" if source == "stored" else "the frames show"
 
 
 def _thing_of(rulings: Sequence[Mapping[str, Json]]) -> str:
