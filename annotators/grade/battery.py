@@ -36,8 +36,9 @@ _SLOTS: Mapping[str, tuple[SlotName, ...]] = {
     "object": ("object", "attributes"),
     "place": ("to", "from"),
 }
-# Of these a single control is: one wrong value is what a judge that has turned careless accepts first.
-_SINGLE_KINDS: tuple[ControlKind, ...] = ("action", "object", "place", "look_alike")
+# Of these a single control is: one wrong value is what a judge that has turned careless accepts first. A look-alike of
+# its last captions is none: it is a pair of values that the judge has just refused.
+_SINGLE_KINDS: tuple[ControlKind, ...] = ("action", "object", "place")
 # Each caption is tried so many times for one more text of a kind.
 _ROUNDS = 12
 # Of three notes two stand in a slot value: in the sentence code reads them before any model does.
