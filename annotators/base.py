@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from annotators.options import ParsedOptions, parse_options
 from ares.annotation import Annotation, Column, Cost, Producer, SubjectKind
+from ares.clock import needs_timestamps
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, MediaError, NotTried, RequestError
 from ares.jobs import ComputePlan, FunctionAnnotator, ReasonCount, read_function_value
@@ -270,6 +271,14 @@ class Options:
         """The options of the annotator that a factory makes. Raises RequestError for a wrong value."""
         return parse_options(model, self.values)
 
+    def with_budget(self, usd: float | None) -> Options:
+        """The same with a budget in US dollars. Raises RequestError where no price is known."""
+        if usd is not None and self.settings.price is None:
+            raise RequestError(
+                "a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens"
+            )
+        return replace(self, budget=Budget(usd))
+
 
 @fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,6 +364,20 @@ class Work:
             self.frames.release()
 
 
+def read_work(stores: Stores, subject: Subject, requests: Sequence[CameraSeconds]) -> Work:
+    """A subject with the signals of its episode, outside a run; its frames are decoded when they are read.
+
+    Args:
+        stores: Stores of the workspace.
+        subject: The subject.
+        requests: The seconds that each annotator needs.
+    """
+    episode = subject.episode
+    trajectory = dict(stores.tables.trajectories.read([episode.episode_id])).get(episode.episode_id)
+    stamps = trajectory.timestamps if trajectory and needs_timestamps(episode) else None
+    return Work(subject=subject, frames=Frames(episode, requests, stamps), trajectory=trajectory)
+
+
 @fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameVectors:
@@ -424,6 +447,12 @@ Outcome = Result | PaidFailure | AresError
 def find_outcome_cost(outcome: Outcome) -> Cost:
     """What was paid for a Work."""
     return Cost() if isinstance(outcome, AresError) else outcome.cost
+
+
+def find_outcome_error(outcome: Outcome) -> AresError | None:
+    """Why a Work failed; None where it did not."""
+    error = outcome.error if isinstance(outcome, PaidFailure) else outcome
+    return error if isinstance(error, AresError) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -197,12 +197,10 @@ class CaptionQuestion:
     Attributes:
         work: The work, with its frames decoded.
         more: What follows the prompt.
-        more_frames: Frames that follow those of the plan.
     """
 
     work: Work
     more: str = ""
-    more_frames: CameraSeconds = field(default_factory=dict)
 
 
 def ask_captioner(captioner: Captioner, questions: Sequence[CaptionQuestion]) -> list[Outcome]:
@@ -222,15 +220,8 @@ def _caption_request(question: CaptionQuestion, captioner: Captioner) -> VlmRequ
     work, plan = question.work, captioner.plan(question.work.subject)
     if not plan.views:
         return MediaError("episode has no such camera", f"{captioner.camera or 'any'!r}")
-    more = question.more_frames.items()
     try:
-        images = ReadableImages(
-            lambda: [
-                *plan.arrange(work.frames.at),
-                *(image for camera, seconds in more for image in work.frames.at(camera, seconds)),
-            ],
-            work.release_frames,
-        )
+        images = ReadableImages(lambda: plan.arrange(work.frames.at), work.release_frames)
     except MediaError as error:
         return error
     return captioner.request(images, captioner.prompt(plan) + question.more)

@@ -57,7 +57,6 @@ from ares.rubric import (
     GRADE_TIME_COLUMN,
     PANEL_COLUMNS,
     Rubric,
-    parser_hash,
     read_controls,
     read_verbs,
 )
@@ -93,7 +92,8 @@ def _rubric_folder() -> Traversable:
     return files("annotators.grade").joinpath("rubrics")
 
 
-# 9: only words that no observation and no instruction has are in doubt; all contested slots share one choice.
+# 9: only words that no observation and no instruction has are in doubt; contested slots share one choice; a sentence
+# without slots is read by fewer rules.
 _VERSION = "9"
 # By what is captioned the annotator whose captions are graded, and the name of their grades: those of segments are no
 # grades by another judge of episodes.
@@ -114,7 +114,7 @@ def _grade_producer(
         annotator=grades,
         version=_VERSION,
         model=judge.name,
-        prompt_hash=short_hash([rubric.hash, judge.prompt_hash, word_lists_hash(), parser_hash(), verbs]),
+        prompt_hash=short_hash([rubric.hash, judge.prompt_hash, word_lists_hash(), verbs]),
         # Rubric, verbs, candidates and models of texts are known by their content or name, not by a path.
         settings={
             **grade_options.producer_settings(),

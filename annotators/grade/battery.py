@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from itertools import permutations
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from annotators.base import Work
-from annotators.grade.changed_frames import ChangedFrames, blank, noise
 from annotators.grade.grading import GradedText
+from annotators.grade.grey_frames import GreyFrames
 from annotators.grade.outcome_rulings import Text
-from annotators.success import StoredOutcome
 from ares.rubric import (
     BATTERY,
     COMPLETED,
     CONTROL_KINDS,
     SLOTS,
     ControlKind,
-    KnownDifferences,
     KnownText,
+    Ruling,
     SlotName,
-    SlotValues,
     Verdict,
-    choose_foreign_texts,
+    choose_foreign_text,
     invent_note,
     is_same_value,
-    make_near_misses,
+    make_near_miss,
     parse_known_text,
     states_value,
     swap_value,
@@ -39,20 +36,13 @@ _SLOTS: Mapping[str, tuple[SlotName, ...]] = {
     "object": ("object", "attributes"),
     "place": ("to", "from"),
 }
-# Of these a single control is: one wrong value is what a judge that has turned careless accepts first.
-_SINGLE_KINDS: tuple[ControlKind, ...] = ("action", "object", "place", "look_alike")
+# Of these a single control is: one wrong value is what a judge that has turned careless accepts first. A look-alike of
+# its last captions is none: it is a pair of values that the judge has just refused.
+_SINGLE_KINDS: tuple[ControlKind, ...] = ("action", "object", "place")
 # Each caption is tried so many times for one more text of a kind.
 _ROUNDS = 12
 # Of three notes two stand in a slot value: in the sentence code reads them before any model does.
 _NOTES_IN_VALUES = 2 / 3
-
-
-class Confusion(NamedTuple):
-    """Two values of a slot that captioner and judge took for each other: the claimed and the observed one."""
-
-    slot: SlotName
-    claimed: str
-    observed: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,37 +50,26 @@ class SeenCaption:
     """A caption that a judge has graded, of which false texts are made.
 
     Attributes:
-        work: The work with its frames.
-        text: The caption with its slots.
+        text: The caption; an action is claimed to be completed where it says nothing else.
         is_accepted: Whether the judge accepts it.
-        outcome: The stored outcome that it was graded by; None where the judge decides on it.
-        confusions: Values for which the frames show others.
+        confusions: Rulings by which captioner and judge took a value for another one.
     """
 
-    work: Work
-    text: KnownText
+    text: Text
     is_accepted: bool
-    outcome: StoredOutcome | None = None
-    confusions: tuple[Confusion, ...] = ()
+    confusions: Sequence[Ruling] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Control:
+class Control(NamedTuple):
     """A false text, or a caption of frames that show none of it.
 
     Attributes:
         kind: In which way it is false.
-        text: The sentence.
-        slots: What it states.
-        work: The work with the frames.
-        outcome: The stored outcome by which its caption was graded.
+        text: The text with its frames.
     """
 
     kind: ControlKind
-    text: str
-    slots: SlotValues
-    work: Work
-    outcome: StoredOutcome | None = None
+    text: Text
 
 
 class ControlMaker:
@@ -98,22 +77,16 @@ class ControlMaker:
 
     Args:
         seen: Captions of the dataset.
-        confusions: Confusions of earlier captions of it.
         verbs: The guide of verbs.
         random: Decides on everything.
     """
 
-    def __init__(
-        self,
-        seen: Sequence[SeenCaption],
-        confusions: Sequence[Confusion],
-        verbs: Mapping[str, str],
-        random: Random,
-    ) -> None:
+    def __init__(self, seen: Sequence[SeenCaption], verbs: Mapping[str, str], random: Random) -> None:
         self._verbs, self._random = verbs, random
         # A text that the judge accepts tests the one value that is changed; of another it refuses all texts.
         self._seen = sorted(random.sample(seen, len(seen)), key=lambda caption: not caption.is_accepted)
-        self._confusions = [*confusions, *(item for caption in seen for item in caption.confusions)]
+        self._texts = list({caption.text.text: _known_text(caption) for caption in seen}.values())
+        self._confusions = [item for caption in seen for item in caption.confusions]
 
     def draw_battery(self, scale: int = 1) -> list[Control]:
         """False texts of all kinds, so many times those of a battery; near misses where a kind has too few.
@@ -125,7 +98,7 @@ class ControlMaker:
         for kind in CONTROL_KINDS:
             needed = scale * BATTERY[kind]
             drawn = self._draw(kind, needed)
-            others = (replace(item, kind=kind) for item in self._draw_misses(needed - len(drawn)))
+            others = (Control(kind, item.text) for item in self._draw_misses(needed - len(drawn)))
             controls += [*drawn, *others]
         return controls
 
@@ -139,11 +112,11 @@ class ControlMaker:
     def _draw(self, kind: ControlKind, count: int) -> list[Control]:
         """At most so many different controls of a kind, of as many captions as possible."""
         drawn: dict[tuple[str, str], Control] = {}
-        for control in self._try_captions(kind):
+        for text in self._try_captions(kind):
             if len(drawn) >= count:
                 break
             suffix = str(len(drawn)) if kind == "no_content" else ""
-            drawn.setdefault((control.work.subject.id, control.text + suffix), control)
+            drawn.setdefault((text.work.subject.id, text.text + suffix), Control(kind, text))
         return list(drawn.values())
 
     def _draw_misses(self, count: int) -> list[Control]:
@@ -151,72 +124,52 @@ class ControlMaker:
         drawn = [control for kind in near for control in self._draw(kind, count)] if count > 0 else []
         return self._random.sample(drawn, min(count, len(drawn)))
 
-    def _try_captions(self, kind: ControlKind) -> Iterator[Control]:
+    def _try_captions(self, kind: ControlKind) -> Iterator[Text]:
         for number in range(_ROUNDS * len(self._seen)):
             caption = self._seen[number % len(self._seen)]
-            text, work = caption.text, caption.work
+            text, work = self._falsify(kind, caption), caption.text.work
             if kind == "no_content":
-                change = noise if number % 2 else blank
-                work = replace(work, frames=ChangedFrames(work.frames, change))
-            elif (false_text := self._makers[kind](caption)) is not None:
-                text = false_text
-            else:
-                continue
-            yield Control(kind=kind, text=text.text, slots=text.slots, work=work, outcome=caption.outcome)
+                work = replace(work, frames=GreyFrames(work.frames))
+            if text:
+                yield replace(caption.text, work=work, text=text.text, slots=text.slots, is_control=True)
 
-    @cached_property
-    def _makers(self) -> Mapping[str, Callable[[SeenCaption], KnownText | None]]:
-        return {
-            "other_episode": self._tell_of_another,
-            **{kind: partial(self._miss, kind) for kind in _SLOTS},
-            "look_alike": self._confuse,
-            "note": self._add_note,
-        }
+    def _falsify(self, kind: ControlKind, caption: SeenCaption) -> KnownText | None:
+        """A caption made false; the text of one without frames stays."""
+        if kind == "no_content":
+            return _known_text(caption)
+        if kind == "other_episode":
+            return choose_foreign_text(self._statements(caption), self._texts, self._random)
+        if kind == "look_alike":
+            return self._confuse(caption)
+        return self._add_note(caption) if kind == "note" else self._miss(kind, caption)
 
-    def _known(self, caption: SeenCaption) -> list[KnownText]:
-        """What is said of the episode beside its caption."""
-        return [parse_known_text(text, self._verbs) for text in caption.work.episode.instructions]
-
-    @cached_property
-    def _differences(self) -> KnownDifferences:
-        return KnownDifferences(
-            [caption.text.slots, *(text.slots for text in self._known(caption))] for caption in self._seen
-        )
-
-    @cached_property
-    def _texts(self) -> list[KnownText]:
-        return list({caption.text.text: caption.text for caption in self._seen}.values())
-
-    def _tell_of_another(self, caption: SeenCaption) -> KnownText | None:
-        known = self._known(caption)
-        texts = choose_foreign_texts(caption.text, self._texts, known, 1, self._random, self._differences)
-        return next(iter(texts), None)
+    def _statements(self, caption: SeenCaption) -> list[KnownText]:
+        """The caption, and what else is said of its episode."""
+        instructions = caption.text.work.episode.instructions
+        return [_known_text(caption), *(parse_known_text(text, self._verbs) for text in instructions)]
 
     def _miss(self, kind: str, caption: SeenCaption) -> KnownText | None:
-        misses = make_near_misses(
-            caption.text, self._texts, self._known(caption), self._random, self._differences
-        )
-        fitting = [miss for miss in misses if miss.slot in _SLOTS[kind]]
-        miss = self._random.choice(fitting) if fitting else None
-        return KnownText(miss.text, miss.slots) if miss else None
+        statements, others = self._statements(caption), self._texts
+        misses = (make_near_miss(slot, statements, others, self._random) for slot in _SLOTS[kind])
+        fitting = [miss for miss in misses if miss]
+        return self._random.choice(fitting) if fitting else None
 
     def _confuse(self, caption: SeenCaption) -> KnownText | None:
-        statements = [caption.text, *self._known(caption)]
-        for slot, claimed, observed in self._random.sample(self._confusions, len(self._confusions)):
+        statements = self._statements(caption)
+        for ruling in self._random.sample(self._confusions, len(self._confusions)):
+            slot = cast("SlotName", ruling.slot)
             value = caption.text.slots.get(slot, "")
-            for here, other in ((claimed, observed), (observed, claimed)):
+            for here, other in permutations((ruling.claimed, ruling.observed)):
                 is_here = bool(value) and is_same_value(slot, value, here)
                 if is_here and not any(states_value(text, other) for text in statements):
-                    return swap_value(caption.text, slot, other)
+                    return swap_value(statements[0], slot, other)
         return None
 
-    def _add_note(self, caption: SeenCaption) -> KnownText | None:
+    def _add_note(self, caption: SeenCaption) -> KnownText:
         """A false text with a note to the judge, in the value that is wrong or in the sentence."""
         kinds = self._random.sample(list(_SLOTS), len(_SLOTS))
         false = next((text for kind in kinds if (text := self._miss(kind, caption))), None)
-        false = false or self._tell_of_another(caption)
-        if false is None:
-            return None
+        false = false or choose_foreign_text(self._statements(caption), self._texts, self._random)
         slot = next((slot for slot in SLOTS if false.slots.get(slot) != caption.text.slots.get(slot)), None)
         note = invent_note(self._random)
         if slot is None or slot == "outcome" or self._random.random() >= _NOTES_IN_VALUES:
@@ -224,23 +177,25 @@ class ControlMaker:
         return swap_value(false, slot, note.replace("{}", false.slots.get(slot, "")))
 
 
+def _known_text(caption: SeenCaption) -> KnownText:
+    return KnownText(caption.text.text, caption.text.slots)
+
+
 def see_caption(text: Text, graded: GradedText) -> SeenCaption:
     """A graded caption as controls are made of it.
 
     Args:
-        text: The caption; an action is claimed to be completed where it says nothing else.
+        text: The caption.
         graded: Its grade.
     """
     confusions = [
-        Confusion(ruling.slot, ruling.claimed, ruling.observed)
+        ruling
         for ruling in graded.rulings
         if ruling.verdict is Verdict.UNMET and ruling.slot in SLOTS and ruling.slot != "outcome"
         if ruling.claimed and ruling.observed and ruling.source == "choice"
     ]
     return SeenCaption(
-        work=text.work,
-        text=KnownText(text.text, {"outcome": COMPLETED, **text.slots}),
+        text=replace(text, slots={"outcome": COMPLETED, **text.slots}),
         is_accepted=graded.value["grade"] == "acceptable",
-        outcome=text.outcome,
-        confusions=tuple(confusions),
+        confusions=confusions,
     )

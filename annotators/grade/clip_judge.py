@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from annotators.grade.judge import GradeCase, Judgement
 from ares.annotation import Cost, Producer, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, RequestError
-from ares.rubric import Criterion, NormalizedCaption, Rubric, Ruling, Verdict, normalize_caption
+from ares.rubric import Criterion, Rubric, Ruling, Verdict, normalize_caption
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,19 +87,16 @@ class ClipJudge:
 
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | AresError]:
         """Rulings; frames that several cases share are encoded once."""
-        compared: dict[tuple[int, str], NDArray[np.float32] | AresError] = {}
-        judgements: list[Judgement | AresError] = []
-        for case in cases:
-            key = (id(case.work.frames), case.work.subject.id)
-            if key not in compared:
-                compared[key] = self.fit_phrases(case.work)
-            similarities = compared[key]
-            if isinstance(similarities, AresError):
-                judgements.append(similarities)
-                continue
-            rulings = [self._rule_criterion(criterion, case, similarities) for criterion in case.criteria]
-            judgements.append(Judgement(rulings=rulings))
-        return judgements
+        works = {(id(case.work.frames), case.work.subject.id): case.work for case in cases}
+        fits = {key: self.fit_phrases(work) for key, work in works.items()}
+        return [self._judge_case(case, fits[id(case.work.frames), case.work.subject.id]) for case in cases]
+
+    def _judge_case(
+        self, case: GradeCase, similarities: NDArray[np.float32] | MediaError
+    ) -> Judgement | MediaError:
+        if isinstance(similarities, MediaError):
+            return similarities
+        return Judgement(rulings=[self._rule_criterion(item, case, similarities) for item in case.criteria])
 
     def fit_phrases(self, work: Work) -> NDArray[np.float32] | MediaError:
         """(N,) mean cosine of the candidate phrases with the frames, each camera counting as much as another."""
@@ -126,22 +124,20 @@ class ClipJudge:
         self, criterion: Criterion, case: GradeCase, similarities: NDArray[np.float32]
     ) -> Ruling:
         """CONTENT by the frames; an outcome that the stored success leaves open stays open."""
-        if criterion.id != CONTENT:
-            return self._ruling(criterion, Verdict.UNSURE, "no stored success says how this action ended")
-        verdict, reason = self._rule_content(case.phrase, similarities)
-        seconds = {
-            second
-            for camera_seconds in self.select_frames(case.work.subject).values()
-            for second in camera_seconds
-        }
-        return replace(
-            self._ruling(criterion, verdict, reason),
-            observed=self._candidates[int(similarities.argmax())],
-            evidence=tuple(sorted(seconds)),
+        open_ruling = Ruling(
+            criterion=criterion.id,
+            verdict=Verdict.UNSURE,
+            source="probe",
+            judge=self.name,
+            reason="no stored success says how this action ended",
         )
-
-    def _ruling(self, criterion: Criterion, verdict: Verdict, reason: str) -> Ruling:
-        return Ruling(criterion=criterion.id, verdict=verdict, source="probe", judge=self.name, reason=reason)
+        if criterion.id != CONTENT:
+            return open_ruling
+        verdict, reason = self._compare_phrase(case.phrase, similarities)
+        seconds = chain.from_iterable(self.select_frames(case.work.subject).values())
+        observed = self._candidates[int(similarities.argmax())]
+        evidence = tuple(sorted({*seconds}))
+        return replace(open_ruling, verdict=verdict, reason=reason, observed=observed, evidence=evidence)
 
     def lead(self, phrase: str, similarities: NDArray[np.float32]) -> float | None:
         """Cosine by which a phrase fits better than the best of the others; None where it is no candidate phrase."""
@@ -151,12 +147,9 @@ class ClipJudge:
         values: list[float] = similarities.tolist()
         return values[claimed] - max(value for index, value in enumerate(values) if index != claimed)
 
-    def _rule_content(
-        self, claimed: NormalizedCaption, similarities: NDArray[np.float32]
-    ) -> tuple[Verdict, str]:
-        lead = self.lead(claimed.phrase, similarities)
-        # Who acts and a "not" are taken off the phrase, and no phrase of the list has them.
-        if lead is None or claimed.actor or claimed.is_negated:
+    def _compare_phrase(self, phrase: str, similarities: NDArray[np.float32]) -> tuple[Verdict, str]:
+        lead = self.lead(phrase, similarities)
+        if lead is None:
             return Verdict.UNSURE, "caption is no candidate phrase"
         if lead >= MARGIN:
             return Verdict.MET, "no other candidate phrase fits the frames as well"

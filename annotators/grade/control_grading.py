@@ -6,10 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from annotators.base import PaidFailure, new_annotation
+from annotators.base import PaidFailure, Work, new_annotation
 from annotators.grade.battery import Control
 from annotators.grade.grading import GradedText, GradeOutcome, Grader, grade_texts
-from annotators.grade.outcome_rulings import Text
 from ares.annotation import Annotation, Cost
 from ares.episode import Json
 from ares.rubric import CONTROL
@@ -29,29 +28,20 @@ def grade_controls(
         An annotation for each episode, with the gradings of its texts, and what all has cost now.
     """
     controls = [*battery, *single]
-    texts = [
-        Text(
-            work=control.work,
-            text=control.text,
-            slots=control.slots,
-            outcome=control.outcome,
-            is_control=True,
-        )
-        for control in controls
-    ]
-    graded = grade_texts(grader, texts) if texts else []
-    rows: dict[str, list[tuple[Control, dict[str, Json]]]] = {}
+    graded = grade_texts(grader, [control.text for control in controls]) if controls else []
+    rows: dict[str, list[dict[str, Json]]] = {}
     for number, (control, outcome) in enumerate(zip(controls, graded, strict=True)):
-        row = control_row(control, outcome, is_of_battery=number < len(battery))
-        rows.setdefault(control.work.subject.id, []).append((control, row))
-    label, now = str(grader.judge.settings.get("label", "")), time.time()
-    annotations = [_make_annotation(grader, members, label, now) for members in rows.values()]
+        row = _control_row(control, outcome, is_of_battery=number < len(battery))
+        rows.setdefault(control.text.work.subject.id, []).append(row)
+    works = {control.text.work.subject.id: control.text.work for control in controls}
+    now = time.time()
+    annotations = [_make_annotation(grader, works[key], gradings, now) for key, gradings in rows.items()]
     return annotations, sum(map(_paid_for, graded), Cost())
 
 
-def control_row(control: Control, outcome: GradeOutcome, *, is_of_battery: bool) -> dict[str, Json]:
+def _control_row(control: Control, outcome: GradeOutcome, *, is_of_battery: bool) -> dict[str, Json]:
     """What came of one text, as `ares.rubric.tripwire.read_controls` reads it."""
-    row: dict[str, Json] = {"kind": control.kind, "text": control.text, "battery": is_of_battery}
+    row: dict[str, Json] = {"kind": control.kind, "text": control.text.text, "battery": is_of_battery}
     if isinstance(outcome, GradedText):
         return {**row, "grade": outcome.value["grade"], "calls": outcome.judgement.paid.calls}
     error = outcome.error if isinstance(outcome, PaidFailure) else outcome
@@ -59,20 +49,19 @@ def control_row(control: Control, outcome: GradeOutcome, *, is_of_battery: bool)
 
 
 def _make_annotation(
-    grader: Grader, members: Sequence[tuple[Control, dict[str, Json]]], label: str, now: float
+    grader: Grader, work: Work, gradings: Sequence[dict[str, Json]], now: float
 ) -> Annotation:
     """The controls of a caption: a fact about the judge, kept with the episode."""
-    work = members[0][0].work
-    value: dict[str, Json] = {
-        "gradings": [row for _, row in members],
-        "time": now,
-        **({"label": label} if label else {}),
-    }
-    annotation = new_annotation(work, grader.producer, value)
-    episode_id = work.episode.episode_id
+    label = grader.judge.settings.get("label", "")
+    value: dict[str, Json] = {"gradings": list(gradings), "time": now, **({"label": label} if label else {})}
     # A caption may get several in its life: each has a part of its own.
-    part = f"{work.subject.id} {now!r}"
-    return replace(annotation, name=CONTROL, subject=episode_id, subject_kind="episode", part=part)
+    return replace(
+        new_annotation(work, grader.producer, value),
+        name=CONTROL,
+        subject=work.episode.episode_id,
+        subject_kind="episode",
+        part=f"{work.subject.id} {now!r}",
+    )
 
 
 def _paid_for(outcome: GradeOutcome) -> Cost:

@@ -9,20 +9,18 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from annotators.grade.battery import Confusion, Control, ControlMaker, SeenCaption
+from annotators.grade.battery import Control, ControlMaker, SeenCaption
 from ares.rubric import BATTERY, CAPTIONS_PER_CONTROL, read_tripwires
 from ares.store import producer_column, quote_literal
 
 if TYPE_CHECKING:
-    from annotators.base import CameraSeconds, Subject, Work
+    from annotators.base import CameraSeconds, Subject
     from ares.annotation import Producer
     from ares.store import Stores
 
 
 # Captions whose grades a battery waits for: what captioner and judge confuse shows in them.
 _CAPTIONS_BEFORE = 32
-# Kept of a dataset for later controls.
-_MOST_CONFUSIONS = 200
 # Documents by "maker_id/dataset": since when a process puts the battery to a judge. One that was killed does not come
 # back: after an hour another may.
 _BATTERIES, _LEASE_SECONDS = "judge_batteries", 3_600
@@ -35,7 +33,6 @@ class _DatasetState:
     graded: int
     is_tested: bool
     seen: list[SeenCaption] = field(default_factory=list)
-    confusions: list[Confusion] = field(default_factory=list)
 
 
 class ControlSchedule:
@@ -72,12 +69,10 @@ class ControlSchedule:
             before, state.graded = state.graded, state.graded + len(seen)
             if state.is_tested:
                 count = state.graded // CAPTIONS_PER_CONTROL - before // CAPTIONS_PER_CONTROL
-                maker = self._make(dataset, seen, state, f"{before}")
-                new = [item for caption in seen for item in caption.confusions]
-                state.confusions = [*state.confusions, *new][-_MOST_CONFUSIONS:]
+                maker = self._make(dataset, seen, f"{before}")
                 return [], [control for _ in range(count) for control in maker.draw_single()]
             # Kept captions hold no pixels: their frames are decoded again.
-            state.seen += [replace(caption, work=self._without_pixels(caption)) for caption in seen]
+            state.seen += map(self._without_pixels, seen)
             return self._draw_battery(dataset, state) if len(state.seen) >= _CAPTIONS_BEFORE else [], []
 
     def finish(self) -> dict[str, list[Control]]:
@@ -95,10 +90,7 @@ class ControlSchedule:
     def _draw_battery(self, dataset: str, state: _DatasetState) -> list[Control]:
         """The battery, unless another process has it."""
         seen, state.seen, state.is_tested = state.seen, [], True
-        state.confusions = [item for caption in seen for item in caption.confusions]
-        if not self._claim(dataset):
-            return []
-        return self._make(dataset, seen, replace(state, confusions=[]), "battery").draw_battery()
+        return self._make(dataset, seen, "battery").draw_battery() if self._claim(dataset) else []
 
     def _claim(self, dataset: str) -> bool:
         log, key, now = self._stores.annotations, self._key(dataset), time.time()
@@ -110,15 +102,14 @@ class ControlSchedule:
     def _key(self, dataset: str) -> str:
         return f"{self._producer.maker_id}/{dataset}"
 
-    def _make(
-        self, dataset: str, seen: Sequence[SeenCaption], state: _DatasetState, seed: str
-    ) -> ControlMaker:
+    def _make(self, dataset: str, seen: Sequence[SeenCaption], seed: str) -> ControlMaker:
         random = Random(f"controls {self._producer.maker_id} {dataset} {seed}")
-        return ControlMaker(seen, state.confusions, self._verbs, random)
+        return ControlMaker(seen, self._verbs, random)
 
-    def _without_pixels(self, caption: SeenCaption) -> Work:
-        request = self._select_frames(caption.work.subject)
-        return replace(caption.work, frames=caption.work.frames.elsewhere(request))
+    def _without_pixels(self, caption: SeenCaption) -> SeenCaption:
+        work = caption.text.work
+        frames = work.frames.elsewhere(self._select_frames(work.subject))
+        return replace(caption, text=replace(caption.text, work=replace(work, frames=frames)))
 
     def _state(self, dataset: str) -> _DatasetState:
         if dataset not in self._states:

@@ -92,7 +92,7 @@ def _make_case(text: Text, grader: Grader) -> GradeCase:
         work=text.work,
         slots=text.slots,
         extra_words=extra_words,
-        phrase=normalize_caption(text.text),
+        phrase=normalize_caption(text.text).phrase,
         rubric=rubric,
         rulings=[ruling for ruling in rulings.values() if ruling],
         criteria=open_criteria,

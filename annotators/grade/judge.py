@@ -12,7 +12,7 @@ from annotators.models import ModelProperties, ReadableImages, Vlm
 from ares.annotation import Annotation, Cost, Producer
 from ares.episode import Json
 from ares.errors import AresError, MediaError
-from ares.rubric import Criterion, NormalizedCaption, Rubric, Ruling, SlotValues
+from ares.rubric import Criterion, Rubric, Ruling, SlotValues
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ class GradeCase:
     work: Work
     slots: SlotValues
     extra_words: Sequence[str]
-    phrase: NormalizedCaption
+    phrase: str
     rubric: Rubric
     rulings: Sequence[Ruling]
     criteria: Sequence[Criterion]

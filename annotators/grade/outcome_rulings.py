@@ -10,6 +10,7 @@ from ares.rubric import (
     COMPLETED,
     NOT_COMPLETED,
     NOT_VISIBLE,
+    SOURCE_SAYS_SO,
     VERBS,
     Criterion,
     Ruling,
@@ -60,7 +61,7 @@ def rule_by_outcome(criterion: Criterion, text: Text) -> Ruling | None:
     recorded = work.episode.success
     if recorded is not None:
         observed = COMPLETED if recorded else NOT_COMPLETED
-        return _stored_ruling(criterion, claimed, observed, "the source says so", 1.0)
+        return _stored_ruling(criterion, claimed, observed, SOURCE_SAYS_SO, 1.0)
     if text.outcome is None or not _is_same_action(text, text.outcome.task):
         return None
     return _model_ruling(criterion, claimed, text.outcome)
@@ -101,7 +102,7 @@ def _model_ruling(criterion: Criterion, claimed: str, outcome: StoredOutcome) ->
 def _is_same_action(text: Text, task: str) -> bool:
     """Whether a text says a task and no other action: all its words in their order, and between them no verb."""
     claimed, of_task = normalize_caption(text.text), normalize_caption(task)
-    if claimed.is_negated or not of_task.phrase:
+    if not of_task.phrase:
         return False
     left, needed = list[str](), normalize_value(of_task.phrase).split()
     for word in normalize_value(claimed.phrase).split():

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from annotators.prompting import read_prompt
 from ares.annotation import short_hash
@@ -13,11 +12,10 @@ from ares.rubric import GATES
 
 if TYPE_CHECKING:
     from ares.annotation import Annotation
-    from ares.rubric import Rubric
+    from ares.rubric import Criterion, Rubric
 
 
 _HIDDEN_SHARE = 0.33
-_MOST_SECONDS = 8
 
 
 def choose_hidden_criteria(rubric: Rubric) -> list[str]:
@@ -32,54 +30,22 @@ def choose_hidden_criteria(rubric: Rubric) -> list[str]:
     return [name for name in judged if name in hidden]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedCriterion:
-    """A criterion that a caption does not meet.
-
-    Attributes:
-        id: Its id.
-        text: Its condition, as the rubric words it.
-        seconds: Seconds of the frames that the ruling rests on.
-    """
-
-    id: str
-    text: str
-    seconds: tuple[float, ...]
-
-
-def find_failed_criteria(grade: Annotation, rubric: Rubric, hidden: Collection[str]) -> list[FailedCriterion]:
+def find_failed_criteria(grade: Annotation, rubric: Rubric, hidden: Collection[str]) -> list[Criterion]:
     """The criteria that a grade names as failed; none where no gate is among them.
-
-    Nothing of what the judge saw or replied is in them: a captioner that gets the answer learns to repeat it.
 
     Args:
         grade: The grade, with its rulings.
         rubric: Its rubric.
         hidden: Criteria that the captioner must not learn of.
     """
-    rulings = grade.value["rulings"]
-    assert isinstance(rulings, list)
-    failed = {
-        str(item["criterion"]): item
-        for item in rulings
-        if isinstance(item, dict) and item["verdict"] == "UNMET"
-    }
+    failed = _failed_rulings(grade)
     failures = [item for item in rubric.criteria if item.id in failed and item.id not in hidden]
-    if not any(item.category in GATES for item in failures):
-        return []
-    return [
-        FailedCriterion(id=item.id, text=item.text, seconds=tuple(failed[item.id]["evidence"]))
-        for item in failures
-    ]
+    return failures if any(item.category in GATES for item in failures) else []
 
 
-def choose_evidence_seconds(criteria: Sequence[FailedCriterion]) -> list[float]:
-    """Seconds of the frames that show the failures: all, or eight evenly spread over them."""
-    seconds = sorted({second for criterion in criteria for second in criterion.seconds})
-    if len(seconds) <= _MOST_SECONDS:
-        return seconds
-    step = (len(seconds) - 1) / (_MOST_SECONDS - 1)
-    return [seconds[round(step * position)] for position in range(_MOST_SECONDS)]
+def _failed_rulings(grade: Annotation) -> dict[str, Any]:
+    rulings: Any = grade.value["rulings"]
+    return {ruling["criterion"]: ruling for ruling in rulings if ruling["verdict"] == "UNMET"}
 
 
 def read_critique_form() -> str:
@@ -87,21 +53,21 @@ def read_critique_form() -> str:
     return read_prompt("annotators.revise", "revise")
 
 
-def build_critique(caption: str, criteria: Sequence[FailedCriterion], evidence: Sequence[float]) -> str:
-    """What a captioner is told after the prompt of its caption.
+def build_critique(caption: str, grade: Annotation, criteria: Sequence[Criterion]) -> str:
+    """What a captioner is told after the prompt of its caption: what failed, and the seconds of the frames for it.
+
+    Nothing of what the judge saw or replied is in it: a captioner that gets the answer learns to repeat it.
 
     Args:
         caption: The caption.
+        grade: Its grade.
         criteria: What it does not meet.
-        evidence: Seconds of the frames that follow those of the prompt.
     """
-    lines = [_criterion_line(criterion, evidence) for criterion in criteria]
-    if evidence:
-        times = ", ".join(f"{second:.2f} s" for second in evidence)
-        lines.append(f"The last {len(evidence)} images are the frames that this rests on, at {times}.")
+    rulings = _failed_rulings(grade)
+    lines = [f"- {criterion.text}{_describe_seconds(rulings[criterion.id])}" for criterion in criteria]
     return read_critique_form().format(caption=json.dumps(caption), criteria="\n".join(lines))
 
 
-def _criterion_line(criterion: FailedCriterion, evidence: Sequence[float]) -> str:
-    shown = [f"{second:.2f} s" for second in criterion.seconds if second in evidence]
-    return f"- {criterion.text}" + (f" (see {', '.join(shown)})" if shown else "")
+def _describe_seconds(ruling: Mapping[str, Any]) -> str:
+    seconds = ", ".join(f"{second:.2f} s" for second in ruling["evidence"])
+    return f" (see {seconds})" if seconds else ""

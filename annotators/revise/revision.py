@@ -5,39 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from annotators.base import (
     MAX_REPEATED_FAILURES,
-    Frames,
     Outcome,
-    PaidFailure,
     Result,
     Work,
     find_outcome_cost,
+    find_outcome_error,
     make_annotation_subject,
     make_episode_subject,
+    read_work,
 )
-from annotators.caption import CaptionQuestion, ask_captioner, choose_camera
+from annotators.caption import CaptionQuestion, ask_captioner
 from annotators.prompting import apply_in_batches
 from annotators.revise.critique import (
-    FailedCriterion,
     build_critique,
-    choose_evidence_seconds,
     find_failed_criteria,
 )
 from ares.annotation import Annotation, Cost
-from ares.clock import needs_timestamps
-from ares.errors import AresError, NotTried, ServerError
+from ares.errors import NotTried, ServerError
 from ares.store import batched
 
 if TYPE_CHECKING:
-    from annotators.base import Budget, CameraSeconds
+    from annotators.base import Budget
     from annotators.caption import Captioner
     from annotators.grade import GradeAnnotator
     from ares.annotation import Producer
-    from ares.episode import Episode, Json
-    from ares.rubric import Rubric
+    from ares.episode import Json
+    from ares.rubric import Criterion, Rubric
     from ares.store import Stores
 
 
@@ -107,9 +104,9 @@ class Spending:
     def add(self, outcome: Outcome) -> None:
         """Count an outcome."""
         self.cost = self.cost + find_outcome_cost(outcome)
-        error = outcome.error if isinstance(outcome, PaidFailure) else outcome
+        error = find_outcome_error(outcome)
         self.server_failures = self.server_failures + 1 if isinstance(error, ServerError) else 0
-        if isinstance(error, AresError) and not isinstance(error, NotTried):
+        if error and not isinstance(error, NotTried):
             self.failures[error.reason] = self.failures.get(error.reason, 0) + 1
 
 
@@ -137,13 +134,13 @@ class Revision:
     hidden: Sequence[str]
     spending: Spending
 
-    def find_failures(self, graded: GradedCaption) -> list[FailedCriterion]:
+    def find_failures(self, graded: GradedCaption) -> list[Criterion]:
         """What the captioner is told of a caption; nothing where it fails no gate that may be told."""
         return find_failed_criteria(graded.grade, self.rubric, self.hidden)
 
 
-# Episodes whose frames are held at the same time.
-_EPISODES_AT_ONCE = 64
+# Captions that are asked about at the same time.
+_CAPTIONS_AT_ONCE = 64
 
 
 def revise_captions(
@@ -160,101 +157,66 @@ def revise_captions(
         advance: Called with the number of captions that were done.
     """
     revised: list[RevisedCaption] = []
-    for batch in batched(refused, _EPISODES_AT_ONCE):
+    for batch in batched(refused, _CAPTIONS_AT_ONCE):
         if revision.spending.ended_by:
             break
-        questions = list(_read_questions(revision, batch))
-        revised += _judge_answers(revision, _ask_again(revision, questions))
+        revised += _judge_answers(revision, list(_ask_again(revision, batch)))
         advance(len(batch))
     return revised
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    """A refused caption as it is asked about.
-
-    Attributes:
-        before: The caption with its grade.
-        criteria: What the captioner is told.
-        evidence: The frames that show it; none where no camera is known.
-        work: The episode, with all frames of captioner and judge.
-    """
+class _Answer(NamedTuple):
+    """A new caption, beside the refused one; the work has all frames of captioner and judge."""
 
     before: GradedCaption
-    criteria: Sequence[FailedCriterion]
-    evidence: CameraSeconds
     work: Work
+    caption: Annotation
 
 
-def _read_questions(revision: Revision, refused: Sequence[GradedCaption]) -> Iterator[_Question]:
-    """The questions about captions; the frames are decoded."""
-    tables, captions = revision.stores.tables, {item.caption.episode_id: item for item in refused}
-    signals = dict(tables.trajectories.read(list(captions)))
-    for episode in tables.episodes.get(list(captions)):
-        before, trajectory = captions[episode.episode_id], signals.get(episode.episode_id)
-        criteria = revision.find_failures(before)
-        evidence = _select_evidence(before.grade, criteria, episode)
-        subject = make_episode_subject(episode)
-        selected = [annotator.select_frames(subject) for annotator in (revision.judge, revision.captioner)]
-        stamps = trajectory.timestamps if trajectory and needs_timestamps(episode) else None
-        frames = Frames(episode, [*selected, evidence], stamps)
-        frames.decode()
-        work = Work(subject=subject, frames=frames, trajectory=trajectory)
-        yield _Question(before=before, criteria=criteria, evidence=evidence, work=work)
-
-
-def _select_evidence(
-    grade: Annotation, criteria: Sequence[FailedCriterion], episode: Episode
-) -> CameraSeconds:
-    """The frames that show failures, of the best camera where the judge had several."""
-    best = choose_camera(episode, "")
-    camera = grade.camera or (best.name if best else "")
-    seconds = choose_evidence_seconds(criteria)
-    return {camera: seconds} if camera and seconds else {}
-
-
-def _ask_again(revision: Revision, questions: Sequence[_Question]) -> Iterator[tuple[_Question, Annotation]]:
-    """The new captions of questions that were answered."""
+def _ask_again(revision: Revision, refused: Sequence[GradedCaption]) -> Iterator[_Answer]:
+    """The new captions of those that were answered."""
+    questions = [_make_question(revision, before) for before in refused]
     ask, vlm = partial(ask_captioner, revision.captioner), revision.captioner.vlm
-    with_critique = [_add_critique(question) for question in questions]
-    outcomes = apply_in_batches(ask, with_critique, vlm.batch_size, vlm.workers)
-    for question, outcome in zip(questions, outcomes, strict=True):
+    outcomes = apply_in_batches(ask, questions, vlm.batch_size, vlm.workers)
+    for before, question, outcome in zip(refused, questions, outcomes, strict=True):
         revision.spending.add(outcome)
         if isinstance(outcome, Result):
             (caption,) = outcome.annotations
-            criteria: list[Json] = [criterion.id for criterion in question.criteria]
-            revises = question.before.caption.annotation_id
-            value = {**caption.value, "revises": revises, "criteria": criteria}
-            yield question, replace(caption, value=value)
+            criteria: list[Json] = [criterion.id for criterion in revision.find_failures(before)]
+            value = {**caption.value, "revises": before.caption.annotation_id, "criteria": criteria}
+            yield _Answer(before, question.work, replace(caption, value=value))
 
 
-def _add_critique(question: _Question) -> CaptionQuestion:
+def _make_question(revision: Revision, before: GradedCaption) -> CaptionQuestion:
     """The question of a caption with what the former one does not meet."""
-    shown = [second for seconds in question.evidence.values() for second in seconds]
-    critique = build_critique(str(question.before.caption.value["text"]), question.criteria, shown)
-    return CaptionQuestion(work=question.work, more=critique, more_frames=question.evidence)
+    episode = revision.stores.tables.episodes.get_episode(before.caption.episode_id)
+    subject, text = make_episode_subject(episode), str(before.caption.value["text"])
+    selected = [annotator.select_frames(subject) for annotator in (revision.judge, revision.captioner)]
+    return CaptionQuestion(
+        work=read_work(revision.stores, subject, selected),
+        more=build_critique(text, before.grade, revision.find_failures(before)),
+    )
 
 
-def _judge_answers(
-    revision: Revision, answers: Iterator[tuple[_Question, Annotation]]
-) -> Iterator[RevisedCaption]:
+def _judge_answers(revision: Revision, answers: Sequence[_Answer]) -> Iterator[RevisedCaption]:
     """The captions before and after; words that did not change keep the grade that they have."""
-    judge, changed = revision.judge, []
-    for question, caption in answers:
-        if caption.value["text"] != question.before.caption.value["text"]:
-            changed.append((question, caption))
+    judge, changed = revision.judge, list[_Answer]()
+    for answer in answers:
+        if answer.caption.value["text"] != answer.before.caption.value["text"]:
+            changed.append(answer)
         else:
-            after = replace(question.before, caption=caption)
-            yield RevisedCaption(before=question.before, after=after, new=())
+            after = replace(answer.before, caption=answer.caption)
+            yield RevisedCaption(before=answer.before, after=after, new=())
     works = [
-        replace(question.work, subject=make_annotation_subject(question.work.episode, caption))
-        for question, caption in changed
+        replace(answer.work, subject=make_annotation_subject(answer.work.episode, answer.caption))
+        for answer in changed
     ]
     graded = apply_in_batches(judge.grade_captions, works, judge.batch_size, judge.workers)
-    for (question, caption), item in zip(changed, graded, strict=True):
+    for answer, item in zip(changed, graded, strict=True):
         outcome = item.result
         revision.spending.add(outcome)
         if isinstance(outcome, Result):
             (grade,) = [item for item in outcome.annotations if item.name == judge.producer.annotator]
-            after = GradedCaption(caption=caption, grade=grade)
-            yield RevisedCaption(before=question.before, after=after, new=[caption, *outcome.annotations])
+            after = GradedCaption(caption=answer.caption, grade=grade)
+            new = [answer.caption, *outcome.annotations]
+            yield RevisedCaption(before=answer.before, after=after, new=new)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 # Of what is asked and how; part of the producer of revised captions.
-_VERSION = "2"
+_VERSION = "3"
 _LEVEL = 0.05
 _ENDS = {
     "budget": "the budget is spent; with a larger one the same command goes on",
@@ -74,11 +74,6 @@ class RevisionQuote:
     hidden: Sequence[str]
     cost: Cost
 
-    def to_json(self) -> dict[str, Json]:
-        """The quote as a document."""
-        counts: dict[str, Json] = {"captions": self.captions, "refused": self.refused}
-        return {**counts, "hidden": list(self.hidden), **asdict(self.cost)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionRun:
@@ -120,10 +115,6 @@ class RevisionRun:
     cost: Cost
     warnings: Sequence[str]
 
-    def to_json(self) -> dict[str, Json]:
-        """The run as a document."""
-        return asdict(self)
-
 
 def quote_revision(stores: Stores, options: Options, request: RevisionRequest) -> RevisionQuote:
     """What a revision would do and cost; no model is loaded and no server asked. Raises as `run_revision`."""
@@ -154,9 +145,7 @@ def run_revision(
         RequestError: No caption was graded by this judge and rubric, a producer is not known, or an option is wrong.
         ModelError: A model cannot be loaded or does not answer.
     """
-    if request.budget_usd is not None and options.settings.price is None:
-        raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
-    options = replace(options, budget=Budget(request.budget_usd))
+    options = options.with_budget(request.budget_usd)
     with stores.write_lock("ares rubric revise"):
         stores.sync()
         revision, captioner = _load_revision(stores, options, request)
@@ -169,7 +158,7 @@ def run_revision(
         for producer in (revision.captioner.producer, *revision.judge.side_producers):
             stores.annotations.add_producer(producer)
         run = _run_round(revision, captions, warnings, quiet)
-        record_job(stores.annotations, "rubric revise", run.to_json())
+        record_job(stores.annotations, "rubric revise", asdict(run))
     return run
 
 

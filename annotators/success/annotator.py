@@ -33,7 +33,7 @@ from annotators.success.combination import (
 from annotators.success.signal_parts import measure_success_signals
 from ares.annotation import Annotation, Column, Cost, Producer, short_hash
 from ares.errors import AresError, RequestError
-from ares.rubric import normalize_caption, split_outcome
+from ares.rubric import normalize_caption
 from ares.store import ProducerCatalog, read_pins, select_shown
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _task_text(work: Work, caption: Annotation | None) -> str:
     """The instruction, else the action of the caption, else ""."""
     if work.episode.instruction.strip():
         return work.episode.instruction.strip()
-    return split_outcome(str(caption.value["text"]))[1] if caption else ""
+    return normalize_caption(str(caption.value["text"])).phrase if caption else ""
 
 
 def _caption_parts(caption: Annotation | None) -> dict[str, float]:

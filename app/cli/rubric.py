@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from app.cli.arguments import (
     add_workspace_arguments,
@@ -21,7 +22,6 @@ from ares.console import count_of
 if TYPE_CHECKING:
     from annotators.grade import AttackedDataset, AttackQuote, AttackRun
     from annotators.revise import RevisionQuote, RevisionRun
-    from ares.episode import Json
     from ares.statistics import PairedDifference
 
 
@@ -38,6 +38,13 @@ def format_attack_quote(quote: AttackQuote) -> Iterator[Block]:
         ("usd", "unknown" if cost.usd is None else cost.usd),
     ]
     yield from paragraphs([OutputTable(rows), *_warning_lines(quote.warnings)])
+
+
+def _quote_document(quote: AttackQuote | RevisionQuote) -> dict[str, Any]:
+    """A quote with its calls, tokens and money beside what it is for."""
+    document = asdict(quote)
+    cost = document.pop("cost")
+    return {**document, **cost}
 
 
 def format_attack_report(run: AttackRun) -> Iterator[Block]:
@@ -59,19 +66,15 @@ def _dataset_blocks(name: str, shown: AttackedDataset) -> list[Block]:
     """What was accepted on a dataset: true captions, and false texts by kind."""
     from ares.rubric import KIND_WORDS
 
-    document = shown.to_json()
-    true_row = ("true captions", document["true_captions"])
-    kinds = cast("Mapping[str, Mapping[str, Json]]", document["kinds"])
-    rows = [true_row, *((KIND_WORDS[kind], counts) for kind, counts in kinds.items())]
-    return [
-        f"{name}:",
-        OutputTable([_count_row(*row) for row in rows], ("text", "accepted", "of", "90 % interval")),
+    counts = {
+        "true captions": shown.true_captions,
+        **{KIND_WORDS[kind]: own for kind, own in shown.kinds.items()},
+    }
+    rows = [
+        (text, own.accepted, own.total, f"{own.bounds[0]:.3f}-{own.bounds[1]:.3f}")
+        for text, own in counts.items()
     ]
-
-
-def _count_row(label: str, counts: Any) -> tuple[object, ...]:
-    low, high = counts["bounds"]
-    return label, counts["accepted"], counts["total"], f"{low:.3f}-{high:.3f}"
+    return [f"{name}:", OutputTable(rows, ("text", "accepted", "of", "90 % interval"))]
 
 
 def _warning_lines(warnings: Iterable[str]) -> list[str]:
@@ -181,10 +184,10 @@ def _revise_captions(args: argparse.Namespace) -> int:
     )
     if args.dry_run:
         quote = quote_revision(stores, options, request)
-        answer(args, quote.to_json(), lambda: format_revision_quote(quote))
+        answer(args, _quote_document(quote), lambda: format_revision_quote(quote))
         return 0
     run = run_revision(stores, options, request)
-    answer(args, run.to_json(), lambda: format_revision_report(run))
+    answer(args, asdict(run), lambda: format_revision_report(run))
     return END_STATUSES.get(run.ended_by, ExitStatus.DONE)
 
 
@@ -272,8 +275,8 @@ def _attack_judge(args: argparse.Namespace) -> int:
     )
     if args.dry_run:
         quote = quote_attack(stores, options, request)
-        answer(args, quote.to_json(), lambda: format_attack_quote(quote))
+        answer(args, _quote_document(quote), lambda: format_attack_quote(quote))
         return 0
     attack = run_attack(stores, options, request, lambda done, total: None)
-    answer(args, attack.to_json(), lambda: format_attack_report(attack))
+    answer(args, asdict(attack), lambda: format_attack_report(attack))
     return 1 if attack.broken else 0

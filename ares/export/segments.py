@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 from ares.annotation import SOURCE_PREFIX
 from ares.clock import time_tolerance
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.annotation import Annotation, Producer
-    from ares.rubric import TextState
     from ares.store import Stores
 
 
@@ -288,7 +287,9 @@ class SegmentReader:
         for row in rows:
             row["state"] = _stated_origin(self._producers[row["maker_id"]], row)
         if not all(row["state"] for row in rows):
-            graded = _text_states(table)
+            from ares.rubric import find_text_states
+
+            graded = find_text_states(table)
             for row in rows:
                 row["state"] = row["state"] or graded[row["annotation_id"]]
         positions = {id: position for position, id in enumerate(ids)}
@@ -376,14 +377,6 @@ def _read_segment_rows(stores: Stores, ids: Sequence[str]) -> pa.Table:
     from ares.store import ids_filter
 
     return stores.tables.segments.scan([], ids_filter(ids))
-
-
-def _text_states(table: pa.Table) -> dict[str, TextState]:
-    """What the grades say of the texts of segments, by annotation_id."""
-    from ares.rubric import find_text_states
-
-    states = find_text_states(table).to_pylist()
-    return cast("dict[str, TextState]", dict(zip(table["annotation_id"].to_pylist(), states, strict=True)))
 
 
 def describe_segment(segment: ExportSegment) -> dict[str, Json]:

@@ -6,19 +6,17 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.rubric.caption_parser import (
-        NormalizedCaption as NormalizedCaption,
+        VERBS as VERBS,
         find_verb_base_form as find_verb_base_form,
         group_wordings as group_wordings,
         normalize_caption as normalize_caption,
-        parser_hash as parser_hash,
         read_action_and_outcome as read_action_and_outcome,
-        split_outcome as split_outcome,
     )
     from ares.rubric.control_texts import (
         KnownText as KnownText,
-        choose_foreign_texts as choose_foreign_texts,
+        choose_foreign_text as choose_foreign_text,
         invent_note as invent_note,
-        make_near_misses as make_near_misses,
+        make_near_miss as make_near_miss,
         parse_known_text as parse_known_text,
         shipped_names as shipped_names,
         shipped_phrases as shipped_phrases,
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
         tripwire_documents as tripwire_documents,
     )
     from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
-    from ares.rubric.lexicon import VERBS as VERBS
     from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
     from ares.rubric.slots import (
         COMPLETED as COMPLETED,
@@ -49,10 +46,8 @@ if TYPE_CHECKING:
         SLOT_COLUMNS as SLOT_COLUMNS,
         SLOT_LIST_COLUMNS as SLOT_LIST_COLUMNS,
         SLOTS as SLOTS,
-        KnownDifferences as KnownDifferences,
         SlotName as SlotName,
         SlotValues as SlotValues,
-        content_words as content_words,
         is_same_value as is_same_value,
         is_short_value as is_short_value,
         join_attributes as join_attributes,
@@ -63,11 +58,7 @@ if TYPE_CHECKING:
         slots_from_json as slots_from_json,
         slots_to_json as slots_to_json,
     )
-    from ares.rubric.text_states import (
-        TEXT_STATES as TEXT_STATES,
-        TextState as TextState,
-        find_text_states as find_text_states,
-    )
+    from ares.rubric.text_states import TextState as TextState, find_text_states as find_text_states
     from ares.rubric.tripwire import (
         BATTERY as BATTERY,
         CAPTIONS_PER_CONTROL as CAPTIONS_PER_CONTROL,
@@ -90,7 +81,6 @@ if TYPE_CHECKING:
         Ruling as Ruling,
         Verdict as Verdict,
         make_grade_value as make_grade_value,
-        verdict_column as verdict_column,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -161,8 +161,12 @@ def find_outdated_grades(
         refuted judges and `acceptable`.
     """
     cutoffs = {
-        maker_id: {name: float(str(document["since"])) for name, document in documents.items()}
-        for maker_id, documents in _find_refuted(annotations).items()
+        maker_id: {
+            name: float(str(document["since"]))
+            for name, document in documents.items()
+            if document.get("since") is not None
+        }
+        for maker_id, documents in read_tripwires(annotations).items()
     }
     for name, producers in judges(catalog).items():
         columns = [
@@ -184,16 +188,6 @@ def find_outdated_grades(
                     "annotation_id",
                     find_outdated_rows(_with_datasets(tables, batch), "annotation_id", name, cutoffs),
                 )
-
-
-def _find_refuted(annotations: AnnotationStore) -> dict[str, dict[str, Mapping[str, Json]]]:
-    """The documents of refuted judges, by dataset by maker_id."""
-    refuted: dict[str, dict[str, Mapping[str, Json]]] = {}
-    for maker_id, documents in read_tripwires(annotations).items():
-        for name, document in documents.items():
-            if document.get("since") is not None:
-                refuted.setdefault(maker_id, {})[name] = document
-    return refuted
 
 
 def _with_datasets(tables: Tables, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.console import count_of
-from ares.rubric import lexicon
 from ares.rubric.caption_parser import (
-    Outcome,
-    drop_abbreviation_periods,
-    find_verb_base_form,
+    DETERMINERS,
+    VERBS,
     normalize_caption,
 )
-from ares.rubric.slots import COMPLETED, SlotValues
+from ares.rubric.slots import COMPLETED, SlotValues, drop_spelling_joiners
 from ares.rubric.verdict import Verdict
-from ares.rubric.zero_width_joiners import drop_spelling_joiners
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.episode import Signal, Trajectory
+    from ares.episode import Trajectory
 
 
 _CLAUSE_SEPARATORS = re.compile(r"[.!?;:,\n]+|\b(?:and|then|(?:and )?after (?:that|this|which)|afterwards)\b")
 _FEWEST_WORDS = 2
-
-
-class _Clause(NamedTuple):
-    """A clause without its wording: what is done, how it ends and who acts."""
-
-    words: tuple[str, ...]
-    outcome: Outcome
-    is_negated: bool
-    actor: str
 
 
 def repeated_clause(text: str) -> str:
@@ -45,41 +33,24 @@ def repeated_clause(text: str) -> str:
     Only the same words count, apart from articles, capital letters and the form of the verb. "Again", "another" and
     "the other" say that something else is meant, and so do another outcome and another arm.
     """
-    clauses = _read_clauses(text)
+    forms = [normalize_caption(part.strip(" \"'")) for part in _CLAUSE_SEPARATORS.split(text.lower())]
+    clauses = [(_words_without_determiners(form.phrase), form.outcome) for form in forms if form.phrase]
     for start in range(len(clauses)):
         for length in range(1, (len(clauses) - start) // 2 + 1):
             block = clauses[start : start + length]
-            if block == clauses[start + length : start + 2 * length] and _is_action(block[0], start):
-                return ", ".join(" ".join(clause.words) for clause in block)
+            if block == clauses[start + length : start + 2 * length] and _is_action(block[0][0], start):
+                return ", ".join(" ".join(words) for words, _ in block)
     return ""
-
-
-def _read_clauses(text: str) -> list[_Clause]:
-    forms = [normalize_caption(part.strip(" \"'")) for part in _CLAUSE_SEPARATORS.split(text.lower())]
-    return [
-        _Clause(
-            words=_words_without_determiners(form.sentences[0]),
-            outcome=form.outcome,
-            is_negated=form.is_negated,
-            actor=form.actor,
-        )
-        for form in forms
-        if form.sentences
-    ]
 
 
 def _words_without_determiners(sentence: str) -> tuple[str, ...]:
     words = re.findall(r"\w+(?:[-']\w+)*", sentence)
-    return tuple(word for word in words if word not in lexicon.DETERMINERS)
+    return tuple(word for word in words if word not in DETERMINERS)
 
 
-def _is_action(clause: _Clause, position: int) -> bool:
+def _is_action(words: Sequence[str], position: int) -> bool:
     """Whether a clause says an action, and is no item of a list; the first of an imperative caption does."""
-    if len(clause.words) < _FEWEST_WORDS:
-        return False
-    return (
-        position == 0 or clause.outcome != "success" or find_verb_base_form(clause.words[0]) in lexicon.VERBS
-    )
+    return len(words) >= _FEWEST_WORDS and (position == 0 or words[0] in VERBS)
 
 
 _MAX_WORD_COUNT = 30
@@ -121,11 +92,8 @@ _PITFALLS: tuple[tuple[str, str], ...] = (
 
 def check_markup_and_hidden_text(caption: CheckInput) -> CheckResult:
     """Words, without markup, delimiters and invisible characters."""
-    return _check_patterns(_PITFALLS, drop_spelling_joiners(caption.text))
-
-
-def _check_patterns(patterns: tuple[tuple[str, str], ...], text: str) -> CheckResult:
-    for reason, pattern in patterns:
+    text = drop_spelling_joiners(caption.text)
+    for reason, pattern in _PITFALLS:
         match = re.search(pattern, text, re.IGNORECASE)
         if match:
             return CheckResult(Verdict.UNMET, reason, repr(match.group(0)))
@@ -133,19 +101,24 @@ def _check_patterns(patterns: tuple[tuple[str, str], ...], text: str) -> CheckRe
 
 
 # A period that no space follows is part of a number or of a name; quotes may stand between.
-_SENTENCE_END = re.compile(r"""[!?;\n]\s*\S|\.["'\u2019\u201d)]*\s+\S""")
+_SENTENCE_END = re.compile(r"""[!?;\n]\s*\S|\.["'\u2019\u201d)]*\s+(\w+)""")
+
+
+def _begins_sentence(word: str | None) -> bool:
+    """Whether a word behind a period begins a sentence, and the period is that of no abbreviation ("2 oz. of")."""
+    return word is None or word[0].isupper() or word in VERBS
 
 
 def check_imperative_form(caption: CheckInput) -> CheckResult:
     """One imperative sentence of at most 30 words."""
     text = caption.text.strip()
     first_word = text.split(maxsplit=1)[0].lower() if text else ""
-    if _SENTENCE_END.search(drop_abbreviation_periods(text)):
+    if any(_begins_sentence(match[1]) for match in _SENTENCE_END.finditer(text)):
         return CheckResult(Verdict.UNMET, "more than one sentence", text[:80])
     if len(text.split()) > _MAX_WORD_COUNT:
         return CheckResult(Verdict.UNMET, "too long", f"{count_of(len(text.split()), 'word')}")
     if (
-        first_word in lexicon.DETERMINERS
+        first_word in DETERMINERS
         or first_word in {"robot", "arm", "gripper", "it", "there"}
         or _is_gerund(first_word)
     ):
@@ -154,8 +127,8 @@ def check_imperative_form(caption: CheckInput) -> CheckResult:
 
 
 def _is_gerund(word: str) -> bool:
-    """Whether "-ing" is an ending, as in "picking", and no part of the verb, as in "bring"."""
-    return word.endswith("ing") and find_verb_base_form(word, guess=True) != word
+    """Whether "-ing" is an ending, as in "picking", and no part of the verb, as in "bring" and "restring"."""
+    return word.endswith("ing") and not re.fullmatch(r"[^aeiouy]+ing|\w*string", word)
 
 
 def check_repeated(caption: CheckInput) -> CheckResult:
@@ -196,14 +169,13 @@ def _gripper_signals(trajectory: Trajectory | None) -> list[NDArray[np.float32]]
     """Columns (T,) of state and action whose name contains "grip"."""
     if trajectory is None:
         return []
-    signals = (trajectory.state, trajectory.action)
-    return [column for signal in signals for column in _gripper_columns(signal)]
-
-
-def _gripper_columns(signal: Signal | None) -> list[NDArray[np.float32]]:
-    if signal is None:
-        return []
-    return [signal.values[:, index] for index, name in enumerate(signal.names) if "grip" in name.lower()]
+    signals = [signal for signal in (trajectory.state, trajectory.action) if signal]
+    return [
+        signal.values[:, index]
+        for signal in signals
+        for index, name in enumerate(signal.names)
+        if "grip" in name.lower()
+    ]
 
 
 def _is_still(values: NDArray[np.float32]) -> bool:

@@ -108,7 +108,7 @@ class Rubric(_StrictModel):
 
     @property
     def categories(self) -> list[tuple[str, Category]]:
-        """Pairs (id, category) of all criteria, for `aggregate`."""
+        """Pairs (id, category) of all criteria."""
         return [(criterion.id, criterion.category) for criterion in self.criteria]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import combinations
@@ -14,7 +14,6 @@ from ares.annotation import Column
 from ares.episode import Json
 from ares.errors import RequestError, SourceError
 from ares.input import parse_yaml
-from ares.rubric.zero_width_joiners import drop_spelling_joiners
 
 SlotName = Literal["action", "object", "attributes", "from", "to", "hand", "manner", "count", "outcome"]
 SLOTS: tuple[SlotName, ...] = get_args(SlotName)
@@ -159,6 +158,23 @@ def _side_of(hand: str) -> str:
     return " ".join(word for word in words if word.removesuffix("s").removesuffix("'") not in _HAND_WORDS)
 
 
+# Joiners (U+200C, U+200D) between letters of scripts that have them, behind a digit, within an emoji, and behind the
+# mark that takes the vowel off an Indic letter.
+_NOT_JOINED = r"\u1e00-\u1fff\u2000-\u206f"
+_SPELLING_JOINER = re.compile(
+    rf"(?<=[^\x00-/:-\u052f{_NOT_JOINED}])[\u200c\u200d](?=[^\x00-\u052f{_NOT_JOINED}])"
+    r"|(?<=[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca])[\u200c\u200d]"
+)
+
+
+def drop_spelling_joiners(text: str) -> str:
+    """A text without the joiners of its spelling: in Persian and Indic words, and in emoji of several parts.
+
+    Those that stay hide something, as one between Latin letters or beside a space does, or one after another.
+    """
+    return _SPELLING_JOINER.sub("", text)
+
+
 def is_short_value(value: str) -> bool:
     """Whether a value may be shown to a model: at most 12 words of at most 30 letters, on one line."""
     words = value.split()
@@ -208,8 +224,6 @@ def make_slot_columns(slots: SlotValues) -> dict[str, Json]:
     }
 
 
-# Slots whose values name things: what two of them are called is compared whichever slot they stand in.
-_THINGS: tuple[SlotName, ...] = ("object", "from", "to")
 # fmt: off
 _SMALL_WORDS = frozenset(
     [
@@ -228,62 +242,16 @@ def content_words(text: str) -> tuple[str, ...]:
     return tuple(word for word in normalize_value(text).split() if word not in _SMALL_WORDS)
 
 
-class KnownDifferences:
-    """What the texts of a dataset say about which of their values are the same.
-
-    Two names that two texts give to one slot of one episode may be two names of one thing: nobody knows which of the
-    texts is wrong, if one is. Two names in two slots of one sentence are names of two things.
-
-    Args:
-        statements: What instructions and captions state of each episode, each as slots.
-    """
-
-    def __init__(self, statements: Iterable[Sequence[SlotValues]] = ()) -> None:
-        self._alike: set[frozenset[str]] = set()
-        self._different: set[frozenset[str]] = set()
-        for texts in statements:
-            for text in texts:
-                self._add_sentence(text)
-            for first, second in combinations(texts, 2):
-                self._add_pair(first, second)
-
-    def may_be_the_same(self, slot: SlotName, first: str, second: str) -> bool:
-        """Whether two values of a slot may both be true of one episode, as far as anybody knows."""
-        pairs = _name_pairs(first, second)
-        if any(len(pair) == 1 or pair in _alike_pairs() for pair in pairs):
-            return True
-        return slot in _THINGS and any(pair in self._alike for pair in pairs)
-
-    def are_different(self, slot: SlotName, first: str, second: str) -> bool:
-        """Whether two values are known to name two things."""
-        if self.may_be_the_same(slot, first, second):
-            return False
-        pairs = _name_pairs(first, second)
-        are_known = all(
-            any(name in alike_names() for name in _value_names(value)) for value in (first, second)
-        )
-        return are_known or any(pair in self._different for pair in pairs)
-
-    def _add_sentence(self, slots: SlotValues) -> None:
-        stated = [slots[slot] for slot in _THINGS if slots.get(slot)]
-        for first, second in combinations(stated, 2):
-            self._different |= _name_pairs(first, second)
-
-    def _add_pair(self, slots: SlotValues, others: SlotValues) -> None:
-        for slot in _THINGS:
-            if slots.get(slot) and others.get(slot):
-                self._alike |= _name_pairs(slots[slot], others[slot])
+def may_be_the_same(first: str, second: str) -> bool:
+    """Whether two values may name one thing, by their words and by words of general use."""
+    pairs = _name_pairs(first, second)
+    return any(len(pair) == 1 or pair in _alike_pairs() for pair in pairs)
 
 
 def is_vague(value: str) -> bool:
     """Whether a value is a word that fits many things."""
     words = content_words(value)
-    return bool(words) and words[-1] in _load_lists()["vague"]
-
-
-def is_known_action(action: str) -> bool:
-    """Whether an action is a verb of the shipped guide, whose meaning is known."""
-    return normalize_value(action) in shipped_verbs()
+    return bool(words) and words[-1] in load_lists("alike_things")["vague"]
 
 
 def _value_names(value: str) -> set[str]:
@@ -300,19 +268,23 @@ def _name_pairs(first: str, second: str) -> frozenset[frozenset[str]]:
 
 
 @cache
-def _load_lists() -> Mapping[str, Any]:
+def load_lists(name: str) -> Mapping[str, Any]:
+    """The lists of words in a shipped YAML file, "alike_things" or "control_texts"."""
     import yaml
 
-    text = files("ares.rubric").joinpath("alike_things.yaml").read_text("utf-8")
-    document: Mapping[str, Any] = yaml.safe_load(text)
+    document: Mapping[str, Any] = yaml.safe_load(
+        files("ares.rubric").joinpath(f"{name}.yaml").read_text("utf-8")
+    )
     return document
 
 
 @cache
 def _alike_pairs() -> frozenset[frozenset[str]]:
-    return frozenset(frozenset(pair) for row in _load_lists()["alike"] for pair in combinations(row, 2))
+    return frozenset(
+        frozenset(pair) for row in load_lists("alike_things")["alike"] for pair in combinations(row, 2)
+    )
 
 
 @cache
 def alike_names() -> frozenset[str]:
-    return frozenset(name for row in _load_lists()["alike"] for name in row)
+    return frozenset(name for row in load_lists("alike_things")["alike"] for name in row)

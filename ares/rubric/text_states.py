@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
 
 from ares.rubric.gate_verdicts import (
     VERDICTS_COLUMN,
@@ -17,33 +18,27 @@ if TYPE_CHECKING:
 
 
 TextState = Literal["accepted", "ungraded", "unsure", "refused", "refuted"]
-TEXT_STATES: tuple[TextState, ...] = get_args(TextState)
+_COLUMNS = ("annotation_id", VERDICTS_COLUMN, REFUTED_COLUMN)
 # The gate that says whether a text is of its span, and not of the neighbour's; and the one that is the episode's.
 _SPAN_GATE, _OUTCOME_GATE = "SEG", "OUTCOME"
 
 
-def find_text_states(rows: pa.Table) -> pa.Array:
-    """What their grades say of the texts of segments: (N,) `TextState`.
+def find_text_states(rows: pa.Table) -> dict[str, TextState]:
+    """What their grades say of the texts of segments, by annotation_id.
 
     Args:
         rows: Segments with those columns of their table that grades fill.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if VERDICTS_COLUMN not in rows.column_names:
-        return pa.repeat(pa.scalar("ungraded"), len(rows))
-    encoded = pc.fill_null(rows[VERDICTS_COLUMN], "").combine_chunks().dictionary_encode()
-    states = pa.array([text_state(text) for text in encoded.dictionary.to_pylist()], pa.string())
-    by_verdicts = states.take(encoded.indices)
-    if REFUTED_COLUMN not in rows.column_names:
-        return by_verdicts
-    is_refuted = pc.and_(
-        pc.equal(by_verdicts, "accepted"), pc.fill_null(rows[REFUTED_COLUMN].combine_chunks(), False)
-    )
-    return pc.if_else(is_refuted, "refuted", by_verdicts)
+    graded = rows.select([name for name in _COLUMNS if name in rows.column_names]).to_pylist()
+    states = {row["annotation_id"]: text_state(row.get(VERDICTS_COLUMN) or "") for row in graded}
+    is_refuted = {row["annotation_id"] for row in graded if row.get(REFUTED_COLUMN)}
+    return {
+        key: "refuted" if state == "accepted" and key in is_refuted else state
+        for key, state in states.items()
+    }
 
 
+@lru_cache(maxsize=20_000)
 def text_state(verdicts: str) -> TextState:
     """What a grade says of the text of a segment, if its judge is not refuted.
 

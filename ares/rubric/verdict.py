@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
@@ -151,88 +151,72 @@ class Ruling:
 
     def to_json(self) -> dict[str, Json]:
         """The ruling as stored JSON."""
-        votes: dict[str, Json] = {"votes": [vote.to_json() for vote in self.votes]} if self.votes else {}
+        document = asdict(self)
+        document |= {"verdict": self.verdict.value, "evidence": list(self.evidence)}
+        document["votes"] = [vote.to_json() for vote in self.votes]
         return {
-            "criterion": self.criterion,
-            "verdict": self.verdict.value,
-            "source": self.source,
-            "slot": self.slot,
-            "claimed": self.claimed,
-            "observed": self.observed,
-            "evidence": list(self.evidence),
-            "judge": self.judge,
-            "reason": self.reason,
-            "reply": self.reply,
-            "confidence": self.confidence,
-            "margin": self.margin,
-            **votes,
-            **({"contested": self.contested} if self.contested else {}),
+            name: value for name, value in document.items() if value or name not in ("votes", "contested")
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grade:
-    """The grade of a caption, aggregated from its rulings.
-
-    Attributes:
-        grade: "acceptable", "not_acceptable", "unsure" or "error".
-        acceptable: True or False for the first two, None for "unsure" and "error".
-        score: Weighted share of MET over the applicable criteria, for display and ranking only; None when
-            none applies.
-        counts: Number of criteria with each verdict; they add up to the criteria of the rubric.
-    """
-
-    grade: GradeName
-    acceptable: bool | None
-    score: float | None
-    counts: dict[str, int]
 
 
 def make_grade_value(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     """The grade that follows from the rulings on all criteria of a rubric, as the value of an annotation.
 
+    A gate (essential criterion or pitfall) that is UNMET makes the caption not acceptable. Otherwise a gate in
+    ERROR makes it "error" and a gate in doubt "unsure". It is acceptable when every gate that applies is MET and
+    at least one applies.
+
     Args:
         rulings: One per criterion, as stored: `Ruling.to_json` and the "category" of the criterion.
 
     Returns:
-        grade, acceptable, score, grade_score, grade_margin, counts, the verdict on each criterion
+        grade, acceptable (None for "unsure" and "error"), score, grade_score (the weighted share of MET over the
+        criteria that apply, None where none does), grade_margin, counts of each verdict, the verdict on each criterion
         under the name of its column, grade_verdicts, the rulings themselves, and "why": the grade in one sentence.
 
     Raises:
         ValueError: A criterion has several rulings, or a ruling lacks its criterion, verdict or category, or has an
             unknown one.
     """
-    categories: list[tuple[str, Category]] = [
-        (_ruling_field(ruling, "criterion"), _check_category(_ruling_field(ruling, "category")))
-        for ruling in rulings
+    names = [_ruling_field(ruling, "criterion") for ruling in rulings]
+    if len({*names}) < len(names):
+        raise ValueError(f"one ruling per criterion is needed, but got {sorted(names)}")
+    categories = [_check_category(_ruling_field(ruling, "category")) for ruling in rulings]
+    verdicts = [Verdict(_ruling_field(ruling, "verdict")) for ruling in rulings]
+    gates = [
+        (name, verdict.value, str(ruling.get("source", "")), str(ruling.get("reason", "")))
+        for name, verdict, category, ruling in zip(names, verdicts, categories, rulings, strict=True)
+        if category in GATES
     ]
-    verdicts = [
-        Ruling(criterion=name, verdict=Verdict(_ruling_field(ruling, "verdict")), source="hard")
-        for (name, _), ruling in zip(categories, rulings, strict=True)
-    ]
-    grade = aggregate(categories, verdicts)
+    grade = decide_grade_from_gates(verdict for _, verdict, _, _ in gates)
+    score = _weighted_score(categories, verdicts)
     return {
-        "grade": grade.grade,
-        "acceptable": grade.acceptable,
-        "score": grade.score,
-        "grade_score": grade.score,
-        "grade_margin": _least_margin(rulings),
-        "counts": dict(grade.counts),
-        **{_column_name(ruling.criterion): ruling.verdict.value for ruling in verdicts},
-        VERDICTS_COLUMN: format_gate_verdicts(
-            (name, str(ruling["verdict"]), str(ruling.get("source", "")), str(ruling.get("reason", "")))
-            for (name, category), ruling in zip(categories, rulings, strict=True)
-            if category in GATES
-        ),
+        "grade": grade,
+        "acceptable": _ACCEPTABLE.get(grade),
+        "score": score,
+        "grade_score": score,
+        "grade_margin": min(map(_margin_of, filter(_is_decided_gate, rulings)), default=None),
+        "counts": {verdict.value: verdicts.count(verdict) for verdict in Verdict},
+        **{_column_name(name): verdict.value for name, verdict in zip(names, verdicts, strict=True)},
+        VERDICTS_COLUMN: format_gate_verdicts(gates),
         "rulings": [dict(ruling) for ruling in rulings],
-        "why": explain_grade(grade.grade, rulings),
+        "why": explain_grade(grade, rulings),
     }
 
 
-def _least_margin(rulings: Sequence[Mapping[str, Json]]) -> float | None:
-    """The margin of the least sure gate that was decided; None where none was."""
-    margins = [_margin_of(ruling) for ruling in rulings if _is_decided_gate(ruling)]
-    return min(margins, default=None)
+# The others decide nothing.
+_ACCEPTABLE: Mapping[GradeName, bool] = {"acceptable": True, "not_acceptable": False}
+
+
+def _weighted_score(categories: Sequence[Category], verdicts: Sequence[Verdict]) -> float | None:
+    applicable = [
+        (WEIGHTS[category], verdict)
+        for category, verdict in zip(categories, verdicts, strict=True)
+        if verdict is not Verdict.NA
+    ]
+    total = sum(weight for weight, _ in applicable)
+    met = sum(weight for weight, verdict in applicable if verdict is Verdict.MET)
+    return round(met / total, 6) if total else None
 
 
 def _is_decided_gate(ruling: Mapping[str, Json]) -> bool:
@@ -287,15 +271,12 @@ def _explain_ruling(ruling: Mapping[str, Json], thing: str) -> str:
     if source not in ("observation", "comparison", "choice", "stored", "probe"):
         return reason + (f" ({observed})" if observed and observed not in reason else "")
     if ruling["verdict"] == Verdict.UNMET and claimed and observed:
-        return f"the caption says {claimed!r}, but {_name_source(source)} {observed!r}{frames}"
+        shown = "the source says" if source == "stored" else "the frames show"
+        return f"the caption says {claimed!r}, but {shown} {observed!r}{frames}"
     if ruling["verdict"] == Verdict.UNSURE and source in ("observation", "choice") and observed:
         settled = f"a camera that shows {thing}, or a person, would settle it"
         return f"the observation says {observed!r}{frames}, and {reason}; {settled}"
     return f"{reason}{frames}"
-
-
-def _name_source(source: Json) -> str:
-    return "the source says" if source == "stored" else "the frames show"
 
 
 def _thing_of(rulings: Sequence[Mapping[str, Json]]) -> str:
@@ -340,12 +321,11 @@ def _decide_whole(ruling: Mapping[str, Json]) -> dict[str, Json]:
     """What a grade becomes by the word of a person on the caption as a whole."""
     verdict = Verdict(_ruling_field(ruling, "verdict"))
     grade = decide_grade_from_gates([verdict])
-    acceptable = {"acceptable": True, "not_acceptable": False}.get(grade)
     gate = (_ruling_field(ruling, "criterion"), verdict.value, "person", "")
     reason = str(ruling.get("reason") or "no reason is stored")
     return {
         "grade": grade,
-        "acceptable": acceptable,
+        "acceptable": _ACCEPTABLE.get(grade),
         VERDICTS_COLUMN: format_gate_verdicts([gate]),
         "why": f"{grade.replace('_', ' ')}, as {ruling.get('judge') or 'a person'} says: {reason}",
     }
@@ -402,39 +382,3 @@ def _check_category(name: object) -> Category:
     if name not in WEIGHTS:
         raise ValueError(f"no category {name!r}; there are: {', '.join(WEIGHTS)}")
     return name
-
-
-def aggregate(categories: Sequence[tuple[str, Category]], rulings: Sequence[Ruling]) -> Grade:
-    """Aggregate one ruling per criterion into a grade.
-
-    A gate (essential criterion or pitfall) that is UNMET makes the caption not acceptable. Otherwise a gate in
-    ERROR makes it "error" and a gate in doubt "unsure". It is acceptable when every gate that applies is MET and
-    at least one applies.
-
-    Args:
-        categories: (id, category) of every criterion of the rubric.
-        rulings: One per criterion, in any order.
-
-    Raises:
-        ValueError: A criterion has no ruling or several, or is not in the rubric: the score must cover all criteria.
-    """
-    by_id = {ruling.criterion: ruling.verdict for ruling in rulings}
-    if sorted(by_id) != sorted(name for name, _ in categories) or len(by_id) != len(rulings):
-        criteria = sorted(ruling.criterion for ruling in rulings)
-        raise ValueError(f"one ruling per criterion is needed, but got {criteria}")
-    grade = decide_grade_from_gates(by_id[name] for name, category in categories if category in GATES)
-    return Grade(
-        grade=grade,
-        acceptable={"acceptable": True, "not_acceptable": False}.get(grade),
-        score=_weighted_score(categories, by_id),
-        counts={verdict.value: list(by_id.values()).count(verdict) for verdict in Verdict},
-    )
-
-
-def _weighted_score(categories: Sequence[tuple[str, Category]], by_id: dict[str, Verdict]) -> float | None:
-    applicable = [
-        (WEIGHTS[category], by_id[name]) for name, category in categories if by_id[name] is not Verdict.NA
-    ]
-    total = sum(weight for weight, _ in applicable)
-    met = sum(weight for weight, verdict in applicable if verdict is Verdict.MET)
-    return round(met / total, 6) if total else None

@@ -13,7 +13,7 @@ from annotators.base import Frames, Subject, Work, make_annotation_subject
 from annotators.caption import CameraView, FramePlan
 from annotators.grade.additions import DatasetWords
 from annotators.grade.annotator import load_rubric
-from annotators.grade.battery import Confusion, ControlMaker, see_caption
+from annotators.grade.battery import ControlMaker, see_caption
 from annotators.grade.control_grading import grade_controls
 from annotators.grade.grading import GradedText, Grader, grade_texts
 from annotators.grade.judge import ImagesForJudge, JudgeFrames
@@ -286,7 +286,6 @@ def simulate(name: str, trial: JudgeTrial, variant: WorldVariant) -> TrialResult
     sentences = SentenceSlots(model, stores, grader.verbs, words)
     rows: list[ControlGrading] = []
     graded: list[tuple[WorldEpisode, GradedText]] = []
-    confusions: list[Confusion] = []
     control_calls = 0
     for number, keys in enumerate(batched(stores.world, _BATCH)):
         texts = _read_texts(stores, keys, sentences)
@@ -296,13 +295,12 @@ def simulate(name: str, trial: JudgeTrial, variant: WorldVariant) -> TrialResult
         graded += zip((stores.world[key] for key in keys), members, strict=True)
         seen = [see_caption(text, outcome) for text, outcome in zip(texts, members, strict=True)]
         seed = random.Random(f"{name} {trial.judge.seed} {number}")
-        maker = ControlMaker(seen, confusions, grader.verbs, seed)
+        maker = ControlMaker(seen, grader.verbs, seed)
         due = len(graded) // CAPTIONS_PER_CONTROL - (len(graded) - len(keys)) // CAPTIONS_PER_CONTROL
         single = [control for _ in range(due if number else 0) for control in maker.draw_single()]
         before = model.calls
         annotations, _ = grade_controls(grader, maker.draw_battery() if not number else [], single)
         control_calls += model.calls - before
-        confusions += [item for caption in seen for item in caption.confusions]
         # Captions are the clock: the n-th grade is made at second n.
         rows += read_controls([{**annotation.value, "time": len(graded) + 0.5} for annotation in annotations])
     tripwire = decide_tripwire(rows)

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -84,10 +83,10 @@ def test_a_truthful_judge_refuses_every_kind_and_accepts_the_truth(attacked: Att
     (shown,) = run.datasets.values()
     assert {"other_episode", "action", "object", "place", "no_content", "note"} <= shown.kinds.keys()
     assert not run.broken and not run.failed
-    assert {kind for kind, counts in shown.kinds.items() if counts[0]} == set(), shown.passed
-    assert (shown.accepted, shown.captions) == (_EPISODES, _EPISODES)
+    assert {kind for kind, counts in shown.kinds.items() if counts.accepted} == set(), shown.passed
+    assert (shown.true_captions.accepted, shown.true_captions.total) == (_EPISODES, _EPISODES)
     # Twelve captions offer fewer different texts of a kind than ten batteries want.
-    assert sum(total for _, total in shown.kinds.values()) > 300
+    assert sum(counts.total for counts in shown.kinds.values()) > 300
 
 
 @pytest.mark.slow
@@ -100,12 +99,11 @@ def test_a_judge_with_a_fault_is_broken_and_what_it_passed_is_named(
 ) -> None:
     run = attacked.attack(name)
     (shown,) = run.datasets.values()
-    accepted, total = shown.kinds[kind]
-    assert run.broken and 2 * accepted >= total
-    document: Any = shown.to_json()
-    low, high = document["kinds"][kind]["bounds"]
-    assert low <= accepted / total <= high
-    assert Counter(row["kind"] for row in shown.passed)[kind] == accepted
+    counts = shown.kinds[kind]
+    assert run.broken and 2 * counts.accepted >= counts.total
+    low, high = counts.bounds
+    assert low <= counts.accepted / counts.total <= high
+    assert Counter(row["kind"] for row in shown.passed)[kind] == counts.accepted
     assert all(row["text"] and row["episode_id"] for row in shown.passed)
 
 
@@ -113,7 +111,7 @@ def test_a_judge_with_a_fault_is_broken_and_what_it_passed_is_named(
 def test_a_judge_that_accepts_no_true_caption_has_shown_nothing(attacked: Attacked) -> None:
     run = attacked.attack("no-man")
     (shown,) = run.datasets.values()
-    assert (shown.accepted, shown.passed) == (0, []) and run.broken
+    assert (shown.true_captions.accepted, shown.passed) == (0, []) and run.broken
 
 
 @pytest.mark.slow
@@ -137,7 +135,7 @@ def test_the_price_is_quoted_without_a_call(attacked: Attacked) -> None:
     assert len(attacked.server.calls("truthful")) == before
     run = attacked.attack("truthful", replace(_REQUEST, seed=2))
     (shown,) = run.datasets.values()
-    drawn = sum(total for _, total in shown.kinds.values())
+    drawn = sum(counts.total for counts in shown.kinds.values())
     assert quote.episodes == _EPISODES and 0.6 < quote.controls / drawn < 1.7
     # Some of it other tests may have paid before; nothing costs more than a tenth above the quote.
     assert run.cost.calls <= 1.1 * quote.cost.calls and quote.cost.calls < 6 * run.cost.calls

@@ -116,9 +116,12 @@ def test_hostile_captions_are_never_acceptable(
     assert sum(value["counts"].values()) == len(value["rulings"]) == 2
 
 
-def test_a_phrase_that_is_not_done_is_no_candidate(grade_caption: Any) -> None:
-    assert _ruling(grade_caption(TASK), "CONTENT")["verdict"] == "MET"
-    assert _ruling(grade_caption(f"do not {TASK}"), "CONTENT")["verdict"] == "UNSURE"
+def test_what_is_not_done_is_claimed_not_to_be_completed(
+    grade_caption: Any, store_success: Callable[..., Producer]
+) -> None:
+    store_success()
+    assert grade_caption(TASK)["acceptable"] is True
+    assert grade_caption(f"do not {TASK}")["acceptable"] is False
 
 
 def test_the_instruction_of_the_episode_changes_nothing(

@@ -10,7 +10,7 @@ import pytest
 
 from annotators.base import Options, Result, Work
 from annotators.grade import GradeAnnotator
-from annotators.grade.changed_frames import ChangedFrames, blank
+from annotators.grade.grey_frames import GreyFrames
 from app.demo.run import GRADE_OPTIONS
 from ares.annotation import Annotation, Producer
 from ares.episode import Episode, Json
@@ -157,7 +157,7 @@ def test_a_stored_outcome_says_nothing_of_changed_frames(
     judge = GradeAnnotator(options, ws.stores)
     episode = replace(episodes["drawer-close_000"], success=None)
     work = work_for(episode, [judge], caption_of(episode, TASK))
-    frames = ChangedFrames(work.frames, blank) if change else work.frames
+    frames = GreyFrames(work.frames) if change else work.frames
     (graded,) = judge.grade_captions([replace(work, frames=frames)])
     result = graded.result
     assert isinstance(result, Result)

@@ -74,7 +74,7 @@ def test_the_critique_says_what_failed_and_where_and_nothing_else(
         item for item in model_server.requests if "frames before" in str(item["messages"][-1]["content"])
     )
     images = [part for part in request["messages"][-1]["content"] if part["type"] == "image_url"]
-    assert len(images) == 5, "three frames of the captioner, and two that the ruling cites"
+    assert len(images) == 3, "the frames of the captioner"
 
 
 def test_a_captioner_that_flatters_the_judge_is_stopped_by_what_it_is_not_told(

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ares.episode import Signal, Trajectory
-from ares.rubric import CHECKS, CheckInput, Verdict, is_short_value, normalize_caption, parse_known_text
-from ares.rubric.lexicon import VERBS
+from ares.rubric import CHECKS, VERBS, CheckInput, Verdict, is_short_value, parse_known_text
 
 
 def _check(name: str, text: str) -> Verdict | None:
@@ -27,8 +26,6 @@ _INFINITIVES = "bring cling fling ring sing sling spring sting string swing wrin
 def test_a_verb_that_ends_like_a_gerund_is_imperative(verb: str) -> None:
     assert _check("form", f"{verb} the cup to the table") is Verdict.MET
     assert _check("form", f"{verb}ing the cup to the table") is Verdict.UNMET
-    assert normalize_caption(f"the robot will {verb} the cup").phrase == f"{verb.lower()} the cup"
-    assert normalize_caption(f"the robot is {verb}ing the cup").phrase == f"{verb.lower()} the cup"
 
 
 def _gerund(verb: str) -> str:

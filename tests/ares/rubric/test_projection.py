@@ -228,14 +228,16 @@ def test_what_texts_of_segments_are_by_their_grades() -> None:
         ("VERB=MET OUTCOME=MET(label)", None): "ungraded",  # nobody looked at its span
         (None, None): "ungraded",
     }
+    ids = [str(number) for number in range(len(rows))]
     table = pa.table(
         {
+            "annotation_id": ids,
             "grade_verdicts": pa.array([row[0] for row in rows], pa.string()),
             "grade_refuted": pa.array([row[1] for row in rows], pa.bool_()),
         }
     )
-    assert find_text_states(table).to_pylist() == list(rows.values())
-    assert set(find_text_states(table.drop_columns(["grade_verdicts"])).to_pylist()) == {"ungraded"}
+    assert find_text_states(table) == dict(zip(ids, rows.values(), strict=True))
+    assert set(find_text_states(table.drop_columns(["grade_verdicts"])).values()) == {"ungraded"}
 
 
 @pytest.mark.slow

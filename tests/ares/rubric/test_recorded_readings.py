@@ -18,20 +18,18 @@ from ares.episode import Signal, Trajectory
 from ares.rubric import (
     CHECKS,
     CheckInput,
-    KnownDifferences,
-    KnownText,
     SlotName,
     Verdict,
-    choose_foreign_texts,
+    choose_foreign_text,
     invent_note,
     make_grade_value,
-    make_near_misses,
+    make_near_miss,
     make_slot_columns,
     normalize_caption,
     parse_known_text,
 )
 from ares.rubric.caption_parser import read_action_and_outcome
-from ares.rubric.control_texts import are_different_actions, compose_sentence, turn_outcome
+from ares.rubric.control_texts import are_different_actions
 from ares.rubric.gate_verdicts import decide_grade_from_gates, parse_gate_verdicts, rests_on_people
 from ares.rubric.verdict import correct_grade
 from tests.recordings import RECORDED, compare_with_recording
@@ -95,7 +93,7 @@ def test_captions_have_their_slots_columns_and_checks() -> None:
         text = json.loads(line)
         form, known = normalize_caption(text), parse_known_text(text)
         caption = CheckInput(text=text, slots=known.slots, trajectory=None)
-        said = [form.sentences, form.outcome, form.is_negated, form.actor]
+        said = [form.phrase, form.outcome]
         lines.append([text[:60], said, known.slots, make_slot_columns(known.slots), _checks(caption)])
     _record("captions", lines)
 
@@ -105,8 +103,8 @@ def test_a_lab_with_verbs_of_its_own_has_them_in_the_slots() -> None:
     _record("own-verbs", ([text[:60], read_action_and_outcome(text, verbs)] for text in CAPTIONS[:40]))
 
 
-def test_slots_make_columns_and_sentences() -> None:
-    _record("slots", ([slots, make_slot_columns(slots), compose_sentence(slots)] for slots in SLOTS_OF_TEXTS))
+def test_slots_make_columns() -> None:
+    _record("slots", ([slots, make_slot_columns(slots)] for slots in SLOTS_OF_TEXTS))
 
 
 def test_actions_are_different_or_not() -> None:
@@ -139,33 +137,19 @@ def test_signals_contradict_what_they_cannot_have_done(claimed: str) -> None:
 
 def test_wrong_texts_are_made_of_slots() -> None:
     texts = [parse_known_text(text) for text in CAPTIONS[:36]]
-    dataset = [
-        [texts[0].slots, parse_known_text("shut the cabinet").slots],
-        [
-            parse_known_text("put the mug in the sink").slots,
-            parse_known_text("put the cup in the basin").slots,
-        ],
-        [parse_known_text("stack the red block on the plate").slots],
-    ]
     lines: list[Any] = []
-    for differences, others in ((KnownDifferences(), []), (KnownDifferences(dataset), texts[:12])):
+    for others in ([], texts[:12]):
         for number, own in enumerate(texts):
-            random, known = Random(number), texts[number + 1 : number + 2]
-            misses = make_near_misses(own, others, known, random, differences)
-            foreign = choose_foreign_texts(own, others, known, 3, random, differences)
-            lines.append([own.text, {miss.slot: [miss.slots[miss.slot], miss.text] for miss in misses}])
-            lines.append([f"foreign: {other.text} ({other.slots['outcome']})" for other in foreign])
+            random, statements = Random(number), texts[number : number + 2]
+            miss = make_near_miss("action", statements, others, random)
+            other = choose_foreign_text(statements, others, random)
+            lines.append([own.text, miss.slots["action"] if miss else "", miss.text if miss else ""])
+            lines.append(f"foreign: {other.text} ({other.slots['outcome']})")
     _record("wrong-texts", lines)
 
 
-def test_texts_get_outcomes_and_notes() -> None:
-    lines: list[Any] = []
-    for text in CAPTIONS[:26]:
-        own = KnownText(text, {"action": "press"})
-        lines += [[turn_outcome(own, outcome).text for outcome in ("completed", "not completed")]]
-    own = KnownText("press the button", {"action": "press"})
-    lines += [invent_note(Random(seed)).replace("{}", own.text) for seed in range(24)]
-    _record("outcomes-and-notes", lines)
+def test_notes_are_made() -> None:
+    _record("notes", (invent_note(Random(seed)).replace("{}", "press the button") for seed in range(24)))
 
 
 GATE_TEXTS = (

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from ares.rubric import Ruling, Verdict
-from ares.rubric.verdict import GATES, WEIGHTS, Category, aggregate
+from ares.rubric import Verdict, make_grade_value
+from ares.rubric.verdict import GATES, WEIGHTS, Category
 
 Pairs = list[tuple[Category, Verdict]]
 CATEGORIES: list[Category] = ["essential", "important", "optional", "pitfall"]
@@ -17,17 +18,19 @@ pairs = st.lists(
 )
 
 
-def _case(case_pairs: Pairs) -> tuple[list[tuple[str, Category]], list[Ruling]]:
-    categories = [(f"C{index}", category) for index, (category, _) in enumerate(case_pairs)]
-    rulings = [
-        Ruling(criterion=f"C{index}", verdict=verdict, source="choice")
-        for index, (_, verdict) in enumerate(case_pairs)
+def _rulings(case_pairs: Pairs) -> list[dict[str, Any]]:
+    return [
+        {"criterion": f"C{index}", "verdict": verdict.value, "category": category}
+        for index, (category, verdict) in enumerate(case_pairs)
     ]
-    return categories, rulings
+
+
+def _value(*case_pairs: tuple[Category, Verdict]) -> dict[str, Any]:
+    return make_grade_value(_rulings(list(case_pairs)))
 
 
 def _grade(*case_pairs: tuple[Category, Verdict]) -> str:
-    return aggregate(*_case(list(case_pairs))).grade
+    return str(_value(*case_pairs)["grade"])
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -39,39 +42,29 @@ def test_one_gate_unmet_is_not_acceptable_whatever_the_rest(gate: Category) -> N
 def test_doubt_and_error_are_no_pass() -> None:
     assert _grade(("essential", Verdict.MET), ("essential", Verdict.UNSURE)) == "unsure"
     assert _grade(("essential", Verdict.UNSURE), ("pitfall", Verdict.ERROR)) == "error"
-    assert aggregate(*_case([("essential", Verdict.ERROR)])).acceptable is None
+    assert _value(("essential", Verdict.ERROR))["acceptable"] is None
 
 
 def test_nothing_that_applies_is_unsure_and_has_no_score() -> None:
-    grade = aggregate(*_case([("essential", Verdict.NA), ("optional", Verdict.NA)]))
-    assert (grade.grade, grade.acceptable, grade.score) == ("unsure", None, None)
-
-
-def test_a_lost_ruling_is_a_bug() -> None:
-    categories, rulings = _case([("essential", Verdict.MET), ("essential", Verdict.MET)])
-    with pytest.raises(ValueError, match="one ruling per criterion"):
-        aggregate(categories, rulings[:1])
-    with pytest.raises(ValueError, match="one ruling per criterion"):
-        aggregate(categories, [rulings[0], rulings[0], rulings[1]])
+    grade = _value(("essential", Verdict.NA), ("optional", Verdict.NA))
+    assert (grade["grade"], grade["acceptable"], grade["score"]) == ("unsure", None, None)
 
 
 @given(pairs, st.randoms(use_true_random=False))
-def test_order_of_criteria_and_rulings_does_not_matter(case_pairs: Pairs, order: random.Random) -> None:
-    categories, rulings = _case(case_pairs)
-    mixed = list(zip(categories, rulings, strict=True))
-    order.shuffle(mixed)
-    shuffled = aggregate([category for category, _ in mixed], [ruling for _, ruling in mixed][::-1])
-    expected = aggregate(categories, rulings)
-    assert (shuffled.grade, shuffled.counts) == (expected.grade, expected.counts)
-    assert shuffled.score == pytest.approx(expected.score)
+def test_order_of_criteria_does_not_matter(case_pairs: Pairs, order: random.Random) -> None:
+    expected = _value(*case_pairs)
+    order.shuffle(case_pairs)
+    shuffled = _value(*case_pairs)
+    assert (shuffled["grade"], shuffled["counts"]) == (expected["grade"], expected["counts"])
+    assert shuffled["score"] == pytest.approx(expected["score"])
 
 
 @given(pairs)
 def test_the_denominator_is_conserved(case_pairs: Pairs) -> None:
-    grade = aggregate(*_case(case_pairs))
-    assert sum(grade.counts.values()) == len(case_pairs)
-    assert grade.score is None or 0.0 <= grade.score <= 1.0
-    assert (grade.acceptable is None) == (grade.grade in ("unsure", "error"))
+    grade = _value(*case_pairs)
+    assert sum(grade["counts"].values()) == len(case_pairs)
+    assert grade["score"] is None or 0.0 <= grade["score"] <= 1.0
+    assert (grade["acceptable"] is None) == (grade["grade"] in ("unsure", "error"))
 
 
 @given(pairs, st.integers(0, 11))
@@ -79,11 +72,11 @@ def test_turning_a_verdict_to_met_never_makes_it_worse(case_pairs: Pairs, positi
     index = position % len(case_pairs)
     better = list(case_pairs)
     better[index] = (better[index][0], Verdict.MET)
-    before, after = aggregate(*_case(case_pairs)), aggregate(*_case(better))
+    before, after = _value(*case_pairs), _value(*better)
     order = ["not_acceptable", "error", "unsure", "acceptable"]
-    assert order.index(after.grade) >= order.index(before.grade)
+    assert order.index(after["grade"]) >= order.index(before["grade"])
     if case_pairs[index][1] is not Verdict.NA:
-        assert (after.score or 0.0) >= (before.score or 0.0)
+        assert (after["score"] or 0.0) >= (before["score"] or 0.0)
 
 
 def test_weights_are_those_of_the_paper() -> None:
