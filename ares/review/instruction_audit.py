@@ -11,11 +11,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from uuid import uuid4
 
-from ares.annotation import Producer
 from ares.console import count_are, count_of
 from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION, Answer
-from ares.review.audit_verdicts import MET, UNMET, UNSURE, AuditVerdict, hash_text, keep_audit_verdicts
 from ares.review.drawing import Queue, QueueRequest, create_queue
 from ares.review.instruction_features import read_features
 from ares.review.instruction_model import LEAST_EPISODES, LabelledRows, fit_instructions
@@ -160,12 +158,8 @@ def audit_instructions(stores: Stores, datasets: Sequence[str] = ()) -> list[Ins
             f"no dataset {unknown[0]!r}" if unknown else "there are no episodes",
             f"there are: {', '.join(sorted(known))}" if known else "run `ares ingest` first",
         )
-    space, audits = find_embedding_space(stores).name, list[InstructionAudit]()
-    producer = Producer(annotator="instruction_audit", version=_VERSION, settings={"space": space})
-    for name in sorted(datasets or known):
-        audit, verdicts = _audit_dataset(stores, name, space)
-        keep_audit_verdicts(stores, name, producer, verdicts)
-        audits.append(audit)
+    space = find_embedding_space(stores).name
+    audits = [_audit_dataset(stores, name, space) for name in sorted(datasets or known)]
     documents: dict[str, Json] = {audit.dataset: audit.to_json() for audit in audits}
     stores.annotations.put_documents(AUDITS, documents)
     stores.annotations.put_documents(AUDIT_STAMPS, {_LAST: uuid4().hex})
@@ -213,12 +207,11 @@ def create_audit_queue(stores: Stores, request: QueueRequest, dataset: str = "")
     return create_queue(stores, replace(request, question=INSTRUCTION, recipe=recipe), shares, order=shares)
 
 
-def read_deciding_frames(stores: Stores, dataset: str, episode_id: str) -> tuple[float, ...]:
-    """Seconds of the frames for which the last audit names an episode; empty where it does not."""
-    document = cast("dict[str, Any] | None", stores.annotations.get_document(AUDITS, dataset))
-    findings = document["findings"] if document else ()
-    named = (tuple(row["seconds"]) for row in findings if row["episode_id"] == episode_id)
-    return next(named, ())
+def find_finding(stores: Stores, dataset: str, episode_id: str) -> InstructionFinding | None:
+    """What the last audit of a dataset said of an episode that it names, before a person ruled on it; else None."""
+    document = stores.annotations.get_document(AUDITS, dataset)
+    findings = _audit_from_json(document).findings if document else ()
+    return next((finding for finding in findings if finding.episode_id == episode_id), None)
 
 
 def _audit_from_json(document: Json) -> InstructionAudit:
@@ -280,9 +273,7 @@ def read_audited_episodes(stores: Stores, where: str) -> Iterator[AuditedEpisode
                 )
 
 
-def _audit_dataset(
-    stores: Stores, dataset: str, space: str
-) -> tuple[InstructionAudit, dict[str, AuditVerdict]]:
+def _audit_dataset(stores: Stores, dataset: str, space: str) -> InstructionAudit:
     """Audit one dataset and keep nothing; errors are those of `audit_instructions`."""
     audit = InstructionAudit(
         dataset=dataset,
@@ -291,23 +282,20 @@ def _audit_dataset(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     rows = list(read_audited_episodes(stores, f"dataset = {quote_literal(dataset)}"))
-    verdicts = _list_verdicts(rows)
     if len({normalize_instruction(text) for text in {row.counting for row in rows}}) < 2:
-        return replace(audit, episodes=len(rows), reason="it has fewer than two instructions"), verdicts
+        return replace(audit, episodes=len(rows), reason="it has fewer than two instructions")
     features = read_features(stores, [row.episode_id for row in rows], space)
     if features is None:
         reason = f"it has no frame vectors in {space}: run `ares annotate embed` first"
-        return replace(audit, episodes=len(rows), reason=reason), verdicts
+        return replace(audit, episodes=len(rows), reason=reason)
     seen = [row for row, is_seen in zip(rows, features.is_seen.tolist(), strict=True) if is_seen]
-    judged, fits = _judge_rows(audit, seen, features.values[features.is_seen])
-    if judged.verdict == "judged":
-        verdicts |= _list_verdicts(seen, fits)
+    judged = judge_instructions(audit, seen, features.values[features.is_seen])
     examples = _list_examples(seen, judged.findings)
     named = [
         _with_frames(stores, space, finding, examples) if number < _MOST_WITH_FRAMES else finding
         for number, finding in enumerate(_with_sources(stores, judged.findings))
     ]
-    return replace(judged, episodes=len(rows), findings=tuple(named)), verdicts
+    return replace(judged, episodes=len(rows), findings=tuple(named))
 
 
 def _list_examples(
@@ -358,12 +346,6 @@ def judge_instructions(
         rows: The N episodes.
         features: (N, F) features.
     """
-    return _judge_rows(audit, rows, features)[0]
-
-
-def _judge_rows(
-    audit: InstructionAudit, rows: Sequence[AuditedEpisode], features: NDArray[np.float16]
-) -> tuple[InstructionAudit, InstructionFits]:
     labelled, texts = _label_rows(rows, features)
     fits = fit_instructions(labelled)
     count = len(fits.sizes)
@@ -379,7 +361,7 @@ def _judge_rows(
             if (fits.classes >= 0).sum() < 2
             else f"cannot tell here: the frames do not distinguish its instructions; {_REMEDY}"
         )
-        return replace(audit, reason=reason), fits
+        return replace(audit, reason=reason)
     audit = replace(audit, power=measure_power(labelled, fits))
     if not audit.power.is_enough:
         counts = f"found {audit.power.detected} of {audit.power.planted} planted"
@@ -387,9 +369,9 @@ def _judge_rows(
         why = (
             f"most instructions have fewer than {LEAST_EPISODES} different episodes" if are_rare else _REMEDY
         )
-        return replace(audit, reason=f"cannot tell here ({counts}): {why}"), fits
+        return replace(audit, reason=f"cannot tell here ({counts}): {why}")
     findings = _find_contrary(rows, labelled, fits, texts)
-    return replace(audit, verdict="judged", findings=tuple(findings)), fits
+    return replace(audit, verdict="judged", findings=tuple(findings))
 
 
 def _label_rows(
@@ -454,24 +436,6 @@ def _find_contrary(
         yielded += 1
         if yielded == _MOST_FINDINGS:
             return
-
-
-def _list_verdicts(
-    rows: Sequence[AuditedEpisode], fits: InstructionFits | None = None
-) -> dict[str, AuditVerdict]:
-    """What is said of N episodes, by their fits; of those that a person has ruled on nothing is said any more."""
-    import numpy as np
-
-    words, ranks = np.full(len(rows), UNSURE, object), np.full(len(rows), np.nan)
-    if fits is not None:
-        ranks = 1 - fits.share
-        words[np.isfinite(fits.stated) & ~fits.is_contrary()] = MET
-        words[fits.is_named()] = UNMET
-    return {
-        row.episode_id: AuditVerdict(word, None if np.isnan(rank) else round(rank, 3), hash_text(row.text))
-        for row, word, rank in zip(rows, words.tolist(), ranks.tolist(), strict=True)
-        if not row.is_ruled
-    }
 
 
 def _largest_labels(labelled: LabelledRows, fits: InstructionFits) -> list[int]:

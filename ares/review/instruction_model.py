@@ -89,11 +89,6 @@ class InstructionFits:
     neighbours: NDArray[np.float64]
     sizes: NDArray[np.int64]
 
-    def is_contrary(self) -> NDArray[np.bool_]:
-        """(N,) whether another class fits better than the stated one."""
-        contrary: NDArray[np.bool_] = self.stated > self.other
-        return contrary
-
     def is_named(self) -> NDArray[np.bool_]:
         """(N,) whether another class fits clearly better; where it does not, there are no neighbours."""
         named: NDArray[np.bool_] = (self.neighbours <= _MOST_OWN_NEIGHBOURS) & (self.other <= _MOST_DISTANCE)
