@@ -40,8 +40,8 @@ _MOST_FINDINGS, _MOST_WITH_FRAMES = 10_000, 200
 _EXAMPLES, _FRAMES = 12, 2
 # Episodes that are looked up at once.
 _LOOKUP_BATCH = 1_000
-_COLUMNS = ("episode_id", "instruction", "content_hash", "success")
-_LABEL_COLUMNS = ("person_success", "instruction_fits", "corrected_instruction")
+_COLUMNS = ("episode_id", "instruction", "content_hash")
+_LABEL_COLUMNS = ("instruction_fits", "corrected_instruction")
 _REMEDY = "embed with a model that knows these pictures (`ares annotate embed --model SPEC`)"
 _PUNCTUATION = re.compile(r"[\W_]+")
 Verdict = Literal["judged", "unsure"]
@@ -238,10 +238,9 @@ class AuditedEpisode(NamedTuple):
         episode_id: Id of the episode.
         text: What the source says.
         counting: What it is taken to say: a person's correction, or the text of the source.
-        content: Hash of the content of the recording; duplicates have the same.
+        content: Hash of the content of the recording; duplicates have the same. 0 where the source says none.
         is_ruled: Whether a person has said whether the instruction is right.
         is_refused: Whether a person has said that it is wrong, and no other.
-        is_failure: Whether the episode is known to have failed.
     """
 
     episode_id: str
@@ -250,7 +249,6 @@ class AuditedEpisode(NamedTuple):
     content: int
     is_ruled: bool = False
     is_refused: bool = False
-    is_failure: bool = False
 
 
 def read_audited_episodes(stores: Stores, where: str) -> Iterator[AuditedEpisode]:
@@ -266,10 +264,9 @@ def read_audited_episodes(stores: Stores, where: str) -> Iterator[AuditedEpisode
                     episode_id=row["episode_id"],
                     text=text,
                     counting=sys.intern(corrected) or text,
-                    content=hash(row["content_hash"] or row["episode_id"]),
+                    content=hash(row["content_hash"] or 0),
                     is_ruled=fits is not None or bool(corrected),
                     is_refused=fits is False and not corrected,
-                    is_failure=False in (row["success"], row.get("person_success")),
                 )
 
 
@@ -385,8 +382,10 @@ def _label_rows(
     number = {name: index for index, name in enumerate(dict.fromkeys(normalized.values()))}
     labels = {text: number[name] for text, name in normalized.items()}
     wordings = {labels[text]: text for text in sorted(counts, key=lambda text: (counts[text], text))}
-    # Duplicates have the same content, or the same features.
-    groups = _join_groups([row.content for row in rows], [hash(vector.tobytes()) for vector in features])
+    # Duplicates have the same content; where the source says none, the same features.
+    pairs = zip(rows, features, strict=True)
+    contents, recordings = (row.content or hash(vector.tobytes()) for row, vector in pairs), dict[int, int]()
+    groups = np.array([recordings.setdefault(content, len(recordings)) for content in contents])
     first = np.zeros(len(rows), np.bool_)
     first[np.unique(groups, return_index=True)[1]] = True
     labelled = LabelledRows(
@@ -394,25 +393,8 @@ def _label_rows(
         labels=np.array([labels[row.counting] for row in rows]),
         groups=groups,
         is_counted=first & ~np.array([row.is_refused for row in rows]),
-        is_failure=np.array([row.is_failure for row in rows]),
     )
     return labelled, [wordings[label] for label in range(len(number))]
-
-
-def _join_groups(first: Sequence[int], second: Sequence[int]) -> NDArray[np.int64]:
-    """(N,) number of the group of each of N rows: rows with the same first or the same second key are of one."""
-    import numpy as np
-
-    keys = [np.unique(key, return_inverse=True)[1].reshape(-1) for key in (first, second)]
-    groups, before = np.arange(len(first)), np.empty(0, np.int64)
-    while not np.array_equal(groups, before):
-        before = groups
-        for codes in keys:
-            least = np.full(len(groups), len(groups))
-            np.minimum.at(least, codes, groups)
-            groups = least[codes]
-    numbers: NDArray[np.int64] = np.unique(groups, return_inverse=True)[1].reshape(-1)
-    return numbers
 
 
 def _find_contrary(
@@ -421,7 +403,7 @@ def _find_contrary(
     """Yield the episodes that another instruction fits clearly better, the surest first."""
     import numpy as np
 
-    named = np.flatnonzero(fits.is_named())
+    named = np.flatnonzero(fits.is_named)
     largest = _largest_labels(labelled, fits)
     yielded = 0
     for index in named[np.argsort(-fits.share[named], kind="stable")].tolist():
