@@ -166,8 +166,8 @@ class Subjects:
         rows = self.rows.filter(pc.equal(self.rows["dataset"], dataset))
         rows = rows.filter(self._is_of_makers(rows, makers))
         rows = rows.filter(pc.invert(pc.is_in(rows["subject"], value_set=pa.array(without, pa.string()))))
-        is_asked = pc.is_in(rows["word"], value_set=pa.array(words, pa.string()))
-        return rows.filter(is_asked) if self.question.verdict else rows
+        has_word = pc.is_in(rows["word"], value_set=pa.array(words, pa.string()))
+        return rows.filter(has_word) if self.question.verdict else rows
 
     def _is_of_makers(self, rows: pa.Table, makers: Makers) -> pa.ChunkedArray:
         import pyarrow.compute as pc
