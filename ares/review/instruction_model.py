@@ -22,7 +22,7 @@ _LEAST_SHRINKAGE = 0.3
 # and would hide the very direction in which it does.
 _NEAREST, _TRIMMINGS = 0.8, 4
 # Labels whose centres lie nearer, in units of what chance alone gives, are wordings of one instruction.
-_SAME_TASK = 6.0
+_SAME_TASK = 4.0
 # Rounds before the last: each finds what the next does not learn from. Where one in five instructions is wrong,
 # none finds 9 of 20 planted exchanges, one 12 or 13, two 12 to 15.
 _ROUNDS = 2
